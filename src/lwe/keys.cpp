@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "lwe/parallel.h"
+#include "base/parallel.h"
 #include "lwe/products.h"
 #include "math/reducer.h"
 

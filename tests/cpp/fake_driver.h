@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -96,7 +97,7 @@ class FakeDriver final : public backend::cuda::Driver {
     std::string text;
     const auto tell = [&](std::size_t n, const char* of) { text += n ? std::to_string(n) + " " + of + " " : ""; };
     tell(memory_.size(), "allocations"), tell(streams_.size(), "streams");
-    tell(events_.size(), "events"), tell(graphs_.size(), "graphs");
+    tell(events_.size(), "events"), tell(graphs_.size(), "graphs"), tell(pinned_.size(), "locked blocks");
     return text;
   }
 
@@ -120,6 +121,7 @@ class FakeDriver final : public backend::cuda::Driver {
   Status destroy_stream(StreamHandle s) override {
     const std::lock_guard lock(mutex_);
     const Status status = enter("destroy_stream", s);
+    perform(s, ~std::size_t{0});
     streams_.erase(s);
     return status;
   }
@@ -135,6 +137,7 @@ class FakeDriver final : public backend::cuda::Driver {
   Status record(EventHandle e, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
     require(events_.contains(e), "an event that is gone, or another GPU's, was recorded");
+    recorded_[e] = {s, copies_[s].first + copies_[s].list.size()};
     return enter("record", s, e);
   }
   Status wait_event(StreamHandle s, EventHandle e) override {
@@ -145,11 +148,15 @@ class FakeDriver final : public backend::cuda::Driver {
   Status synchronize_event(EventHandle e) override {
     const std::lock_guard lock(mutex_);
     require(events_.contains(e), "an event that is gone was waited for");
-    return enter("synchronize_event", nullptr, e, true);
+    const Status status = enter("synchronize_event", nullptr, e, true);
+    const auto found = recorded_.find(e);
+    if (status == 0 && found != recorded_.end()) perform(found->second.stream, found->second.copies);
+    return status;
   }
   Status synchronize(StreamHandle s) override {
     const std::lock_guard lock(mutex_);
     const Status status = enter("synchronize", s, nullptr, true);
+    if (status == 0) perform(s, ~std::size_t{0});
     return status ? status : uncapturable(s);
   }
   Status allocate(void** p, std::size_t bytes, StreamHandle s) override {
@@ -166,6 +173,7 @@ class FakeDriver final : public backend::cuda::Driver {
   Status free(void* p, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
     const Status status = enter("free", s, p);
+    for (auto& [stream, copies] : copies_) perform(stream, ~std::size_t{0});
     const auto found = memory_.find(p);
     require(found != memory_.end(), "memory was freed twice or never allocated");
     if (found != memory_.end()) {
@@ -180,19 +188,35 @@ class FakeDriver final : public backend::cuda::Driver {
     trimmed_ = bytes;
     return enter("trim");
   }
+  Status pin(void* pages, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter("pin", nullptr, pages);
+    require(reinterpret_cast<std::uintptr_t>(pages) % 4096 == 0 && bytes == kPinned,
+            "other blocks than expected were locked");
+    if (status == 0) require(pinned_.insert(pages).second, "pages were locked twice");
+    return status;
+  }
+  Status unpin(void* pages) override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [stream, copies] : copies_) require(copies.list.empty(), "pages were unlocked in the middle of a copy");
+    require(pinned_.erase(pages) == 1, "pages were unlocked that were not locked");
+    return enter("unpin", nullptr, pages);
+  }
   Status upload(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
     Status status = enter("upload", s, to);
     if (status == 0) status = uncapturable(s);
-    if (status == 0 && inside(to, bytes)) std::memcpy(to, from, bytes);
+    if (status == 0 && inside(to, bytes)) copy(s, to, from, bytes, from);
     uploaded_ += bytes;
     return status;
   }
   Status download(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
-    Status status = enter("download", s, from, true);  // to memory that is not pinned: the runtime waits
+    const bool waits = !is_pinned(to);
+    Status status = enter("download", s, from, waits);
     if (status == 0) status = uncapturable(s);
-    if (status == 0 && inside(from, bytes)) std::memcpy(to, from, bytes);
+    if (status == 0 && inside(from, bytes)) copy(s, to, from, bytes, to);
+    if (waits) perform(s, ~std::size_t{0});
     downloaded_ += bytes;
     return status;
   }
@@ -307,6 +331,22 @@ class FakeDriver final : public backend::cuda::Driver {
     found->second = false;
     return kInvalid;
   }
+  bool is_pinned(const void* p) const {
+    const auto next = pinned_.upper_bound(const_cast<void*>(p));
+    return next != pinned_.begin() &&
+           static_cast<const std::byte*>(p) < static_cast<const std::byte*>(*std::prev(next)) + kPinned;
+  }
+  /// A copy whose host's side is `host`: from and to locked memory it is performed when somebody waits for it, and not before.
+  void copy(StreamHandle s, void* to, const void* from, std::size_t bytes, const void* host) {
+    copies_[s].list.push_back({to, from, bytes});
+    if (!is_pinned(host)) perform(s, ~std::size_t{0});
+  }
+  /// Performs a stream's copies up to that number.
+  void perform(StreamHandle s, std::size_t number) {
+    Copies& copies = copies_[s];
+    for (; !copies.list.empty() && copies.first < number; copies.list.pop_front(), ++copies.first)
+      std::memcpy(copies.list.front().to, copies.list.front().from, copies.list.front().bytes);
+  }
   bool inside(const void* p, std::size_t bytes) {
     auto next = memory_.upper_bound(const_cast<void*>(p));
     const bool ok = next != memory_.begin() && (--next, static_cast<const std::byte*>(p) + bytes <=
@@ -341,6 +381,23 @@ class FakeDriver final : public backend::cuda::Driver {
   bool seen_at_once_ = false, hurt_ = false, faulted_ = false;
   Handles streams_, events_, graphs_, capturing_;  // capturing_: whether all of it could be captured
   std::map<void*, std::size_t> memory_;
+  static constexpr std::size_t kPinned = std::size_t{1} << 20;  // bytes of what is locked
+  std::set<void*> pinned_;
+  struct Copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+  };
+  struct Copies {
+    std::deque<Copy> list;
+    std::size_t first = 0;  // the number of the list's first
+  };
+  std::map<StreamHandle, Copies> copies_;
+  struct Recorded {
+    StreamHandle stream;
+    std::size_t copies;
+  };
+  std::map<EventHandle, Recorded> recorded_;
   std::size_t allocated_ = 0, trimmed_ = 0;
   std::atomic<std::size_t> uploaded_{0}, downloaded_{0};
   std::vector<Call> calls_;

@@ -34,13 +34,14 @@ OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::si
           kind_in(field), false, declare};
 }
 
-/// Digits that are automorphisms of one component; every third is it itself.
+/// Digits that are automorphisms of one component; every third is it itself. `limbs`: at most five.
 OpCase turned_case(const Field& field, std::size_t n, std::size_t turns, std::size_t results, Shape shape,
-                   Fill fill = Fill::random) {
+                   Fill fill = Fill::random, std::size_t limbs = 5) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 6);
     const auto prepared = rig.prepare(ring);
-    const PrimeList primes{0, 3, 5, 1, 2}, key_primes{5, 1, 0, 2, 3, 4}, key_limbs{2, 4, 0, 1, 3};
+    const PrimeList all{0, 3, 5, 1, 2}, key_primes{5, 1, 0, 2, 3, 4}, all_key_limbs{2, 4, 0, 1, 3};
+    const PrimeList primes(all.begin(), limbs), key_limbs(all_key_limbs.begin(), limbs);
     const View x = rig.input(*ring, primes, shape, fill);
     const View key = rig.input(*ring, key_primes, {{}, turns * results + 1, Layout::sliced}, fill);
     const View out = rig.output(*ring, primes, {shape.batch, results, Layout::sliced});
@@ -52,7 +53,7 @@ OpCase turned_case(const Field& field, std::size_t n, std::size_t turns, std::si
   };
   return {"inner_product",
           std::string(field.name) + " n=" + text(n) + " turns=" + text(turns) + " results=" + text(results) +
-              (fill == Fill::top ? " all q-1" : ""),
+              (limbs < 5 ? " limbs=" + text(limbs) : "") + (fill == Fill::top ? " all q-1" : ""),
           kind_in(field), n > 4096, declare};
 }
 
@@ -206,7 +207,11 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(turned_case(*f, 1024, 1, 2, {{3}, 1}));
     cases.push_back(turned_case(*f, 2048, 5, 1, {{2, 3}, 1, Layout::reversed}));
     cases.push_back(turned_case(*f, 512, 64, 2, {{3}, 1, Layout::sliced}, Fill::top));
-    cases.push_back(turned_case(*f, 64, 70, 3, {{3, 2}, 1, Layout::transposed}));  // more than a GPU's kernel takes
+    cases.push_back(turned_case(*f, 64, 270, 3, {{3, 2}, 1, Layout::transposed}));  // more than a GPU's kernel takes
+    cases.push_back(turned_case(*f, 256, 270, 1, {{}, 1}, Fill::random, 1));
+    cases.push_back(turned_case(*f, 512, 13, 4, {{2, 3}, 1, Layout::transposed}, Fill::random, 1));  // items share keys
+    cases.push_back(turned_case(*f, 64, 10, 8, {{5}, 1}, Fill::top, 1));
+    cases.push_back(turned_case(*f, 64, 9, 3, {{4}, 1, Layout::sliced}, Fill::edges, 1));
     cases.push_back(turned_case(*f, 256, 17, 4, {{3}, 1, Layout::broadcast}));
     cases.push_back(turned_case(*f, 4, 5, 2, {{2}, 1}, Fill::edges));
     cases.push_back(turned_case(*f, 16384, 20, 2, {{2}, 1}));

@@ -12,8 +12,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/threads.h"
+#include "base/parallel.h"
 #include "io/container.h"
-#include "lwe/parallel.h"
 #include "math/sampler.h"
 #include "mesh/worker.h"
 
@@ -103,7 +103,7 @@ TEST(Threads, OfALoopAreThoseThereAre) {
   setenv("HELIOGRAPH_THREADS", "8", 1);
   const FewThreads few(2);
   std::vector<int> seen(1000);
-  lwe::parallel_for(seen.size(), std::size_t{1} << 30, [&](std::size_t i) { ++seen[i]; });
+  parallel_for(seen.size(), std::size_t{1} << 30, [&](std::size_t i) { ++seen[i]; });
   EXPECT_EQ(seen, std::vector<int>(1000, 1));
   EXPECT_GT(threads_refused, 0);
 }

@@ -69,18 +69,16 @@ class CudaDevice final : public device::Device {
     ++state_->counts.uploads, state_->counts.upload_bytes += from.size();
     CudaQueue& q = own(queue);
     q.require_no_capture();
-    q.check(state_->driver().upload(to, from.data(), from.size(), q.stream()->handle()), "uploading");
+    state_->staging().upload(q, from, to);
   }
 
   void download(device::Queue& queue, const std::byte* from, std::span<std::byte> to) override {
     CudaQueue& q = own(queue);
     q.require_no_capture();
-    if (!to.empty()) {
-      state_->require_sound();
-      ++state_->counts.downloads, state_->counts.download_bytes += to.size();
-      q.check(state_->driver().download(to.data(), from, to.size(), q.stream()->handle()), "downloading");
-    }
-    q.wait();
+    if (to.empty()) return q.wait();
+    state_->require_sound();
+    ++state_->counts.downloads, state_->counts.download_bytes += to.size();
+    state_->staging().download(q, from, to);
   }
 
   device::Kernels& kernels() override { return kernels_; }

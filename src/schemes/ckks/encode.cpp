@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "lwe/parallel.h"
+#include "base/parallel.h"
 #include "math/reducer.h"
 
 namespace heliograph::ckks {
@@ -96,7 +96,7 @@ void read_integers(std::span<const std::byte> bytes, std::size_t items, std::siz
                    std::span<double> out) {
   const MixedRadix radix(moduli);
   const std::size_t limbs = moduli.size(), piece = std::min<std::size_t>(n, 1024);
-  lwe::parallel_for(items * n / piece, items * n * limbs * limbs, [&](std::size_t job) {
+  parallel_for(items * n / piece, items * n * limbs * limbs, [&](std::size_t job) {
     std::array<u64, device::kMaxLimbs> residues;
     const WipeAtEnd end(residues);
     const std::size_t item = job / (n / piece), start = job % (n / piece) * piece;
@@ -144,7 +144,7 @@ std::vector<double> rounded_polynomials(const Context& c, const Values& values, 
                                         std::size_t count) {
   const std::size_t n = c.spec().n, width = values.width, period = std::max(c.period(), width);
   std::vector<double> out(count * n);
-  lwe::parallel_for(count, count * n * 16, [&](std::size_t i) {
+  parallel_for(count, count * n * 16, [&](std::size_t i) {
     const std::complex<double>* const from = values.data.data() + (first + i) * width;
     double* const to = out.data() + i * n;
     std::vector<std::complex<double>> slots(n / 2);
@@ -177,7 +177,7 @@ RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials,
   const std::vector<u64> moduli = c.rlwe().moduli(primes);
   const auto fill = [&](auto zero) {
     std::vector<decltype(zero)> words(items * limbs * n);
-    lwe::parallel_for(items * limbs, words.size() * 2, [&](std::size_t job) {
+    parallel_for(items * limbs, words.size() * 2, [&](std::size_t job) {
       write_residues(polynomials.data() + job / limbs * n, n, moduli[job % limbs], words.data() + job * n);
     });
     ring::upload(out, std::as_bytes(std::span(words)));
@@ -202,7 +202,7 @@ void upload_transforms(Context& c, const std::vector<double>& polynomials, const
   // (math/ring.h).
   const auto fill = [&](auto zero) {
     std::vector<decltype(zero)> all(count * limbs * words);
-    lwe::parallel_for(limbs, all.size() * 16, [&](std::size_t l) {
+    parallel_for(limbs, all.size() * 16, [&](std::size_t l) {
       const u64 q = ring.prime(primes[l]);
       const math::Reducer modulo(q);
       std::vector<math::Reducer::Factor> twiddles;
@@ -249,7 +249,7 @@ std::size_t encoding_stretch(const Context& c, std::size_t limbs) {
 void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
                 std::complex<double>* out) {
   const std::size_t n = c.spec().n, items = polynomials.size() / n;
-  lwe::parallel_for(items, items * n * 16, [&](std::size_t i) {
+  parallel_for(items, items * n * 16, [&](std::size_t i) {
     std::vector<std::complex<double>> slots(n / 2);
     c.embedding().to_slots(polynomials.data() + i * n, scale, slots.data());
     for (std::size_t k = 0; k < width; ++k) out[i * width + k] = complex ? slots[k] : slots[k].real();

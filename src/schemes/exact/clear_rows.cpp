@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "lwe/parallel.h"
+#include "base/parallel.h"
 #include "schemes/exact/derive.h"
 
 namespace heliograph::exact {
@@ -31,7 +31,7 @@ std::vector<Word> transposed(std::span<const std::int8_t> values, std::size_t co
   const std::size_t rows = values.size() / columns, limbs = moduli.size();
   std::vector<Word> words(columns * limbs * n);
   constexpr std::size_t kTogether = 16;  // columns of a thread
-  lwe::parallel_for((columns + kTogether - 1) / kTogether, columns * limbs * n, [&](std::size_t group) {
+  parallel_for((columns + kTogether - 1) / kTogether, columns * limbs * n, [&](std::size_t group) {
     const std::size_t begin = group * kTogether, end = std::min(columns, begin + kTogether);
     for (std::size_t first = 0; first < rows; first += kTile) {
       const std::size_t last = std::min(rows, first + kTile);

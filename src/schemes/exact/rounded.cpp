@@ -1,7 +1,8 @@
 // Products in the fewest bytes. A word of a ciphertext modulo Q is a fraction of Q; decryption needs its first bits alone.
 #include <cstring>
+#include <memory>
 
-#include "lwe/parallel.h"
+#include "base/parallel.h"
 #include "schemes/exact/clear_rows.h"
 #include "schemes/exact/derive.h"
 
@@ -110,7 +111,7 @@ template <class F>
 void each_polynomial(std::size_t items, std::size_t n, const RowsPlan& plan, F f) {
   const std::size_t body = n / 8 * static_cast<std::size_t>(plan.body_bits),
                     mask = n / 8 * static_cast<std::size_t>(plan.mask_bits);
-  lwe::parallel_for(2 * items, 2 * items * n, [&](std::size_t unit) {
+  parallel_for(2 * items, 2 * items * n, [&](std::size_t unit) {
     const std::size_t item = unit % items, component = unit / items;
     f(item, component, component ? items * body + item * mask : item * body, component ? plan.mask_bits : plan.body_bits);
   });
@@ -123,14 +124,17 @@ Bytes rounded(const Ciphertext& products, const RowsPlan& plan) {
   Context& c = *x.context;
   require<ShapeError>(x.degree() == 1 && x.level() == plan.level && x.shape().size() == 1,
                       "these are no products with rows");
-  const RnsTensor words = ring::to_domain(x.front(), Domain::coefficient);
-  const std::vector<std::byte> bytes = ring::download(words);
+  const RnsTensor words = ring::to_domain(x.front(), Domain::coefficient).contiguous();
+  c.engine().require_host_memory(words.bytes(), "the products");
+  // Not zeroed before it is filled: threads meet its pages as they copy.
+  const auto bytes = std::make_unique_for_overwrite<std::byte[]>(words.bytes());
+  c.engine().download(words.view(), {bytes.get(), words.bytes()});
   const std::vector<Turn> turns = turns_of(c.rlwe().moduli(words.primes()));
   const std::size_t n = c.spec().n, limbs = turns.size(), each = limbs * n * words.view().word_size();
   Bytes out(plan.rounded_bytes(products.parameters(), words.items() * n));
   each_polynomial(words.items(), n, plan, [&](std::size_t item, std::size_t component, std::size_t at, int bits) {
     BitWriter writer(out.data() + at);
-    const std::byte* const from = bytes.data() + (2 * item + component) * each;
+    const std::byte* const from = bytes.get() + (2 * item + component) * each;
     words.view().word == math::Word::w64 ? write<u64>(writer, from, n, turns, bits)
                                          : write<math::u32>(writer, from, n, turns, bits);
   });

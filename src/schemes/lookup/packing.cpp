@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/parallel.h"
 #include "heliograph/interrupt.h"
-#include "lwe/parallel.h"
 #include "schemes/lookup/table.h"
 
 namespace heliograph::lookup {
@@ -39,7 +39,7 @@ void download(const RnsTensor& from, Words& to) {
 Words transposed(const Words& square) {
   constexpr std::size_t kTile = 16;
   Words out(square.size());
-  lwe::parallel_for(kDegree / kTile, square.size(), [&](std::size_t tile) {
+  parallel_for(kDegree / kTile, square.size(), [&](std::size_t tile) {
     for (std::size_t j = 0; j < kDegree; j += kTile) {
       for (std::size_t i = tile * kTile; i < (tile + 1) * kTile; ++i) {
         for (std::size_t k = j; k < j + kTile; ++k) out[i * kDegree + k] = square[k * kDegree + i];
@@ -57,7 +57,7 @@ Words automorphism_sums(const std::shared_ptr<Engine>& packing, std::span<const 
   const Reducer reduce(q);
   const Reducer::Factor part = reduce.factor(math::inverse_mod(kDegree, q));
   Words values(kDegree * kDegree);
-  lwe::parallel_for(kDegree, values.size(), [&](std::size_t j) {
+  parallel_for(kDegree, values.size(), [&](std::size_t j) {
     for (std::size_t i = j * kDegree; i < (j + 1) * kDegree; ++i)
       values[i] = reduce.multiply(static_cast<u64>((u128{hint[i]} * q + (u64{1} << 31)) >> 32), part);
   });
@@ -67,7 +67,7 @@ Words automorphism_sums(const std::shared_ptr<Engine>& packing, std::span<const 
   download(ntt.forward(values), values);
   values = transposed(values);  // [e][u]
   Words sums(tables.size());
-  lwe::parallel_for(kDegree / kLine, sums.size(), [&](std::size_t line) {
+  parallel_for(kDegree / kLine, sums.size(), [&](std::size_t line) {
     for (std::size_t t = 0; t < tables.size(); t += kDegree) {
       for (std::size_t i = line * kLine; i < (line + 1) * kLine; ++i) sums[t + i] = values[i * kDegree + tables[t + i]];
     }

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "base/parallel.h"
 #include "heliograph/interrupt.h"
-#include "lwe/parallel.h"
 #include "ring/entropy.h"
 
 namespace heliograph::lookup {
@@ -22,7 +23,7 @@ Block block_of(std::span<const std::uint8_t> bytes, std::size_t width, const Siz
   if (first >= width) return block;
   const std::size_t count = std::min(TableData::kBlock, width - first), rows = (bytes.size() + width - 1) / width;
   constexpr std::size_t kTile = 256;
-  lwe::parallel_for((rows + kTile - 1) / kTile, block.size(), [&](std::size_t tile) {
+  parallel_for((rows + kTile - 1) / kTile, block.size(), [&](std::size_t tile) {
     for (std::size_t r = tile * kTile; r < std::min((tile + 1) * kTile, rows); ++r) {
       const std::size_t from = r * width + first;
       const std::size_t some = from < bytes.size() ? std::min(count, bytes.size() - from) : 0;
@@ -45,7 +46,8 @@ TableData::TableData(const Size& given, const Key256& given_seed, const std::str
       seed(given_seed),
       device(device_of(name)),
       exact(std::make_shared<Engine>(*device, exact_ring())),
-      packing(std::make_shared<Engine>(*device, packing_ring())) {
+      packing(std::make_shared<Engine>(*device, packing_ring())),
+      uploads(device->make_queue()) {
   packing->require_memory(size.rows * size.columns + (kTurns + 1) * packs() * kDegree * sizeof(u64), "this table");
   packing->require_host_memory(size.columns * kDegree * sizeof(u32), "what is prepared of this table");
   masks = question_masks(exact, size, seed);
@@ -81,7 +83,7 @@ void TableData::prepare_hint(std::size_t first, std::span<const unsigned char> b
   const RnsTensor columns(exact, {kBlock}, parts, kExact, Domain::coefficient),
       sums(exact, {kBlock}, 1, kExact, Domain::ntt);
   std::vector<u32> words(kBlock * parts * 2 * kDegree);
-  lwe::parallel_for(kBlock * parts, words.size(), [&](std::size_t unit) {
+  parallel_for(kBlock * parts, words.size(), [&](std::size_t unit) {
     const unsigned char* const from = block.data() + unit * kDegree;
     for (std::size_t l = 0; l < 2; ++l) {
       u32* const to = words.data() + (2 * unit + l) * kDegree;
@@ -169,53 +171,84 @@ void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uin
 
 namespace {
 
+/// Some questions on their way, and what becomes of them on the device.
+struct Asked {
+  std::size_t first, count;
+  device::View words, products;
+  std::optional<RnsTensor> sums;
+};
+
 /// What a question's keys are, on the device: [question][key], NTT domain.
 RnsTensor keys_of(const TableData& d, std::span<const std::uint64_t> keys, std::size_t questions) {
-  const u64 q = packing_ring()->prime(0);
-  require<DamagedFileError>(std::all_of(keys.begin(), keys.end(), [&](u64 w) { return w < q; }),
-                            "a question's keys are no residues of its modulus");
   RnsTensor made(d.packing, {questions}, 2, kQ, Domain::ntt);
   ring::upload(made, std::as_bytes(keys));
   return made;
 }
 
+/// Words go up beside the products of the questions before them, by a queue of their own.
+device::View uploaded(const TableData& d, std::span<const std::uint32_t> words, std::size_t questions) {
+  const Engine& e = *d.packing;
+  device::View v = device::View::dense(nullptr, math::Word::w32, {questions}, 1, 1, d.size.rows);
+  const device::Buffer buffer = e.with_room(v.bytes(), [&] { return d.device->allocate(v, {0}, *d.uploads); });
+  v = v.in(buffer);
+  d.device->upload(*d.uploads, std::as_bytes(words), v.data);
+  e.queue().after(*d.uploads->record());
+  e.queue().uses(buffer);
+  return v;
+}
+
+Asked ask(const TableData& d, std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys, std::size_t first,
+          std::size_t count) {
+  const Engine& e = *d.packing;
+  Asked a{.first = first, .count = count, .words = uploaded(d, words, count), .products = {}, .sums = {}};
+  a.products = device::View::dense(nullptr, math::Word::w32, {count}, 1, 1, d.size.columns);
+  a.products = a.products.in(e.allocate(a.products, {0}));
+  e.enqueue(device::ByteProduct{d.bytes, a.words, a.products});
+  const RnsTensor bodies = keys_of(d, keys, count);
+  const RnsTensor& sums = a.sums.emplace(d.packing, ring::Shape{count}, d.packs(), kQ, Domain::ntt);
+  e.enqueue(device::InnerProduct{e.prepared(), kQ, bodies.with_components(0, 1).view(), d.digits.view(), PrimeList(kQ),
+                                 sums.view(), d.turns});
+  e.enqueue(device::MulAccumulate{e.prepared(), kQ, bodies.with_components(1, 1).view(), d.last.broadcast_to({count}).view(),
+                                  sums.view()});
+  e.enqueue(device::InverseNtt{e.prepared(), kQ, sums.view(), sums.view()});
+  return a;
+}
+
 }  // namespace
 
 Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys) const {
+  constexpr std::size_t kTogether = 128;  // questions of a product, while the words of the next go up
   const TableData& d = *data_;
   const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
   require<ShapeError>(keys.size() == questions * kKeyWords && words.size() == questions * d.size.rows,
                       "questions have a word for each of the table's rows, and two keys");
+  const u64 q = packing_ring()->prime(0);
+  require<DamagedFileError>(std::all_of(keys.begin(), keys.end(), [&](u64 w) { return w < q; }),
+                            "a question's keys are no residues of its modulus");
   Answers answers;
   if (questions == 0) return answers;
   const std::shared_lock lock(d.mutex);
-  Engine& e = *d.packing;
-  const auto place = [&](std::size_t n) {
-    const device::View v = device::View::dense(nullptr, math::Word::w32, {questions}, 1, 1, n);
-    return v.in(e.allocate(v, {0}));
-  };
-  const device::View asked = place(d.size.rows), products = place(columns);
-  e.upload(std::as_bytes(words), asked);
-  e.enqueue(device::ByteProduct{d.bytes, asked, products});
-  const RnsTensor bodies = keys_of(d, keys, questions), sums(d.packing, {questions}, d.packs(), kQ, Domain::ntt);
-  e.enqueue(device::InnerProduct{e.prepared(), kQ, bodies.with_components(0, 1).view(), d.digits.view(), PrimeList(kQ),
-                                 sums.view(), d.turns});
-  e.enqueue(device::MulAccumulate{e.prepared(), kQ, bodies.with_components(1, 1).view(),
-                                  d.last.broadcast_to({questions}).view(), sums.view()});
-  e.enqueue(device::InverseNtt{e.prepared(), kQ, sums.view(), sums.view()});
-  std::vector<u32> product(questions * columns);
+  std::vector<Asked> asked;
+  for (std::size_t first = 0; first < questions; first += kTogether) {
+    const std::size_t count = std::min(kTogether, questions - first);
+    asked.push_back(ask(d, words.subspan(first * d.size.rows, count * d.size.rows),
+                        keys.subspan(first * kKeyWords, count * kKeyWords), first, count));
+  }
+  answers.bodies.resize(questions * columns);
+  std::vector<u32> product(asked.front().count * columns);
   std::vector<u64> sum(product.size());
-  e.download(products, std::as_writable_bytes(std::span(product)));
-  e.download(sums.view(), std::as_writable_bytes(std::span(sum)));
-  answers.bodies.resize(product.size());
-  const u64 q = packing_ring()->prime(0);
   const Lowered lowered;
-  lwe::parallel_for(questions, product.size(), [&](std::size_t question) {
-    for (std::size_t i = question * columns; i < (question + 1) * columns; ++i) {
-      const u64 raised = static_cast<u64>((u128{product[i]} * q + (u64{1} << 31)) >> 32), all = raised + sum[i];
-      answers.bodies[i] = static_cast<std::uint16_t>(lowered(all - (all >= q ? q : 0), kBodyBits));
-    }
-  });
+  for (const Asked& a : asked) {
+    product.resize(a.count * columns), sum.resize(product.size());
+    d.packing->download(a.products, std::as_writable_bytes(std::span(product)));
+    d.packing->download(a.sums->view(), std::as_writable_bytes(std::span(sum)));
+    parallel_for(a.count, product.size(), [&](std::size_t question) {
+      for (std::size_t i = question * columns; i < (question + 1) * columns; ++i) {
+        const u64 raised = static_cast<u64>((u128{product[i]} * q + (u64{1} << 31)) >> 32), all = raised + sum[i];
+        answers.bodies[a.first * columns + i] = static_cast<std::uint16_t>(lowered(all - (all >= q ? q : 0), kBodyBits));
+      }
+    });
+  }
   answers.masks = d.answer_masks;
   return answers;
 }

@@ -1,27 +1,24 @@
 // Bytes times words modulo 2^32. A word is four signed digits of base 256; bytes and digits meet in dp4a for few vectors, in int8
-// matrix units for many, which read the bytes once for 32 vectors. Stretches of the inputs are for different blocks, whose sums
-// modulo 2^32 are added in any order.
+// matrix units for many. Stretches of the inputs are for different blocks, whose sums modulo 2^32 are added in any order; a sum of
+// 32 bits that overflows is still right.
 #include "backend/cuda/ring/kernels.h"
+#include "backend/cuda/ring/views.cuh"
 #include "backend/cuda/runtime/launch.cuh"
 
 namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr u32 kItems = 32;  // vectors of a launch
-constexpr u32 kFew = 3;     // that dp4a takes, one after another
+constexpr u32 kFew = 3;  // vectors that dp4a takes, one after another
 constexpr u32 kThreads = 256, kWarps = kThreads / 32;
-constexpr u32 kRowsOfWarp = 8;           // dp4a: rows that digits meet once they are made
-constexpr u32 kRows = 128, kStep = 128;  // matrix units: of a block, and inputs at a time
-constexpr u32 kStride = kStep + 16;      // of a row in shared memory: eight rows begin in different banks
+constexpr u32 kRowsOfWarp = 8;  // dp4a: rows that digits meet once they are made
 constexpr u32 kHalf = 0x80808080;
 
 struct ByteArguments {
   const unsigned char* bytes;
   u64 row;  // bytes from one to the next
-  const u32* words[kItems];
-  u32* out[kItems];
-  u32 count, inputs, outputs, stretch, splits;
+  Strided words, out;
+  u32 items, inputs, outputs, stretch, splits;
 };
 
 /// Digits of four words, a plane each.
@@ -46,17 +43,19 @@ __global__ void __launch_bounds__(kThreads) byte_rows_kernel(const __grid_consta
   const u32 first = tile * kRowsOfWarp, start = blockIdx.x % a.splits * a.stretch;
   if (first >= a.outputs) return;
   const u32 end = min(start + a.stretch, a.inputs);
+  const u32* const words = limb_of<u32>(a.words, item, 0, 0);
+  u32* const out = limb_of<u32>(a.out, item, 0, 0);
   int sum[kRowsOfWarp][4] = {};
   for (u32 i = start + lane * 16; i < end; i += 32 * 16) {
     uint4 bytes[kRowsOfWarp];
 #pragma unroll
     for (u32 r = 0; r < kRowsOfWarp; ++r)
       bytes[r] = __ldcs(reinterpret_cast<const uint4*>(a.bytes + min(first + r, a.outputs - 1) * a.row + i));
-    const uint4* const words = reinterpret_cast<const uint4*>(a.words[item] + i);
+    const uint4* const from = reinterpret_cast<const uint4*>(words + i);
     u32 planes[4];
 #pragma unroll
     for (u32 k = 0; k < 4; ++k) {
-      planes_of(words[k], planes);
+      planes_of(from[k], planes);
 #pragma unroll
       for (u32 r = 0; r < kRowsOfWarp; ++r)
         add_bytes(sum[r], k == 0 ? bytes[r].x : k == 1 ? bytes[r].y : k == 2 ? bytes[r].z : bytes[r].w, planes);
@@ -68,7 +67,7 @@ __global__ void __launch_bounds__(kThreads) byte_rows_kernel(const __grid_consta
 #pragma unroll
     for (u32 p = 0; p < 4; ++p) all += static_cast<u32>(sum[r][p]) << (8 * p);
     for (u32 d = 16; d > 0; d /= 2) all += __shfl_xor_sync(~0u, all, d);
-    if (lane == 0 && first + r < a.outputs) atomicAdd(a.out[item] + first + r, all);
+    if (lane == 0 && first + r < a.outputs) atomicAdd(out + first + r, all);
   }
 }
 
@@ -80,82 +79,133 @@ __device__ __forceinline__ void multiply(int (&c)[4], const u32 (&a)[4], u32 b0,
 #endif
 }
 
-/// kStep inputs of a block on their way to shared memory.
-struct Fetched {
-  static constexpr u32 kEach = kRows * kStep / 16 / kThreads;
-  uint4 bytes[kEach], words[kEach];
+/// Four times eight rows of 16 bytes in shared memory, whose addresses lanes 0-7, 8-15, .. give: lane l has word l % 4 of row l / 4 of each.
+__device__ __forceinline__ void load_rows(const unsigned char* row, u32& a, u32& b, u32& c, u32& d) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
+  const auto at = static_cast<u32>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(at));
+#endif
+}
 
-  __device__ __forceinline__ void load(const ByteArguments& a, u32 first, u32 start) {
+/// A block of the matrix units: kRows rows, ITEMS vectors, whose digits are 4 ITEMS columns; kStep inputs at a time, two steps in
+/// shared memory. A warp: 64 rows and ITEMS columns.
+template <u32 ITEMS>
+struct Matrix {
+  static constexpr u32 kRows = 128, kStep = 64, kColumns = 4 * ITEMS;
+  static constexpr u32 kStride = kStep + 16;  // of a row in shared memory: eight rows begin in different banks
+  static constexpr u32 kTilesDown = 64 / 16, kTilesAcross = ITEMS / 8;
+  static constexpr u32 kStage = (kRows + kColumns) * kStride, kShared = 2 * kStage;
+  static constexpr u32 kBytesEach = kRows * kStep / 16 / kThreads, kWordsEach = ITEMS * kStep / 4 / kThreads;
+  static_assert(kWarps == kRows / 64 * (kColumns / ITEMS));
+};
+
+/// What a thread brings to shared memory of each step.
+template <u32 ITEMS>
+struct Fetched {
+  using M = Matrix<ITEMS>;
+  const unsigned char* from[M::kBytesEach];
+  const u32* words_from[M::kWordsEach];
+  uint4 bytes[M::kBytesEach], words[M::kWordsEach];
+
+  static constexpr u32 kByteUnits = M::kStep / 16, kWordUnits = M::kStep / 4;  // of a row, of a vector
+
+  __device__ __forceinline__ Fetched(const ByteArguments& a, u32 first_row, u32 first_item) {
 #pragma unroll
-    for (u32 k = 0; k < kEach; ++k) {
-      const u32 unit = k * kThreads + threadIdx.x, row = unit / (kStep / 16), at = unit % (kStep / 16) * 16;
-      bytes[k] = __ldcs(reinterpret_cast<const uint4*>(a.bytes + min(first + row, a.outputs - 1) * a.row + start + at));
-      const u32 item = unit / (kStep / 4), word = unit % (kStep / 4) * 4;
-      words[k] = item < a.count ? *reinterpret_cast<const uint4*>(a.words[item] + start + word) : uint4{};
+    for (u32 k = 0; k < M::kBytesEach; ++k) {
+      const u32 unit = k * kThreads + threadIdx.x;
+      from[k] = a.bytes + min(first_row + unit / kByteUnits, a.outputs - 1) * a.row + unit % kByteUnits * 16;
+    }
+#pragma unroll
+    for (u32 k = 0; k < M::kWordsEach; ++k) {
+      const u32 unit = k * kThreads + threadIdx.x;
+      words_from[k] = limb_of<u32>(a.words, min(first_item + unit / kWordUnits, a.items - 1), 0, 0) + unit % kWordUnits * 4;
     }
   }
-  __device__ __forceinline__ void store(unsigned char* rows, unsigned char* columns) const {
+  __device__ __forceinline__ void load(u32 start) {
 #pragma unroll
-    for (u32 k = 0; k < kEach; ++k) {
-      const u32 unit = k * kThreads + threadIdx.x, row = unit / (kStep / 16), at = unit % (kStep / 16) * 16;
-      *reinterpret_cast<uint4*>(rows + row * kStride + at) =
+    for (u32 k = 0; k < M::kBytesEach; ++k) bytes[k] = *reinterpret_cast<const uint4*>(from[k] + start);
+#pragma unroll
+    for (u32 k = 0; k < M::kWordsEach; ++k) words[k] = *reinterpret_cast<const uint4*>(words_from[k] + start);
+  }
+  __device__ __forceinline__ void store(unsigned char* stage) const {
+#pragma unroll
+    for (u32 k = 0; k < M::kBytesEach; ++k) {
+      const u32 unit = k * kThreads + threadIdx.x;
+      *reinterpret_cast<uint4*>(stage + unit / kByteUnits * M::kStride + unit % kByteUnits * 16) =
           uint4{bytes[k].x ^ kHalf, bytes[k].y ^ kHalf, bytes[k].z ^ kHalf, bytes[k].w ^ kHalf};
-      const u32 item = unit / (kStep / 4), word = unit % (kStep / 4) * 4;
+    }
+    unsigned char* const columns = stage + M::kRows * M::kStride;
+#pragma unroll
+    for (u32 k = 0; k < M::kWordsEach; ++k) {
+      const u32 unit = k * kThreads + threadIdx.x;
       u32 planes[4];
       planes_of(words[k], planes);
 #pragma unroll
-      for (u32 p = 0; p < 4; ++p) *reinterpret_cast<u32*>(columns + (item * 4 + p) * kStride + word) = planes[p];
+      for (u32 p = 0; p < 4; ++p)
+        *reinterpret_cast<u32*>(columns + (unit / kWordUnits * 4 + p) * M::kStride + unit % kWordUnits * 4) = planes[p];
     }
   }
 };
-static_assert(kItems * 4 == kRows, "bytes and digits fill as much of shared memory");
 
-/// A block: kRows rows, kItems vectors, whose digits are 4 kItems columns. A warp: 32 rows and 64 columns. The fragments of
-/// mma.m16n8k32 (PTX ISA): g = lane / 4, t = lane % 4; A has rows g and g + 8, words t and t + 4; B column g; C columns 2t, 2t + 1.
-__global__ void __launch_bounds__(kThreads) byte_matrix_kernel(const __grid_constant__ ByteArguments a) {
+/// Blocks of the same rows are neighbours: one of them brings the bytes to the second cache. The fragments of mma.m16n8k32 (PTX ISA):
+/// g = lane / 4, t = lane % 4; A has rows g and g + 8, words t and t + 4; B column g; C columns 2t, 2t + 1.
+template <u32 ITEMS>
+__global__ void __launch_bounds__(kThreads, ITEMS == 32 ? 2 : 1)
+    byte_matrix_kernel(const __grid_constant__ ByteArguments a, u32 groups) {
   take_turn();
-  __shared__ __align__(16) unsigned char rows[kRows * kStride], columns[kRows * kStride];
+  using M = Matrix<ITEMS>;
+  extern __shared__ __align__(16) unsigned char shared[];
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const u32 first = blockIdx.x / a.splits * kRows, row = warp % 4 * 32, column = warp / 4 * 64;
-  const u32 start = blockIdx.x % a.splits * a.stretch, end = min(start + a.stretch, a.inputs);
-  int sum[2][8][4] = {};
-  Fetched next;
-  if (start < end) next.load(a, first, start);
-  for (u32 i = start; i < end; i += kStep) {
-    __syncthreads();
-    next.store(rows, columns);
-    __syncthreads();
-    if (i + kStep < end) next.load(a, first, i + kStep);
+  const u32 first_item = blockIdx.x % groups * ITEMS, tile = blockIdx.x / groups;
+  const u32 first = tile / a.splits * M::kRows, row = warp % 2 * 64, column = warp / 2 * ITEMS;
+  const u32 start = tile % a.splits * a.stretch, end = min(start + a.stretch, a.inputs);
+  if (start >= end) return;
+  int sum[M::kTilesDown][M::kTilesAcross][4] = {};
+  Fetched<ITEMS> next(a, first, first_item);
+  next.load(start);
+  next.store(shared);
+  __syncthreads();
+  // Of 16 rows, then of two times 8 columns, which a lane tells the addresses of.
+  const u32 own_row = (row + lane % 16) * M::kStride + lane / 16 * 16;
+  const u32 own_column = (M::kRows + column + lane / 16 * 8 + lane % 8) * M::kStride + lane / 8 % 2 * 16;
+  for (u32 i = start, stage = 0; i < end; i += M::kStep, stage ^= 1) {
+    const bool more = i + M::kStep < end;
+    if (more) next.load(i + M::kStep);
+    const unsigned char* const rows = shared + stage * M::kStage + own_row;
+    const unsigned char* const columns = shared + stage * M::kStage + own_column;
 #pragma unroll
-    for (u32 k = 0; k < kStep; k += 32) {
-      u32 x[2][4];
+    for (u32 k = 0; k < M::kStep; k += 32) {
+      u32 x[M::kTilesDown][4];
 #pragma unroll
-      for (u32 m = 0; m < 2; ++m) {
+      for (u32 m = 0; m < M::kTilesDown; ++m)
+        load_rows(rows + m * 16 * M::kStride + k, x[m][0], x[m][1], x[m][2], x[m][3]);
 #pragma unroll
-        for (u32 r = 0; r < 4; ++r)
-          x[m][r] = *reinterpret_cast<const u32*>(rows + (row + m * 16 + g + r % 2 * 8) * kStride + k + t * 4 + r / 2 * 16);
-      }
+      for (u32 n = 0; n < M::kTilesAcross; n += 2) {
+        u32 b[2][2];
+        load_rows(columns + n * 8 * M::kStride + k, b[0][0], b[0][1], b[1][0], b[1][1]);
 #pragma unroll
-      for (u32 n = 0; n < 8; ++n) {
-        const unsigned char* const from = columns + (column + n * 8 + g) * kStride + k + t * 4;
-        const u32 b0 = *reinterpret_cast<const u32*>(from), b1 = *reinterpret_cast<const u32*>(from + 16);
+        for (u32 two = 0; two < 2; ++two) {
 #pragma unroll
-        for (u32 m = 0; m < 2; ++m) multiply(sum[m][n], x[m], b0, b1);
+          for (u32 m = 0; m < M::kTilesDown; ++m) multiply(sum[m][n + two], x[m], b[two][0], b[two][1]);
+        }
       }
     }
+    if (more) next.store(shared + (stage ^ 1) * M::kStage);
+    __syncthreads();
   }
   const u32 shift = t % 2 * 16;  // two planes here, two with the neighbour
 #pragma unroll
-  for (u32 n = 0; n < 8; ++n) {
-    const u32 item = (column + n * 8) / 4 + t / 2;
+  for (u32 n = 0; n < M::kTilesAcross; ++n) {
+    const u32 item = first_item + (column + n * 8) / 4 + t / 2;
+    u32* const out = limb_of<u32>(a.out, min(item, a.items - 1), 0, 0);
 #pragma unroll
-    for (u32 m = 0; m < 2; ++m) {
+    for (u32 m = 0; m < M::kTilesDown; ++m) {
 #pragma unroll
       for (u32 half = 0; half < 2; ++half) {
         const u32 mine =
             (static_cast<u32>(sum[m][n][2 * half]) << shift) + (static_cast<u32>(sum[m][n][2 * half + 1]) << (shift + 8));
         const u32 all = mine + __shfl_xor_sync(~0u, mine, 1), at = first + row + m * 16 + half * 8 + g;
-        if (t % 2 == 0 && item < a.count && at < a.outputs) atomicAdd(a.out[item] + at, all);
+        if (t % 2 == 0 && item < a.items && at < a.outputs) atomicAdd(out + at, all);
       }
     }
   }
@@ -165,33 +215,36 @@ __global__ void __launch_bounds__(kThreads) byte_matrix_kernel(const __grid_cons
 
 void CudaKernels::run(Queue& q, const device::ByteProduct& call) {
   constexpr u32 kBlocks = 2048;  // that keep every GPU busy
-  const std::size_t items = call.out.items();
+  const auto items = static_cast<u32>(call.out.items());
   if (items == 0 || call.out.n == 0) return;
   run(q, device::Zero{call.out});
-  for (std::size_t done = 0; done < items; done += kItems) {
-    ByteArguments a{.bytes = reinterpret_cast<const unsigned char*>(call.bytes.address(0, 0, 0)),
-                    .row = call.bytes.component_stride * sizeof(u32),
-                    .words = {},
-                    .out = {},
-                    .count = static_cast<u32>(std::min<std::size_t>(kItems, items - done)),
-                    .inputs = static_cast<u32>(call.words.n),
-                    .outputs = static_cast<u32>(call.out.n)};
-    for (u32 k = 0; k < a.count; ++k) {
-      a.words[k] = reinterpret_cast<const u32*>(call.words.address(done + k, 0, 0));
-      a.out[k] = reinterpret_cast<u32*>(call.out.address(done + k, 0, 0));
-    }
-    const bool few = a.count <= kFew;
-    const u32 rows = few ? kWarps * kRowsOfWarp : kRows, step = few ? 32 * 16 : kStep, tiles = (a.outputs + rows - 1) / rows;
-    const u32 steps = (a.inputs + step - 1) / step;
-    a.stretch = std::max<u32>(4, (steps * tiles + kBlocks - 1) / kBlocks) * step;
+  ByteArguments a{.bytes = reinterpret_cast<const unsigned char*>(call.bytes.address(0, 0, 0)),
+                  .row = call.bytes.component_stride * sizeof(u32),
+                  .words = strided(call.words),
+                  .out = strided(call.out),
+                  .items = items,
+                  .inputs = static_cast<u32>(call.words.n),
+                  .outputs = static_cast<u32>(call.out.n),
+                  .stretch = 0,
+                  .splits = 0};
+  /// Cuts the inputs for blocks of so many rows, `groups` of them for the same; how many blocks that makes.
+  const auto cut = [&](u32 rows, u32 step, u32 groups) {
+    const u32 tiles = (a.outputs + rows - 1) / rows, steps = (a.inputs + step - 1) / step;
+    a.stretch = std::max<u32>(4, static_cast<u32>((u64{steps} * tiles * groups + kBlocks - 1) / kBlocks)) * step;
     a.splits = (a.inputs + a.stretch - 1) / a.stretch;
-    if (few) {
-      for (u32 k = 0; k < a.count; ++k)
-        launch(q, "byte_product", &byte_rows_kernel, u64{tiles} * a.splits, kThreads, 0, a, k);
-    } else {
-      launch(q, "byte_product", &byte_matrix_kernel, u64{tiles} * a.splits, kThreads, 0, a);
-    }
+    return u64{tiles} * a.splits * groups;
+  };
+  if (items <= kFew) {
+    const u64 blocks = cut(kWarps * kRowsOfWarp, 32 * 16, 1);
+    for (u32 item = 0; item < items; ++item) launch(q, "byte_product", &byte_rows_kernel, blocks, kThreads, 0, a, item);
+    return;
   }
+  const auto matrix = [&]<u32 ITEMS>(std::integral_constant<u32, ITEMS>) {
+    using M = Matrix<ITEMS>;
+    const u32 groups = (items + ITEMS - 1) / ITEMS;
+    launch(q, "byte_product", &byte_matrix_kernel<ITEMS>, cut(M::kRows, M::kStep, groups), kThreads, M::kShared, a, groups);
+  };
+  items <= 32 ? matrix(std::integral_constant<u32, 32>()) : matrix(std::integral_constant<u32, 64>());
 }
 
 }  // namespace heliograph::backend::cuda

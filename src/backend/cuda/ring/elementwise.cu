@@ -239,85 +239,132 @@ __global__ void __launch_bounds__(kThreads) inner_product_kernel(const __grid_co
   limb_of<Word>(g.out, at.item, at.component, at.limb)[i] = F::canonical(sum.finish(p), p);
 }
 
-constexpr u32 kTurns = 64;       // of one launch
+constexpr u32 kTurns = 128;      // of one launch: what a sum holds
 constexpr u32 kTurnedLimbs = 4;  // of a thread
+constexpr u32 kTurnedItems = 4;  // of a thread, of one limb
 
 template <class F>
 struct TurnedArguments {
-  InnerArguments<F> inner;   // grid: groups of OUTPUTS components, of kTurnedLimbs limbs
+  InnerArguments<F> inner;   // grid: groups of outputs as components, of limbs, of items
   const u32* turns[kTurns];  // permute's tables; null: the component itself
-  u32 limbs, first, onto;    // first: of the digits here; onto: the sums of those before are there
+  u32 limbs, items, first, onto;  // first: of the digits here; onto: the sums of those before are there
+};
+static_assert(kTurns <= Sum<Field60>::kSteps);
+static_assert(sizeof(TurnedArguments<Field32>) <= kMostArguments && sizeof(TurnedArguments<Field50>) <= kMostArguments &&
+              sizeof(TurnedArguments<Field60>) <= kMostArguments);
+
+/// What threads of a launch share out: results, limbs and items of each, and digits whose words are on their way at a time.
+template <u32 OUTPUTS, u32 LIMBS, u32 ITEMS, u32 AHEAD>
+struct TurnedShape {
+  static constexpr u32 kOutputs = OUTPUTS, kLimbs = LIMBS, kItems = ITEMS, kAhead = AHEAD;
 };
 
-/// A thread has one position of several limbs, which have their sources in common, and of OUTPUTS results, which share digits.
-/// Automorphisms of the NTT domain take aligned runs of positions to such runs, so that gathers are whole lines, and the component's
-/// limbs stay in the second cache, which the key only passes through.
-template <class F, u32 OUTPUTS>
+/// A thread has one position of several limbs, which have their sources in common, and of several results, which share digits; or of
+/// several items, which share sources and keys. Automorphisms of the NTT domain take aligned runs of positions to such runs, so that
+/// gathers are whole lines, and the component's limbs stay in the second cache, which the key only passes through.
+template <class F, class S>
 __global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __grid_constant__ TurnedArguments<F> c) {
   take_turn();
   using Word = typename F::Word;
+  constexpr u32 kOutputs = S::kOutputs, kLimbs = S::kLimbs, kItems = S::kItems, kAhead = S::kAhead;
   const InnerArguments<F>& inner = c.inner;
   const Arguments<F>& g = inner.common;
   const At at = locate(g.grid, blockIdx.x);
   const u32 i = at.part * kThreads + threadIdx.x;
   if (i >= g.n) return;
-  const u32 output = at.component * OUTPUTS, last = c.limbs - 1;
-  const Word *x[kTurnedLimbs], *key[kTurnedLimbs];
-  u32 limbs[kTurnedLimbs];
-  typename F::Prime p[kTurnedLimbs];
-  KeySum<F> sum[kTurnedLimbs][OUTPUTS];
+  const u32 output = at.component * kOutputs;
+  // Beyond the last limb or item: it again.
+  const auto limb_at = [&](u32 l) { return least(at.limb * kLimbs + l, c.limbs - 1); };
+  const auto item_at = [&](u32 k) { return least(at.item * kItems + k, c.items - 1); };
+  const Word *x[kItems][kLimbs], *key[kLimbs];
+  typename F::Prime p[kLimbs];
+  KeySum<F> sum[kItems][kLimbs][kOutputs];
 #pragma unroll
-  for (u32 l = 0; l < kTurnedLimbs; ++l) {
-    limbs[l] = least(at.limb * kTurnedLimbs + l, last);  // beyond the last: it again
-    p[l] = g.table[g.primes.index[limbs[l]]];
-    x[l] = limb_of<Word>(g.a, at.item, 0, limbs[l]);
-    key[l] = limb_of<Word>(g.b, 0, c.first * inner.outputs + output, inner.key_limbs.index[limbs[l]]) + i;
+  for (u32 l = 0; l < kLimbs; ++l) {
+    p[l] = g.table[g.primes.index[limb_at(l)]];
+    key[l] = limb_of<Word>(g.b, 0, c.first * inner.outputs + output, inner.key_limbs.index[limb_at(l)]) + i;
 #pragma unroll
-    for (u32 o = 0; o < OUTPUTS; ++o) sum[l][o].start();
+    for (u32 k = 0; k < kItems; ++k) {
+      x[k][l] = limb_of<Word>(g.a, item_at(k), 0, limb_at(l));
+#pragma unroll
+      for (u32 o = 0; o < kOutputs; ++o) sum[k][l][o].start();
+    }
   }
-  const auto source = [&](u32 d) { return c.turns[d] ? __ldg(c.turns[d] + i) >> 1 : i; };
   const u64 digit = inner.outputs * g.b.component;
-  Word words[kTurnedLimbs], keys[kTurnedLimbs][OUTPUTS];
-  const auto fetch = [&](u32 from) {
+  u32 from[kAhead];
+  Word words[kAhead][kItems][kLimbs], keys[kAhead][kLimbs][kOutputs];
+  /// Where the words of the digits from `first` on are; beyond the last digit: it again.
+  const auto find = [&](u32 first) {
 #pragma unroll
-    for (u32 l = 0; l < kTurnedLimbs; ++l) {
-      words[l] = x[l][from];
-#pragma unroll
-      for (u32 o = 0; o < OUTPUTS; ++o) keys[l][o] = __ldcs(key[l] + o * g.b.component);
-      key[l] += digit;
+    for (u32 j = 0; j < kAhead; ++j) {
+      const u32* const turn = c.turns[least(first + j, inner.count - 1)];
+      from[j] = turn ? __ldg(turn + i) >> 1 : i;
     }
   };
-  // A digit's words are on their way while those of the one before are multiplied, its sources one digit earlier.
-  fetch(source(0));
-  u32 from = inner.count > 1 ? source(1) : 0;
-  for (u32 d = 0; d < inner.count; ++d) {
-    typename F::Value a[kTurnedLimbs], b[kTurnedLimbs][OUTPUTS];
+  const auto fetch = [&](u32 first) {
 #pragma unroll
-    for (u32 l = 0; l < kTurnedLimbs; ++l) {
-      a[l] = F::load(words[l]);
+    for (u32 j = 0; j < kAhead; ++j) {
 #pragma unroll
-      for (u32 o = 0; o < OUTPUTS; ++o) b[l][o] = F::load(keys[l][o]);
+      for (u32 l = 0; l < kLimbs; ++l) {
+#pragma unroll
+        for (u32 k = 0; k < kItems; ++k) words[j][k][l] = x[k][l][from[j]];
+#pragma unroll
+        for (u32 o = 0; o < kOutputs; ++o) {
+          const Word* const k = key[l] + least(first + j, inner.count - 1) * digit + o * g.b.component;
+          keys[j][l][o] = kItems == 1 ? __ldcs(k) : __ldg(k);
+        }
+      }
     }
-    if (d + 1 < inner.count) fetch(from);
-    if (d + 2 < inner.count) from = source(d + 2);
+  };
+  // Words of digits are on their way while those before are multiplied, their sources before that.
+  find(0);
+  fetch(0);
+  find(kAhead);
+  for (u32 d = 0; d < inner.count; d += kAhead) {
+    typename F::Value a[kAhead][kItems][kLimbs], b[kAhead][kLimbs][kOutputs];
 #pragma unroll
-    for (u32 l = 0; l < kTurnedLimbs; ++l) {
+    for (u32 j = 0; j < kAhead; ++j) {
 #pragma unroll
-      for (u32 o = 0; o < OUTPUTS; ++o) {
-        sum[l][o].add(a[l], b[l][o], p[l]);
-        if (d % 4 == 3) sum[l][o].fold(p[l]);
+      for (u32 l = 0; l < kLimbs; ++l) {
+#pragma unroll
+        for (u32 k = 0; k < kItems; ++k) a[j][k][l] = F::load(words[j][k][l]);
+#pragma unroll
+        for (u32 o = 0; o < kOutputs; ++o) b[j][l][o] = F::load(keys[j][l][o]);
+      }
+    }
+    if (d + kAhead < inner.count) {
+      fetch(d + kAhead);
+      find(d + 2 * kAhead);
+    }
+#pragma unroll
+    for (u32 j = 0; j < kAhead; ++j) {
+      if (d + j >= inner.count) break;
+#pragma unroll
+      for (u32 k = 0; k < kItems; ++k) {
+#pragma unroll
+        for (u32 l = 0; l < kLimbs; ++l) {
+#pragma unroll
+          for (u32 o = 0; o < kOutputs; ++o) {
+            sum[k][l][o].add(a[j][k][l], b[j][l][o], p[l]);
+            if ((d + j) % 4 == 3) sum[k][l][o].fold(p[l]);
+          }
+        }
       }
     }
   }
 #pragma unroll
-  for (u32 l = 0; l < kTurnedLimbs; ++l) {
-    if (at.limb * kTurnedLimbs + l > last) return;
+  for (u32 k = 0; k < kItems; ++k) {
+    if (at.item * kItems + k >= c.items) return;
 #pragma unroll
-    for (u32 o = 0; o < OUTPUTS; ++o) {
-      sum[l][o].fold(p[l]);
-      Word* const out = limb_of<Word>(g.out, at.item, output + o, limbs[l]) + i;
-      const Word here = F::canonical(sum[l][o].finish(p[l]), p[l]);
-      *out = c.onto ? Adds::apply(F{}, here, *out, here, p[l]) : here;
+    for (u32 l = 0; l < kLimbs; ++l) {
+      if (at.limb * kLimbs + l >= c.limbs) break;
+#pragma unroll
+      for (u32 o = 0; o < kOutputs; ++o) {
+        sum[k][l][o].fold(p[l]);
+        Word* const out = limb_of<Word>(g.out, item_at(k), output + o, limb_at(l)) + i;
+        const Word here = F::canonical(sum[k][l][o].finish(p[l]), p[l]);
+        *out = c.onto ? Adds::apply(F{}, here, *out, here, p[l]) : here;
+      }
     }
   }
 }
@@ -398,12 +445,17 @@ void with_constants(Queue& q, const char* name, const device::RingConstant& prep
 }
 
 /// Of turned digits, as many at a time as a launch takes.
-template <class F>
-void sum_turned(Queue& q, const device::InnerProduct& call, const InnerArguments<F>& all) {
-  const u32 outputs = all.outputs % 2 == 0 ? 2 : 1;
-  TurnedArguments<F> c{.inner = all, .turns = {}, .limbs = static_cast<u32>(call.out.limbs), .first = 0, .onto = 0};
+template <class F, class S>
+void sum_turned_as(Queue& q, const device::InnerProduct& call, const InnerArguments<F>& all) {
+  TurnedArguments<F> c{.inner = all,
+                       .turns = {},
+                       .limbs = static_cast<u32>(call.out.limbs),
+                       .items = static_cast<u32>(call.out.items()),
+                       .first = 0,
+                       .onto = 0};
   Grid& grid = c.inner.common.grid;
-  grid.components = Divisor(all.outputs / outputs), grid.limbs = Divisor(parts_of(call.out.limbs, kTurnedLimbs));
+  grid.components = Divisor(all.outputs / S::kOutputs);
+  grid.limbs = Divisor(parts_of(c.limbs, S::kLimbs)), grid.items = Divisor(parts_of(c.items, S::kItems));
   for (std::size_t first = 0; first < call.turns.size(); first += kTurns) {
     const std::size_t count = std::min<std::size_t>(kTurns, call.turns.size() - first);
     for (std::size_t j = 0; j < count; ++j) {
@@ -411,9 +463,21 @@ void sum_turned(Queue& q, const device::InnerProduct& call, const InnerArguments
       c.turns[j] = turn ? own_as<CudaPermutation>(q, *turn).table().template as<u32>() : nullptr;
     }
     c.inner.count = static_cast<u32>(count), c.first = static_cast<u32>(first), c.onto = first > 0;
-    launch(q, "inner_product", outputs == 2 ? &turned_product_kernel<F, 2> : &turned_product_kernel<F, 1>, grid.blocks(),
-           kThreads, 0, c);
+    launch(q, "inner_product", &turned_product_kernel<F, S>, grid.blocks(), kThreads, 0, c);
   }
+}
+
+template <class F>
+void sum_turned(Queue& q, const device::InnerProduct& call, const InnerArguments<F>& all) {
+  const bool one_limb = call.out.limbs == 1;
+  if (one_limb && call.out.items() >= kTurnedItems)
+    all.outputs % 4 == 0 ? sum_turned_as<F, TurnedShape<4, 1, kTurnedItems, 1>>(q, call, all)
+                         : sum_turned_as<F, TurnedShape<1, 1, kTurnedItems, 1>>(q, call, all);
+  else if (one_limb)
+    sum_turned_as<F, TurnedShape<1, 1, 1, 8>>(q, call, all);
+  else
+    all.outputs % 2 == 0 ? sum_turned_as<F, TurnedShape<2, kTurnedLimbs, 1, 1>>(q, call, all)
+                         : sum_turned_as<F, TurnedShape<1, kTurnedLimbs, 1, 1>>(q, call, all);
 }
 
 /// Whether all of a view's limbs lie at multiples of `bytes`, and are as long.

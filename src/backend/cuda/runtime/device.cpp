@@ -69,6 +69,7 @@ bool switched(const char* name, bool unset) {
 
 State::State(std::shared_ptr<Driver> given)
     : driver_(std::move(given)),
+      staging_(*driver_),
       properties_(driver_->properties()),
       waits_for_each_(switched("HELIOGRAPH_GPU_SYNC", false)),
       uses_peers_(switched("HELIOGRAPH_PEER", true)) {

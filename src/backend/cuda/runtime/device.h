@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/runtime/driver.h"
+#include "backend/cuda/runtime/staging.h"
 #include "base/process.h"
 #include "device/device.h"
 
@@ -44,6 +45,7 @@ class State {
   State& operator=(const State&) = delete;
   Driver& driver() const { return *driver_; }
   Pool& pool() { return pool_; }
+  Staging& staging() { return staging_; }
   const Properties& properties() const { return properties_; }
   /// Where constants have their forms on this device.
   const device::Slot& slot() const { return slot_; }
@@ -87,6 +89,7 @@ class State {
   const device::Slot slot_;
   std::shared_ptr<Driver> driver_;
   Pool pool_;
+  Staging staging_;
   Properties properties_;
   bool waits_for_each_, uses_peers_;
   ProcessMark process_;

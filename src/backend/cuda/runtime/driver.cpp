@@ -85,6 +85,13 @@ class Runtime final : public Driver {
     cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved);
     return cudaMemPoolTrimTo(pool_, reserved > bytes ? reserved - bytes : 0);
   }
+  Status pin(void* pages, std::size_t bytes) override {
+    bind();
+    const cudaError_t status = cudaHostRegister(pages, bytes, cudaHostRegisterPortable);
+    if (status != cudaSuccess) cudaGetLastError();  // not for the next launch to report
+    return status;
+  }
+  Status unpin(void* pages) override { return bind(), cudaHostUnregister(pages); }
   Status upload(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
     return bind(), cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream(s));
   }

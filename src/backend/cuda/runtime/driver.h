@@ -50,6 +50,10 @@ class Driver {
   virtual Status free(void*, StreamHandle) = 0;
   /// Gives at least so many bytes that the pool holds and nobody uses back to the system, or all of them.
   virtual Status trim(std::size_t bytes) = 0;
+  /// Locks whole pages of the host, so that copies from and to them need no other memory in between.
+  virtual Status pin(void* pages, std::size_t bytes) = 0;
+  virtual Status unpin(void* pages) = 0;
+  /// Of memory that is not locked, `from` may be reused at return, and `to` is filled.
   virtual Status upload(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status download(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status launch(const Launch&, StreamHandle) = 0;

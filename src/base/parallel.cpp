@@ -1,4 +1,4 @@
-#include "lwe/parallel.h"
+#include "base/parallel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 
 #include "heliograph/interrupt.h"
 
-namespace heliograph::lwe {
+namespace heliograph {
 
 namespace {
 
@@ -49,4 +49,4 @@ void parallel_for(std::size_t count, std::size_t words, const std::function<void
   if (error) std::rethrow_exception(error);
 }
 
-}  // namespace heliograph::lwe
+}  // namespace heliograph
