@@ -11,6 +11,39 @@ Time = Callable[[float | None], str]
 #: The table's depth is in the name.
 FILES = tuple(f"{machine}-query-depth{depth}.json" for machine in ("xeon", "zen5", "h100", "h200") for depth in (5, 4))
 
+#: Of benchmarks/query.py --scheme tfhe.
+INTEGERS = tuple(f"{machine}-query-tfhe.json" for machine in ("xeon", "zen5", "h100", "h200"))
+
+
+def place_of(report: Row) -> str:
+    """Where a report's queries ran."""
+    machine, engine = report["machine"], report["engine"]["device"]
+    where = engine.split(",")[0].removeprefix("cuda: ") if engine.startswith("cuda") else f"{machine['cores']} cores"
+    return f"{where} ({machine['processor']})"
+
+
+def integers(reports: dict[str, Row], seconds: Time) -> list[str]:
+    """A line a machine, of tables of TFHE."""
+    lines = [
+        "| Q6 by TFHE on | rows | table | key | encrypt | answer | a row | forecast | decrypt | from |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, report in reports.items():
+        case = report["case"]
+        times, rows = case["seconds"], case["rows"]
+        lines.append(
+            f"| {place_of(report)} | {rows:,} | {case['file_bytes'] / 1000:.0f} kB | {case['key_bytes'] / 2**20:.1f} MiB | {seconds(times['encrypt'])} "
+            f"| {seconds(times['answer'])} | {seconds(times['answer'] / rows)} | {seconds(case['forecast'])} | {seconds(times['decrypt'])} "
+            f"| [{name}](benchmarks/results/{name}), {report['commit'][:12]} |"
+        )
+    first = next(iter(reports.values()))
+    return [
+        *lines,
+        "",
+        f"{first['case']['security']} security, {first['case']['parameters'].strip('<>')}; medians of {len(first['case']['answers'])} answers; "
+        f"load of the machine before: {', '.join(format(r['load'], 'g') for r in reports.values())}.",
+    ]
+
 
 def queries(reports: dict[str, Row], seconds: Time) -> list[str]:
     """A line a machine and depth."""
@@ -19,12 +52,11 @@ def queries(reports: dict[str, Row], seconds: Time) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, report in reports.items():
-        case, machine, engine = report["case"], report["machine"], report["engine"]["device"]
+        case = report["case"]
         times = case["seconds"]
-        where = engine.split(",")[0].removeprefix("cuda: ") if engine.startswith("cuda") else f"{machine['cores']} cores"
         depth = next(line.split()[1] for line in case["layout"] if line.strip().startswith("depth"))
         lines.append(
-            f"| {where} ({machine['processor']}) | {depth} | {case['file_bytes'] / 2**30:.2f} GiB | {seconds(times['encrypt'])} | {seconds(times['load'])} "
+            f"| {place_of(report)} | {depth} | {case['file_bytes'] / 2**30:.2f} GiB | {seconds(times['encrypt'])} | {seconds(times['load'])} "
             f"| {seconds(times['answer'])} | {seconds(times['decrypt'])} | {case['peak_bytes'] / 2**20:.0f} MiB "
             f"| [{name}](benchmarks/results/{name}), {report['commit'][:12]} |"
         )

@@ -111,6 +111,24 @@ def test_nearest_and_ties() -> None:
             client.nearest(answer, k=k)
 
 
+def test_recall_of_rounded_vectors() -> None:
+    """Real vectors of length one, scaled by one factor and rounded: of the ten nearest ones 95 % are found at least."""
+    rng = np.random.default_rng(12)
+    real = rng.normal(size=(3000, 96)) @ np.diag(1 / (1 + np.arange(96) / 24))  # as embeddings: some directions say more
+    real /= np.linalg.norm(real, axis=1, keepdims=True)
+    asked_for = real[:6] + 0.3 * rng.normal(size=(6, 96)) / np.sqrt(96)
+    asked_for /= np.linalg.norm(asked_for, axis=1, keepdims=True)
+    scale = 127 / np.abs(np.concatenate([real, asked_for])).max()
+    index = hg.query.Vectors(np.rint(scale * real).astype(np.int8))
+    client = hg.query.VectorClient(index.layout)
+    server = hg.Server(client.evaluation_keys())
+    found = 0
+    for vector in asked_for:
+        near = client.nearest(index.scores(server.bind(client.encrypt(np.rint(scale * vector).astype(np.int8)))), k=10)
+        found += len(set(near.ids.tolist()) & set(np.argsort(-(real @ vector))[:10].tolist()))
+    assert found >= 0.95 * 60
+
+
 def test_ids_travel_with_the_layout(tmp_path: Path) -> None:
     """Answers name rows by the server's own ids, below zero and beyond 32 bits too."""
     ids = np.array([70, -3, 1 << 40], np.int64)

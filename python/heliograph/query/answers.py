@@ -6,18 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from heliograph import _core, exact, tfhe
-from heliograph._arrays import Buffer, path_of, printable, readable_bytes
-from heliograph._container import replacing
+from heliograph._arrays import printable, readable_bytes
 from heliograph._html import Shown
 from heliograph.keys import from_bytes
 from heliograph.query.columns import Column, Value, scaled
-from heliograph.query.containers import Parts, pieces, source_of
+from heliograph.query.containers import Parts, Piece, Saved, pieces
 from heliograph.query.errors import SqlError
 from heliograph.query.integer_plan import IntegerPlan
-from heliograph.query.monomials import nullable, places_of
+from heliograph.query.monomials import names_of, nullable, places_of
 from heliograph.query.plan import ZERO, Plan, key_values
 from heliograph.query.sql import Item
 from heliograph.query.table import SecretKey, layout_of, plan_of
@@ -71,7 +70,7 @@ class Result(Shown):
         return pyarrow.table({name: pyarrow.array(values) for name, values in self.to_dict().items()})
 
 
-class Answer(Shown):
+class Answer(Saved):
     """An encrypted answer. Made by `SqlServer.sql`.
 
     >>> answer.sql[:18], answer.key_id == secret.id
@@ -79,6 +78,8 @@ class Answer(Shown):
     >>> hg.query.Answer.from_bytes(answer.to_bytes()).decrypt(secret).rows
     [(8300, 3)]
     """
+
+    _TYPE = TYPE
 
     def __init__(self, plan: Plan | IntegerPlan, key_id: str, tensors: list[Any]) -> None:
         self.plan = plan  #: how it was computed, or is said to have been
@@ -155,51 +156,13 @@ class Answer(Shown):
             raise _core.DamagedFileError(f"this answer has {len(self._tensors)} ciphertexts, and its query {plan.results}")
         return _IntegerReading(plan, totals).result()
 
-    def to_bytes(self) -> bytes:
-        """The answer as a file's bytes.
-
-        >>> len(answer.to_bytes()) > 1000
-        True
-        """
-        return b"".join(bytes(piece) for piece in self._pieces())
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing.
-
-        >>> answer.save("answer.hg")
-        >>> hg.query.Answer.load("answer.hg").decrypt(secret).rows
-        [(8300, 3)]
-        """
-        with replacing(path_of(path)) as file:
-            for piece in self._pieces():
-                file.write(piece)
-
-    def _pieces(self) -> Iterator[Any]:
+    def _pieces(self) -> Iterator[Piece]:
         parts = [tensor.to_bytes() for tensor in self._tensors]
         header = {"key": self.key_id, "layout": self.plan.layout.data(), "sql": self.sql}
         return pieces(TYPE, header, parts, [len(part) for part in parts])
 
     @classmethod
-    def load(cls, path: Any) -> Answer:
-        """Reads `save`. Raises FormatError, DamagedFileError, VersionError.
-
-        >>> answer.save("answer.hg")
-        >>> hg.query.Answer.load("answer.hg").sql == answer.sql
-        True
-        """
-        return cls._of(Parts(path_of(path), TYPE))
-
-    @classmethod
-    def from_bytes(cls, data: Buffer) -> Answer:
-        """Reads `to_bytes`. Raises as `load`.
-
-        >>> hg.query.Answer.from_bytes(answer.to_bytes()).key_id == secret.id
-        True
-        """
-        return cls._of(Parts(source_of(data), TYPE))
-
-    @classmethod
-    def _of(cls, parts: Parts) -> Answer:
+    def _of(cls, parts: Parts) -> Self:
         header = parts.header
         if set(header) != {"key", "layout", "sql"} or not all(isinstance(header[name], str) for name in ("key", "sql")):
             raise _core.DamagedFileError("this file's header is not one of an answer")
@@ -251,8 +214,8 @@ class _Rows(ABC):
         """Rows of a group where none of some columns is NULL."""
 
     @abstractmethod
-    def _sum(self, group: int, monomial: tuple[str, ...]) -> int:
-        """A group's sum of a product of columns."""
+    def _sum(self, group: int, monomial: tuple[str, ...], null: tuple[str, ...]) -> int:
+        """A group's sum of a product of columns, of rows where none of some columns is NULL."""
 
     def _extreme(self, group: int, item: Item) -> int:
         """A group's least or most of a column."""
@@ -267,12 +230,13 @@ class _Rows(ABC):
         if item.function in ("MIN", "MAX"):
             known = self._count(group, nullable([item.column], columns))
             return self._shown(columns[item.column], self._extreme(group, item), item) if known else None
-        count = self._count(group, nullable([name for monomial, _ in item.polynomial for name in monomial], columns))
+        null = nullable(names_of(monomial for monomial, _ in item.polynomial), columns)
+        count = self._count(group, null)
         if not count:
             return None
         found, places = Fraction(0), 0
         for monomial, factor in item.polynomial:
-            number = count if not monomial else self._sum(group, monomial)
+            number = count if not monomial else self._sum(group, monomial, null)
             own = places_of(monomial, columns)
             found += factor * Fraction(number, 10**own)
             places = max(places, own + _places(factor))
@@ -295,10 +259,10 @@ class _Reading(_Rows):
         number = self._asked.counts[group, null]
         return self._asked.layout.rows if number is None else self._total(number)
 
-    def _sum(self, group: int, monomial: tuple[str, ...]) -> int:
+    def _sum(self, group: int, monomial: tuple[str, ...], null: tuple[str, ...]) -> int:
         layout = self._asked.layout
         limbs = range(layout.limbs(monomial))
-        return sum(self._total(self._asked.sums[group, monomial, limb]) << (layout.limb_bits * limb) for limb in limbs)
+        return sum(self._total(self._asked.sums[group, monomial, null, limb]) << (layout.limb_bits * limb) for limb in limbs)
 
 
 class _IntegerReading(_Rows):
@@ -309,14 +273,18 @@ class _IntegerReading(_Rows):
         self._asked, self._totals = plan, totals
 
     def _count(self, group: int, null: tuple[str, ...]) -> int:
-        place = self._asked.places.get(("COUNT", group, null))
+        place = self._asked.places.get(("COUNT", group, null, ()))
         return self._asked.layout.rows if place is None else self._totals[place]
 
-    def _sum(self, group: int, monomial: tuple[str, ...]) -> int:
-        return self._totals[self._asked.places["SUM", group, monomial]]
+    def _sum(self, group: int, monomial: tuple[str, ...], null: tuple[str, ...]) -> int:
+        others = tuple(name for name in null if name not in monomial)
+        return self._totals[self._asked.places["SUM", group, monomial, others]]
 
     def _extreme(self, group: int, item: Item) -> int:
-        return self._totals[self._asked.places[item.function, group, (item.column,)]] + self._asked.layout.bases[item.column]
+        return (
+            self._totals[self._asked.places[item.function, group, (item.column,), ()]]
+            + self._asked.layout.bases[item.column]
+        )
 
 
 def _places(factor: Fraction) -> int:

@@ -66,7 +66,7 @@ def layout(
                 rows,
                 asked.columns(),
                 asked.filters,
-                asked.sums,
+                asked.polynomials,
                 scheme=wanted,
                 edition=edition,
                 depth=depth,
@@ -135,9 +135,7 @@ class _Announced:
         self._kinds = {name: given.get(name) or _kind(raw, name) for name, raw in data.items()}
         reader = Reader(table, {name: kind for name, kind in self._kinds.items() if kind is not None})
         wanted, self._others = set(_names(filters, "filters")), set(_names(extremes, "extremes"))
-        monomials: dict[Monomial, None] = {}
-        for text in _names(sums, "sums"):
-            monomials.update(dict.fromkeys(m for m in reader.polynomial(text) if m))
+        self.polynomials = [tuple(m for m in reader.polynomial(text) if m) for text in _names(sums, "sums")]
         self.why = f"MIN and MAX of {printable(', '.join(sorted(self._others)))[:100]} are asked for" if self._others else ""
         for text in _names(compares, "compares"):
             for one in single(reader.condition(text)):
@@ -151,7 +149,7 @@ class _Announced:
         for name in self._others:
             self._require(name, "extremes")
         self.filters = [name for name in data if name in wanted]
-        self.sums = tuple(monomials)
+        self.sums: tuple[Monomial, ...] = tuple(dict.fromkeys(m for polynomial in self.polynomials for m in polynomial))
 
     @property
     def reason(self) -> str:

@@ -67,6 +67,8 @@ class Rows:
             yield from self._number(place, number, mask)
 
     def _number(self, place: int, number: Number, mask: Mask) -> Iterator[tuple[int, int, Tensor]]:
+        for name in number.null:
+            mask = both(mask, self._valid(name))
         if number.kind == "SUM":
             terms = self._chosen(self._product(number.names), mask)
             low, high = interval_of({number.names: 1}, self._layout.ranges)

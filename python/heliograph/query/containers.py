@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from heliograph import _container, _core
-from heliograph._arrays import Buffer, printable
+from heliograph._arrays import Buffer, path_of, printable
+from heliograph._html import Shown
 
 _PIECE = 1 << 22
 Piece = bytes | memoryview
@@ -125,3 +126,56 @@ def source_of(data: Buffer) -> bytes:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise _core.DtypeError(f"a file's bytes are bytes, not {type(data).__name__}")
     return bytes(data)
+
+
+class Saved(Shown):
+    """What goes from one side to the other: as bytes, or as a file of the same bytes."""
+
+    _TYPE: ClassVar[str]  # what its files say that they hold
+
+    def _pieces(self) -> Iterator[Piece]:
+        """The file, piece by piece."""
+        raise NotImplementedError
+
+    @classmethod
+    def _of(cls, parts: Parts) -> Self:
+        """Of a file whose digest is right. Raises DamagedFileError for what it cannot say."""
+        raise NotImplementedError
+
+    def to_bytes(self) -> bytes:
+        """The bytes of a file of it.
+
+        >>> len(answer.to_bytes()) > 1000
+        True
+        """
+        return b"".join(bytes(piece) for piece in self._pieces())
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing. Raises OSError.
+
+        >>> answer.save("answer.hg")
+        >>> hg.query.Answer.load("answer.hg").decrypt(secret).rows
+        [(8300, 3)]
+        """
+        with _container.replacing(path_of(path)) as file:
+            for piece in self._pieces():
+                file.write(piece)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Reads `save`. Raises FormatError, DamagedFileError, VersionError, OSError.
+
+        >>> table.save("t.hg")
+        >>> hg.query.EncryptedTable.load("t.hg").nbytes == table.nbytes
+        True
+        """
+        return cls._of(Parts(path_of(path), cls._TYPE))
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> Self:
+        """Reads `to_bytes`. Raises as `load`.
+
+        >>> hg.query.Scores.from_bytes(scores.to_bytes()).rows
+        4
+        """
+        return cls._of(Parts(source_of(data), cls._TYPE))

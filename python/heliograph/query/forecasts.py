@@ -136,7 +136,15 @@ def _other(layout: Layouts, filters: list[str], sums: list[Monomial]) -> Layouts
         return IntegerLayout(layout.table, layout.rows, layout.columns, (), (), "", tfhe.parameters())
     columns = {name: c for name, c in layout.columns.items() if name in filters or any(name in m for m in sums)}
     return choose_layout(
-        layout.table, layout.rows, columns, filters, tuple(sums), scheme="bgv", edition="w64", depth=None, conditions=None
+        layout.table,
+        layout.rows,
+        columns,
+        filters,
+        [(m,) for m in sums],
+        scheme="bgv",
+        edition="w64",
+        depth=None,
+        conditions=None,
     )
 
 

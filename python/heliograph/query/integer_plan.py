@@ -16,7 +16,17 @@ from heliograph.query.costs import Cost
 from heliograph.query.errors import SqlError
 from heliograph.query.integers import LARGEST_SUM, IntegerLayout, bits_of, told, type_of
 from heliograph.query.layout import Part
-from heliograph.query.monomials import Monomial, Polynomial, added, constant, interval_of, multiplied, named, nullable
+from heliograph.query.monomials import (
+    Monomial,
+    Polynomial,
+    added,
+    constant,
+    interval_of,
+    multiplied,
+    named,
+    names_of,
+    nullable,
+)
 from heliograph.query.plan import MOST_GROUPS, group_keys, only_of
 from heliograph.query.sql import Query
 
@@ -33,6 +43,7 @@ class Number:
     names: tuple[str, ...]  #: of columns that are not NULL; the product; the column
     type: str  #: of its ciphertext
     together: int  #: rows that go into one ciphertext
+    null: tuple[str, ...] = ()  #: of a sum: columns that are not NULL in its rows, those of the product aside
 
 
 @dataclass(frozen=True)
@@ -62,9 +73,9 @@ class IntegerPlan(Shown):
         return sum(-(-self.layout.rows // number.together) for number in self.asked)
 
     @cached_property
-    def places(self) -> dict[tuple[str, int, tuple[str, ...]], int]:
+    def places(self) -> dict[tuple[str, int, tuple[str, ...], tuple[str, ...]], int]:
         """Where a number is among those that are asked for."""
-        return {(number.kind, number.group, number.names): at for at, number in enumerate(self.asked)}
+        return {(n.kind, n.group, n.names, n.null): at for at, n in enumerate(self.asked)}
 
     @property
     def reads(self) -> tuple[Part, ...]:
@@ -78,7 +89,7 @@ class IntegerPlan(Shown):
         known.update(self.query.groups)
         for number in self.asked:
             names.update(() if number.kind == "COUNT" else number.names)
-            known.update(() if number.kind == "SUM" else number.names)
+            known.update(number.null if number.kind == "SUM" else number.names)
         return tuple(p for p in self.layout.parts if p.names[0] in (names if p.kind == "value" else known))
 
     @property
@@ -138,21 +149,21 @@ def integer_plan(query: Query, layout: IntegerLayout) -> IntegerPlan:
             if item.function in ("MIN", "MAX"):
                 kind = type_of(*layout.ranges[item.column], layout.parameters)
                 asked[Number(item.function, group, (item.column,), kind, layout.rows)] = None
+            null = nullable([*names_of(m for m, _ in item.polynomial), *([item.column] * bool(item.column))], layout.columns)
             for monomial, _ in item.polynomial:
                 if monomial:
-                    asked[_sum(monomial, group, layout)] = None
+                    asked[_sum(monomial, tuple(name for name in null if name not in monomial), group, layout)] = None
             if item.function:
-                names = [n for monomial, _ in item.polynomial for n in monomial] + [item.column] * bool(item.column)
-                count(group, nullable(names, layout.columns))
+                count(group, null)
     return IntegerPlan(query, layout, keys, base, tuple(asked))
 
 
-def _sum(monomial: Monomial, group: int, layout: IntegerLayout) -> Number:
+def _sum(monomial: Monomial, null: tuple[str, ...], group: int, layout: IntegerLayout) -> Number:
     low, high = interval_of({monomial: 1}, layout.ranges)
     if bits_of(low, high) > LARGEST_SUM:
         raise SqlError(f"SUM({named(monomial)})", f"its values take {bits_of(low, high)} bits; {LARGEST_SUM} are summed")
     together = min(layout.rows, ((1 << LARGEST_SUM) - 1) // max(-low, high, 1))
-    return Number("SUM", group, monomial, type_of(together * low, together * high, layout.parameters), together)
+    return Number("SUM", group, monomial, type_of(together * low, together * high, layout.parameters), together, null)
 
 
 def sides_of(comparison: Comparison, layout: IntegerLayout) -> tuple[Side, Side, str] | bool:

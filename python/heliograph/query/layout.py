@@ -23,7 +23,7 @@ from heliograph.bgv import parameters as bgv_parameters
 from heliograph.exact import Parameters
 from heliograph.query.columns import Column
 from heliograph.query.costs import foretold
-from heliograph.query.monomials import Monomial, named, nullable, radices, range_of
+from heliograph.query.monomials import Monomial, named, names_of, nullable, radices, range_of
 
 _PLAIN_BITS = (16, 17, 18, 20, 22, 24, 26, 28, 32, 36, 40)
 _DIGITS = (1, 2, 4, 8)  # those of a depth of 0, 1, 2, 3
@@ -244,8 +244,8 @@ class _Needs:
     digits: dict[str, tuple[int, ...]]
 
 
-def _ways(domains: Mapping[str, int], together: int) -> list[_Needs]:
-    """Ways to write the columns in digits: for each depth the one of the fewest indicators."""
+def _ways(domains: Mapping[str, int], together: int, flags: int) -> list[_Needs]:
+    """Ways to write the columns in digits: for each depth the one of the fewest indicators. So many flags of NULLs are factors too."""
     options = {}
     for name, domain in domains.items():
         found: dict[int, tuple[int, ...]] = {}
@@ -262,7 +262,7 @@ def _ways(domains: Mapping[str, int], together: int) -> list[_Needs]:
     for level in levels:
         digits = {name: options[name][own] for name, own in zip(domains, level, strict=True)}
         indicators = sum(sum(several) - len(several) for several in digits.values())
-        depth = tree_depth(sorted(level, reverse=True)[:together]) + 1
+        depth = tree_depth([*sorted(level, reverse=True)[:together], *[0] * flags]) + 1
         if depth not in best or indicators < best[depth].indicators:
             best[depth] = _Needs(indicators, depth, digits)
     return list(best.values())
@@ -278,7 +278,7 @@ def choose_layout(
     rows: int,
     columns: dict[str, Column],
     filters: Sequence[str],
-    sums: tuple[Monomial, ...],
+    sums: Sequence[Sequence[Monomial]],
     *,
     scheme: str,
     edition: str,
@@ -291,19 +291,24 @@ def choose_layout(
     if depth is not None and not 1 <= count_of(depth, "depth") <= _MOST_DEPTH:
         raise _core.ParameterError(f"a table's depth is 1 to {_MOST_DEPTH}, not {described(depth)}")
     together = len(filters) if conditions is None else count_of(conditions, "conditions", 1)
-    for monomial in sums:
+    monomials = tuple(dict.fromkeys(m for polynomial in sums for m in polynomial))
+    for monomial in monomials:
         if max(abs(end) for end in range_of(monomial, columns)).bit_length() > _LARGEST_SUMMAND:
             raise _core.ParameterError(f"{named(monomial)} has values beyond {_LARGEST_SUMMAND} bits: say nearer bounds")
     domains = {name: columns[name].high - columns[name].low + 1 for name in filters}
-    flags = {nullable([n], columns) for n in filters} | {nullable(m, columns) for m in sums}
+    flags = {nullable([n], columns) for n in filters} | {nullable(m, columns) for m in monomials}
     valid = len(flags - {()})
+    mixed = [nullable(names_of(p), columns) for p in sums if len({nullable(m, columns) for m in p}) > 1]
+    factors = max((1 if null in flags else len(null) for null in mixed), default=0)
     best: tuple[float, _Needs, dict[str, Any]] | None = None
-    for way in _ways(domains, together):
+    for way in _ways(domains, together, factors):
         deep = way.depth if depth is None else depth
         if way.depth > deep or way.indicators > _MOST_INDICATORS or deep > _MOST_DEPTH:
             continue
         for bits in _PLAIN_BITS:
-            found = _size(scheme, edition, deep, bits, rows, [range_of(m, columns) for m in sums], way.indicators + valid)
+            found = _size(
+                scheme, edition, deep, bits, rows, [range_of(m, columns) for m in monomials], way.indicators + valid
+            )
             if found is None:
                 continue
             cost = found[0] * _A_PRODUCT**deep
@@ -317,7 +322,7 @@ def choose_layout(
         )
     make = {"bgv": bgv_parameters, "bfv": bfv_parameters}[scheme]
     asked = dict(best[2])
-    return Layout(table, rows, columns, best[1].digits, sums, asked["depth"], make(edition=edition, **asked))
+    return Layout(table, rows, columns, best[1].digits, monomials, asked["depth"], make(edition=edition, **asked))
 
 
 def _size(

@@ -12,20 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _container, _core
-from heliograph._arrays import Buffer, described, is_whole, path_of, printable, readable_bytes
+from heliograph._arrays import Buffer, described, is_whole, listed, path_of, printable, readable_bytes
 from heliograph._shapes import Progress
-from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, hashed, other_bucket
+from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, hashed, keys_of, other_bucket
 
 _CLIENT, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
 _MOVES = 2000  # of keys, before a table is full
+_Cells = dict[tuple[int, int], tuple[Any, Any]]  # rows and slots, and the tag and the bytes that were there
 
 
 class Database:
     """A table in clear that answers encrypted questions: which row they ask for it does not learn (docs/query.md).
 
     `frame` is a dict of arrays, a pyarrow.Table or a pandas.DataFrame of numbers, texts, bytes, days and truth values, or rows
-    of bytes, a uint8 array [row, byte]. A row takes 8 B to 64 kB or so. `key` is the column by whose values clients ask: whole
-    numbers, texts or bytes, each once; without it they ask by the row's number. What is prepared takes half a minute a
+    of bytes, a uint8 array [row, byte]. No value is missing; bytes of a column are of one length. A row takes 8 B to 64 kB or so. `key`
+    is the column by whose values clients ask: whole numbers, texts or bytes, each once; without it they ask by the row's number. What is prepared takes half a minute a
     gigabyte, once. After SimplePIR (ePrint 2022/949), YPIR (2024/270) and InsPIRe (2025/1352).
 
     Raises DtypeError, ShapeError, ParameterError for a table that is none, OutOfMemoryError.
@@ -45,14 +46,14 @@ class Database:
             raise _core.ParameterError(
                 f"key= names {described(key)}, and the table has {printable(', '.join(columns))[:300]}"
             )
-        self._seed = secrets.token_bytes(32)
+        self._seed, self._unsent = secrets.token_bytes(32), set[tuple[int, int]]()
         tag = 0 if key is None else TAG
         self._shape = Shape.of(len(rows), self._records.width + tag, key is not None)
         if key is None:
             self._matrix = np.zeros((self._shape.rows, self._shape.columns), np.uint8)
             self._fill(rows)
         else:
-            self._place_all(rows, columns[key])
+            self._place_all(rows, keys_of(columns[key]))
         shape = self._shape
         self._table = _core.LookupTable(
             shape.rows, shape.columns, self._seed, self._matrix.reshape(-1), shape.columns, "", progress
@@ -70,10 +71,10 @@ class Database:
         slots, width = self._shape.slots, self._shape.slot
         return self._matrix[:, : slots * width].reshape(self._shape.rows, slots, width)
 
-    def _place_all(self, rows: Bytes2D, keys: Any) -> None:
+    def _place_all(self, rows: Bytes2D, keys: list[Any]) -> None:
         """First come, first served in either bucket; what finds both full moves others."""
         shape = self._shape
-        tags, places = hashed(_listed(keys), self._seed)
+        tags, places = hashed(keys, self._seed)
         if len(np.unique(tags)) != len(tags):
             raise _core.ParameterError(f"column {printable(str(self._key))} has a key twice")
         self._tags = np.zeros((shape.rows, shape.slots), np.uint64)
@@ -96,7 +97,7 @@ class Database:
         self._tags[places_of] = tags[owner[places_of]]
         self._write(places_of[0], places_of[1], content[owner[places_of]])
         for i in left.tolist():
-            self._insert(tags[i], int(bucket[i]), content[i], set())
+            self._insert(tags[i], int(bucket[i]), content[i], {})
 
     def _write(self, rows: Any, slots: Any, content: Any) -> None:
         starts = np.asarray(slots) * self._shape.slot
@@ -105,7 +106,7 @@ class Database:
             at = starts[part, None] + np.arange(self._shape.slot)
             self._matrix[np.asarray(rows)[part, None], at] = content[part]
 
-    def _insert(self, tag: np.uint64, bucket: int, content: Bytes2D, changed: set[tuple[int, int]]) -> None:
+    def _insert(self, tag: np.uint64, bucket: int, content: Bytes2D, changed: _Cells) -> None:
         """Raises ParameterError where the table is full."""
         shape, width = self._shape, self._shape.slot
         for _ in range(_MOVES):
@@ -120,11 +121,11 @@ class Database:
             tag, content, bucket = moved, kept, int(other_bucket(moved, at, shape.rows))
         raise _core.ParameterError("this table is full; make a larger one of all its rows")
 
-    def _put(self, row: int, slot: int, tag: Any, content: Any, changed: set[tuple[int, int]]) -> None:
+    def _put(self, row: int, slot: int, tag: Any, content: Any, changed: _Cells) -> None:
         width = self._shape.slot
-        self._tags[row, slot] = tag
-        self._matrix[row, slot * width : (slot + 1) * width] = content
-        changed.add((row, slot))
+        cell = self._matrix[row, slot * width : (slot + 1) * width]
+        changed.setdefault((row, slot), (self._tags[row, slot].copy(), cell.copy()))
+        self._tags[row, slot], cell[:] = tag, content
 
     def __len__(self) -> int:
         """Rows that can be asked for."""
@@ -184,27 +185,36 @@ class Database:
         """Other values for some rows. Prepares what lies beside them again, not the whole table: a fraction of a second.
 
         By key: rows whose key is there are replaced, others are new. By number: `rows` says which. Values must fit the columns
-        as they are. Raises DtypeError, ShapeError, and ParameterError where a table by keys is full.
+        as they are. Raises DtypeError, ShapeError, and ParameterError where a table by keys is full; it is as it was then. What is
+        interrupted is finished by the next answer or update.
 
         >>> db.update({"phone": ["+41 3"], "city": ["Zug"]})
         >>> caller.get("+41 3", db.answer)["city"]
         'Zug'
         """
         content, columns = self._records.fitted(frame)
-        changed: set[tuple[int, int]] = set()
         if self._key is None:
-            numbers = [] if rows is None else list(rows)
-            if len(numbers) != len(content) or not all(is_whole(n) and 0 <= n < self._count for n in numbers):
+            numbers = listed(rows)
+            if (
+                numbers is None
+                or len(numbers) != len(content)
+                or not all(is_whole(n) and 0 <= n < self._count for n in numbers)
+            ):
                 raise _core.ShapeError(f"rows= has a number from 0 to {self._count - 1:,} for each new row")
-            slots, width = self._shape.slots, self._shape.slot
-            for number, row in zip(numbers, content, strict=True):
-                at, slot = divmod(int(number), slots)
-                self._matrix[at, slot * width : (slot + 1) * width] = row
-                changed.add((at, slot))
+            places = [divmod(int(number), self._shape.slots) for number in numbers]
+            self._unsent.update(places)
+            self._write([at for at, _ in places], [slot for _, slot in places], content)
         else:
             if rows is not None:
                 raise _core.ParameterError("rows= is for tables without a key; this one's rows are known by theirs")
-            tags, places = hashed(_listed(columns[self._key]), self._seed)
+            self._place(keys_of(columns[self._key]), content)
+        self._send()
+
+    def _place(self, keys: list[Any], content: Bytes2D) -> None:
+        """Rows with keys, all of them or none: where one finds no room what was moved for it goes back."""
+        changed, before = _Cells(), self._count
+        tags, places = hashed(keys, self._seed)
+        try:
             for tag, place, row in zip(tags, places, content, strict=True):
                 full = np.concatenate([np.frombuffer(int(tag).to_bytes(TAG, "little"), np.uint8), row])
                 found = self._find(tag, place)
@@ -213,10 +223,17 @@ class Database:
                 else:
                     self._insert(tag, int(place) % self._shape.rows, full, changed)
                     self._count += 1
-        self._send(changed)
+        except BaseException:
+            for (at, slot), old in changed.items():
+                self._put(at, slot, *old, {})
+            self._count = before
+            raise
+        self._unsent.update(changed)
 
     def remove(self, keys: Iterable[Any]) -> None:
-        """Takes the rows of these keys away. Raises ParameterError for a table without keys, ShapeError for a key that is not there.
+        """Takes the rows of these keys away.
+
+        Raises ParameterError for a table without keys, DtypeError for what is no list of keys, ShapeError for a key that is not there.
 
         >>> db.update({"phone": ["+41 3"], "city": ["Zug"]})
         >>> db.remove(["+41 3"])
@@ -225,17 +242,20 @@ class Database:
         """
         if self._key is None:
             raise _core.ParameterError("rows are taken from a table with a key; write others over these, by update")
-        given = list(keys)
+        given = listed(keys)
+        if given is None:
+            raise _core.DtypeError(f"keys to remove are a list of them, not {described(keys)}")
         tags, places = hashed(given, self._seed)
         found = [self._find(tag, place) for tag, place in zip(tags, places, strict=True)]
         if None in found or len(set(found)) != len(found):
             raise _core.ShapeError("a key is not in the table, or is named twice")
-        changed: set[tuple[int, int]] = set()
+        changed = _Cells()
         for place in found:
             assert place is not None
             self._put(*place, 0, 0, changed)
         self._count -= len(found)
-        self._send(changed)
+        self._unsent.update(changed)
+        self._send()
 
     def _find(self, tag: Any, place: Any) -> tuple[int, int] | None:
         at = int(place) % self._shape.rows
@@ -245,14 +265,16 @@ class Database:
                 return row, int(slots[0])
         return None
 
-    def _send(self, changed: set[tuple[int, int]]) -> None:
-        if not changed:
+    def _send(self) -> None:
+        """What has changed; also what an interruption left."""
+        if not self._unsent:
             return
-        width = self._shape.slot
-        rows = np.array([row for row, _ in changed], np.uint64)
-        starts = np.array([slot * width for _, slot in changed], np.uint64)
-        content = np.concatenate([self._matrix[row, slot * width : (slot + 1) * width] for row, slot in changed])
+        sent, width = list(self._unsent), self._shape.slot
+        rows = np.array([row for row, _ in sent], np.uint64)
+        starts = np.array([slot * width for _, slot in sent], np.uint64)
+        content = np.concatenate([self._matrix[row, slot * width : (slot + 1) * width] for row, slot in sent])
         self._table.update(rows, starts, width, content)
+        self._unsent.clear()
 
     def __repr__(self) -> str:
         by = "number" if self._key is None else printable(self._key)
@@ -283,6 +305,9 @@ class LookupClient:
                 raise _core.ShapeError(f"a row's number is from 0 to {self._count - 1:,}, not {described(key)}")
             row, slot = divmod(int(key), self._shape.slots)
             return Question(self, [self._core.ask(row)], slot, None)
+        own = next(np.dtype(f.dtype) for f in self._records.fields if f.name == self._key)
+        if isinstance(key, bytes) and own.kind == "V" and len(key) != own.itemsize:
+            raise _core.DtypeError(f"keys of this table have {own.itemsize:,} bytes, not {len(key):,}")
         tags, places = hashed([key], self._seed)
         at = int(places[0]) % self._shape.rows
         buckets = (at, int(other_bucket(tags[0], at, self._shape.rows)))
@@ -351,10 +376,10 @@ class LookupClient:
             width, key, count = said["width"], said["key"], said["count"]
             fields = [Field(str(f["name"]), str(f["dtype"]), bool(f["text"])) for f in said["fields"]]
             shape = Shape(said["rows"], said["columns"], width + (0 if key is None else TAG))
-            whole = all(type(n) is int and n > 0 for n in (width, count, shape.rows, shape.columns))
-            if not whole or not (key is None or key in [f.name for f in fields]) or not shape.slots:
+            whole = all(type(n) is int and n > 0 for n in (width, shape.rows, shape.columns)) and type(count) is int
+            if not whole or count < (key is None) or not (key is None or key in [f.name for f in fields]) or not shape.slots:
                 raise ValueError
-            if count > shape.rows * shape.slots or any("O" in f.dtype for f in fields):
+            if count > shape.rows * shape.slots:
                 raise ValueError
             return cls(shape, bytes.fromhex(said["table"]), Records(fields, width), key, count)
         except (KeyError, TypeError, ValueError, _core.ParameterError):
@@ -413,10 +438,6 @@ class Question:
             if len(same) and found is None:
                 found = slots[int(same[0]), TAG:].tobytes()
         return None if found is None else records.read(found)
-
-
-def _listed(keys: Any) -> list[Any]:
-    return list(keys.tolist()) if hasattr(keys, "tolist") else list(keys)
 
 
 def _arrays(data: Buffer, kind: str, seed: bytes) -> dict[str, npt.NDArray[Any]]:

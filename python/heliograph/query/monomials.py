@@ -7,7 +7,7 @@ combination of them, and whoever decrypts combines exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from heliograph.query.columns import Column
@@ -63,6 +63,11 @@ def range_of(monomial: Monomial, columns: Mapping[str, Column]) -> tuple[int, in
 def nullable(names: Iterable[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
     """Those of some columns that may be NULL, each once: where one is, so is their product."""
     return tuple(sorted({name for name in names if columns[name].nullable}))
+
+
+def names_of(polynomial: Iterable[Sequence[str]]) -> list[str]:
+    """All columns of a polynomial's monomials: where one is NULL, so is the polynomial, whatever its other monomials are."""
+    return [name for monomial in polynomial for name in monomial]
 
 
 def interval_of(difference: Mapping[Monomial, int], ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:

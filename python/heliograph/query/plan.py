@@ -14,7 +14,7 @@ from heliograph.query.conditions import And, Comparison, Condition, Is, Ranges
 from heliograph.query.costs import Cost
 from heliograph.query.errors import SqlError
 from heliograph.query.layout import Layout, Part
-from heliograph.query.monomials import Monomial, named, nullable
+from heliograph.query.monomials import Monomial, named, names_of, nullable
 from heliograph.query.sql import Query
 
 #: A sum: the factor of each node. () is zero.
@@ -115,9 +115,11 @@ class Masks:
         if not null:
             return ((ROWS, 1),)
         part = Part("valid", null)
-        if part not in self._layout.parts:
-            raise SqlError(", ".join(null), "this table was encrypted without its NULLs: name it in filters= or sums=")
-        return self.graph.part(part)
+        if part in self._layout.parts:
+            return self.graph.part(part)
+        if len(null) > 1:
+            return self.graph.conjunction([self.valid([name]) for name in null])
+        raise SqlError(null[0], "this table was encrypted without its NULLs: name it in filters= or sums=")
 
     def within(self, name: str, ranges: Ranges) -> Linear:
         """1 where a column is in a set."""
@@ -196,7 +198,9 @@ class Plan(Shown):
     layout: Layout
     graph: Graph
     keys: tuple[tuple[int | None, ...], ...]  #: of the groups; None: NULL
-    sums: dict[tuple[int, Monomial, int], int]  #: which total a group's sum of a limb is
+    sums: dict[
+        tuple[int, Monomial, tuple[str, ...], int], int
+    ]  #: which total a group's sum of a limb is, of rows where no column of some is NULL
     counts: dict[
         tuple[int, tuple[str, ...]], int | None
     ]  #: a group's count of rows where no column of some is NULL; None: all rows
@@ -277,7 +281,7 @@ def made_plan(query: Query, layout: Layout) -> Plan:
     base = [masks.of(one) for one in rest]
     keys = tuple(itertools.product(*domains))
     asked: dict[Total, int] = {}
-    sums: dict[tuple[int, Monomial, int], int] = {}
+    sums: dict[tuple[int, Monomial, tuple[str, ...], int], int] = {}
     counts: dict[tuple[int, tuple[str, ...]], int | None] = {}
 
     def total(mask: Linear, part: Part | None, bound: int) -> int:
@@ -290,9 +294,10 @@ def made_plan(query: Query, layout: Layout) -> Plan:
         if (group, null) not in counts:
             if null and mask == ((ROWS, 1),):
                 counts[group, null] = total(masks.valid(null), None, 1)
+            elif null and (part := Part("valid", null)) in layout.parts:
+                counts[group, null] = total(mask, part, 1)
             elif null:
-                masks.valid(null)
-                counts[group, null] = total(mask, Part("valid", null), 1)
+                counts[group, null] = total(masks.graph.conjunction([mask, masks.valid(null)]), None, 1)
             else:
                 counts[group, null] = None if mask == ((ROWS, 1),) else total(mask, None, 1)
 
@@ -307,6 +312,7 @@ def made_plan(query: Query, layout: Layout) -> Plan:
                 raise SqlError(item.function, f"this table does not answer {said}; {wanted}")
             if item.function == "COUNT" and item.column:
                 count(group, mask, nullable([item.column], layout.columns))
+            null = nullable(names_of(m for m, _ in item.polynomial), layout.columns)
             for monomial, _ in item.polynomial:
                 if not monomial:
                     continue
@@ -316,11 +322,14 @@ def made_plan(query: Query, layout: Layout) -> Plan:
                         f"SUM({named(monomial)})",
                         f'this table was encrypted without it; its sums= are {there}. One of TFHE sums any: scheme="tfhe"',
                     )
+                known = mask  # a product is 0 where it is NULL itself
+                if null != nullable(monomial, layout.columns):
+                    known = masks.graph.conjunction([*base, *own, masks.valid(null)])
                 for limb in range(layout.limbs(monomial)):
                     part = Part("limb", monomial, limb)
-                    sums[group, monomial, limb] = total(mask, part, layout.limb_bound(monomial, limb))
+                    sums[group, monomial, null, limb] = total(known, part, layout.limb_bound(monomial, limb))
             if item.polynomial:
-                count(group, mask, nullable([n for monomial, _ in item.polynomial for n in monomial], layout.columns))
+                count(group, mask, null)
     plan = Plan(query, layout, masks.graph, keys, sums, counts, tuple(asked))
     if plan.depth > layout.depth:
         raise SqlError(

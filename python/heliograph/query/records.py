@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import math
 from collections.abc import Mapping
@@ -12,20 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import described, is_whole, printable
+from heliograph._arrays import described, is_whole, listed, printable
 
 Bytes2D = npt.NDArray[np.uint8]
 Words64 = npt.NDArray[np.uint64]
 WIDEST = 1 << 16
 TAG = 8  #: bytes of a key's hash in its slot
+_KINDS = "iufbMmSV"
+_NUMBERS = (int, float, np.number, np.bool_, np.datetime64, np.timedelta64)
+Columns = dict[str, tuple[npt.NDArray[Any], bool]]  # as they lie in rows, and whether they are texts
 
 
 def columns_of(frame: Any) -> dict[str, Any]:
     """Arrays by name, of a dict, a pyarrow.Table or a pandas.DataFrame. Raises DtypeError."""
     if isinstance(frame, Mapping):
+        if not all(isinstance(name, str) and name for name in frame):
+            raise _core.DtypeError("the columns of a table are named by texts")
         return dict(frame)
     if hasattr(frame, "column_names"):
-        return {name: frame.column(name).to_numpy() for name in frame.column_names}
+        return {name: frame.column(name) for name in frame.column_names}
     if hasattr(frame, "columns"):
         return {str(name): frame[name].to_numpy() for name in frame.columns}
     raise _core.DtypeError(f"a table is a dict of arrays, a pyarrow.Table or a pandas.DataFrame, not {type(frame).__name__}")
@@ -41,19 +47,69 @@ class Field:
 
 
 def _array_of(values: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
-    array = np.asarray(values)
-    if array.ndim == 1 and array.dtype.kind in "OU":
-        if not all(isinstance(v, str) for v in array.tolist()):
-            raise _core.DtypeError(f"column {printable(name)} holds texts and other things, or nothing, in one column")
-        coded = [v.encode() for v in array.tolist()]
-        if any(v.endswith(b"\0") for v in coded):
-            raise _core.DtypeError(f"a text of column {printable(name)} ends in a zero, which a row does not keep")
-        return np.array(coded, dtype=f"S{max([1, *map(len, coded)])}"), True
-    if array.ndim != 1 or array.dtype.kind not in "iufbMmS":
+    """A column as it lies in rows, and whether it is texts. Raises DtypeError."""
+    if getattr(values, "null_count", 0):
+        raise _core.DtypeError(f"column {printable(name)} has NULLs, which a row does not keep")
+    array = np.asarray(values) if hasattr(values, "__array__") else None
+    if array is None or (array.ndim == 1 and array.dtype.kind in "OU"):
+        several = listed(values if array is None else array.tolist())
+        if several and all(isinstance(v, str) for v in several):
+            return _coded(several, name), True
+        array = np.asarray(0 if several is None else _of_list(several, name))
+    if array.ndim != 1 or array.dtype.kind not in _KINDS or array.dtype.names:
         raise _core.DtypeError(f"column {printable(name)} is no row of numbers, texts, bytes, days or truth values")
     if array.dtype.kind == "S":  # trailing zeros are kept: bytes of one length
-        return array.view(f"V{array.dtype.itemsize}"), False
+        return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}"), False
     return array.astype(array.dtype.newbyteorder("<")), False
+
+
+def _coded(texts: list[str], name: str) -> npt.NDArray[Any]:
+    """Texts in UTF-8."""
+    try:
+        coded = [text.encode() for text in texts]
+    except UnicodeEncodeError:
+        raise _core.DtypeError(f"column {printable(name)} has a text that UTF-8 cannot write") from None
+    if any(text.endswith(b"\0") for text in coded):
+        raise _core.DtypeError(f"a text of column {printable(name)} ends in a zero, which a row does not keep")
+    return np.array(coded, dtype=f"S{max([1, *map(len, coded)])}")
+
+
+def _of_list(several: list[Any], name: str) -> npt.NDArray[Any]:
+    """Of values that must be of one kind: NumPy makes texts of bytes and of numbers that are beside texts."""
+    if several and all(isinstance(v, bytes) for v in several):
+        if len(lengths := set(map(len, several))) > 1 or 0 in lengths:
+            raise _core.DtypeError(
+                f"column {printable(name)} has bytes of {min(lengths)} to {max(lengths)}; those of a column are of one length: pad them"
+            )
+        return np.frombuffer(b"".join(several), f"V{len(several[0])}")
+    kinds = set(map(type, several))
+    if kinds == {datetime.date}:
+        return np.array(several, "M8[D]")
+    if not all(issubclass(kind, _NUMBERS) for kind in kinds):
+        strange = next((v for v in several if not isinstance(v, (*_NUMBERS, str, bytes))), None)
+        beside = next((v for v in several if type(v) is not type(several[0])), strange)
+        raise _core.DtypeError(
+            f"column {printable(name)} has {described(beside if strange is None and len(kinds) > 1 else strange)}: "
+            "values are numbers, texts, bytes, days or truth values, all of one kind"
+        )
+    array = np.asarray(several)
+    if array.dtype.kind == "O":
+        raise _core.DtypeError(f"column {printable(name)} has a number of more than 64 bits")
+    return array
+
+
+def _fits(array: npt.NDArray[Any], wide: np.dtype[Any]) -> bool:
+    """Whether each value is one of a column's type too."""
+    kinds = array.dtype.kind + wide.kind
+    if len(array) and kinds in ("ii", "iu", "ui", "uu", "if", "uf"):
+        most = 2 ** (np.finfo(wide).nmant + 1) if wide.kind == "f" else np.iinfo(wide).max
+        return (-most if wide.kind == "f" else np.iinfo(wide).min) <= int(array.min()) and int(array.max()) <= most
+    if kinds == "VV":
+        return array.dtype == wide
+    if array.dtype.kind != wide.kind:
+        return False
+    with np.errstate(over="ignore"):
+        return np.array_equal(array.astype(wide).astype(array.dtype), array, equal_nan=wide.kind in "fMm")
 
 
 class Records:
@@ -62,19 +118,26 @@ class Records:
     def __init__(self, fields: list[Field], width: int) -> None:
         self.fields, self.width = fields, width
         try:
-            self._dtype = np.dtype([(f.name, f.dtype) for f in fields])
+            several = [np.dtype(f.dtype) for f in fields]
+            self._dtype = np.dtype([(f.name, kind) for f, kind in zip(fields, several, strict=True)])
+            if not all(
+                kind.kind in ("S" if f.text else _KINDS) and not kind.names and kind.subdtype is None
+                for f, kind in zip(fields, several, strict=True)
+            ):
+                raise ValueError
         except (TypeError, ValueError):
             raise _core.DamagedFileError("a look-up's file names columns that no table has") from None
         if fields and self._dtype.itemsize != width:
             raise _core.DamagedFileError("a look-up's file has columns of another width than its rows")
 
     @classmethod
-    def made(cls, frame: Any) -> tuple[Records, Bytes2D, dict[str, Any]]:
+    def made(cls, frame: Any) -> tuple[Records, Bytes2D, Columns]:
         """Of a table: how its rows lie, the rows [row, byte], and its columns. Raises DtypeError, ShapeError."""
+        arrays: Columns = {}
         if isinstance(frame, np.ndarray):
             if frame.ndim != 2 or frame.dtype != np.uint8:
                 raise _core.DtypeError("rows of bytes are a two-dimensional array of uint8")
-            records, rows, columns = cls([], frame.shape[1]), np.ascontiguousarray(frame), {}
+            records, rows = cls([], frame.shape[1]), np.ascontiguousarray(frame)
         else:
             columns = columns_of(frame)
             if not columns:
@@ -87,35 +150,33 @@ class Records:
             rows = records._packed(arrays)
         if not len(rows) or not 1 <= records.width <= WIDEST:
             raise _core.ShapeError(f"a table has rows of 1 to {WIDEST:,} bytes; this has {len(rows):,} of {records.width:,}")
-        return records, rows, columns
+        return records, rows, arrays
 
-    def _packed(self, arrays: dict[str, tuple[npt.NDArray[Any], bool]]) -> Bytes2D:
+    def _packed(self, arrays: Columns) -> Bytes2D:
         count = len(next(iter(arrays.values()))[0])
         packed = np.zeros(count, dtype=self._dtype)
         for f in self.fields:
             packed[f.name] = arrays[f.name][0]
         return packed.view(np.uint8).reshape(count, self.width)
 
-    def fitted(self, frame: Any) -> tuple[Bytes2D, dict[str, Any]]:
-        """Other rows of the same columns. Raises DtypeError, ShapeError where they are not, or do not fit."""
+    def fitted(self, frame: Any) -> tuple[Bytes2D, Columns]:
+        """Other rows of the same columns, in any order. Raises DtypeError, ShapeError where they are not, or do not fit."""
         other, rows, columns = Records.made(frame)
         if not self.fields or not other.fields:
             if other.fields or self.fields or other.width != self.width:
                 raise _core.ShapeError(f"this table has other rows than these: its own have {self.width:,} bytes")
             return rows, columns
-        if [f.name for f in other.fields] != [f.name for f in self.fields]:
+        if set(columns) != {f.name for f in self.fields}:
             raise _core.ShapeError(f"this table has the columns {printable(', '.join(f.name for f in self.fields))}")
-        arrays = {}
-        for mine, its in zip(self.fields, other.fields, strict=True):
-            array, text = _array_of(columns[mine.name], mine.name)
-            wide = np.dtype(mine.dtype)
-            fits = np.array_equal(array.astype(wide).astype(array.dtype), array) if array.dtype.kind == wide.kind else False
-            if text != mine.text or not fits:
+        arrays: Columns = {}
+        for f in self.fields:
+            (array, text), wide = columns[f.name], np.dtype(f.dtype)
+            if text != f.text or not _fits(array, wide):
                 raise _core.DtypeError(
-                    f"column {printable(mine.name)} has values of {its.dtype} that do not fit its {mine.dtype}"
+                    f"column {printable(f.name)} has values of {array.dtype.str} that do not fit its {f.dtype}"
                 )
-            arrays[mine.name] = (array.astype(wide), text)
-        return self._packed(arrays), columns
+            arrays[f.name] = (array.astype(wide), text)
+        return self._packed(arrays), arrays
 
     def read(self, row: bytes) -> Any:
         """A row's values by column; without columns its bytes."""
@@ -139,6 +200,12 @@ def key_bytes(key: Any) -> bytes:
     if is_whole(key):
         return b"i" + str(int(key)).encode()
     raise _core.DtypeError(f"keys are whole numbers, texts or bytes, not {described(key)}")
+
+
+def keys_of(column: tuple[npt.NDArray[Any], bool]) -> list[Any]:
+    """The values of a column, as they are asked for."""
+    array, text = column
+    return [key.decode() for key in array.tolist()] if text else list(array.tolist())
 
 
 def hashed(keys: Any, seed: bytes) -> tuple[Words64, Words64]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from heliograph import _core, exact, tfhe
-from heliograph._arrays import Buffer, is_whole, path_of, printable, readable_bytes
+from heliograph._arrays import is_whole, path_of, printable, readable_bytes
 from heliograph._container import replacing
-from heliograph._html import Shown
 from heliograph._shapes import Progress
 from heliograph.keys import from_bytes
 from heliograph.query.columns import BoolArray, Int64Array, frame_of
-from heliograph.query.containers import Parts, pieces, source_of
+from heliograph.query.containers import Parts, Piece, Saved, pieces
 from heliograph.query.integer_plan import IntegerPlan, integer_plan
 from heliograph.query.integers import IntegerLayout
 from heliograph.query.layout import Layout, Part
@@ -176,14 +175,17 @@ class _Vectors:
         return self._kept[1]  # type: ignore[no-any-return]
 
 
-class EncryptedTable(Shown):
-    """A table that only its key's owner can read. Made by `hg.query.encrypt`, or read from a file of it.
+class EncryptedTable(Saved):
+    """A table that only its key's owner can read. Made by `hg.query.encrypt`, or read from a file of it, in which its ciphertexts stay
+    until they are computed with.
 
     >>> table.layout.rows, table.key_id == secret.id
     (6, True)
     >>> hg.query.EncryptedTable.from_bytes(table.to_bytes()).layout == layout
     True
     """
+
+    _TYPE = TYPE
 
     def __init__(self, parts: Parts, layout: Layouts | None = None) -> None:
         self._parts = parts
@@ -257,49 +259,13 @@ class EncryptedTable(Shown):
         """
         return self.plan(text).explain()
 
-    def to_bytes(self) -> bytes:
-        """The table as a file's bytes.
-
-        >>> len(table.to_bytes()) > table.nbytes
-        True
-        """
-        return b"".join(bytes(piece) for piece in self._pieces())
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing.
-
-        >>> table.save("t.hg")
-        >>> hg.query.EncryptedTable.load("t.hg").key_id == secret.id
-        True
-        """
-        with replacing(path_of(path)) as file:
-            for piece in self._pieces():
-                file.write(piece)
-
-    def _pieces(self) -> Iterator[Any]:
+    def _pieces(self) -> Iterator[Piece]:
         parts = self._parts
         return pieces(TYPE, parts.header, (parts[number] for number in range(len(parts))), parts.sizes())
 
     @classmethod
-    def load(cls, path: Any) -> EncryptedTable:
-        """Reads `save`: its digest and what it says. Its ciphertexts stay in the file until they are computed with.
-
-        Raises FormatError, DamagedFileError, VersionError.
-
-        >>> table.save("t.hg")
-        >>> hg.query.EncryptedTable.load("t.hg").nbytes == table.nbytes
-        True
-        """
-        return cls(Parts(path_of(path), TYPE))
-
-    @classmethod
-    def from_bytes(cls, data: Buffer) -> EncryptedTable:
-        """Reads `to_bytes`. Raises as `load`.
-
-        >>> hg.query.EncryptedTable.from_bytes(table.to_bytes()).spans
-        1
-        """
-        return cls(Parts(source_of(data), TYPE))
+    def _of(cls, parts: Parts) -> Self:
+        return cls(parts)
 
     def _rows(self) -> list[tuple[str, str]]:
         return self.layout.told()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._arrays import (
-    Buffer,
     Int64Array,
     array_of,
     count_of,
@@ -19,16 +18,14 @@ from heliograph._arrays import (
     from_residues,
     is_whole,
     listed,
-    path_of,
     printable,
     readable_bytes,
 )
-from heliograph._container import replacing
 from heliograph._html import Shown
 from heliograph._shapes import Progress, keys_of
 from heliograph.bfv import parameters as bfv_parameters
 from heliograph.exact import EvaluationKeys, Parameters, SecretKey, Tensor
-from heliograph.query.containers import Parts, pieces, source_of
+from heliograph.query.containers import Parts, Piece, Saved, pieces
 
 LAYOUT_TYPE = "heliograph.query.vectors"
 SCORES_TYPE = "heliograph.query.scores"
@@ -52,17 +49,19 @@ class Neighbours(NamedTuple):
     scores: Int64Array
 
 
-class VectorLayout(Shown):
+class VectorLayout(Saved):
     """How vectors are asked: what their server tells whoever asks. Made by `hg.query.Vectors`, or read from a file of it.
 
     `rows` vectors of `dimension` components, int8; `ids`, int64 [rows], where they are not their places. `parameters`
-    (BFV, 128-bit) follow from the dimension. None of it is a secret.
+    (BFV, 128-bit) follow from the dimension: a file of others raises MismatchError. None of it is a secret.
 
     >>> index.layout
     <layout of 4 vectors of 3 components>
     >>> hg.query.VectorLayout.from_bytes(index.layout.to_bytes()).parameters == index.layout.parameters
     True
     """
+
+    _TYPE = LAYOUT_TYPE
 
     def __init__(self, rows: int, dimension: int, ids: Any = None) -> None:
         self.rows = count_of(rows, "rows", 1)  #: vectors
@@ -108,51 +107,13 @@ class VectorLayout(Shown):
         ]
         return "\n".join(f"{label:>11}  {text}" for label, text in rows)
 
-    def to_bytes(self) -> bytes:
-        """The layout as a file's bytes.
-
-        >>> len(index.layout.to_bytes()) < 1000
-        True
-        """
-        return b"".join(bytes(piece) for piece in self._pieces())
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing.
-
-        >>> index.layout.save("vectors.hg")
-        >>> hg.query.VectorLayout.load("vectors.hg").rows
-        4
-        """
-        with replacing(path_of(path)) as file:
-            for piece in self._pieces():
-                file.write(piece)
-
-    def _pieces(self) -> Any:
+    def _pieces(self) -> Iterator[Piece]:
         header = {"dimension": self.dimension, "parameter_hash": self.parameters._core.hash, "rows": self.rows}
         several = [] if self.ids is None else [self.ids.astype("<i8").tobytes()]
         return pieces(LAYOUT_TYPE, header, several, [len(one) for one in several])
 
     @classmethod
-    def load(cls, path: Any) -> VectorLayout:
-        """Reads `save`. Raises FormatError, DamagedFileError, VersionError, and MismatchError for parameters that are not ours.
-
-        >>> index.layout.save("vectors.hg")
-        >>> hg.query.VectorLayout.load("vectors.hg")
-        <layout of 4 vectors of 3 components>
-        """
-        return cls._of(Parts(path_of(path), LAYOUT_TYPE))
-
-    @classmethod
-    def from_bytes(cls, data: Buffer) -> VectorLayout:
-        """Reads `to_bytes`. Raises as `load`.
-
-        >>> hg.query.VectorLayout.from_bytes(index.layout.to_bytes()).dimension
-        3
-        """
-        return cls._of(Parts(source_of(data), LAYOUT_TYPE))
-
-    @classmethod
-    def _of(cls, parts: Parts) -> VectorLayout:
+    def _of(cls, parts: Parts) -> Self:
         header = parts.header
         if set(header) != {"dimension", "parameter_hash", "rows"} or len(parts) > 1:
             raise _core.DamagedFileError("this file's header is not one of a layout of vectors")
@@ -321,7 +282,7 @@ def _vectors_of(array: Any) -> Int8Array:
     return np.ascontiguousarray(found)
 
 
-class Scores(Shown):
+class Scores(Saved):
     """The inner products of all rows, encrypted: an answer of `hg.query.Vectors`. Words are rounded to what decryption needs.
 
     >>> scores = index.scores(query)
@@ -330,6 +291,8 @@ class Scores(Shown):
     >>> client.nearest(hg.query.Scores.from_bytes(scores.to_bytes()), k=1).ids
     array([2])
     """
+
+    _TYPE = SCORES_TYPE
 
     def __init__(self, key_id: str, rows: int, dimension: int, data: bytes) -> None:
         self.key_id = key_id  #: which key it is of
@@ -342,50 +305,12 @@ class Scores(Shown):
         """Bytes of the ciphertexts."""
         return len(self._data)
 
-    def to_bytes(self) -> bytes:
-        """The scores as a file's bytes.
-
-        >>> len(scores.to_bytes()) - scores.nbytes < 500
-        True
-        """
-        return b"".join(bytes(piece) for piece in self._pieces())
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing.
-
-        >>> scores.save("scores.hg")
-        >>> hg.query.Scores.load("scores.hg").rows
-        4
-        """
-        with replacing(path_of(path)) as file:
-            for piece in self._pieces():
-                file.write(piece)
-
-    def _pieces(self) -> Any:
+    def _pieces(self) -> Iterator[Piece]:
         header = {"dimension": self.dimension, "key": self.key_id, "rows": self.rows}
         return pieces(SCORES_TYPE, header, [self._data], [len(self._data)])
 
     @classmethod
-    def load(cls, path: Any) -> Scores:
-        """Reads `save`. Raises FormatError, DamagedFileError, VersionError.
-
-        >>> scores.save("scores.hg")
-        >>> hg.query.Scores.load("scores.hg").nbytes == scores.nbytes
-        True
-        """
-        return cls._of(Parts(path_of(path), SCORES_TYPE))
-
-    @classmethod
-    def from_bytes(cls, data: Buffer) -> Scores:
-        """Reads `to_bytes`. Raises as `load`.
-
-        >>> hg.query.Scores.from_bytes(scores.to_bytes()).dimension
-        3
-        """
-        return cls._of(Parts(source_of(data), SCORES_TYPE))
-
-    @classmethod
-    def _of(cls, parts: Parts) -> Scores:
+    def _of(cls, parts: Parts) -> Self:
         header = parts.header
         if set(header) != {"dimension", "key", "rows"} or not isinstance(header["key"], str) or len(parts) != 1:
             raise _core.DamagedFileError("this file's header is not one of scores")

@@ -183,35 +183,48 @@ void CpuKernels::each_block(const C& call, std::size_t block, F&& f) {
   });
 }
 
-/// The turned digits of a block, some at a time: they are used for every component while they lie in the caches.
+/// The turned digits of a block, some at a time: they are used for every component while they lie in the caches, and the keys
+/// that they are multiplied by for several items, as many as leave a group of them for each thread.
 void CpuKernels::sum_turned(const InnerProduct& call) {
   constexpr std::size_t kDigits = 8;  // few: their keys are as many streams from memory
+  constexpr std::size_t kWords = 2 * kBlock;
+  const CpuRing& ring = own(*call.ring);
   std::vector<const CpuPermutation*> turns;
   for (const auto& turn : call.turns) turns.push_back(turn ? &own(*turn) : nullptr);
-  each_block(call, 2 * kBlock, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
+  const std::size_t n = call.out.n, components = call.out.components, items = call.out.items();
+  const std::size_t blocks = (n + kWords - 1) / kWords, places = call.out.limbs * blocks;
+  const std::size_t threads = static_cast<std::size_t>(threads_.usable());
+  const std::size_t together = std::max<std::size_t>(1, items / std::max<std::size_t>(1, (threads + places - 1) / places));
+  const std::size_t groups = (items + together - 1) / together;
+  const bool shared = items * call.out.limbs * n * turns.size() >= kWorthSharing;
+  threads_.parallel_for(places * groups, shared ? 1 : places * groups, [&](std::size_t unit, std::size_t) {
+    const std::size_t l = unit / groups / blocks, start = unit / groups % blocks * kWords;
+    const std::size_t length = std::min(kWords, n - start), first = unit % groups * together;
+    const Limb& limb = ring.limb(call.primes[l]);
     const Blocks turned(kDigits, length, limb.word_bytes);
-    const std::byte* const whole = address(call.digits, p.item, 0, p.limb);
+    const auto key = [&](std::size_t component) { return stretch(call.key, 0, component, call.key_limbs[l], start); };
     for (std::size_t j = 0; j < turns.size(); j += kDigits) {
       const std::size_t terms = std::min(kDigits, turns.size() - j);
-      const void* x[kDigits];
-      const void* y[kDigits];
-      for (std::size_t k = 0; k < terms; ++k) {
-        x[k] = turns[j + k] ? turned[k] : whole + start * limb.word_bytes;
-        if (turns[j + k]) turns[j + k]->gather(*limb.ops, limb.modulus, whole, start, turned[k], length);
-      }
-      for (std::size_t c = 0; c < call.out.components; ++c) {
-        // The next component's keys, or those of the next digits, are on their way from memory meanwhile.
-        const std::size_t next =
-            j * call.out.components + c + (c + 1 < call.out.components ? 1 : kDigits * call.out.components - c);
+      for (std::size_t item = first; item < std::min(first + together, items); ++item) {
+        const std::byte* const whole = address(call.digits, item, 0, l);
+        const void *x[kDigits], *y[kDigits];
         for (std::size_t k = 0; k < terms; ++k) {
-          y[k] = stretch(call.key, 0, (j + k) * call.out.components + c, call.key_limbs[p.limb], start);
-          const std::size_t then = next + k * call.out.components;
-          if (then >= turns.size() * call.out.components) continue;
-          const std::byte* const ahead = stretch(call.key, 0, then, call.key_limbs[p.limb], start);
-          for (std::size_t byte = 0; byte < length * limb.word_bytes; byte += 64) __builtin_prefetch(ahead + byte, 0, 2);
+          x[k] = turns[j + k] ? turned[k] : whole + start * limb.word_bytes;
+          if (turns[j + k]) turns[j + k]->gather(*limb.ops, limb.modulus, whole, start, turned[k], length);
         }
-        void* const sum = stretch(call.out, p.item, c, p.limb, start);
-        limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
+        for (std::size_t c = 0; c < components; ++c) {
+          // The next component's keys, or those of the next digits, are on their way from memory meanwhile.
+          const std::size_t next = j * components + c + (c + 1 < components ? 1 : kDigits * components - c);
+          for (std::size_t k = 0; k < terms; ++k) {
+            y[k] = key((j + k) * components + c);
+            const std::size_t then = next + k * components;
+            if (item != first || then >= turns.size() * components) continue;
+            const std::byte* const ahead = key(then);
+            for (std::size_t byte = 0; byte < length * limb.word_bytes; byte += 64) __builtin_prefetch(ahead + byte, 0, 2);
+          }
+          void* const sum = stretch(call.out, item, c, l, start);
+          limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
+        }
       }
     }
   });

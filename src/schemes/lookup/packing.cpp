@@ -93,6 +93,11 @@ void TableData::pack(const std::vector<std::size_t>& packs) {
     pack_some(std::span(packs).subspan(first, std::min(kAtOnce, packs.size() - first)));
 }
 
+void TableData::repack() {
+  pack({stale.begin(), stale.end()});
+  stale.clear();
+}
+
 /// On the ways of either sign, side by side for all these packs: item 2 p + sign.
 void TableData::pack_some(std::span<const std::size_t> some) {
   const Reducer reduce(packing_ring()->prime(0));

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/parallel.h"
 #include "heliograph/interrupt.h"
@@ -149,7 +148,6 @@ void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uin
     if (mask.empty()) mask = mask_words(d.seed, rows[k] / kDegree);
   }
   const std::unique_lock lock(d.mutex);
-  std::set<std::size_t> packs;
   Block block(d.kBlock * d.size.rows);
   for (const auto& [first, updates] : blocks) {
     d.packing->download(d.block(first), std::as_writable_bytes(std::span(block)));
@@ -161,12 +159,12 @@ void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uin
         if (old == now) continue;
         add_turned(parts[rows[k] / kDegree], rows[k] % kDegree, static_cast<u32>(now) - old, d.hint.data() + c * kDegree);
         old = now;
-        packs.insert(c / kDegree);
+        d.stale.insert(c / kDegree);
       }
     }
     d.packing->upload(std::as_bytes(std::span(block)), d.block(first));
   }
-  d.pack({packs.begin(), packs.end()});
+  d.repack();
 }
 
 namespace {
@@ -218,7 +216,7 @@ Asked ask(const TableData& d, std::span<const std::uint32_t> words, std::span<co
 
 Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys) const {
   constexpr std::size_t kTogether = 128;  // questions of a product, while the words of the next go up
-  const TableData& d = *data_;
+  TableData& d = *data_;
   const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
   require<ShapeError>(keys.size() == questions * kKeyWords && words.size() == questions * d.size.rows,
                       "questions have a word for each of the table's rows, and two keys");
@@ -227,7 +225,12 @@ Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std:
                             "a question's keys are no residues of its modulus");
   Answers answers;
   if (questions == 0) return answers;
-  const std::shared_lock lock(d.mutex);
+  std::shared_lock lock(d.mutex);
+  while (!d.stale.empty()) {  // an update was interrupted
+    lock.unlock();
+    if (const std::unique_lock alone(d.mutex); !d.stale.empty()) d.repack();
+    lock.lock();
+  }
   std::vector<Asked> asked;
   for (std::size_t first = 0; first < questions; first += kTogether) {
     const std::size_t count = std::min(kTogether, questions - first);

@@ -1,6 +1,7 @@
 // The server's half.
 #pragma once
 
+#include <set>
 #include <shared_mutex>
 
 #include "schemes/lookup/parameters.h"
@@ -19,6 +20,8 @@ struct TableData {
   /// The digits of some packs, and their masks, from the hint (packing.cpp).
   void pack(const std::vector<std::size_t>& packs);
   std::size_t packs() const { return size.columns / kDegree; }
+  /// Packs those whose hint has changed; what an interruption leaves of them the next one does.
+  void repack();
 
   const Size size;
   const Key256 seed;
@@ -34,6 +37,7 @@ struct TableData {
   std::vector<u32> tables;
   std::vector<device::PermutationHandle> turns;
   std::vector<std::uint8_t> answer_masks;  // [column][kMaskBytes]
+  std::set<std::size_t> stale;             // packs that are not of their hint
   mutable std::shared_mutex mutex;
 
  private:
