@@ -31,8 +31,15 @@ def source(report: Row, name: str) -> str:
     machine: Row = report["machine"] if "machine" in report else report["settings"]
     commit = str(report.get("commit", machine.get("commit", "?")))[:12]
     away = name if name.startswith("../") else f"benchmarks/results/{name}"
-    what = machine.get("gpu") or machine.get("processor") or machine.get("device", "?")
+    cores = table.processor(machine, name) if "processor" in machine else machine.get("device", "?")
+    what = machine.get("gpu") or cores
     return f"{str(what).removeprefix('NVIDIA ')}, {commit} ([{Path(name).name}]({away}))"
+
+
+def shared(report: Row) -> bool:
+    """Whether cores had other work besides at the run's end."""
+    loads, threads = report.get("load"), [r["threads"] for r in report["results"] if r.get("threads")]
+    return isinstance(loads, list) and bool(threads) and table.busy(loads[-1], max(threads), report["machine"])
 
 
 def workloads(reports: Reports, workload: str) -> Iterator[tuple[str, dict[int, Row]]]:
@@ -49,16 +56,46 @@ def workloads(reports: Reports, workload: str) -> Iterator[tuple[str, dict[int, 
             p = r["parameters"]
             products = f", {p['products']['constants']:,} products with constants" if "products" in p else ""
             units = r.get("threads") or r.get("devices", 1)
-            kind = "cores of " if r.get("threads") else ""
+            kind = ("shared cores of " if shared(report) else "cores of ") if r.get("threads") else ""
             words = f"{kind}{source(report, name)}: {p.get('name') or r['case']}, {p['edition']}{products}, {p['security']}"
             found.setdefault(words, {})[units] = r
-    yield from sorted(found.items(), key=lambda line: not line[0].startswith("cores"))
+    yield from sorted(found.items(), key=lambda line: not line[0].startswith(("cores", "shared")))
 
 
 def counts_of(times: Times, ours: dict[str, list[tuple[str, dict[int, Row]]]]) -> list[int]:
     """All numbers of processing units that a table has."""
     theirs = {n for by in times.values() for line in by.values() for n in line}
     return sorted(theirs | {n for lines in ours.values() for _, line in lines for n in line})
+
+
+def short(reports: Reports, seconds: Time) -> list[str]:
+    """Each workload's fastest: the paper's on cores and GPUs, and here at 128 bits, on how many, which and at which commit."""
+    ways: dict[str, Callable[[Row], bool]] = {
+        "cores here": lambda r: bool(r.get("threads")),
+        "one GPU here": lambda r: not r.get("threads") and r.get("devices", 1) == 1,
+        "several GPUs here": lambda r: not r.get("threads") and r.get("devices", 1) > 1,
+    }
+    lines = []
+    for what in (*TABLE_4, "HCNN-5", "HCNN-11, ten plaintext moduli"):
+        theirs = (TABLE_4 | TABLE_5)[what]
+        cells = []
+        for cores in (True, False):
+            among = [
+                (t, n, on) for on, line in theirs.items() for n, t in line.items() if on.startswith("Cingulata") == cores
+            ]
+            best = min(among, default=None)
+            cells.append(f"{best[0]:,} s ({best[1]}: {best[2]})" if best else "-")
+        found = [
+            (r["median_s"], n, words.partition(" ([")[0].removeprefix("shared ").removeprefix("cores of "), r)
+            for words, line in workloads(reports, what)
+            for n, r in line.items()
+            if r["parameters"]["security"] == "128-bit"
+        ]
+        for way in ways.values():
+            ours = min((f for f in found if way(f[3])), key=lambda f: f[0], default=None)
+            cells.append(f"{seconds(ours[0])} ({ours[1]}: {ours[2]})" if ours else "-")
+        lines.append([what, *cells])
+    return table.table(["", "paper, Cingulata on cores", "paper, GPUs", *ways], lines)
 
 
 def beside(reports: Reports, seconds: Time, times: Times) -> list[str]:
@@ -97,10 +134,12 @@ def energy(reports: Reports, seconds: Time) -> list[str]:
     for what in ("HVAdd", "HVMul", "HCNN-5", "HCNN-11, ten plaintext moduli"):
         for words, line in workloads(reports, what):
             for units, r in sorted(line.items()):
-                if r.get("joules"):
-                    each = f"{r['watts'] / units:,.0f} W"
-                    lines.append([what, words, str(units), each, table.joules(r["joules"]), seconds(r["median_s"])])
-    return table.table(["workload", "on", "GPUs", "each, on the average", "a call, all of them", "time"], lines)
+                if r.get("joules") and not r.get("threads"):
+                    each, lasted = f"{r['watts'] / units:,.0f} W", seconds(r["joules"] / r["watts"])
+                    lines.append([what, words, str(units), each, table.joules(r["joules"]), lasted, seconds(r["median_s"])])
+    return table.table(
+        ["workload", "on", "GPUs", "each, on the average", "a call, all of them", "in", "one call alone"], lines
+    )
 
 
 def operations(reports: Reports, seconds: Time) -> list[str]:
@@ -125,7 +164,7 @@ def machines(reports: Reports, seconds: Time) -> list[str]:
         memory = f"{machine['gpu_memory_gib']:.0f} GiB" if machine.get("gpu_memory_gib") else "-"
         links = next((d for d in machine.get("devices", ()) if d.startswith("links")), "-").removeprefix("links: ")
         gpus = f"{machine.get('gpus', 1)} {machine['gpu'].removeprefix('NVIDIA ')}" if machine.get("gpu") else "-"
-        host = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB"
+        host = f"{table.processor(machine, name)}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB"
         driver = f"driver {machine['gpu_driver']}" if machine.get("gpu_driver") else "-"
         lines.append([f"here, [{name}](benchmarks/results/{name})", gpus, memory, links, host, driver])
     return table.table(["", *TABLE_3], lines)
@@ -215,6 +254,7 @@ def larger(reports: Reports, seconds: Time) -> list[str]:
 Lines = Callable[[Reports, Time], list[str]]
 #: Mark on the page, and what writes it.
 TABLES: dict[str, Lines] = {
+    "al-badawi in short": short,
     "al-badawi 2": operations,
     "al-badawi 3": machines,
     "al-badawi figure 4": partitioning,

@@ -124,6 +124,28 @@ def kernels(reports: dict[str, Row], _seconds: Any) -> list[str]:
     return _table("| kernel | slides: cycles | DSP | LUT | FF | BRAM18 | ours: cycles | DSP | LUT | FF | BRAM18 |", rows)
 
 
+def short(reports: dict[str, Row], seconds: Any) -> list[str]:
+    """One line of each of the page's three comparisons, taken from them."""
+    wanted = (
+        (multipliers, "a product modulo a 30-bit prime, window of 6 bits, pipelined", "window of 6 bits, pipelined", 7),
+        (transforms, "an NTT of N = 4,096, 8 butterflies", "8", 6),
+        (kernels, "eight limbs of N = 8,192 transformed", "ntt", 6),
+        (kernels, "seven primes lifted to eight", "lift", 6),
+        (kernels, "fifteen primes scaled to eight", "scale", 6),
+    )
+    rows = []
+    for comparison, words, name, ours in wanted:
+        line = next(line for line in comparison(reports, seconds) if line.startswith(f"| {name} |"))
+        cells = line.strip("| ").split(" | ")
+        rows.append([words, *(cells[at] for first in (1, ours) for at in (first, first + 1, first + 2))])
+    cycles = reports[CYCLES]
+    said = (
+        f"Cycles of ours by simulation at commit {cycles['commit'][:12]} ([{CYCLES}](benchmarks/results/{CYCLES})), areas by synthesis "
+        f"([{AREAS}](benchmarks/results/{AREAS})); of a product latency and interval."
+    )
+    return [*_table("| | slides: cycles | DSP | LUT | ours: cycles | DSP | LUT |", rows), "", said]
+
+
 def areas(reports: dict[str, Row], _seconds: Any) -> list[str]:
     """All that is synthesised."""
     rows = []

@@ -200,9 +200,9 @@ def main() -> None:
     given = options.ranks if options.ranks is not None else "1,2,4,8,16" if on_cores else ""
     ranks = [int(count) for count in given.split(",") if count]
     more = ["--rows", str(options.rows), "--seconds", str(options.seconds)]
-    found: Row = run.machine() | ({} if on_cores else nvml.Gpus().describe())
+    found: Row = run.machine() | nvml.Gpus(range(min(max([1, *ranks]), nvml.count())), not on_cores).describe()
     rows: list[Row] = []
-    report = run.report(rows, found, kind="doublecrt", rows=options.rows)
+    report = run.report(rows, found, kind="doublecrt", rows=options.rows, load=run.load())
     alone = "cuda:0" if options.device == "cuda" else options.device
     for plan in plans(options.device, found["cores"], ranks, options.editions.split(",")):
         single = plan if plan.ranks else Plan(alone, plan.edition, plan.threads, options=plan.options)

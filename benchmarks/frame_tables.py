@@ -37,6 +37,11 @@ def size(value: float) -> str:
     return f"{value:.0f} B"
 
 
+def ratio(value: float) -> str:
+    """With three figures."""
+    return f"{value:.3g}" if float(f"{value:.3g}") < 1000 else f"{float(f'{value:.3g}'):,.0f}"
+
+
 class Found:
     """All lines of all files."""
 
@@ -215,6 +220,8 @@ def over_ranks(f: Found, seconds: Time) -> Iterator[str]:
     )
 
 
+#: Function level in short: of one core, of its GPU and of its largest cluster.
+THESIS = (("5.3", "one core"), ("5.4", "its GPU"), ("5.15", "16 nodes"))
 #: Figures of how much slower: level, words, the slower table and that of one core.
 SLOWER = (
     ("circuit", "GPUHElib (figure 5.1)", "5.2", "5.1"),
@@ -234,7 +241,7 @@ def slower(f: Found, seconds: Time) -> Iterator[str]:
     lines: list[list[str]] = []
     for op in OPERATIONS:
         for level, words, much, one in SLOWER:
-            ratios = (f"{a / b:.3g}" for a, b in zip(TABLES[much][op], TABLES[one][op], strict=True))
+            ratios = (ratio(a / b) for a, b in zip(TABLES[much][op], TABLES[one][op], strict=True))
             lines.append([f"{op}: thesis, {words}, {level}", *ratios])
         base = f.by_size("function", op, core) if core else {}
         for where in f.places(False) + f.places(True):
@@ -243,7 +250,7 @@ def slower(f: Found, seconds: Time) -> Iterator[str]:
             for level, key, words in (("phase", "median_s", "copied around"), ("function", "pipe_s", "resident")):
                 rows = f.by_size(level, op, where)
                 if rows and base:
-                    ratios = (f"{rows[c][key] / base[c]['median_s']:.3g}" if c in rows and c in base else "-" for c in SIZES)
+                    ratios = (ratio(rows[c][key] / base[c]["median_s"]) if c in rows and c in base else "-" for c in SIZES)
                     lines.append([f"{op}: here, {where}, {words}", *ratios])
     yield "### Times slower than one core (figures 5.1 to 5.4 and 5.11 to 5.16)\n"
     yield f"Ours over {core}, resident there.\n" if core else "No core was measured yet.\n"
@@ -285,9 +292,23 @@ def whole(reports: Reports, seconds: Time) -> list[str]:
 
 
 def screen(reports: Reports, seconds: Time) -> list[str]:
-    """The longest rows, one object, among many: how many times faster than the peer's core, file by file."""
+    """The longest rows, one object: the thesis's, where the peer is, then ours among many with how many times faster than the peer's
+    core, file by file.
+    """
     peer = Found(reports).helib("function", "add") and Found(reports)
-    lines = []
+    lines = [
+        [
+            f"thesis, {who} ({number}), {TOTIENTS[-1]:,} residues",
+            "-",
+            *(seconds(TABLES[number][op][-1]) for op in OPERATIONS),
+            "-",
+        ]
+        for number, who in THESIS
+    ]
+    for name, report in reports.items():
+        if report["kind"] == "doublecrt-peer" and peer:
+            times = (peer.helib("function", op).get(SIZES[-1], {}).get("median_s") for op in OPERATIONS)
+            lines.append([f"{peer.peer}, one core", "8", *map(seconds, times), f"[{name}](benchmarks/results/{name})"])
     for name, report in reports.items():
         if report["kind"] != "doublecrt":
             continue

@@ -1,13 +1,15 @@
 """Measuring on a device that computes while its caller goes on: every time ends with a wait for the result.
 
 A case has two times. Its latency is one call and the wait for it, the median of at least twenty. "Pipe" is the time for
-each of many calls made back to back before one wait. Energy is the whole board's over the same calls.
+each of many calls made back to back before one wait. Energy is the whole board's over the same calls, by a counter that a thread
+of its own reads: the calls do not wait for it.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import Any
 
 import gpu_cases
 import mesh
+import numpy as np
 import nvml
 
 import heliograph as hg
@@ -24,6 +27,7 @@ LATENCY_RUNS = 20  # at least
 STRETCH = 0.025  # seconds of calls before one wait
 LONG = 0.5  # seconds of a call that is timed by itself
 LONG_RUNS = 3  # of such calls
+LOOK = 0.005  # seconds between two looks at a counter of energy
 COUNTED_RUNS = 5
 
 
@@ -61,34 +65,57 @@ class Pipe:
     times: list[float]
 
 
+class Meter:
+    """Notes each step of an energy counter, in joules, beside the calls that use them. Reading takes milliseconds a board: in
+    between the calls it would be a pause, whose energy is none of theirs.
+    """
+
+    def __init__(self, joules: Callable[[], float | None]) -> None:
+        self.steps: list[tuple[float, float]] = []  #: seconds of time.perf_counter, joules
+        self._joules, self._over = joules, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Meter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        last = self._joules()
+        while last is not None and not self._over.wait(LOOK):
+            used = self._joules()
+            if used is not None and used != last:
+                self.steps.append((time.perf_counter(), used))
+            last = used
+
+
 def pipe(
     run: Callable[[], hg.Tensor], alone: float, seconds: float, joules: Callable[[], float | None], at_least: int = 3
 ) -> Pipe:
     """Stretches of calls, for so many seconds. The energy counter moves now and then: only from one step of it to another
-    is it known how many calls took how much; beside a call of half a second or more its step is small.
+    is it known how much the calls took, which are counted in parts of a stretch.
     """
     count = max(3, round(STRETCH / alone)) if alone < LONG else 1
     times: list[float] = []
-    steps: list[tuple[float, int, float]] = []  # joules, calls and seconds at each step of the counter
-    last = joules()
-    begin = time.perf_counter()
-    if alone >= LONG and last is not None:
-        steps.append((last, 0, begin))
-    while len(times) < at_least or time.perf_counter() < begin + seconds:
-        start = time.perf_counter()
-        for _ in range(count):
-            result = run()
-        result.wait()
-        now = time.perf_counter()
-        times.append((now - start) / count)
-        used = joules()
-        if used is not None and used != last:
-            steps.append((used, count * len(times), now))
-            last = used
+    with Meter(joules) as meter:
+        begin = time.perf_counter()
+        ends = [begin]
+        while len(times) < at_least or time.perf_counter() < begin + seconds:
+            start = time.perf_counter()
+            for _ in range(count):
+                result = run()
+            result.wait()
+            ends.append(time.perf_counter())
+            times.append((ends[-1] - start) / count)
     found = Pipe(statistics.median(times), None, None, times)
-    if len(steps) >= (2 if alone >= LONG else 3):
-        (first, calls, start), (total, all_calls, end) = steps[0], steps[-1]
-        found.joules = (total - first) / (all_calls - calls)
+    steps = [step for step in meter.steps if begin <= step[0] <= ends[-1]]
+    if len(steps) >= 2:
+        (start, first), (end, total) = steps[0], steps[-1]
+        calls = np.interp([start, end], ends, count * np.arange(len(ends)))
+        found.joules = (total - first) / float(calls[1] - calls[0])
         found.watts = (total - first) / (end - start)
     return found
 
@@ -178,7 +205,7 @@ def child(
     used, wanted = ([name.split(":")[0] for name in mesh.members_of(d)] for d in (_core.device_name(), device))
     if used != wanted:
         raise SystemExit(f"asked for {', '.join(wanted)}, computing on {', '.join(used)}")
-    gpu = nvml.Gpus(mesh.numbers_of(members))
+    gpu = nvml.Gpus(mesh.numbers_of(members), used[0] == "cuda")
     found = hg.devices()
     print(json.dumps({"machine": {"device": found[0], "devices": found} | gpu.describe()}), flush=True)
     if rates is None:

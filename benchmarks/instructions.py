@@ -11,7 +11,6 @@ element-wise instructions fused. All give the recorded program's bits.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
@@ -21,11 +20,9 @@ from typing import Any
 import ckks_cases
 import mesh
 import numpy as np
-import nvml
 import run as runner
 
 import heliograph as hg
-from heliograph import _core
 
 #: Keywords of `Program.at`, the thesis's words.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -204,10 +201,7 @@ def line(row: dict[str, Any]) -> str:
 
 def boards() -> dict[str, Any]:
     """The GPUs in use."""
-    if not _core.device_name().startswith("cuda"):
-        return {}
-    members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
-    return nvml.Gpus(mesh.numbers_of(members)).describe()
+    return mesh.boards().describe()
 
 
 def described() -> dict[str, Any]:

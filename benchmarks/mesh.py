@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nvml
+
 HERE = Path(__file__).resolve().parent
 AUTO = "auto"  # what the mesh chooses; of one device: no mesh
 ONE = "mesh of one"  # what the mesh costs where it brings nothing
@@ -80,6 +82,17 @@ def members_of(device: str) -> list[str]:
 def numbers_of(names: list[str]) -> list[int]:
     """The numbers of devices: 0 where they have none."""
     return [int(number) if (number := name.rpartition(":")[2]).isdigit() else 0 for name in names]
+
+
+def boards() -> nvml.Gpus:
+    """Those that this process computes on: of a name without numbers all that there are, of cores none."""
+    import heliograph as hg
+    from heliograph import _core
+
+    members = members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
+    there = sum(device.startswith("cuda") for device in hg.devices())
+    numbers = list(range(there)) if members == ["cuda"] else numbers_of(members)
+    return nvml.Gpus(numbers, members[0].startswith("cuda"))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from morshed_facts import BITS_OF_FIGURE_5, COLUMNS, FEATURES, PARTS_OF_FIGURE_5, PRINTED, SUMMARY
 from morshed_facts import TABLES as PAPER
+from table import busy, processor
 from tfhe_tables import cell, errors, security, table, where
 
 Row = dict[str, Any]
@@ -33,22 +34,28 @@ WORKLOADS = (
 )
 
 
-def place(report: Row, row: Row) -> str:
-    """Cores of which processor, or the GPU, and whether there are several; the commit."""
+def shared(report: Row) -> bool:
+    """Whether other work ran beside it on the cores, for most of its rows."""
+    found = [busy(r["load"], r["threads"], report["machine"]) for r in report["results"] if r.get("threads") and "load" in r]
+    return sum(found) > len(found) / 2
+
+
+def place(report: Row, row: Row, name: str = "") -> str:
+    """Cores of which processor, or the GPU, and whether there are several; the commit. `name` is the file's."""
     machine = report["machine"]
     found = where(report, row)
     if row.get("threads"):
-        found += f" of {machine['processor'].replace('(R)', '').removesuffix(' Processor')}"
-    elif (many := machine.get("gpus", 1)) > 1 or ", share " in machine.get("device", ""):
-        found = f"{many if many > 1 else 'several'} {found}"  # a mesh tells its members' shares
+        found += f" of {processor(machine, name)}" + (", shared" if shared(report) else "")
+    elif (many := machine.get("gpus", 1)) > 1:
+        found = f"{many} {found}"
     return f"{found}, {report['commit'][:12]}"
 
 
 def rows(reports: Reports) -> list[Row]:
     """All results of TFHE, each with where it was measured."""
     return [
-        row | {"where": place(report, row)}
-        for report in reports.values()
+        row | {"where": place(report, row, name)}
+        for name, report in reports.items()
         if report.get("kind") == "tfhe"
         for row in report["results"]
     ]
@@ -85,7 +92,13 @@ def columns_of(paper: dict[str, dict[str, float]], ours: list[Row]) -> list[str]
 
 
 def lines_of(ours: list[Row], columns: list[str], seconds: Time) -> list[list[str]]:
-    """A line for each place, way and set; what was neither measured nor estimated has none."""
+    """A line for each place, way and set; what was neither measured nor estimated has none, and no estimate stands where the same
+    machine has measured.
+    """
+    done = {(machine_of(r), r["line"], r["parameters"]["name"], r["column"]) for r in ours if "median_s" in r}
+    ours = [
+        r for r in ours if "median_s" in r or (machine_of(r), r["line"], r["parameters"]["name"], r["column"]) not in done
+    ]
     lines = []
     for key in dict.fromkeys((r["where"], r["line"], r["parameters"]["name"]) for r in ours):
         mine = {r["column"]: r for r in ours if (r["where"], r["line"], r["parameters"]["name"]) == key}
@@ -126,8 +139,8 @@ def figure(reports: Reports, seconds: Time, part: str) -> list[str]:
     return ["By bits:", "", *table(["on", "how", "set", *columns], lines)]
 
 
-def _milliseconds(row: Row | None) -> str:
-    return f"{row['median_s'] * 1e3:,.4g}" if row and "median_s" in row else "-"
+def _milliseconds(row: Row) -> str:
+    return f"{row['median_s'] * 1e3:,.4g}"
 
 
 def _kilobytes(parameters: Row) -> str:
@@ -140,23 +153,29 @@ def _kilobytes(parameters: Row) -> str:
 
 
 def features(reports: Reports, seconds: Time) -> list[str]:
-    """Table I: kinds of schemes, their sizes and times."""
+    """Table I: kinds of schemes, their sizes and times. A machine's figures may come from several files, a set's size from any."""
     lines = [["paper", scheme, *facts[1:]] for scheme, facts in FEATURES.items()]
-    for report in reports.values():
-        for threads in dict.fromkeys(r.get("threads") for r in report["results"]):
-            known = {r["case"]: r for r in report["results"] if "case" in r and r.get("threads") == threads}
-            for words, kind, bootstrapping, add, multiply in OURS:
-                first, second = (known.get(case) for case in (add, multiply))
-                if not (first and second and "median_s" in first and "median_s" in second):
-                    continue
-                level = security(first["parameters"]).replace("128-bit", "128")
-                spot = f"here, {place(report, first)}"
-                size = _kilobytes(first["parameters"])
-                on = "cores" if first.get("threads") else "GPU"
-                lines.append(
-                    [spot, words, kind, bootstrapping, on, level, size, _milliseconds(first), _milliseconds(second)]
-                )
-    lines[len(FEATURES) :] = sorted(lines[len(FEATURES) :], key=lambda line: "core" in line[0], reverse=True)
+    known: dict[str, dict[str, Row]] = {}
+    sizes: dict[str, str] = {}
+    for name, report in reports.items():
+        for r in (r for r in report["results"] if "case" in r and "median_s" in r):
+            spot = place(report, r, name)
+            known.setdefault(spot.rpartition(", ")[0], {})[r["case"]] = r | {"where": spot}
+            if (size := _kilobytes(r["parameters"])) != "-":
+                sizes[r["parameters"].get("name") or r["case"]] = size
+    ours = []
+    for spot, cases in known.items():
+        for words, kind, bootstrapping, add, multiply in OURS:
+            if add not in cases or multiply not in cases:
+                continue
+            first, second = cases[add], cases[multiply]
+            level = security(first["parameters"]).replace("128-bit", "128")
+            commits = ", ".join(dict.fromkeys(r["where"].rpartition(", ")[2] for r in (first, second)))
+            size = sizes.get(first["parameters"].get("name") or add, "-")
+            on = "cores" if first.get("threads") else "GPU"
+            times = _milliseconds(first), _milliseconds(second)
+            ours.append([f"here, {spot}, {commits}", words, kind, bootstrapping, on, level, size, *times])
+    lines += sorted(ours, key=lambda line: "core" in line[0], reverse=True)
     heads = ["on", "scheme", "homomorphism", "bootstrapping", "parallel by", "bits of security", "kB", "addition, ms"]
     return table([*heads, "multiplication, ms"], lines)
 
@@ -186,10 +205,92 @@ def summary(reports: Reports, seconds: Time) -> list[str]:
     return table(["on", "by", *(words for words, *_ in WORKLOADS)], lines)
 
 
+#: The lines of the summary: words, the paper's table, its columns' lines, ours, the column.
+SHORT = (
+    ("AND of 32 bits", "IV", ("sequential, total", "AND, CPU", "GPU, total"), "Figure 5", "AND", "32"),
+    ("compound gate of one bit", "Figure 5", ("", "", "compound gate, GPU"), "Figure 5", "compound gate", "1"),
+    ("32-bit addition", "V", ("sequential", "CPU", "GPU_1 (bitwise)"), "V", "", "32"),
+    ("32 of them", "VI", ("sequential", "CPU", "GPU"), "VI", "", "32 x32"),
+    ("32-bit multiplication", "VII", ("naive, sequential", "naive, CPU", "Karatsuba, GPU"), "VII", "", "32"),
+    ("32 of them", "VIII", ("sequential", "CPU", "GPU"), "VIII", "", "32 x32"),
+    ("2 x 2 matrices of 16 bits", "IX", ("sequential", "CPU", "GPU"), "IX", "", "2"),
+    ("16 x 16 matrices of 16 bits", "IX", ("sequential", "CPU", "GPU"), "IX", "", "16"),
+    (
+        "regression, 300 x 20 numbers",
+        "X",
+        ("", "", "GPU, numerical"),
+        "X",
+        "numerical, a step of gradient descent",
+        "300 x 20",
+    ),
+    ("regression, 300 x 20 bits", "X", ("", "", "GPU, binary"), "X", "binary, sums for least squares", "300 x 20"),
+)
+
+
+def short(reports: Reports, seconds: Time) -> list[str]:
+    """The paper's largest cases, and the fastest here at 128 bits on one core, on two and on one GPU: set, machine and commit."""
+    found = [r for r in rows(reports) if "median_s" in r and r.get("parameters", {}).get("security") == "128-bit"]
+    places: dict[str, Callable[[Row], bool]] = {
+        "one core here": lambda r: r.get("threads") == 1,
+        "two cores here": lambda r: r.get("threads") == 2,
+        "one GPU here": lambda r: not r.get("threads") and not r["where"][0].isdigit(),
+    }
+    lines = []
+    for words, printed, theirs, of, line, column in SHORT:
+        known = PAPER[printed] | PAPER["Figure 5"]
+        cells = [seconds(known.get(name, {}).get(column)) for name in theirs]
+        for among in places.values():
+            mine = [r for r in found if (r["table"], r["column"]) == (of, column) and line in ("", r["line"]) and among(r)]
+            best = min(mine, key=lambda r: r["median_s"], default=None)
+            spot = best["where"].rpartition(" of ")[2] if best else ""
+            cells.append(f"{seconds(best['median_s'])} ({best['parameters']['name']}; {spot})" if best else "-")
+        lines.append([words, *cells])
+    return table(["", "paper, sequential", "paper, CPU", "paper, GPU", *places], lines)
+
+
+def predictions(reports: Reports, seconds: Time) -> list[str]:
+    """Table X's trained models: shares of rows predicted right, encrypted and in the clear."""
+    compared = {(r["line"], r["column"]): r for r in rows(reports) if r.get("table") == "X" and r.get("wrong") == 0}
+    lines = []
+    for report in reports.values():
+        known = [r for r in report["results"] if "skipped" not in r] if report.get("kind") == "training" else []
+        columns = list(dict.fromkeys(r["column"] for r in known))
+        for r in sorted(known, key=lambda r: columns.index(r["column"])):
+            ours = compared.get((r["line"], r["column"]))
+            shares = (f"{r[key]:.1%}" for key in ("start", "exact", "real", "least_squares"))
+            spot = ours["where"] if ours else "not run yet"
+            lines.append([r["column"], r["line"], *shares, f"{r['error']:.4f} of {r['allowed']:.4f}", spot])
+    heads = [
+        "rows x attributes",
+        "training",
+        "weights at random",
+        "after it, in the server's integers",
+        "after it, in floating point",
+    ]
+    return table([*heads, "least squares", "farthest from floating point, of what may be", "decrypted and equal on"], lines)
+
+
+def estimates(reports: Reports, seconds: Time) -> list[str]:
+    """How near estimates are to what was measured: of the tables' cases, each run carries its own."""
+    words = []
+    for kind in ("cores", "GPUs"):
+        over = sorted(
+            r["estimate_s"] / r["median_s"]
+            for r in rows(reports)
+            if r.get("table") and r.get("median_s") and r.get("estimate_s") and bool(r.get("threads")) == (kind == "cores")
+        )
+        if over:
+            few = len(over) // 10
+            words.append(
+                f"on {kind} {over[few]:.2g} to {over[-1 - few]:.2g} times the time for eight in ten of {len(over)} cases"
+            )
+    return [f"Where a case was estimated and then run, the estimate was {', '.join(words)}."] if words else []
+
+
 def sources(reports: Reports, seconds: Time) -> list[str]:
     """The files, with machine, commit and date of each."""
     return [
-        f"- [{name}](benchmarks/results/{name}): {r['machine'].get('gpu') or r['machine']['processor']} "
+        f"- [{name}](benchmarks/results/{name}): {r['machine'].get('gpu') or processor(r['machine'], name)} "
         f"({r['machine']['cores']} cores), commit {r['commit'][:12]}, {r['date'][:10]}"
         for name, r in reports.items()
     ]
@@ -198,6 +299,9 @@ def sources(reports: Reports, seconds: Time) -> list[str]:
 Lines = Callable[[Reports, Time], list[str]]
 #: Mark on the page, and what writes it.
 TABLES: dict[str, Lines] = {
+    "morshed in short": short,
+    "morshed predictions": predictions,
+    "morshed estimates": estimates,
     "morshed I": features,
     "morshed II": summary,
     "morshed IV": partial(beside, name="IV"),

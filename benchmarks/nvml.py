@@ -28,12 +28,14 @@ def count() -> int:
 
 
 class Gpus:
-    """GPUs by the CUDA runtime's numbers in this process, as one."""
+    """GPUs by the CUDA runtime's numbers in this process, as one; nothing is known of what computes and is no GPU."""
 
-    def __init__(self, numbers: Sequence[int] = (0,)) -> None:
+    def __init__(self, numbers: Sequence[int] = (0,), computing: bool = True) -> None:
         self.count = len(numbers)
         self._library: Any = None
         self._handles: list[ctypes.c_void_p] = []
+        if not computing or not numbers:
+            return
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:

@@ -17,6 +17,7 @@ import kim_tables
 import lookup_tables
 import morshed_tables
 import query_tables
+import ranks_tables
 import readme_figures
 import serving_tables
 import table
@@ -36,7 +37,6 @@ TFHE = ("zen4-tfhe.json", "h200-tfhe-kernels.json", "h200-tfhe.json", "h200-tfhe
 TFHE_ON_ONE = ("h200x2-tfhe-one.json",)
 TFHE_ON_TWO = ("h200x2-tfhe-two.json",)
 LEVELLED = ("zen4-levelled.json", "h200-levelled.json")
-RANKS = ("h200x4-ranks.json", "zen4-ranks.json")
 PROGRAMS = ("h200-programs.json", "h200x2-programs.json")
 FORECASTS = ("zen5-forecasts.json",)
 BESIDE = ("h200-beside.json",)
@@ -57,6 +57,7 @@ def _like(pattern: str) -> tuple[str, ...]:
 
 BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
 BESIDE_OPENFHE = _measured("zen4-beside-openfhe.json", "zen4-beside-openfhe-two.json")
+RANKS = ("h200x4-ranks.json", "zen4-ranks.json", *_like("*-hcnn5-ranks.json"))
 SMALL = _measured("zen4-mnist.json", "rtl-mnist.json")
 SCALING = _measured("h200x2-scaling.json", "h200x4-scaling.json")
 INSTRUCTIONS = _measured(
@@ -65,7 +66,8 @@ INSTRUCTIONS = _measured(
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 KIM = _measured(*kim_tables.FILES)
 AL_BADAWI = (
-    *("zen4.json", "zen4-hcnn5.json", "h200.json", *TWO_GPUS, "h200x2-workloads.json", *FOUR_GPUS, *SCALING),
+    *("zen4.json", "zen4-hcnn5.json", "h200.json", "h200x2-mesh.json", "h200x2-hcnn11.json", "h200x2-workloads.json"),
+    *(*FOUR_GPUS, *SCALING),
     *_like("*al-badawi*.json"),
     *(f"../../workbench/results/{name}" for name in _like("../../workbench/results/*-partition.json")),
 )
@@ -83,8 +85,15 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         )
         for lines in coprocessor_tables.TABLES
     ),
+    (
+        "docs/papers/co-processor.md",
+        "coprocessor in short",
+        coprocessor_tables.short,
+        (coprocessor_tables.AREAS, coprocessor_tables.CYCLES),
+    ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
     *(("docs/papers/al-badawi-2020.md", mark, lines, AL_BADAWI) for mark, lines in al_badawi_tables.TABLES.items()),
+    ("docs/papers/frame-2015.md", "network over ranks", ranks_tables.network, RANKS),
     *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
     ("docs/query.md", "figures of whole queries", query_tables.integers, _measured(*query_tables.INTEGERS)),
@@ -115,6 +124,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         ((*FRAME, *ROWS_15), False, ""),
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
+    "docs/papers/co-processor.md": (),
     "docs/papers/frame-2015.md": ((FRAME, True, ""), ((*FRAME, *ROWS_15), False, " in short")),
     "docs/papers/kim-2025.md": (),
     "docs/papers/al-badawi-2020.md": (),

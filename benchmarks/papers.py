@@ -1,10 +1,17 @@
-"""All runs that the pages of docs/papers/ ask for, one after the other, each below five minutes.
+"""All runs that the pages of docs/papers/ ask for, one after the other, each below five minutes unless longer ones are allowed.
 
-    python benchmarks/papers.py --list                                    # names, minutes, commands
+    python benchmarks/papers.py --list                                    # names, minutes, commands, and what is missing
     python benchmarks/papers.py --out results                             # what this machine can, cores and GPUs
     python benchmarks/papers.py --only morshed-gates,frame --total 600 --out results
-    cp results/*.json benchmarks/results/ && mv benchmarks/results/*-partition.json workbench/results/
-    python benchmarks/pages.py
+    python benchmarks/papers.py --only morshed-cores --longest 3600 --out results   # what takes up to an hour too
+
+Then the pages: `cp results/*.json benchmarks/results/`, but files that end in -partition.json to `workbench/results/`, and
+`python benchmarks/pages.py`.
+
+With cores alone, in a clone, as a machine without GPUs needs it (the package built as README.md says):
+
+    PATH=$PWD/.venv/bin:$PATH; cmake --preset bench && cmake --build --preset bench
+    python benchmarks/papers.py --only morshed-c,al-badawi-c,frame-cores --out results
 
 Files are named by GPU and processor, so that those of several machines lie in one folder; the pages take in every file of such a
 name. What a run needs and is not there (GPUs, programs, public tables) is told. `--build` names the folder of the built C++
@@ -32,8 +39,15 @@ import run as runner
 HERE = Path(__file__).resolve().parent
 #: Where public tables may lie: beside the project or in it.
 TABULAR = tuple(HERE.parents[above] / "shared" / "data" / "tabular" for above in (1, 0))
-#: Seconds after which a run is ended, whatever it has.
+#: Seconds after which a run is ended, whatever it has, where nothing else is said.
 LONGEST = 295
+#: What makes a program that a run needs.
+BUILT_BY = {
+    "tfhe_kernels": "cmake --preset bench",
+    "doublecrt": "cmake --preset bench",
+    "partition": "nvcc",
+    "copies": "nvcc",
+}
 
 
 @dataclass(frozen=True)
@@ -51,11 +65,11 @@ class Machine:
 @dataclass(frozen=True)
 class Job:
     """A run. In `words` are {out}, the file to write; {public}, the option of public tables where they are there; {counts}, numbers of
-    GPUs; and what `needs` names.
+    GPUs; {total}, seconds after which it ends itself; and what `needs` names.
     """
 
     name: str
-    minutes: float  #: about, on one H200 or on sixteen cores
+    minutes: float  #: about, on one H200 or on two cores
     words: str
     gpus: int = 0  #: that it takes; 0: cores
     needs: tuple[str, ...] = ()
@@ -70,13 +84,14 @@ class Job:
 def _tfhe(name: str, minutes: float, cases: str, more: str = "") -> Job:
     """Tables of Morshed 2020 on one GPU."""
     needs = ("tfhe_kernels",) if more == KERNELS else ("tabular",) if name.startswith("public") else ()
-    words = f"tfhe.py --device cuda --only {cases} --seconds 270 --repeat 0.5 --total 280 {more} --output {{out}}"
+    words = f"tfhe.py --device cuda --only {cases} --seconds 270 --repeat 0.5 --total {{total}} {more} --output {{out}}"
     return Job(f"morshed-{name}", minutes, words, 1, needs)
 
 
-def _tfhe_on_cores(name: str, minutes: float, cases: str, threads: str, seconds: int, more: str = "") -> Job:
-    needs = ("tfhe_kernels",) if more else ()
-    words = f"tfhe.py --device cpu --threads {threads} --only {cases} --seconds {seconds} --repeat 0.5 --total 285 {more} --output {{out}}"
+def _tfhe_on_cores(name: str, minutes: float, cases: str, threads: int, seconds: int, more: str = "") -> Job:
+    """The same on so many threads: a run for each, so that none is left without time. What takes longer than `seconds` is estimated."""
+    needs = ("tfhe_kernels",) if more == KERNELS else ()
+    words = f"tfhe.py --device cpu --threads {threads} --only {cases} --seconds {seconds} --repeat 0.5 --total {{total}} {more} --output {{out}}"
     return Job(f"morshed-cores-{name}", minutes, words, 0, needs)
 
 
@@ -84,8 +99,18 @@ def _regression(mode: str, kind: str, *tables: str) -> str:
     return ",".join(f"table10/2_2/{mode}/{kind}/{table}" for table in tables)
 
 
+def _of(set_name: str, *tables: int) -> str:
+    return ",".join(f"table{table}/{set_name}" for table in tables)
+
+
+def _matrices(size: int, *sets: str) -> str:
+    """Of 16-bit numbers, both ways."""
+    return ",".join(f"table9/{name}/{way}/{size}" for name in sets for way in ("cannon", "default"))
+
+
 KERNELS = "--kernels {tfhe_kernels} --counts 1,2,4,8,16,32 --shapes boolean,morshed-2020"
 PUBLIC = "{public}"
+GATES = "figure5,pairs,table5,table6"
 SMALL, LARGE = ("200x10", "200x20", "300x10"), ("300x20",)
 JOBS = (
     _tfhe("gates", 2.5, "figure5,pairs,table5,table6", KERNELS),
@@ -100,21 +125,34 @@ JOBS = (
     _tfhe("public-step", 4, _regression("step", "numerical", "lbw", "pcs", "uis", "edin"), PUBLIC),
     _tfhe("public-training", 4, _regression("training", "numerical", "lbw", "pcs", "uis"), PUBLIC),
     _tfhe("public-training-edin", 4, _regression("training", "numerical", "edin"), PUBLIC),
-    _tfhe_on_cores("gates", 4.5, "figure5,pairs,table5,table6", "1,2", 20, KERNELS),
-    _tfhe_on_cores("products-boolean", 4.5, "table7/boolean,table8/boolean", "1", 130),
-    _tfhe_on_cores("products-paper", 4.5, "table7/morshed-2020,table8/morshed-2020", "1", 130),
-    _tfhe_on_cores("products-digits", 3, "table7/2_2,table8/2_2", "1", 130),
-    _tfhe_on_cores("products-two", 4.5, "table7/boolean,table8/boolean,table7/2_2,table8/2_2", "2", 130),
-    _tfhe_on_cores("products-two-paper", 2.5, "table7/morshed-2020,table8/morshed-2020", "2", 130),
-    _tfhe_on_cores("matrices", 4.5, "table9/2_2,table9/boolean,table9/morshed-2020", "1,2", 40),
-    _tfhe_on_cores("matrices-all", 4.5, "table9/2_2", "16", 150),
-    Job("al-badawi-cores", 4, "al_badawi.py --only cores --device cpu --seconds 1 --total 285 --out {out}"),
+    Job("morshed-clear", 0.5, "training.py {public} --out {out}"),
+    _tfhe_on_cores("gates", 4.5, GATES, 1, 20, KERNELS),
+    _tfhe_on_cores("gates-two", 4, GATES, 2, 20, KERNELS),
+    _tfhe_on_cores("products-boolean", 4.5, _of("boolean", 7, 8), 1, 130),
+    _tfhe_on_cores("products-paper", 4.5, _of("morshed-2020", 7, 8), 1, 130),
+    _tfhe_on_cores("products-digits", 3, _of("2_2", 7, 8), 1, 130),
+    _tfhe_on_cores("products-boolean-two", 4.5, _of("boolean", 7, 8), 2, 130),
+    _tfhe_on_cores("products-two-paper", 4.5, _of("morshed-2020", 7, 8), 2, 130),
+    _tfhe_on_cores("products-digits-two", 3, _of("2_2", 7, 8), 2, 130),
+    _tfhe_on_cores("sums", 4.5, "table10/boolean/sums/binary", 1, 130, PUBLIC),
+    _tfhe_on_cores("sums-two", 3, "table10/boolean/sums/binary", 2, 130, PUBLIC),
+    _tfhe_on_cores("sums-digits-two", 4.5, "table10/2_2/sums/binary", 2, 130, PUBLIC),
+    _tfhe_on_cores("matrices", 4.5, "table9", 1, 130),
+    _tfhe_on_cores("matrices-two", 3.5, "table9", 2, 130),
+    _tfhe_on_cores("matrices-8", 38, _matrices(8, "2_2", "boolean", "morshed-2020"), 1, 900),
+    _tfhe_on_cores("matrices-8-two", 25, _matrices(8, "2_2", "boolean", "morshed-2020"), 2, 900),
+    _tfhe_on_cores("matrices-16-two", 50, _matrices(16, "2_2"), 2, 3300),
+    _tfhe_on_cores("step-bits-two", 26, _regression("step", "binary", "200x10", "lbw", "pcs"), 2, 900, PUBLIC),
+    _tfhe_on_cores("step-two", 50, _regression("step", "numerical", "lbw"), 2, 3300, PUBLIC),
+    Job("al-badawi-counts", 0.5, "al_badawi.py --only counts --out {out}"),
+    Job("al-badawi-cores-hcnn5", 4, "run.py --only hcnn5-2020,hcnn5-paper --threads 2 --out {out}"),
+    Job("al-badawi-cores", 4, "al_badawi.py --only cores --device cpu --seconds 1 --total {total} --out {out}"),
     Job("al-badawi-workloads", 2.5, "run.py --device cuda --counts {counts} --only hvadd,hvmul,hcnn5 --seconds 1 --out {out}", 1, spread=True),
-    Job("al-badawi-hcnn11-one", 3, "scaling.py --only hcnn11-one-w64 --total 280 --out {out}", 1, spread=True),
-    Job("al-badawi-hcnn11-all", 4.5, "scaling.py --only hcnn11-all-w64 --total 285 --out {out}", 1, spread=True),
-    Job("al-badawi-programs", 2, "al_badawi.py --only program --seconds 3 --total 280 --out {out}", 1, spread=True),
-    Job("al-badawi-keys", 4, "al_badawi.py --only keys --counts 1 --total 285 --limit 280 --out {out}", 1),
-    Job("al-badawi-batch", 3, "al_badawi.py --only batch --total 285 --limit 280 --out {out}", 1, spread=True),
+    Job("al-badawi-hcnn11-one", 3, "scaling.py --only hcnn11-one-w64 --total {total} --out {out}", 1, spread=True),
+    Job("al-badawi-hcnn11-all", 4.5, "scaling.py --only hcnn11-all-w64 --total {total} --out {out}", 1, spread=True),
+    Job("al-badawi-programs", 2, "al_badawi.py --only program --seconds 3 --total {total} --out {out}", 1, spread=True),
+    Job("al-badawi-keys", 4, "al_badawi.py --only keys --counts 1 --total {total} --limit 280 --out {out}", 1),
+    Job("al-badawi-batch", 3, "al_badawi.py --only batch --total {total} --limit 280 --out {out}", 1, spread=True),
     Job("partition", 0.5, "{partition} {out}", 1, ("partition",), True),
     Job("frame", 1.5, "doublecrt.py --program {doublecrt} --device cuda --copies {copies} --out {out}", 1, ("doublecrt", "copies")),
     Job("frame-ranks", 3, "doublecrt.py --program {doublecrt} --device cuda --ranks {counts} --editions w64 --seconds 0.01 --out {out}", 2, ("doublecrt",), True),
@@ -128,11 +166,13 @@ def card_of(name: str) -> str:
 
 
 def cores_of(family: str) -> str:
-    """By vendor and family: zen4 and zen5 are AMD's 25 and 26."""
+    """By vendor and family: zen4 and zen5 are AMD's 25 and 26; Intel's by the model, those of servers since 2023 together."""
     words = family.split()
     if words[0] == "AuthenticAMD":
         return {"25": "zen4", "26": "zen5"}.get(words[2], "amd")
-    return "xeon" if words[0] == "GenuineIntel" else "cpu"
+    if words[0] == "GenuineIntel":
+        return "xeon" if words[-1] in ("143", "207") else f"xeon{words[-1]}"
+    return "cpu"
 
 
 def program_of(name: str, there: Machine) -> Path | None:
@@ -151,20 +191,24 @@ def program_of(name: str, there: Machine) -> Path | None:
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def command_of(job: Job, there: Machine, out: Path) -> list[str] | str:
-    """What is run; words where it cannot be."""
+def command_of(job: Job, there: Machine, out: Path, longest: float = LONGEST) -> list[str] | str:
+    """What is run, for so many seconds at most; words where it cannot be."""
     if job.gpus > there.gpus:
         return f"needs {job.gpus} GPU{'s' if job.gpus > 1 else ''}, {there.gpus} there"
     public = f"--tabular {shlex.quote(str(there.tabular.resolve()))}" if there.tabular else ""
     names = {
         "public": public,
         "out": str(out / job.file(there)),
+        "total": f"{longest - 15:g}",
         "counts": ",".join(str(n) for n in (1, 2, 4, 8) if n <= max(1, there.gpus)),
     }
     for need in job.needs:
         path = there.tabular if need == "tabular" else program_of(need, there)
         if path is None:
-            return f"needs {need}: " + ("--tabular" if need == "tabular" else "--build, or nvcc")
+            made = "" if need == "tabular" else f"{BUILT_BY[need]} makes it"
+            return f"needs {need}: " + (
+                f"{made}, --build says where" if made else "--tabular says where the public tables are"
+            )
         names[need] = str(path.resolve())
     words = shlex.split(
         job.words.format(**{name: shlex.quote(text) for name, text in names.items() if text} | {"public": public})
@@ -201,6 +245,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="comma-separated beginnings of names")
     parser.add_argument("--out", type=Path, default=Path("papers-results"), help="folder for the JSON")
     parser.add_argument("--total", type=float, default=1e9, help="seconds for everything: what is longer is left out")
+    parser.add_argument("--longest", type=float, default=LONGEST, help="seconds for one run: what is longer is left out")
     parser.add_argument("--build", type=Path, default=HERE.parent / "build", help="where the C++ benchmarks were built")
     parser.add_argument("--tabular", type=Path, help="folder of lbw.txt, pcs.txt, uis.txt, edin.txt")
     parser.add_argument("--list", action="store_true", help="names, minutes and commands, without running them")
@@ -215,21 +260,19 @@ def main() -> int:
             gpus, card_of(machine.get("gpu") or ""), cores_of(machine["family"]), options.build, Path(folder), tabular
         )
         for job in jobs:
-            command = command_of(job, there, options.out)
-            if options.list or isinstance(command, str):
-                said = command if isinstance(command, str) else shlex.join(command)
-                print(f"{job.name}, about {job.minutes:g} min, {job.file(there)}: {said}", flush=True)
-                continue
+            command = command_of(job, there, options.out, options.longest)
+            told = f"{job.name}, about {job.minutes:g} min, {job.file(there)}: "
             left = options.total - (time.monotonic() - begin)
-            if left < 60 * job.minutes:
-                print(
-                    f"{job.name}: left out, {max(0, left):.0f} s are left of --total and it takes {60 * job.minutes:.0f}",
-                    flush=True,
-                )
+            if isinstance(command, str) or options.list:
+                print(told + (command if isinstance(command, str) else shlex.join(command)), flush=True)
+                continue
+            if 60 * job.minutes > min(left, options.longest):
+                which, most = ("--longest", options.longest) if options.longest < left else ("--total", max(0, left))
+                print(f"{told}left out, it takes {60 * job.minutes:.0f} s of {most:.0f} left by {which}", flush=True)
                 continue
             options.out.mkdir(parents=True, exist_ok=True)
             start = time.monotonic()
-            status = ended(command, min(left, LONGEST))
+            status = ended(command, min(left, options.longest))
             failed |= status != 0
             print(f"{job.name}: ended with {status} after {time.monotonic() - start:.0f} s: {job.file(there)}", flush=True)
     return 1 if failed else 0

@@ -9,7 +9,6 @@ the host. Both results are compared bit by bit.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -20,7 +19,6 @@ import cases
 import ckks_cases
 import mesh
 import numpy as np
-import nvml
 import run as runner
 
 import heliograph as hg
@@ -154,10 +152,7 @@ def line(row: dict[str, Any]) -> str:
 
 def boards() -> dict[str, Any]:
     """The GPUs in use."""
-    if not _core.device_name().startswith("cuda"):
-        return {}
-    members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
-    return nvml.Gpus(mesh.numbers_of(members)).describe()
+    return mesh.boards().describe()
 
 
 def main() -> None:

@@ -6,7 +6,7 @@
 Each count is measured twice: as so many ranks of one device (`heliograph run`, or with `--start sockets` processes that meet
 by HELIOGRAPH_MEET), and as one process of so many devices. Data are encrypted and laid out first; then all ranks make the
 same number of calls between two barriers, which are in the time. `sent_bytes` is what all ranks have sent to others during
-the calls, whatever for. Every result is decrypted and compared.
+the calls, whatever for; of a network also operation by operation. Every result is decrypted and compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ import heliograph as hg
 from heliograph import _core, nn
 
 Row = dict[str, Any]
-Prepared = tuple[Callable[[], Any], Callable[[Any], bool], Row]  # a call, a check of its result, the parameters
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call, a check of its result, the parameters; what each operation of the call sends, where it has several."""
+
+    run: Callable[[], Any]
+    right: Callable[[Any], bool]
+    parameters: Row
+    steps: Callable[[], list[Row]] | None = None
 
 
 def _product(params: Any, items: int) -> Prepared:
@@ -49,7 +58,8 @@ def _product(params: Any, items: int) -> Prepared:
             return bool(secret.decrypt(result).shape == (items, params.n))
         return bool(np.array_equal(secret.decrypt(result).astype(np.int64), x * y % t))
 
-    return lambda: hg.relinearize(a * b), right, {"set": repr(params), "log_qp": params.log_qp, "items": items}
+    parameters = {"set": repr(params), "log_qp": params.log_qp, "items": items}
+    return Prepared(lambda: hg.relinearize(a * b), right, parameters)
 
 
 def _approximate(items: int) -> Prepared:
@@ -59,7 +69,7 @@ def _approximate(items: int) -> Prepared:
     rng = np.random.default_rng(12)
     x, y = (rng.uniform(-1, 1, (items, params.slots)) for _ in range(2))
     a, b = (server.bind(secret.encrypt(v, slots=1)) for v in (x, y))
-    return (
+    return Prepared(
         lambda: a * b,
         lambda result: bool(np.abs(secret.decrypt(result) - x * y).max() < 2.0**-20),
         {"set": repr(params), "items": items},
@@ -74,11 +84,37 @@ def _integers(items: int) -> Prepared:
     rng = np.random.default_rng(13)
     x, y = (rng.integers(0, 1 << 32, items, dtype=np.uint32) for _ in range(2))
     a, b = (server.bind(secret.encrypt(v)) for v in (x, y))
-    return (
+    return Prepared(
         lambda: a * b,
         lambda result: bool(np.array_equal(secret.decrypt(result), x * y)),
         {"set": repr(params), "items": items},
     )
+
+
+def _steps(network: Any, x: Any) -> list[Row]:
+    """A network's operations one by one: the bytes that move between members, and those that this rank sends."""
+    rows: list[Row] = []
+
+    def step(what: str, run: Callable[[], Any]) -> Any:
+        before = _core.device_moved()
+        result = run()
+        result.wait()
+        after = _core.device_moved()
+        moved = {
+            "exchanged_bytes": after["bytes"] - before["bytes"],
+            "sent_bytes": after["sent_bytes"] - before["sent_bytes"],
+        }
+        rows.append({"what": what, "outputs": result.size, "outputs_bytes": result.nbytes} | moved)
+        return result
+
+    for index, layer in enumerate(network.layers):
+        if network.squares_before(index):
+            x = step("square", partial(hg.square, x))
+            if network.relinearizes_before(index):
+                x = step("relinearize", partial(hg.relinearize, x))
+        x = step(layer.name, partial(layer.apply, x))
+    step("relinearize", partial(hg.relinearize, x))
+    return rows
 
 
 def _network(images: int) -> Prepared:
@@ -94,7 +130,13 @@ def _network(images: int) -> Prepared:
     def right(result: Any) -> bool:
         return bool(np.array_equal(secret.decrypt(result).T[:images], expected))
 
-    return lambda: network.evaluate(x), right, {"set": repr(params), "log_qp": params.log_qp, "items": params.slots}
+    parameters = {
+        "set": repr(params),
+        "log_qp": params.log_qp,
+        "items": params.slots,
+        "ciphertext_bytes": x.nbytes // x.size,
+    }
+    return Prepared(lambda: network.evaluate(x), right, parameters, partial(_steps, network, x))
 
 
 @dataclass(frozen=True)
@@ -130,17 +172,19 @@ GPUS = {
 
 def measure(name: str, case: Case) -> Row:
     """On every rank alike; the row is rank 0's."""
-    run, right, parameters = case.prepare()
-    result = run()
+    prepared = case.prepare()
+    first = _core.device_moved()["sent_bytes"]
+    result = prepared.run()
     result.wait()
-    correct = right(result)
-    run().wait()
+    first = _core.device_moved()["sent_bytes"] - first  # keys, and what is kept of the operands, too
+    correct = prepared.right(result)
+    prepared.run().wait()
     times = []
     before = _core.device_moved()
     for _ in range(case.calls):
         hg.barrier()
         start = time.perf_counter()
-        result = run()
+        result = prepared.run()
         result.wait()
         hg.barrier()
         times.append(time.perf_counter() - start)
@@ -149,7 +193,7 @@ def measure(name: str, case: Case) -> Row:
     return {
         "case": name,
         "what": case.what,
-        "parameters": parameters,
+        "parameters": prepared.parameters,
         "median_s": statistics.median(times),
         "fastest_s": min(times),
         "slowest_s": max(times),
@@ -157,6 +201,8 @@ def measure(name: str, case: Case) -> Row:
         "correct": correct,
         "exchanged_bytes": moved["bytes"],
         "sent_bytes": moved["sent_bytes"],
+        "first_sent_bytes": first,
+        "steps": prepared.steps() if prepared.steps else [],
     }
 
 
@@ -205,7 +251,10 @@ def rows_of(folder: Path) -> list[Row]:
     files = [json.loads(f.read_text(encoding="utf-8")) for f in sorted(folder.glob("*.json"))]
     rows = next(rows for rows in files if rows and rows[0]["rank"] == 0)
     for at, row in enumerate(rows):
-        row["sent_bytes"] = sum(rows_of_rank[at]["sent_bytes"] for rows_of_rank in files)
+        for key in ("sent_bytes", "first_sent_bytes"):
+            row[key] = sum(rows_of_rank[at][key] for rows_of_rank in files)
+        for number, step in enumerate(row["steps"]):
+            step["sent_bytes"] = sum(rows_of_rank[at]["steps"][number]["sent_bytes"] for rows_of_rank in files)
     return rows
 
 

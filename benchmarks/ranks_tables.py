@@ -38,3 +38,45 @@ def whole(reports: dict[str, dict[str, Any]], seconds: Callable[[float], str]) -
                 f"{seconds(beside)} | {row['median_s'] / beside:.2f} | {row['sent_bytes'] / row['calls']:,.0f} bytes |"
             )
     return lines
+
+
+def network(reports: dict[str, dict[str, Any]], seconds: Callable[[float], str]) -> list[str]:
+    """A network over ranks: a line for each file and number of ranks; what each operation sends, where that was counted."""
+    lines = [
+        "| HCNN-5, as many images as slots, over | time | over one rank | one process of as many devices | sent in a call | from |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    counted: list[tuple[str, Row]] = []
+    for name, report in reports.items():
+        rows = [r for r in report["results"] if r["case"] == "hcnn5-paper"] if is_ranks(report) else []
+        one = next((r["median_s"] for r in rows if r["count"] == 1), None)
+        for row in sorted((r for r in rows if r["form"] == "ranks" and one), key=lambda r: int(r["count"])):
+            beside = next(r for r in rows if r["form"] == "one process" and r["count"] == row["count"])
+            what = device_of(report)
+            core = f" ({report['machine']['processor']})" if what.endswith("thread") else ""
+            where = f"{row['count']} ranks of {what}{core}, {report['commit'][:12]}"
+            lines.append(
+                f"| {where} | {seconds(row['median_s'])} | {one / row['median_s']:.2f}x | {one / beside['median_s']:.2f}x | "
+                f"{_megabytes(row['sent_bytes'] / row['calls'])} | [{name}](benchmarks/results/{name}) |"
+            )
+            if row.get("steps"):
+                counted.append((where, row))
+    for where, row in counted:
+        lines += [
+            "",
+            f"| {where}: operation | its ciphertexts | moved, as words | sent |",
+            "| --- | --- | --- | --- |",
+        ]
+        for step in row["steps"]:
+            outputs = f"{step['outputs']}, {_megabytes(step['outputs_bytes'])}"
+            lines.append(
+                f"| {step['what']} | {outputs} | {_megabytes(step['exchanged_bytes'])} | {_megabytes(step['sent_bytes'])} |"
+            )
+        lines.append(
+            f"| the first call, with keys and what is kept of the images | | | {_megabytes(row['first_sent_bytes'])} |"
+        )
+    return lines
+
+
+def _megabytes(count: float) -> str:
+    return f"{count / 1e6:,.1f} MB" if count else "0"

@@ -267,7 +267,7 @@ class Rows:
     def __init__(self, out: Path | None, shown: Callable[[dict[str, Any]], None] | None = None, **more: Any) -> None:
         self.out, self.shown, self.more = out, shown or show, more
         self.machine, self.rows = machine(), list[dict[str, Any]]()
-        self._most = 0
+        self._most, self._before = 0, load()
 
     def add(self, row: dict[str, Any]) -> None:
         """One more, or the machine: it is described by its largest mesh."""
@@ -278,7 +278,7 @@ class Rows:
             return
         self.rows.append(row)
         self.shown(row)
-        save(self.out, report(self.rows, self.machine, **self.more))
+        save(self.out, report(self.rows, self.machine, **{"load": [self._before, load()]} | self.more))
 
 
 def several(options: argparse.Namespace, declared: dict[str, Any]) -> None:

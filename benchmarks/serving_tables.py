@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Row = dict[str, Any]
 Time = Callable[[float | None], str]
+Cell = tuple[str, str, float | None]  # what, time, bytes of memory
 
 FILES = ("xeon-serving.json",)
 
@@ -15,28 +16,68 @@ def service(reports: dict[str, Row], seconds: Time) -> list[str]:
     """A line for each thing measured."""
     lines = ["| over loopback TLS | time | memory of the service's process | machine | from |", "|---|---|---|---|---|"]
     for name, report in reports.items():
-        machine, uploads, crowd = report["machine"], report["uploads"], report["crowd"]
+        machine = report["machine"]
         where = f"{machine['cores']} cores ({machine['processor']}), load {report['load']}"
         source = f"[{name}](benchmarks/results/{name}), {report['commit'][:12]}"
-
-        def line(what: str, time: str, memory: float | None = None, where: str = where, source: str = source) -> str:
-            shown = f"{memory / 2**20:.0f} MiB" if memory else "-"
-            return f"| {what} | {time} | {shown} | {where} | {source} |"
-
-        for run in report["runs"]:
-            what = f"one request of {run['model']}, {run['request_bytes'] / 2**20:.2f} MiB"
-            both = f"{seconds(run['service']['median'])}; by the library {seconds(run['library']['median'])}"
-            lines.append(line(what, both))
-        whole, cut = uploads["whole"], uploads["cut"]
-        lines.append(
-            line(f"keys of {whole['bytes'] / 1e6:.0f} MB uploaded", seconds(whole["seconds"]), uploads["peak_bytes"])
-        )
-        lines.append(line("the same gone on with after a cut in the middle", seconds(cut["seconds"])))
-        what = f"{crowd['clients']} clients at once, {crowd['model']}, for {crowd['seconds']:.0f} s"
-        times = f"{crowd['a_second']:.1f} answers a second; median {seconds(crowd['median'])}, p99 {seconds(crowd['p99'])}"
-        lines.append(line(f"{what}; {len(crowd['refused'])} refused", times, crowd["peak_bytes"]))
+        for part, cells in _PARTS.items():
+            for what, time, memory in cells(report[part], seconds) if part in report else ():
+                shown = f"{memory / 2**20:.0f} MiB" if memory else "-"
+                lines.append(f"| {what} | {time} | {shown} | {where} | {source} |")
     return [
         *lines,
         "",
         "Service and clients share the cores. Medians; the library reads the request's bytes, computes and writes the answer's.",
     ]
+
+
+def _requests(runs: list[Row], seconds: Time) -> Iterator[Cell]:
+    for run in runs:
+        what = f"one request of {run['model']}, {run['request_bytes'] / 2**20:.2f} MiB"
+        yield what, f"{seconds(run['service']['median'])}; by the library {seconds(run['library']['median'])}", None
+
+
+def _uploads(uploads: Row, seconds: Time) -> Iterator[Cell]:
+    whole, cut = uploads["whole"], uploads["cut"]
+    yield f"keys of {whole['bytes'] / 1e6:.0f} MB uploaded", seconds(whole["seconds"]), uploads["peak_bytes"]
+    yield "the same gone on with after a cut in the middle", seconds(cut["seconds"]), None
+
+
+def _shared(shared: list[Row], seconds: Time) -> Iterator[Cell]:
+    for one in shared:
+        what = f"weights of {one['model']}, of the processor's time"
+        part = f"products with them {one['products'] / one['call']:.1%} of a call's {seconds(one['call'])}"
+        yield what, f"encoded once in {seconds(one['encoded'])}; {part}", None
+
+
+def _mixed(mixed: Row, seconds: Time) -> Iterator[Cell]:
+    what = f"{mixed['users']} users at once, each sending batches of {mixed['images']:,} images, {mixed['model']}"
+    rates = f"{mixed['service']:,.0f} images a second; by the library {mixed['library']:,.0f}"
+    yield what, f"{rates} ({mixed['service'] / mixed['library']:.0%})", mixed["peak_bytes"]
+
+
+def _crowd(crowd: Row, seconds: Time) -> Iterator[Cell]:
+    what = f"{crowd['clients']} clients at once, {crowd['model']}, for {crowd['seconds']:.0f} s"
+    times = f"{crowd['a_second']:.1f} answers a second; median {seconds(crowd['median'])}, p99 {seconds(crowd['p99'])}"
+    if killed := crowd.get("killed"):
+        what += f", the service killed after {killed['after']:.0f} s and started again"
+        lost = crowd["asked"] - crowd["answers"]
+        times += f"; of {crowd['asked']:,} calls {lost} without an answer, the longest {seconds(crowd['longest'])}"
+    for one in crowd.get("memory", ()):
+        times += f"; memory {one['first'] / 2**20:.0f} MiB at first, {one['last'] / 2**20:.0f} at last"
+    yield f"{what}; {len(crowd['refused'])} refused", times, crowd["peak_bytes"]
+
+
+def _large(large: Row, seconds: Time) -> Iterator[Cell]:
+    what = f"keys of {large['bytes'] / 1e9:.1f} GB, more than an engine may take, uploaded; the client killed half-way"
+    both = f"{seconds(large['cut']['seconds'])} and {seconds(large['rest']['seconds'])}"
+    client = max(large[part]["peak_bytes"] for part in ("cut", "rest")) / 2**20
+    yield what, f"{both}; the client's memory {client:.0f} MiB", large["peak_bytes"]
+    times = (
+        f"{seconds(large['session_seconds'])} until they are known to fit, then {seconds(large['second_seconds'])} a request"
+    )
+    yield f"{large['model']} by these keys, which stay in their file", times, None
+
+
+_PARTS: dict[str, Callable[[Any, Time], Iterator[Cell]]] = {
+    **{"runs": _requests, "uploads": _uploads, "shared": _shared, "mixed": _mixed, "crowd": _crowd, "large": _large}
+}

@@ -36,10 +36,10 @@ def seconds(value: float | None) -> str:
     """A time with three figures."""
     if value is None:
         return "-"
-    if value >= 1000:
+    if float(f"{value:.3g}") >= 1000:
         return f"{value:,.0f} s"
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if value * scale >= 1:
+        if float(f"{value * scale:.3g}") >= 1:
             return f"{value * scale:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
 
@@ -59,6 +59,23 @@ def is_gpu(report: dict[str, Any]) -> bool:
     return any("pipe_s" in r for r in report["results"]) and not is_mesh(report)
 
 
+#: AMD's generations call themselves alike; files are named by them.
+GENERATIONS = {"zen4": "AMD EPYC (Zen 4)", "zen5": "AMD EPYC (Zen 5)"}
+
+
+def processor(machine: dict[str, Any], name: str = "") -> str:
+    """In short; `name` is the file's, which tells AMD's generations apart, the model's number Intel's."""
+    known = GENERATIONS.get(name.partition("-")[0].removesuffix(".json"))
+    vendor, _, model = str(machine.get("family", "")).partition(" family ")
+    model = f" (model {model.rpartition(' ')[2]})" if vendor == "GenuineIntel" else ""
+    return known or str(machine["processor"]).replace("(R)", "").removesuffix(" Processor") + model
+
+
+def busy(load: float, threads: int, machine: dict[str, Any]) -> bool:
+    """Whether so many threads had other work beside them on their cores: more than one thread, and than half of the cores left."""
+    return load - threads > max(1.0, (machine.get("cores", 0) - threads) / 2)
+
+
 def ratio(time: float, floor: float | None) -> str:
     """How far above the floor."""
     return f"{time / floor:.2f}" if floor else "-"
@@ -68,6 +85,8 @@ def joules(value: float | None) -> str:
     """An energy with three figures."""
     if value is None:
         return "-"
+    if value >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f} J"
     return f"{value:.3g} J" if value >= 1 else f"{value * 1e3:.3g} mJ"
 
 

@@ -109,10 +109,8 @@ def ceilings() -> None:
     machine: Row = {"device": found[0]}
     if name != "null" and not name.startswith("cpu"):
         import gpu_cases
-        import nvml
 
-        members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or name)
-        machine |= nvml.Gpus(mesh.numbers_of(members)).describe()
+        machine |= mesh.boards().describe()
         rates["bytes_s"] = gpu_cases.ceilings()["copy_bytes_s"]
         rates |= gpu_rates(f"{found[0]} {machine.get('gpu', '')}")
     print(json.dumps({"name": name, "machine": machine, "rates": rates}), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -116,8 +117,17 @@ def errors(found: list[Row]) -> list[str]:
     bad = [r for r in found if r.get("wrong")]
     if not bad:
         return []
-    each = "; ".join(f"{r['what']}, {r['where']}: {r['wrong']} of {r['elements']}" for r in bad)
-    return [f"\\* some elements were wrong, as the failure probability of the set makes likely: {each}."]
+    return [f"\\* some elements were wrong: {'; '.join(map(_error, bad))}."]
+
+
+def _error(row: Row) -> str:
+    """What was wrong, and how likely that was by the set's own figure."""
+    found = f"{row['what']}, {row['where']}: {row['wrong']} of {row['elements']}"
+    if not row.get("bootstraps"):
+        return found
+    failure = row["parameters"]["log2_failure"]
+    likely = -math.expm1(row["bootstraps"] * math.log1p(-(2.0**failure)))
+    return f"{found}, where {row['bootstraps']:,} bootstraps that err with 2^{failure:.0f} each make an error with probability {likely:.2g}"
 
 
 def whole(reports: Reports, seconds: Time) -> list[str]:

@@ -234,6 +234,37 @@ def float_step(table: Table, weights: Array, intercept: float, rate: int) -> tup
     return weights - x.T @ residuals / 2**rate, intercept - residuals.sum() / 2**rate
 
 
+@dataclass(frozen=True)
+class Training:
+    """Weights, and behind them the intercept."""
+
+    start: Array  # in units
+    exact: Array  # after the steps in the server's integers, in units
+    real: Array  # after the same steps in floating point
+
+
+def rate_of(rows: int) -> int:
+    """Of a step: 2^-rate times the sum of the rows' gradients is the mean's gradient times 1/4 to 1/2."""
+    return (rows - 1).bit_length() + 1
+
+
+def clear_training(table: Table, steps: int = 1, seed: int = 1) -> Training:
+    """Steps of gradient descent in the clear, from random weights. Raises ValueError where the format is too narrow."""
+    rate, fmt = rate_of(len(table.x)), table.fmt
+    start = fmt.fixed(np.random.default_rng(seed).uniform(-0.5, 0.5, table.x.shape[1] + 1))
+    exact: tuple[Array, Any] = start[:-1], int(start[-1])
+    real: tuple[Array, Any] = fmt.real(start[:-1]), fmt.real(start[-1])
+    for _ in range(steps):
+        exact, real = clear_step(table, *exact, rate), float_step(table, *real, rate)
+    return Training(start, np.append(*exact), np.append(*real))
+
+
+def accuracy(table: Table, model: Array) -> float:
+    """Share of the rows whose prediction by weights and intercept is on that side of the mean target where the target is."""
+    x, y = table.real()
+    return float(np.mean((x @ model[:-1] + model[-1] > y.mean()) == (y > y.mean())))
+
+
 def tolerance(table: Table, rate: int, steps: int = 1) -> float:
     """How far steps in fixed point can be from `float_step`: each prediction and the step itself are rounded down by less
     than a unit, and a prediction's error reaches a weight times |x| / 2^rate. A step multiplies what was wrong before it by no
@@ -313,29 +344,26 @@ class Report:
     error: float  # largest distance from floating point
     allowed: float  # the distance that there may be
     result: Array  # slopes and intercepts, or weights and intercept, as real numbers
+    right: tuple[float, float] | None  # shares of rows predicted right, by the result and by floating point; none of sums
 
 
 def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, seed: int = 1, steps: int = 1) -> Report:
     """Owner, server, owner; then the comparison with the clear results. `steps` are of gradient descent."""
     fmt, (rows, attributes) = table.fmt, table.x.shape
-    rate = (rows - 1).bit_length() + 1  # the mean's gradient times 1/4 to 1/2
     send_table(secret, table, folder)
     if mode == "sums":
         expected = clear_sums(table)
     else:
-        start = fmt.fixed(np.random.default_rng(seed).uniform(-0.5, 0.5, attributes + 1))
-        model = start[:-1], int(start[-1])
-        exact = model
-        for _ in range(steps):
-            exact = clear_step(table, *exact, rate)
-        send_weights(secret, *model, fmt, folder)
+        training = clear_training(table, steps, seed)
+        send_weights(secret, training.start[:-1], int(training.start[-1]), fmt, folder)
     request = sum(path.stat().st_size for path in folder.iterdir() if path.name != "keys.hg")
 
+    right: tuple[float, float] | None = None
     begin = time.perf_counter()
     if mode == "sums":
         server_sums(folder, fmt)
     else:
-        server_step(folder, fmt, rate, steps)
+        server_step(folder, fmt, rate_of(rows), steps)
     seconds = time.perf_counter() - begin
 
     if mode == "sums":
@@ -346,15 +374,12 @@ def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, see
         reference = np.stack([np.linalg.lstsq(np.stack([v - v.mean(), np.ones(rows)], 1), y, rcond=None)[0] for v in x.T], 1)
         reference[1] -= reference[0] * x.mean(0)
     else:
-        weights, intercept = read(secret, folder, "new-weights", "new-intercept")
-        same = np.array_equal(weights, exact[0]) and np.array_equal(intercept, exact[1])
-        result = fmt.real(np.append(weights, intercept))
-        clear = fmt.real(model[0]), float(fmt.real(start[-1]))
-        for _ in range(steps):
-            clear = float_step(table, *clear, rate)
-        reference, allowed = np.append(*clear), tolerance(table, rate, steps)
+        found = np.append(*read(secret, folder, "new-weights", "new-intercept"))
+        same = np.array_equal(found, training.exact)
+        result, reference, allowed = fmt.real(found), training.real, tolerance(table, rate_of(rows), steps)
+        right = accuracy(table, result), accuracy(table, reference)
     cost = (steps if mode == "step" else 1) * bootstraps(secret.parameters, mode, rows, attributes, table.binary, fmt)
-    return Report(cost, seconds, request, same, float(np.abs(result - reference).max()), allowed, result)
+    return Report(cost, seconds, request, same, float(np.abs(result - reference).max()), allowed, result, right)
 
 
 def main() -> int:
@@ -409,6 +434,10 @@ def main() -> int:
     names = ("slopes", "intercepts") if args.mode == "sums" else ("weights and intercept",)
     for name, values in zip(names, np.atleast_2d(report.result), strict=True):
         print(f"{name}: {' '.join(f'{v:.4f}' for v in values)}")
+    if report.right:
+        print(
+            "rows predicted on the right side of the mean: {:.1%}, after training in the clear {:.1%}".format(*report.right)
+        )
     return 0 if report.exact and report.error <= report.allowed else 1
 
 

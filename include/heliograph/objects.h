@@ -85,9 +85,16 @@ class CiphertextOf : public ObjectOf<S, typename S::CiphertextData> {
   /// Blocks until it is computed, on a device that computes while its caller goes on. Only a stopwatch needs it.
   void wait() const;
   Bytes to_bytes() const;
+  /// The same bytes to `sink`, of which memory never holds all, and how many they are. What `sink` throws comes out of it.
+  void write(const Sink& sink) const;
+  std::size_t written_bytes() const;
   void save(const std::string& path) const;
   /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
   static typename S::Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
+  /// As from_bytes, while the bytes come: each is read once `arrived` has returned for it, and nobody changes it then. What
+  /// `arrived` throws comes out. ParameterError over several processes.
+  static typename S::Ciphertext from_coming(std::span<const std::byte> bytes, const Arrival& arrived,
+                                            const Allowed& allowed = {});
   static typename S::Ciphertext load(const std::string& path, const Allowed& allowed = {});
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,10 @@ using Shape = std::vector<std::size_t>;
 using Bytes = std::vector<std::byte>;
 /// Called now and then with the share done, 0 to 1; may throw CancelledError to stop.
 using Progress = std::function<void(double)>;
+/// Takes bytes in their order, piece by piece; a piece is there during the call alone.
+using Sink = std::function<void(std::span<const std::byte>)>;
+/// Returns once so many of the first bytes are there, or throws.
+using Arrival = std::function<void(std::size_t)>;
 
 /// What is taken from others. A file or message that asks for more is refused before memory is taken for it.
 struct Allowed {

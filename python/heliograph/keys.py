@@ -109,9 +109,9 @@ class EvaluationKeys(Sent[P], Generic[P, T]):
 
     nbytes = told("nbytes", int, "Bytes in memory; a file takes half of it or less.")
 
-    def _read(self, call: str, source: Any, limit: int) -> T:
-        """A tensor of these keys' set from a file or bytes; not bound to them yet."""
-        found: T = Tensor(self._scheme.call(call)(source, limit, self.parameters.hash))  # type: ignore[assignment]
+    def _read(self, call: str, *source: Any, limit: int) -> T:
+        """A tensor of these keys' set from a file, bytes or what gives them; not bound to them yet."""
+        found: T = Tensor(self._scheme.call(call)(*source, limit, self.parameters.hash))  # type: ignore[assignment]
         return found
 
 
@@ -312,7 +312,7 @@ class Server(Shown, Generic[T]):
         >>> secret.decrypt(server.load("request.hg") * 2)
         array([2, 4, 6, 8])
         """
-        return self._taken(self.keys._read("load_ciphertext", path_of(path), self._allowed()))
+        return self._taken(self.keys._read("load_ciphertext", path_of(path), limit=self._allowed()))
 
     def from_bytes(self, data: Buffer) -> T:
         """A tensor from bytes, bound to the keys. Raises as `load`.
@@ -320,7 +320,11 @@ class Server(Shown, Generic[T]):
         >>> server.from_bytes(secret.encrypt([1, 2, 3, 4]).to_bytes()).shape
         ()
         """
-        return self._taken(self.keys._read("ciphertext_from_bytes", data, self._allowed()))
+        return self._taken(self.keys._read("ciphertext_from_bytes", data, limit=self._allowed()))
+
+    def _from_coming(self, data: Buffer, arrived: Callable[[int], None]) -> T:
+        """As `from_bytes`, of bytes that nobody changes once `arrived` has returned, called with how many of the first are wanted."""
+        return self._taken(self.keys._read("ciphertext_from_coming", data, arrived, limit=self._allowed()))
 
     def _taken(self, tensor: T) -> T:
         bound = self.bind(tensor)

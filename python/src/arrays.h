@@ -10,6 +10,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <span>
 
 #include "heliograph/exact.h"
@@ -106,32 +107,60 @@ inline nb::bytes bytes_of(const Bytes& b) { return nb::bytes(b.data(), b.size())
 /// for others may write to it while the GIL is not held. Throws DtypeError.
 class GivenBytes {
  public:
-  explicit GivenBytes(const nb::object& given) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(given.ptr(), &view, PyBUF_SIMPLE) != 0) {
+  enum class Changes : unsigned char { maybe, never };  // never: its owner promises it
+
+  explicit GivenBytes(const nb::object& given, Changes changes = Changes::maybe) {
+    if (PyObject_GetBuffer(given.ptr(), &view_, PyBUF_SIMPLE) != 0) {
       PyErr_Clear();
       throw DtypeError(std::string("bytes are read from bytes, a bytearray or a memoryview in a row, not from ") +
                        type_of(given) + "; load reads files by their paths");
     }
-    bytes_ = {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
-    if (!PyBytes_Check(given.ptr())) {
+    bytes_ = {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+    if (!PyBytes_Check(given.ptr()) && changes == Changes::maybe) {
       copy_.assign(bytes_.begin(), bytes_.end());
       bytes_ = copy_;
+      PyBuffer_Release(&view_);  // nothing is left to release then
     }
-    PyBuffer_Release(&view);
   }
+  ~GivenBytes() { PyBuffer_Release(&view_); }
   GivenBytes(const GivenBytes&) = delete;
   GivenBytes& operator=(const GivenBytes&) = delete;
   std::span<const std::byte> all() const { return bytes_; }
 
  private:
+  Py_buffer view_;
   Bytes copy_;
   std::span<const std::byte> bytes_;
 };
 
-/// to_bytes of keys and tensors, without the GIL.
+/// Calls what Python gave with a view of memory that is there during the call alone: one that was kept is then a BufferError.
+inline void call_with_view(const nb::object& function, std::span<const std::byte> bytes) {
+  nb::gil_scoped_acquire gil;
+  char* const data = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  const nb::object view = nb::steal(PyMemoryView_FromMemory(data, static_cast<Py_ssize_t>(bytes.size()), PyBUF_READ));
+  if (!view.is_valid()) throw nb::python_error();
+  function(view);
+  view.attr("release")();
+}
+
+/// to_bytes of keys and tensors, without the GIL. A tensor's go where Python will have them.
 template <class T>
 nb::bytes written(const T& object) {
+  if constexpr (requires { object.written_bytes(); }) {
+    const std::size_t bytes = object.written_bytes();
+    PyObject* const whole = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
+    if (whole == nullptr) throw OutOfMemoryError("no memory for a tensor's " + std::to_string(bytes) + " bytes");
+    const nb::bytes owned = nb::steal<nb::bytes>(whole);
+    char* to = PyBytes_AS_STRING(whole);
+    {
+      const Released released;
+      object.write([&](std::span<const std::byte> piece) {
+        std::memcpy(to, piece.data(), piece.size());
+        to += piece.size();
+      });
+    }
+    return owned;
+  }
   Bytes b;
   {
     const Released released;

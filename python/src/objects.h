@@ -70,6 +70,14 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
   nb::class_<T> c = bind_object<T>(m, names.of("Ciphertext"));
   c.def("handle", [](const T& t) { return t; });  // another one of the same data: each tensor has its own
   c.def_prop_ro("shape", &T::shape).def_prop_ro("seeded", &T::seeded).def("wait", &T::wait, Unlocked());
+  c.def_prop_ro("written_bytes", &T::written_bytes);
+  c.def(
+      "write",
+      [](const T& t, const nb::object& sink) {
+        const Released released;
+        t.write([&](std::span<const std::byte> piece) { call_with_view(sink, piece); });
+      },
+      "sink"_a);
   if constexpr (requires(const T& x) { x.tail_known(); }) {  // of a scheme of polynomials modulo primes
     c.def_prop_ro("degree", &T::degree)
         .def_prop_ro("address", &T::address)
@@ -87,6 +95,18 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
         return T::from_bytes(given.all(), {limit, parameters});
       },
       nb::arg("data").none(), "limit"_a = kAny, "parameters"_a = "");
+  m.def(
+      names.call("ciphertext_from_coming").c_str(),
+      [](const nb::object& data, const nb::object& arrived, std::size_t limit, const std::string& parameters) {
+        const GivenBytes given(data, GivenBytes::Changes::never);
+        const Released released;
+        const auto wait = [&](std::size_t count) {
+          nb::gil_scoped_acquire gil;
+          arrived(count);
+        };
+        return T::from_coming(given.all(), wait, {limit, parameters});
+      },
+      "data"_a, "arrived"_a, "limit"_a = kAny, "parameters"_a = "");
   m.def(
       names.call("load_ciphertext").c_str(),
       [](const std::string& path, std::size_t limit, const std::string& parameters) {

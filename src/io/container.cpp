@@ -395,30 +395,38 @@ std::vector<std::byte> to_bytes(const Container& container) {
   }
 }
 
+void write(const Container& container, const std::function<void(std::span<const std::byte>)>& sink) {
+  layout::emit(container, layout::plan(container), sink);
+}
+
 namespace {
 
 class Memory final : public layout::Stream {
  public:
-  explicit Memory(std::span<const std::byte> rest) : rest_(rest) {}
-  std::span<const std::byte> next(std::span<std::byte> room) override {
-    const auto bytes = rest_.first(room.size());
-    rest_ = rest_.subspan(room.size());
-    return bytes;
+  Memory(std::span<const std::byte> all, const std::function<void(std::size_t)>& arrived) : all_(all), arrived_(arrived) {}
+  std::span<const std::byte> next(std::span<std::byte> room) override { return next(room.size()); }
+  std::span<const std::byte> next(std::size_t count) {
+    if (arrived_) arrived_(here_ + count);
+    here_ += count;
+    return all_.subspan(here_ - count, count);
   }
 
  private:
-  std::span<const std::byte> rest_;
+  std::span<const std::byte> all_;
+  std::size_t here_ = 0;
+  const std::function<void(std::size_t)>& arrived_;
 };
 
 }  // namespace
 
-Container from_bytes(std::span<const std::byte> bytes, bool copy, std::size_t most_bytes) {
-  const auto first = bytes.first(std::min(bytes.size(), layout::prefix_bytes));
+Container from_bytes(std::span<const std::byte> bytes, bool copy, std::size_t most_bytes,
+                     const std::function<void(std::size_t)>& arrived) {
+  Memory from(bytes, arrived);
+  const auto first = from.next(std::min(bytes.size(), layout::prefix_bytes));
   const auto prefix = layout::read_prefix(first, bytes.size());
   layout::require_within(prefix, most_bytes);
   const bool in_place = !copy && reinterpret_cast<std::uintptr_t>(bytes.data()) % 8 == 0;
-  Memory rest(bytes.subspan(first.size()));
-  layout::Pass pass = layout::read(rest, prefix, first, in_place ? layout::Place::nowhere : layout::Place::memory);
+  layout::Pass pass = layout::read(from, prefix, first, in_place ? layout::Place::nowhere : layout::Place::memory);
   for (std::size_t i = 0; in_place && i < pass.offsets.size(); ++i) {
     Array& array = pass.container.arrays[i];
     array.data = bytes.subspan(pass.offsets[i], array.bytes());

@@ -121,12 +121,16 @@ std::size_t byte_size(const Container& container);
 /// Writes the container into `out`, whose length must be byte_size(). Arrays that are elsewhere are read one after another.
 void write_bytes(const Container& container, std::span<std::byte> out);
 std::vector<std::byte> to_bytes(const Container& container);
+/// The same bytes, in pieces, one after another: with an array that is elsewhere, memory holds that one alone.
+void write(const Container& container, const std::function<void(std::span<const std::byte>)>& sink);
 
 /// Reads and checks everything, digest included. With `copy` false the arrays lie in `bytes`, which must outlive them and stay
 /// unchanged, unless `bytes` does not start at a multiple of 8: then, and with `copy` true, each in aligned memory of its own.
 /// FormatError: not a Heliograph file. VersionError: a version not read. DamagedFileError: all else. OutOfMemoryError.
-/// LimitError: more than `most_bytes` between header and digest, told before memory is taken.
-Container from_bytes(std::span<const std::byte> bytes, bool copy = true, std::size_t most_bytes = kAnyBytes);
+/// LimitError: more than `most_bytes` between header and digest, told before memory is taken. Of bytes that are still to come
+/// `arrived(n)` returns, where it is given, once the first n are there: none is read before.
+Container from_bytes(std::span<const std::byte> bytes, bool copy = true, std::size_t most_bytes = kAnyBytes,
+                     const std::function<void(std::size_t)>& arrived = {});
 
 /// Writes a file without a name in the folder of `path`, then gives it that name: on any error `path` is as it was, and a
 /// process that is killed leaves nothing else (but on file systems without such files). `secret`: mode 0600 from its creation,

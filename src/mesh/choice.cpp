@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "mesh/products.h"
 #include "mesh/queue.h"
 
 namespace heliograph::mesh {
@@ -175,6 +176,10 @@ std::optional<Deal> deal_like(const Deal& deal, const ItemRow& like, std::size_t
     }
     return Deal::shares(std::move(bounds));
   }
+  if (const std::size_t stretch = deal.stretch()) {
+    if (like.step != 1 || apart != 1 || like.item % stretch != 0 || items % stretch != 0) return {};
+    return Deal::repeated(deal.bounds(), items);
+  }
   const auto members = static_cast<std::ptrdiff_t>(deal.order().size()), block = static_cast<std::ptrdiff_t>(deal.block());
   const auto first = static_cast<std::ptrdiff_t>(like.item) / block;
   const auto in_turn = [&](std::ptrdiff_t step, std::size_t each) {
@@ -207,9 +212,9 @@ void State::settle(const device::Call& call, Queue& queue) {
         });
         if (written != 1 || fresh == nullptr || fresh->settled || fresh->layout() != Layout::batch) return;
         if (const auto put = put_on(); put && fresh->sole() == put) return;
-        if constexpr (std::is_same_v<C, device::Product>) {  // its outputs want stretches of the inputs
+        if constexpr (std::is_same_v<C, device::Product>) {  // its outputs want many inputs
           if (fresh->items() > 1 && !fresh->sole())
-            fresh->move_to(Deal::shares(shares(fresh->items(), weights())), own(queue).queues());
+            fresh->move_to(deal_of(*this, c, find(c.in), fresh->items()), own(queue).queues());
           return;
         }
         const std::optional<ItemRow> row = fresh->row(*out);

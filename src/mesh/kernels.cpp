@@ -51,38 +51,6 @@ std::size_t MeshKernels::preferred_items(std::size_t bytes_an_item) const {
   return sum;
 }
 
-MeshProduct::Rows MeshProduct::rows(std::size_t first, std::size_t count) const {
-  const std::lock_guard lock(mutex_);
-  auto [slot, fresh] = rows_.try_emplace({first, count});
-  Rows& r = slot->second;
-  if (!fresh) return r;
-  std::size_t least = of().product().inputs, most = 0;
-  const std::size_t terms = of().product().terms;
-  for (std::size_t i = first * terms; i < (first + count) * terms; ++i) {
-    const math::u32 input = of().product().index[i];
-    if (input == device::GatheredProduct::kNone) continue;
-    least = std::min<std::size_t>(least, input), most = std::max<std::size_t>(most, input + 1);
-  }
-  if (most == 0) least = 0, most = std::min<std::size_t>(1, of().product().inputs);  // padding alone
-  r = {.first = first, .count = count, .first_input = least, .inputs = most - least};
-  return r;
-}
-
-std::shared_ptr<const ProductConstant> MeshProduct::product(const Rows& r) const {
-  const std::lock_guard lock(mutex_);
-  auto& known = each_[{r.first, r.count}];
-  if (known) return known;
-  const device::GatheredProduct& all = of().product();
-  device::GatheredProduct part{
-      .groups = 1, .outputs = 1, .positions = r.count, .terms = all.terms, .inputs = r.inputs, .weights = all.weights};
-  part.index.assign(all.index.begin() + static_cast<std::ptrdiff_t>(r.first * all.terms),
-                    all.index.begin() + static_cast<std::ptrdiff_t>((r.first + r.count) * all.terms));
-  for (math::u32& i : part.index) {
-    if (i != device::GatheredProduct::kNone) i -= static_cast<math::u32>(r.first_input);
-  }
-  return known = std::make_shared<const ProductConstant>(std::move(part));
-}
-
 // ---- calls that each part makes by itself
 
 template <class C, class Adapt>
@@ -171,7 +139,7 @@ void MeshKernels::run(Queue& q, const Sample& c) {
   // The draw of an item is its number's: items that do not follow each other are drawn one by one.
   if (c.out.items() == 0) return;
   Operation op(*state_, q);
-  const std::vector<Block> own = op.parts(c.out);
+  const std::vector<Block> own = op.rows(c.out);
   const bool away = op.home(c.out) == Layout::coefficient;
   const bool apart = std::any_of(own.begin(), own.end(), [](const Block& b) { return b.count > 1 && b.step > 1; });
   if (!apart || away) {
@@ -264,59 +232,6 @@ void MeshKernels::run(Queue& q, const ByteProduct& c) {
   for (std::size_t i = 0; i < parts.size(); ++i)
     op.post(parts[i].member, ByteProduct{bytes[i].view, words[i].view, parts[i].view});
   if (away) op.store(parts, c.out);
-}
-
-void MeshKernels::run(Queue& q, const Product& c) {
-  if (c.out.items() == 0) return;
-  Operation op(*state_, q);
-  std::vector<Block> parts = op.parts(c.out);
-  bool away = false;
-  if (op.home(c.out) == Layout::batch) {
-    if (product_by_rows(op, c)) return;
-    // Each output wants inputs of every member, unless all lie on one.
-    const std::vector<Block> inputs = op.parts(c.in);
-    away = parts.size() != 1 || inputs.size() != 1 || parts[0].member != inputs[0].member ||
-           inputs[0].limbs.size() != c.in.limbs;
-    if (away) parts = op.parts(c.out, c.primes, Layout::coefficient);
-  }
-  const std::vector<Block> from = op.fetch(c.in, with_items(parts, c.in.items()), true);
-  if (away) parts = op.room(parts, c.out.components, c.out.word);
-  op.writes(c.out);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t m = parts[i].member;
-    op.post(m, Product{on(c.ring, m), primes_of(parts[i], c.primes), on(c.product, m), from[i].view, parts[i].view});
-  }
-  if (away) op.store(parts, c.out);
-}
-
-/// Where each member's outputs want a stretch of the inputs that lies there but for its ends - windows, sums -, each makes
-/// its own. False where they do not.
-bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
-  const auto& product = form_on<MeshProduct>(*c.product, slot());
-  if (c.product->product().groups != 1 || c.product->product().outputs != 1) return false;
-  // `parts` follow each other where the result lies in shares.
-  const std::vector<Block> parts = op.parts(c.out);
-  if (std::any_of(parts.begin(), parts.end(), [](const Block& b) { return b.count > 1 && b.step > 1; })) return false;
-  std::vector<MeshProduct::Rows> rows;
-  std::vector<Block> wanted;
-  std::size_t total = 0;
-  for (const Block& part : parts) {
-    const MeshProduct::Rows r = product.rows(part.first, part.count);
-    Block b = part;
-    b.first = r.first_input, b.count = r.inputs;
-    total += r.inputs;
-    rows.push_back(r);
-    wanted.push_back(std::move(b));
-  }
-  if (total > c.in.items() + c.in.items() / 4) return false;  // they share more than ends
-  const std::vector<Block> from = op.fetch(c.in, wanted);
-  op.writes(c.out);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::size_t m = parts[i].member;
-    op.post(m, Product{on(c.ring, m), primes_of(parts[i], c.primes), on(product.product(rows[i]), m), from[i].view,
-                       parts[i].view});
-  }
-  return true;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mesh/operation.h"
+#include "mesh/products.h"
 
 namespace heliograph::mesh {
 
@@ -16,22 +17,6 @@ class MeshConversion final : public FormOf<ConversionConstant> {
  private:
   mutable std::mutex mutex_;
   mutable std::map<std::vector<std::size_t>, std::shared_ptr<const ConversionConstant>> each_;
-};
-
-/// What a mesh has of a product with one output for each position: some of its rows alone.
-class MeshProduct final : public FormOf<ProductConstant> {
- public:
-  using FormOf::FormOf;
-  struct Rows {
-    std::size_t first = 0, count = 0, first_input = 0, inputs = 0;  // outputs, and the stretch of inputs they want
-  };
-  Rows rows(std::size_t first, std::size_t count) const;
-  std::shared_ptr<const ProductConstant> product(const Rows& rows) const;
-
- private:
-  mutable std::mutex mutex_;
-  mutable std::map<std::pair<std::size_t, std::size_t>, Rows> rows_;
-  mutable std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const ProductConstant>> each_;
 };
 
 inline const PrimeList& key_limbs_of(const KeySwitchPlan& plan) { return plan.key_limbs; }
@@ -147,7 +132,8 @@ class MeshKernels final : public Kernels {
   void add_weighted(Queue&, const KeySwitchPlan&, const View& added, const View& sum);
   void finish_key_switch(Queue&, const KeySwitchPlan&, const View& sum, const std::optional<View>& add, const View& out);
   void aggregate_outputs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
-  bool product_by_rows(Operation& op, const Product&);
+  void product_by_positions(Operation& op, const Product&, const ProductSplit&);
+  void product_by_sums(Operation& op, const Product&, const ProductSplit&);
   /// The key's limbs that each part needs, and where they are in the view there.
   struct LocalKey {
     View view;

@@ -4,7 +4,21 @@
 
 namespace heliograph::mesh {
 
+bool is_one_item(const View& v) {
+  for (int i = 0; i < v.axes; ++i) {
+    if (v.shape[i] > 1 && v.stride[i] != 0) return false;
+  }
+  return true;
+}
+
 namespace {
+
+/// Whether two views that begin at one word show the same words; of one item alone, if that is all there is.
+bool same_words(const View& a, const View& b, bool one) {
+  const bool inside = a.components == b.components && (a.components < 2 || a.component_stride == b.component_stride) &&
+                      a.limbs == b.limbs && (a.limbs < 2 || a.limb_stride == b.limb_stride);
+  return inside && (one ? is_one_item(a) : a.axes == b.axes && a.shape == b.shape && a.stride == b.stride);
+}
 
 /// Where a view lies in its tensor, in whole items, components and limbs.
 struct Origin {
@@ -117,7 +131,8 @@ void MeshMemory::hold(bool held) {
 /// What lies on some members alone lies on the next ones where these have no room: keys fill one after the other.
 bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
   const std::size_t members = local_.size();
-  if (layout_ != Layout::batch || deal_.in_shares() || deal_.order().size() == members || state_->over_ranks()) return false;
+  if (layout_ != Layout::batch || deal_.order().empty() || deal_.order().size() == members || state_->over_ranks())
+    return false;
   const Deal first = deal_;
   for (std::size_t shift = 0; shift < members; ++shift) {
     try {
@@ -209,6 +224,45 @@ std::optional<ItemRow> MeshMemory::row(const View& v) const {
   return ItemRow{static_cast<std::size_t>(rows[0].item), rows[0].count, rows[0].count > 1 ? rows[0].step : 1};
 }
 
+std::vector<std::size_t> MeshMemory::items_of(const View& v) const {
+  std::vector<std::size_t> items;
+  items.reserve(v.items());
+  for (const Row& row : rows_of(v, shape_.components * shape_.limbs * shape_.n, origin_of(shape_, v).item)) {
+    for (std::size_t k = 0; k < row.count; ++k) items.push_back(row.at(k));
+  }
+  return items;
+}
+
+View MeshMemory::held(const View& v, std::size_t m) const {
+  View all = block_of(v, m).view;
+  all.axes = 1;
+  all.shape[0] = deal_.items_on(m), all.stride[0] = static_cast<std::ptrdiff_t>(local_[m].words);
+  return all;
+}
+
+bool MeshMemory::Copy::shows(const View& v, std::size_t from, bool one) const {
+  return offset == from && components == v.components && same_words(source, v, one);
+}
+
+const MeshMemory::Copy* MeshMemory::kept_items(const View& v, std::size_t m, const std::vector<math::u32>& inputs,
+                                               const std::vector<std::size_t>& items) const {
+  const auto offset = static_cast<std::size_t>(v.data - address());
+  for (const Copy& c : copies) {
+    if (c.items.size() != inputs.size() || c.items.empty() || c.part.member != m || !c.shows(v, offset)) continue;
+    bool same = true;
+    for (std::size_t i = 0; i < inputs.size() && same; ++i) same = c.items[i] == items[inputs[i]];
+    if (same) return &c;
+  }
+  return nullptr;
+}
+
+bool MeshMemory::kept_stretches(const View& v) const {
+  const auto offset = static_cast<std::size_t>(v.data - address());
+  return std::any_of(copies.begin(), copies.end(), [&](const Copy& c) {
+    return c.items.empty() && c.part.length != v.n && c.part.count == v.items() && c.shows(v, offset);
+  });
+}
+
 namespace {
 
 /// Items of a row that lie on one member at one distance: k first, first + step, ... are its items place, place + stride, ...
@@ -287,6 +341,21 @@ std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
     return result;
   }
   const std::vector<Row> rows = rows_of(v, item_words, o.item);
+  if (const std::size_t stretch = deal_.stretch(); by_items && !in_rows && stretch > 0 && rows.size() == 1 &&
+                                                   rows[0].step == 1 && rows[0].count > stretch && o.item % stretch == 0 &&
+                                                   rows[0].count % stretch == 0) {
+    // Whole stretches: what a member has of them lies in one piece.
+    for (std::size_t m = 0; m < local_.size(); ++m) {
+      Block& b = whole[m];
+      if (b.limbs.empty()) continue;
+      b.run = deal_.bounds()[m + 1] - deal_.bounds()[m], b.apart = stretch;
+      b.first = deal_.bounds()[m], b.count = rows[0].count / stretch * b.run;
+      begin_at(b, o.item / stretch * b.run);
+      b.view.axes = 1, b.view.shape[0] = b.count, b.view.stride[0] = static_cast<std::ptrdiff_t>(local_[m].words);
+      result.push_back(std::move(b));
+    }
+    return result;
+  }
   if (by_items && deal_.in_shares() && !in_rows) {
     // All on one member: the view as it is.
     std::ptrdiff_t least = rows.front().item, most = least;

@@ -17,21 +17,6 @@ View dense(std::byte* data, const Block& part, std::size_t components, Word word
   return View::dense(data, word, {part.count}, components, part.limbs.size(), part.length);
 }
 
-/// Whether all items of a view are one.
-bool is_one_item(const View& v) {
-  for (int i = 0; i < v.axes; ++i) {
-    if (v.shape[i] > 1 && v.stride[i] != 0) return false;
-  }
-  return true;
-}
-
-/// Whether two views that begin at one word show the same words; of one item alone, if that is all there is.
-bool same_words(const View& a, const View& b, bool one) {
-  const bool inside = a.components == b.components && (a.components < 2 || a.component_stride == b.component_stride) &&
-                      a.limbs == b.limbs && (a.limbs < 2 || a.limb_stride == b.limb_stride);
-  return inside && (one ? is_one_item(a) : a.axes == b.axes && a.shape == b.shape && a.stride == b.stride);
-}
-
 /// The view of `have`, which covers `part`, narrowed to it; none where no view shows just those words.
 std::optional<View> shown(const Block& have, const Block& part, bool any_limbs) {
   View v = have.view;
@@ -143,7 +128,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
     }
     // A part of one repeated item: fetched once, shown `count` times.
     Block wanted = part;
-    if (one) wanted.first = 0, wanted.count = 1, wanted.step = 1;
+    if (one) wanted.first = 0, wanted.count = 1, wanted.step = 1, wanted.run = 0;
     const auto repeated = [&](const View& item) {
       Block b = part;
       b.view = item;
@@ -154,10 +139,9 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       return b;
     };
     const auto serves = [&](const MeshMemory::Copy& c) {
-      return c.offset == offset && c.components == v.components && c.part.member == wanted.member &&
-             c.part.first == wanted.first && c.part.count == wanted.count && c.part.step == wanted.step &&
+      return c.items.empty() && c.part.member == wanted.member && c.part.same_items(wanted) &&
              c.part.limbs == wanted.limbs && c.part.begin == wanted.begin && c.part.length == wanted.length &&
-             same_words(c.source, v, one);
+             c.shows(v, offset, one);
     };
     const MeshMemory::Copy* kept = nullptr;
     for (const auto* list : {&memory.copies, &fresh}) {
@@ -201,6 +185,49 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
   return result;
 }
 
+std::vector<View> Operation::collect(const View& v, const std::vector<std::size_t>& items,
+                                     const std::vector<std::vector<math::u32>>& wanted, const Meanwhile& meanwhile) {
+  MeshMemory& memory = state_.find(v);
+  const Deal& deal = memory.deal();
+  const auto offset = static_cast<std::size_t>(v.data - memory.address());
+  std::vector<View> result(state_.size());
+  std::vector<Move> moves;
+  std::vector<MeshMemory::Copy> fresh;
+  for (std::size_t m = 0; m < wanted.size(); ++m) {
+    if (wanted[m].empty()) continue;
+    if (const MeshMemory::Copy* const kept = memory.kept_items(v, m, wanted[m], items)) {
+      temporary_[m].push_back(kept->buffer);  // it may be dropped while this is at work
+      result[m] = kept->view;
+      continue;
+    }
+    const Block part{
+        .member = m, .first = 0, .count = wanted[m].size(), .limbs = range(0, v.limbs), .begin = 0, .length = v.n};
+    const View shape = dense(nullptr, part, v.components, v.word);
+    Buffer buffer = allocate(m, shape.bytes());
+    result[m] = dense(buffer->address(), part, v.components, v.word);
+    temporary_[m].push_back(buffer);
+    MeshMemory::Copy copy{
+        .part = part, .offset = offset, .components = v.components, .source = v, .view = result[m], .buffer = buffer};
+    for (const math::u32 i : wanted[m]) copy.items.push_back(items[i]);
+    const std::vector<std::size_t>& list = copy.items;
+    for (std::size_t k = 0; k < list.size();) {
+      const std::size_t from = deal.owner(list[k]), place = deal.place(list[k]);
+      std::size_t count = 1;
+      while (k + count < list.size() && deal.owner(list[k + count]) == from && deal.place(list[k + count]) == place + count)
+        ++count;
+      moves.push_back({from, m, {memory.held(v, from).with_leading(place, count), result[m].with_leading(k, count)}});
+      k += count;
+    }
+    fresh.push_back(std::move(copy));
+  }
+  exchange(moves, meanwhile);
+  for (auto& copy : fresh) {
+    state_.hold(copy.part.member, copy.buffer->bytes());
+    memory.copies.push_back(std::move(copy));
+  }
+  return result;
+}
+
 void Operation::store(const std::vector<Block>& results, const View& out) {
   std::vector<Move> moves;
   for (const Block& to : state_.find(out).blocks(out, true)) {
@@ -221,8 +248,11 @@ void Operation::writes(const View& out) {
   memory.settled = true;
 }
 
-void Operation::exchange(const std::vector<Move>& moves) {
-  if (moves.empty()) return;
+void Operation::exchange(const std::vector<Move>& moves, const Meanwhile& meanwhile) {
+  const auto rest = [&] {
+    if (meanwhile) meanwhile();
+  };
+  if (moves.empty()) return rest();
   const std::size_t members = state_.size();
   std::vector<std::vector<device::Piece>> pieces(members);
   std::vector<std::vector<char>> reads(members, std::vector<char>(members));
@@ -258,7 +288,7 @@ void Operation::exchange(const std::vector<Move>& moves) {
       });
     }
     stage(staged);
-    return;
+    return rest();
   }
   // Else what is read is ready, is read by all at once, and changes only when all have read it: a task for each member.
   std::vector<std::shared_ptr<Mark>> ready(members), done(members);
@@ -294,7 +324,7 @@ void Operation::exchange(const std::vector<Move>& moves) {
     });
   }
   stage(staged);
-  if (state_.over_ranks()) ship(shipped);
+  state_.over_ranks() ? ship(shipped, meanwhile) : rest();
 }
 
 void Operation::stage(const std::vector<Move>& moves) {
@@ -350,7 +380,7 @@ void add_to(std::vector<Parcel>& parcels, std::size_t other, const View& view) {
 
 }  // namespace
 
-void Operation::ship(const std::vector<Move>& moves) {
+void Operation::ship(const std::vector<Move>& moves, const Meanwhile& meanwhile) {
   const u64 number = state_.next_exchange();
   std::vector<std::vector<Parcel>> out(state_.size()), in(state_.size());
   for (const Move& m : moves) {
@@ -359,6 +389,9 @@ void Operation::ship(const std::vector<Move>& moves) {
     if ((state_.here(m.from) || state_.here(m.to)) && state_.transport().is_staged())
       state_.staged_bytes += m.pair.to.bytes();
   }
+  // Through the hosts' memory nobody waits for what is sent: what needs none of it is done between sending and receiving.
+  const bool apart = meanwhile && state_.transport().is_staged();
+  std::vector<std::function<void()>> later;
   for (std::size_t m = 0; m < state_.size(); ++m) {
     if (out[m].empty() && in[m].empty()) continue;
     std::vector<Transport::Part> sends, receives;
@@ -387,13 +420,26 @@ void Operation::ship(const std::vector<Move>& moves) {
     };
     for (const Parcel& p : out[m]) wrap(p, true);
     for (const Parcel& p : in[m]) wrap(p, false);
-    post(m, [number, m, &transport = state_.transport(), sends = std::move(sends), receives = std::move(receives),
-             packed = std::move(packed), unpacked = std::move(unpacked)](device::Device& device, Queue& q) {
-      if (!packed.empty()) q.enqueue(device::Gather{packed});
-      transport.exchange(number, m, device, q, sends, receives);
-      if (!unpacked.empty()) q.enqueue(device::Gather{unpacked});
-    });
+    const auto pass = [this, number, m](std::vector<Transport::Part> sent, std::vector<Transport::Part> received,
+                                        std::vector<device::Piece> before, std::vector<device::Piece> after) {
+      post(m, [number, m, &transport = state_.transport(), sent = std::move(sent), received = std::move(received),
+               before = std::move(before), after = std::move(after)](device::Device& device, Queue& q) {
+        if (!before.empty()) q.enqueue(device::Gather{before});
+        transport.exchange(number, m, device, q, sent, received);
+        if (!after.empty()) q.enqueue(device::Gather{after});
+      });
+    };
+    if (!apart) {
+      pass(std::move(sends), std::move(receives), std::move(packed), std::move(unpacked));
+      continue;
+    }
+    if (!sends.empty()) pass(std::move(sends), {}, std::move(packed), {});
+    if (!receives.empty())
+      later.emplace_back(
+          [pass, receives = std::move(receives), unpacked = std::move(unpacked)] { pass({}, receives, {}, unpacked); });
   }
+  if (meanwhile) meanwhile();
+  for (const auto& post_later : later) post_later();
 }
 
 }  // namespace heliograph::mesh

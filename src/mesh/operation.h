@@ -31,8 +31,18 @@ class Operation {
   std::vector<Block> fetch(const View& v, const std::vector<Block>& parts, bool keep = false, bool any_limbs = false);
   /// Uninitialised temporary memory for each part.
   std::vector<Block> room(const std::vector<Block>& parts, std::size_t components, Word word);
+  /// Items of `v` for each member, those of `wanted` (numbers in `items`, which says the item of each that `v` shows): one after
+  /// the other on the member, kept with the memory for the next use. `meanwhile` posts what needs none of them.
+  using Meanwhile = std::function<void()>;
+  std::vector<View> collect(const View& v, const std::vector<std::size_t>& items,
+                            const std::vector<std::vector<math::u32>>& wanted, const Meanwhile& meanwhile);
   /// Copies results to where the words of `out` lie.
   void store(const std::vector<Block>& results, const View& out);
+  struct Move {
+    std::size_t from, to;  // members
+    Pair pair;
+  };
+  void exchange(const std::vector<Move>& moves, const Meanwhile& meanwhile = {});
   /// Marks `out` as changed: kept copies of it are dropped.
   void writes(const View& out);
   /// Scratch on a member, for calls posted to it by this operation.
@@ -44,15 +54,10 @@ class Operation {
   void post(std::size_t member, device::Call call);
 
  private:
-  struct Move {
-    std::size_t from, to;  // members
-    Pair pair;
-  };
   Buffer allocate(std::size_t member, std::size_t bytes);
-  void exchange(const std::vector<Move>& moves);
   void stage(const std::vector<Move>& moves);
   /// Sends to and receives from other ranks: one exchange of the transport for each member.
-  void ship(const std::vector<Move>& moves);
+  void ship(const std::vector<Move>& moves, const Meanwhile& meanwhile);
 
   State& state_;
   MeshQueue& queue_;

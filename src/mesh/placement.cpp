@@ -43,6 +43,14 @@ Deal Deal::shares(std::vector<std::size_t> bounds) {
   return d;
 }
 
+Deal Deal::repeated(std::vector<std::size_t> bounds, std::size_t items) {
+  require<InternalError>(bounds.back() > 0 && items % bounds.back() == 0, "shares repeat in whole stretches");
+  Deal d;
+  d.items_ = items;
+  d.bounds_ = std::move(bounds);
+  return d;
+}
+
 Deal Deal::round(std::vector<std::size_t> order, std::size_t items, std::size_t block) {
   Deal d;
   d.order_ = std::move(order);
@@ -53,17 +61,21 @@ Deal Deal::round(std::vector<std::size_t> order, std::size_t items, std::size_t 
 }
 
 std::size_t Deal::owner(std::size_t item) const {
-  if (!in_shares()) return order_[item / block_ % order_.size()];
+  if (!order_.empty()) return order_[item / block_ % order_.size()];
+  item %= bounds_.back();
   return static_cast<std::size_t>(std::upper_bound(bounds_.begin(), bounds_.end(), item) - bounds_.begin()) - 1;
 }
 
 std::size_t Deal::place(std::size_t item) const {
-  if (in_shares()) return item - bounds_[owner(item)];
+  if (order_.empty()) {
+    const std::size_t m = owner(item), each = bounds_[m + 1] - bounds_[m];
+    return item / bounds_.back() * each + item % bounds_.back() - bounds_[m];
+  }
   return item / (block_ * order_.size()) * block_ + item % block_;
 }
 
 std::size_t Deal::items_on(std::size_t member) const {
-  if (in_shares()) return bounds_[member + 1] - bounds_[member];
+  if (order_.empty()) return items_ == 0 ? 0 : items_ / bounds_.back() * (bounds_[member + 1] - bounds_[member]);
   const auto at = std::find(order_.begin(), order_.end(), member);
   if (at == order_.end()) return 0;
   const std::size_t round = block_ * order_.size(), rest = items_ % round;
@@ -101,7 +113,7 @@ std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::s
 }
 
 std::vector<Block> with_items(std::vector<Block> parts, std::size_t count) {
-  for (Block& b : parts) b.first = 0, b.count = count, b.step = 1;
+  for (Block& b : parts) b.first = 0, b.count = count, b.step = 1, b.run = 0;
   return parts;
 }
 
@@ -111,8 +123,10 @@ std::vector<Block> with_words(std::vector<Block> parts, std::size_t n) {
 }
 
 bool Block::covers(const Block& o) const {
-  const bool items = o.first >= first && (o.first - first) % step == 0 && (o.count < 2 || o.step % step == 0) &&
-                     (o.count == 0 || o.last() <= last());
+  const bool rows = run == 0 && o.run == 0;
+  const bool items = rows ? o.first >= first && (o.first - first) % step == 0 && (o.count < 2 || o.step % step == 0) &&
+                                (o.count == 0 || o.last() <= last())
+                          : same_items(o);
   return member == o.member && items && begin == o.begin && length == o.length &&
          std::includes(limbs.begin(), limbs.end(), o.limbs.begin(), o.limbs.end());
 }
@@ -158,8 +172,33 @@ Shared shared_items(const Block& a, const Block& b) {
 
 }  // namespace
 
+namespace {
+
+/// The runs of a block, as blocks of one run.
+std::vector<Block> in_runs(const Block& b) {
+  std::vector<Block> runs;
+  for (std::size_t r = 0; r < b.runs(); ++r) {
+    Block one = b;
+    one.first += r * b.apart, one.count = b.run, one.run = 0;
+    one.view = b.view.with_leading(r * b.run, b.run);
+    runs.push_back(std::move(one));
+  }
+  return runs;
+}
+
+}  // namespace
+
 std::vector<Pair> intersect(const Block& from, const Block& to) {
   std::vector<Pair> pairs;
+  if (from.run > 0 || to.run > 0) {
+    for (const Block& a : from.run > 0 ? in_runs(from) : std::vector{from}) {
+      for (const Block& b : to.run > 0 ? in_runs(to) : std::vector{to}) {
+        if (a.last() < b.first || b.last() < a.first) continue;
+        for (const Pair& p : intersect(a, b)) pairs.push_back(p);
+      }
+    }
+    return pairs;
+  }
   const Shared items = shared_items(from, to);
   const std::size_t begin = std::max(from.begin, to.begin);
   const std::size_t end = std::min(from.begin + from.length, to.begin + to.length);

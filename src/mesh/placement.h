@@ -19,20 +19,26 @@ enum class Layout : unsigned char {
 };
 const char* to_string(Layout);
 
-/// Which member holds each item of a tensor laid out by items: consecutive shares, or items dealt round.
+/// Which member holds each item of a tensor laid out by items: consecutive shares, of all items or of every stretch of so many, or
+/// items dealt round.
 class Deal {
  public:
   Deal() = default;
   /// Member m holds items [bounds[m], bounds[m + 1]).
   static Deal shares(std::vector<std::size_t> bounds);
+  /// The same of each stretch of bounds.back() items, which all are whole: of a batch of pictures every member holds the same rows.
+  static Deal repeated(std::vector<std::size_t> bounds, std::size_t items);
   /// Item i is on member order[i / block % order.size()], each member named once: so a slice of a few items lies on many
   /// members, and where a fresh tensor of as many items does.
   static Deal round(std::vector<std::size_t> order, std::size_t items, std::size_t block = 1);
   /// All on one member.
   static Deal whole(std::size_t member, std::size_t items) { return round({member}, items); }
 
-  bool in_shares() const { return order_.empty(); }
+  bool in_shares() const { return order_.empty() && stretch() == items_; }
+  /// Of shares, and of those of every stretch.
   const std::vector<std::size_t>& bounds() const { return bounds_; }
+  /// The items after which shares repeat; 0 where items are dealt round.
+  std::size_t stretch() const { return bounds_.empty() ? 0 : bounds_.back(); }
   const std::vector<std::size_t>& order() const { return order_; }
   std::size_t block() const { return block_; }
   std::size_t items() const { return items_; }
@@ -73,14 +79,22 @@ class LimbOwners {
 /// A rectangle of a view's index space, or of a tensor's, on one member.
 struct Block {
   std::size_t member = 0;
-  std::size_t first = 0, count = 0;   // flat items: first, first + step, ...
+  std::size_t first = 0, count = 0;   // flat items: first, first + step, ...; see `run`
   std::vector<std::size_t> limbs;     // positions, ascending
   std::size_t begin = 0, length = 0;  // words of a limb
   View view;                          // its words, where they are known: items in order, limbs in order
   std::size_t step = 1;               // from one item to the next
+  std::size_t run = 0, apart = 0;     // after so many items the next is `apart` from where these began; 0: never
 
   bool covers(const Block& other) const;
-  std::size_t last() const { return first + (count - 1) * step; }
+  std::size_t runs() const { return run == 0 || count == 0 ? 1 : count / run; }
+  std::size_t last() const {
+    const std::size_t each = count / runs();
+    return first + (runs() - 1) * apart + (each - 1) * step;
+  }
+  bool same_items(const Block& other) const {
+    return first == other.first && count == other.count && step == other.step && run == other.run && apart == other.apart;
+  }
 };
 
 /// first, first + 1, ..., `count` of them.

@@ -33,6 +33,9 @@ struct ItemRow {
   bool operator==(const ItemRow&) const = default;
 };
 
+/// Whether all items of a view are one.
+bool is_one_item(const View& v);
+
 /// One allocation over the members. Its address belongs to no device: it identifies the words, see device/view.h.
 class MeshMemory final : public device::Memory {
  public:
@@ -53,6 +56,10 @@ class MeshMemory final : public device::Memory {
   void move_to(const Deal& deal, const std::vector<Queue*>& queues);
   /// The items of a view; none where they lie at several distances.
   std::optional<ItemRow> row(const View& view) const;
+  /// The item of each of a view's.
+  std::vector<std::size_t> items_of(const View& view) const;
+  /// By items: all that a member holds, of a view's components and limbs; at no address for a member of another rank.
+  View held(const View& view, std::size_t member) const;
   /// The words of a view of this memory on each member that has some. In rows: views of one axis.
   std::vector<Block> blocks(const View& view, bool in_rows) const;
   /// Its words on a member; may be null.
@@ -65,7 +72,16 @@ class MeshMemory final : public device::Memory {
     View source;  // what it was made of
     View view;
     Buffer buffer;
+    std::vector<std::size_t> items = {};  // where not those of `part`: which, in this order
+
+    /// Whether it was made of the words that a view of this memory shows `from` bytes on; of its one item, where it has no other.
+    bool shows(const View& v, std::size_t from, bool one = false) const;
   };
+  /// A member's copy of these of the inputs that a view shows, each of the item that `items` says; null where there is none.
+  const Copy* kept_items(const View& view, std::size_t member, const std::vector<math::u32>& inputs,
+                         const std::vector<std::size_t>& items) const;
+  /// Whether members keep stretches of its limbs.
+  bool kept_stretches(const View& view) const;
   std::vector<Copy> copies;  // guarded by the mesh's mutex; emptied when the memory is written
   bool settled = false;      // it has been written, or lies where it was asked to: it stays
 

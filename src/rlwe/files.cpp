@@ -22,6 +22,21 @@ void check_words(const std::string& name, const io::Held& held, const std::vecto
   }
 }
 
+/// A tensor's words, in memory to which nothing was written before.
+io::Held downloaded(const RnsTensor& t) {
+  const RnsTensor dense = t.contiguous();
+  const std::size_t bytes = dense.bytes();
+  dense.engine()->require_host_memory(bytes, "reading a tensor");
+  try {
+    const auto memory = std::make_shared_for_overwrite<u64[]>((bytes + sizeof(u64) - 1) / sizeof(u64));
+    const std::span<std::byte> room(reinterpret_cast<std::byte*>(memory.get()), bytes);
+    dense.engine()->download(dense.view(), room);
+    return {room, memory};
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError("no memory for a tensor of " + std::to_string(bytes) + " bytes on the host");
+  }
+}
+
 }  // namespace
 
 const char* dtype_of(Word word) { return word == Word::w64 ? "u64" : "u32"; }
@@ -31,7 +46,7 @@ void add(io::Container& to, const std::string& name, const RnsTensor& t, Domain 
   shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
   to.arrays.push_back(io::Array::made(name, dtype_of(t.view().word), std::move(shape), [t, domain, words] {
     const RnsTensor written = ring::to_domain(t, domain);
-    return io::Held::of(words == ring::Words::everywhere ? ring::download(written) : gather(written));
+    return words == ring::Words::everywhere ? downloaded(written) : io::Held::of(gather(written));
   }));
 }
 

@@ -140,6 +140,16 @@ Bytes CiphertextOf<S>::to_bytes() const {
 }
 
 template <class S>
+void CiphertextOf<S>::write(const Sink& sink) const {
+  io::write(describe(*this->data_, ring::Words::everywhere), sink);
+}
+
+template <class S>
+std::size_t CiphertextOf<S>::written_bytes() const {
+  return io::byte_size(describe(*this->data_, ring::Words::everywhere));
+}
+
+template <class S>
 void CiphertextOf<S>::save(const std::string& path) const {
   ring::save(this->data_->context->session().device(), path, describe(*this->data_, ring::Words::at_key_holder));
 }
@@ -147,6 +157,13 @@ void CiphertextOf<S>::save(const std::string& path) const {
 template <class S>
 typename S::Ciphertext CiphertextOf<S>::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
   return read(ring::from_bytes(bytes, allowed.bytes), allowed, schemes::As<typename S::Ciphertext>());
+}
+
+template <class S>
+typename S::Ciphertext CiphertextOf<S>::from_coming(std::span<const std::byte> bytes, const Arrival& arrived,
+                                                    const Allowed& allowed) {
+  require<ParameterError>(!mesh::over_ranks(), "over several processes a tensor is read from bytes or from a file");
+  return read(io::from_bytes(bytes, false, allowed.bytes, arrived), allowed, schemes::As<typename S::Ciphertext>());
 }
 
 template <class S>

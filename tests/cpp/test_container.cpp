@@ -84,6 +84,37 @@ TEST(Container, MisalignedBytesAreCopied) {
   EXPECT_EQ(after.array("words", "u64", {2, 3}).values<std::uint64_t>()[4], 5u);
 }
 
+TEST(Container, WrittenInPieces) {
+  const Container before = sample();
+  Bytes pieces;
+  write(before, [&](std::span<const std::byte> piece) { pieces.insert(pieces.end(), piece.begin(), piece.end()); });
+  EXPECT_EQ(pieces, to_bytes(before));
+  const auto full = [](std::span<const std::byte>) { throw OutOfMemoryError("full"); };
+  EXPECT_THROW(write(before, full), OutOfMemoryError);
+}
+
+TEST(Container, ReadWhileItComes) {
+  const Bytes whole = to_bytes(sample());
+  for (const bool copy : {true, false}) {
+    Bytes come(whole.size(), std::byte{0xee});  // what is not there yet is anything
+    std::size_t there = 0;
+    const auto arrived = [&](std::size_t count) {
+      ASSERT_LE(count, whole.size());
+      for (; there < count; ++there) come[there] = whole[there];
+    };
+    const Container after = from_bytes(come, copy, kAnyBytes, arrived);
+    EXPECT_EQ(there, whole.size());
+    EXPECT_TRUE(same(after, sample()));
+  }
+  const auto never = [](std::size_t count) {
+    if (count > 100) throw CancelledError("it ends");
+  };
+  EXPECT_THROW(from_bytes(whole, false, kAnyBytes, never), CancelledError);
+  Bytes damaged = whole;
+  damaged[damaged.size() / 2] ^= std::byte{1};
+  EXPECT_THROW(from_bytes(damaged, false, kAnyBytes, [](std::size_t) {}), DamagedFileError);
+}
+
 TEST(Container, NoArraysAndManyArrays) {
   Container c;
   c.type = std::string("t");

@@ -48,6 +48,29 @@ def integers() -> None:
         assert all([digest(t) for t in pair] == [digest(t) for t in both(x, y)] for pair in replayed)
 
 
+def layers(x: Any) -> Any:
+    """Of a network: two convolutions of squares and what is dense, of (1, 21, 21)."""
+    rng = np.random.default_rng(4)
+    first, second = rng.integers(-3, 4, (4, 1, 3, 3)), rng.integers(-3, 4, (8, 1, 3, 3))
+    y = hg.conv2d(x, first, np.arange(4), stride=2)
+    z = hg.conv2d(hg.square(y), second, np.arange(8), stride=2, groups=4)
+    return hg.relinearize(hg.matmul(rng.integers(-3, 4, (5, 128)), z.reshape(-1)))
+
+
+def networks() -> None:
+    """Layers that read many ciphertexts: digests, and the values of the same layers in clear."""
+    import rigs
+
+    for name, face in (("w64", hg.bfv), ("bgv", hg.bgv)):
+        secret = rigs.secret_for_test(face.Parameters(_core.Parameters(rigs.specs(name))))
+        server = hg.Server(secret.evaluation_keys())
+        values = np.arange(441 * rigs.N).reshape(1, 21, 21, rigs.N) % 3 - 1
+        y = layers(server.bind(secret.encrypt(values)))
+        t = secret.parameters.plain_moduli[0]
+        assert np.array_equal(secret.decrypt(y) % t, layers(hg.ClearTensor(values)).values % t)
+        print("network", name, digest(y))
+
+
 def reals() -> None:
     """CKKS."""
     import ckks_rig
@@ -90,6 +113,7 @@ def numbers() -> None:
 def same() -> None:
     """Every scheme."""
     integers()
+    networks()
     reals()
     bootstraps()
     numbers()
@@ -136,24 +160,25 @@ def told() -> None:
         print("standard input", sys.stdin.read())
 
 
-def count(folder: str) -> None:
-    """A batch laid over the hosts; then, when the folder has a file "go", products, and a file "done"."""
-    p = Party(8192, 32)
-    products = hg.relinearize(p.x * p.x)
-    products.wait()
-    pause, before = Path(folder), _core.device_moved()["bytes"]
+def count(folder: str, what: str = "products") -> None:
+    """A batch laid over the hosts; then, when the folder has a file "go", four calls, and a file "done"."""
+    p = Party(8192, 32) if what == "products" else Party(4096, 441)
+    run = (lambda x: hg.relinearize(x * x)) if what == "products" else (lambda x: layers(x.reshape(1, 21, 21)))
+    run(p.x).wait()
+    pause, before, sent = Path(folder), _core.device_moved()["bytes"], hg.sent_bytes()
     (pause / f"ready{RANK}").touch()
     while not (pause / "go").exists():
         time.sleep(0.02)
     for _ in range(4):
-        products = hg.relinearize(p.x * p.x)
-    products.wait()
-    moved = _core.device_moved()["bytes"] - before
-    (pause / f"done{RANK}").write_text(f"{moved} {products.nbytes}")
+        result = run(p.x)
+    result.wait()
+    moved, sent = _core.device_moved()["bytes"] - before, hg.sent_bytes() - sent
+    (pause / f"done{RANK}").write_text(f"{moved} {sent} {result.nbytes} {p.x.nbytes}")
     while not (pause / "counted").exists():
         time.sleep(0.02)
-    values = p.secret.decrypt(p.x)
-    assert (p.secret.decrypt(products) == values * values).all()
+    values, t = p.secret.decrypt(p.x), p.secret.parameters.plain_moduli[0]
+    expected = run(hg.ClearTensor(values)).values if what != "products" else values * values
+    assert (p.secret.decrypt(result) % t == expected % t).all()
     print("right")
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -222,6 +222,33 @@ def go_on(pid: int) -> None:
     """It does."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
+
+
+class Place:
+    """A service with TLS and tokens, and what its clients need. As a context, given more arguments, it runs."""
+
+    def __init__(self, folder: Path, *names: str) -> None:
+        self.folder, self.authority, self.models = folder, Authority(folder), seal(folder)
+        self.tokens, self.first = tokens(folder / "tokens", *names), names[0]
+        self.service: Running
+
+    @contextmanager
+    def running(self, *more: Any) -> Iterator[Self]:
+        """With these arguments of the command besides."""
+        server = self.authority.issue("localhost")
+        words = [*self.models, "--store", self.folder / "store", "--tls", server, "--tokens", self.folder / "tokens"]
+        with running(*words, *more) as self.service:
+            yield self
+
+    @property
+    def address(self) -> str:
+        """HTTPS."""
+        return f"https://localhost:{self.service.ports['http']}"
+
+    def client(self, name: str | None = None, model: str | None = "digits", **options: Any) -> hg.Client:
+        """With a token: the first one's, unless another is named."""
+        token = self.tokens[name or self.first]
+        return hg.Client(self.address, model=model, token=token, ca=self.authority.file, **options)
 
 
 def party(client: hg.Client) -> hg.SecretKey[Any, Any]:

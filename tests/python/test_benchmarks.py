@@ -85,6 +85,45 @@ def test_times_end_with_a_wait_and_energy_is_between_steps_of_its_counter() -> N
     assert gpu.pipe(Slow, 0.01, 0.01, lambda: None).joules is None  # type: ignore[arg-type]
 
 
+def test_the_calls_do_not_wait_for_the_counter() -> None:
+    """A counter that takes 20 ms to read, of a board that takes 100 W while it computes and nothing while it waits."""
+    import gpu
+
+    class Busy(Slow):
+        used = 0.0
+
+        def wait(self) -> None:
+            start = time.perf_counter()
+            super().wait()
+            Busy.used += 100 * (time.perf_counter() - start)
+
+    def joules() -> float:
+        time.sleep(0.02)
+        return round(Busy.used, 1)
+
+    found = gpu.pipe(Busy, 0.01, 0.4, joules)  # type: ignore[arg-type]
+    assert found.joules is not None
+    assert found.watts is not None
+    assert found.watts == pytest.approx(100, rel=0.3)
+    assert found.joules / found.watts == pytest.approx(found.seconds, rel=0.3)
+
+
+def test_boards_are_those_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a bare name, the numbered ones of others, none of cores."""
+    import mesh
+    import nvml
+
+    import heliograph as hg
+
+    monkeypatch.setattr(nvml, "Gpus", lambda numbers, computing: (list(numbers), computing))
+    monkeypatch.setattr(hg, "devices", lambda: ["cuda: H200", "cuda: H200", "links: direct"])
+    found = {}
+    for name in ("cuda", "cuda:1", "cuda:0,cuda:3", "cpu"):
+        monkeypatch.setenv("HELIOGRAPH_DEVICE", name)
+        found[name] = mesh.boards()
+    assert found == {"cuda": ([0, 1], True), "cuda:1": ([1], True), "cuda:0,cuda:3": ([0, 3], True), "cpu": ([0], False)}
+
+
 def test_a_machine_without_the_management_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is known, and nothing fails."""
     import ctypes
@@ -530,6 +569,36 @@ def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
     assert [(r["form"], r["count"]) for r in rows] == [("one process", 1), ("ranks", 2), ("one process", 2)]
     assert all(r["correct"] and r["sent_bytes"] == 0 and r["exchanged_bytes"] == 0 for r in rows)
     assert "| 3 BGV multiplications | 2 |" in tables_of(out)
+
+
+def test_a_network_over_ranks_has_its_lines(tmp_path: Path) -> None:
+    """Of its ranks, and of what each operation sends; other reports have none."""
+    import ranks_tables
+
+    steps = [
+        {"what": "conv2", "outputs": 800, "outputs_bytes": 419430400, "exchanged_bytes": 86507520, "sent_bytes": 64891212},
+        {"what": "square", "outputs": 800, "outputs_bytes": 629145600, "exchanged_bytes": 0, "sent_bytes": 0},
+    ]
+    row = {"case": "hcnn5-paper", "what": "HCNN-5", "calls": 3, "sent_bytes": 0, "first_sent_bytes": 104200000, "steps": []}
+    rows = [
+        row | {"form": "one process", "count": 1, "median_s": 2.0},
+        row | {"form": "ranks", "count": 2, "median_s": 1.25, "sent_bytes": 3 * 70800000, "steps": steps},
+        row | {"form": "one process", "count": 2, "median_s": 1.0},
+    ]
+    machine = {"processor": "Some CPU", "cores": 2, "memory_gib": 4, "ranks": ["cpu: 1 thread, avx512"]}
+    report = {"machine": machine, "commit": "0123456789abcdef", "date": "today", "results": rows}
+    lines = "\n".join(ranks_tables.network({"a.json": report, "b.json": report | {"results": rows[:1]}}, lambda s: f"{s} s"))
+    require_lines(
+        lines,
+        """
+        | 2 ranks of 1 thread (Some CPU), 0123456789ab | 1.25 s | 1.60x | 2.00x | 70.8 MB | [a.json](benchmarks/results/a.json) |
+        | 2 ranks of 1 thread (Some CPU), 0123456789ab: operation | its ciphertexts | moved, as words | sent |
+        | conv2 | 800, 419.4 MB | 86.5 MB | 64.9 MB |
+        | square | 800, 629.1 MB | 0 | 0 |
+        | the first call, with keys and what is kept of the images | | | 104.2 MB |
+        """,
+    )
+    assert lines.count("b.json") == 0
 
 
 # One tree beside another

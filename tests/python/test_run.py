@@ -192,8 +192,8 @@ def test_mpirun_alone_starts_ranks(alone: str) -> None:
     line += [sys.executable, str(PROGRAM), "same"]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=60)
     digests = re.findall("[0-9a-f]{16}", alone)
-    assert len(digests) == 8
-    assert [done.stdout.count(digest) for digest in digests] == [2] * 8  # mpirun mixes the ranks' lines
+    assert len(digests) == 10
+    assert [done.stdout.count(digest) for digest in digests] == [2] * 10  # mpirun mixes the ranks' lines
 
 
 @needs_mpirun
@@ -514,28 +514,47 @@ def test_a_host_that_is_cut_off_ends_all(nets: None, tmp_path: Path) -> None:
         assert "was not heard of for 5 s" in run.last
 
 
+class Crossed:
+    """What four calls have moved between two hosts, by the engine's count and on the wire."""
+
+    def __init__(self, folder: Path, what: str, device: str) -> None:
+        files = {step: [folder / f"{step}{rank}" for rank in range(2)] for step in ("ready", "done")}
+
+        def wait_for(step: str) -> None:
+            end = time.monotonic() + 30
+            while not all(path.exists() for path in files[step]) and time.monotonic() < end:
+                time.sleep(0.02)
+
+        with net_rig.hosts(2, folder) as net:
+            words = ("--hosts", ",".join(net.names), PROGRAM, "count", folder, what)
+            with started(*words, device=device, environment=net.environment()) as run:
+                wait_for("ready")
+                before = net.counted(net.names[1])
+                (folder / "go").touch()
+                wait_for("done")
+                after = net.counted(net.names[1])
+                (folder / "counted").touch()
+                assert run.end(30) == 0, run.err
+        assert run.out == "right\n"
+        told = [[int(word) for word in path.read_text().split()] for path in files["done"]]
+        self.moved, self.result, self.batch = [rank[0] for rank in told], told[0][2], told[0][3]
+        self.sent = sum(rank[1] for rank in told)
+        self.on_the_wire = after[0] - before[0]
+
+
 def test_multiplications_of_a_batch_move_nothing_between_hosts(nets: None, tmp_path: Path) -> None:
     """Once it lies on the hosts: no byte of the engine's, and on the wire no more than signs of life."""
-    with net_rig.hosts(2, tmp_path) as net:
-        words = ("--hosts", ",".join(net.names), PROGRAM, "count", tmp_path)
-        with started(*words, device="cpu/batch/uncalibrated", environment=net.environment()) as run:
-            files = {what: [tmp_path / f"{what}{rank}" for rank in range(2)] for what in ("ready", "done")}
+    crossed = Crossed(tmp_path, "products", "cpu/batch/uncalibrated")
+    assert crossed.moved == [0, 0]
+    assert crossed.on_the_wire < 4096 < crossed.result / 1000
 
-            def wait_for(what: str) -> None:
-                end = time.monotonic() + 30
-                while not all(path.exists() for path in files[what]) and time.monotonic() < end:
-                    time.sleep(0.02)
 
-            wait_for("ready")
-            before = net.counted(net.names[1])
-            (tmp_path / "go").touch()
-            wait_for("done")
-            after = net.counted(net.names[1])
-            (tmp_path / "counted").touch()
-            assert run.end(30) == 0, run.err
-        moved = [[int(word) for word in path.read_text().split()] for path in files["done"]]
-        print(f"moved by the engine, size of a result: {moved}; on the wire: {after[0] - before[0]} bytes,"
-              f" {after[1] - before[1]} packets")  # fmt: skip
-        assert [by_engine for by_engine, _ in moved] == [0, 0]
-        assert after[0] - before[0] < 4096 < moved[0][1] / 1000
-        assert run.out == "right\n"
+def test_a_network_sends_what_its_windows_share_between_hosts(nets: None, tmp_path: Path) -> None:
+    """Rows at the edges of shares and partial sums, in as few bytes as words need: a small part of what is computed on."""
+    crossed = Crossed(tmp_path, "network", "cpu/costs=1e3:1e6:1e-3:1e-6:8e-6")
+    each = crossed.batch // 441  # of a ciphertext
+    print(f"moved {crossed.moved}, sent {crossed.sent}, on the wire {crossed.on_the_wire}; a ciphertext has {each} bytes")
+    assert crossed.moved[0] == crossed.moved[1]
+    assert 0 < crossed.moved[0] < 4 * 100 * each, "more than a quarter of a layer's inputs"
+    assert crossed.sent < 0.9 * crossed.moved[0]
+    assert crossed.sent < crossed.on_the_wire < 1.1 * crossed.sent + 65536

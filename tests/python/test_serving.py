@@ -22,7 +22,7 @@ import pytest
 import heliograph as hg
 import serving_rig as rig
 from alike import in_threads
-from serving_rig import DIGIT, Running, expected, party, running
+from serving_rig import DIGIT, Place, expected, party
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -30,36 +30,11 @@ pytest.importorskip("prometheus_client")
 pytest.importorskip("cryptography")
 
 
-class Place:
-    """A service with TLS, tokens, clients' certificates and metrics, and what its clients need."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.authority = folder, rig.Authority(folder)
-        self.models = rig.seal(folder)
-        self.tokens = rig.tokens(folder / "tokens", "ann", "bob", "carl")
-        self.server, self.client_pem = self.authority.issue("localhost"), self.authority.issue("dora")
-        self.service: Running
-
-    def arguments(self) -> list[Any]:
-        """Of the command."""
-        places = ["--tls", self.server, "--clients", self.authority.file, "--tokens", self.folder / "tokens"]
-        return [*self.models, "--store", self.folder / "store", *places, "--metrics", "127.0.0.1:0"]
-
-    @property
-    def address(self) -> str:
-        """HTTPS."""
-        return f"https://localhost:{self.service.ports['http']}"
-
-    def client(self, name: str = "ann", model: str | None = "digits", **options: Any) -> hg.Client:
-        """With a token."""
-        return hg.Client(self.address, model=model, token=self.tokens[name], ca=self.authority.file, **options)
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One for most tests; each has clients or keys of its own."""
-    made = Place(tmp_path_factory.mktemp("service"))
-    with running(*made.arguments()) as made.service:
+    made = Place(tmp_path_factory.mktemp("service"), "ann", "bob", "carl")
+    with made.running("--clients", made.authority.file, "--metrics", "127.0.0.1:0"):
         yield made
 
 
@@ -157,7 +132,7 @@ def test_who_may_ask(place: Place) -> None:
     for token in (None, "wrong"):
         with pytest.raises(hg.AccessError, match="token or certificate"):
             hg.Client(place.address, model="digits", token=token, ca=place.authority.file)
-    dora = hg.Client(place.address, model="digits", certificate=place.client_pem, ca=place.authority.file)
+    dora = hg.Client(place.address, model="digits", certificate=place.authority.issue("dora"), ca=place.authority.file)
     party(dora)
     assert np.array_equal(dora.run(DIGIT), expected())
     place.service.until(lambda: "certificate:dora" in [e["client"] for e in place.service.events("uploaded")])

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
-import serving_rig as rig
-from serving_rig import DIGIT, Running, expected, party, running
+from serving_rig import DIGIT, Place, expected, party
 
 grpc = pytest.importorskip("grpc")
 pytest.importorskip("grpc_health")
@@ -31,21 +30,8 @@ from heliograph.serving import companion  # noqa: E402
 from heliograph.serving.messages import METHODS, PACKAGE, SERVICE, classes, proto  # noqa: E402
 
 
-class Place:
-    """A service with gRPC, by TLS and tokens."""
-
-    def __init__(self, folder: Path) -> None:
-        self.authority, self.models = rig.Authority(folder), rig.seal(folder)
-        self.token = rig.tokens(folder / "tokens", "ann")["ann"]
-        self.arguments: list[Any] = [*self.models, "--store", folder / "store", "--tls", self.authority.issue("localhost")]
-        self.arguments += ["--tokens", folder / "tokens", "--grpc", "0"]
-        self.service: Running
-
-    def client(self, model: str | None = "digits") -> hg.Client:
-        """By HTTP: for uploads."""
-        return hg.Client(
-            f"https://localhost:{self.service.ports['http']}", model=model, token=self.token, ca=self.authority.file
-        )
+class Calls(Place):
+    """gRPC besides."""
 
     def channel(self) -> Any:
         """gRPC's."""
@@ -61,14 +47,15 @@ class Place:
             request_serializer=made[method.request].SerializeToString,
             response_deserializer=made[method.reply].FromString,
         )
-        return function(request, timeout=timeout, metadata=(("authorization", f"Bearer {token or self.token}"),))
+        return function(
+            request, timeout=timeout, metadata=(("authorization", f"Bearer {token or self.tokens[self.first]}"),)
+        )
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
     """One for all."""
-    made = Place(tmp_path_factory.mktemp("grpc"))
-    with running(*made.arguments) as made.service:
+    with Calls(tmp_path_factory.mktemp("grpc"), "ann").running("--grpc", "0") as made:
         yield made
 
 
@@ -80,9 +67,9 @@ def pieces(body: bytes, **words: Any) -> Iterator[Any]:
         yield request(data=body[start : start + 60_000])
 
 
-def test_a_digit(place: Place) -> None:
+def test_a_digit(place: Calls) -> None:
     """A session, a run with progress, its state; the same id is the same job."""
-    client, made = place.client("slow"), classes()
+    client, made = place.client(model="slow"), classes()
     secret = party(client)
     body = client.model.encrypt(secret, DIGIT).to_bytes()
     with place.channel() as channel:
@@ -99,7 +86,7 @@ def test_a_digit(place: Place) -> None:
         assert place.call(channel, "Job", made["JobRequest"](id="run" * 8)).state == "done"
 
 
-def refused(place: Place, name: str, request: Any, code: str, error: str, token: str | None = None) -> None:
+def refused(place: Calls, name: str, request: Any, code: str, error: str, token: str | None = None) -> None:
     """With that status, and the error's name."""
     with place.channel() as channel:
         with pytest.raises(grpc.RpcError) as caught:
@@ -108,7 +95,7 @@ def refused(place: Place, name: str, request: Any, code: str, error: str, token:
         assert dict(caught.value.trailing_metadata())["heliograph-error"] == error
 
 
-def test_refusals(place: Place) -> None:
+def test_refusals(place: Calls) -> None:
     """The same as HTTP's, by name."""
     made, client = classes(), place.client()
     party(client)
@@ -121,9 +108,9 @@ def test_refusals(place: Place) -> None:
     refused(place, "Run", iter([]), "INVALID_ARGUMENT", "ParameterError")
 
 
-def test_cancelled_calls_and_deadlines(place: Place) -> None:
+def test_cancelled_calls_and_deadlines(place: Calls) -> None:
     """A call that is given up, or late, frees the engine."""
-    client = place.client("slow")
+    client = place.client(model="slow")
     secret = party(client)
     body = client.model.encrypt(secret, DIGIT).to_bytes()
     with place.channel() as channel:
@@ -138,7 +125,7 @@ def test_cancelled_calls_and_deadlines(place: Place) -> None:
     place.service.until(lambda: client.status()["queue"]["unfinished"] == 0)
 
 
-def test_health_and_reflection(place: Place) -> None:
+def test_health_and_reflection(place: Calls) -> None:
     """As balancers and tools ask; what reflection says is what is declared."""
     from google.protobuf import descriptor_pool
     from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -169,14 +156,14 @@ def test_the_declaration_as_a_file() -> None:
 # Tables
 
 
-def test_an_encrypted_table(place: Place, tmp_path: Path) -> None:
+def test_an_encrypted_table(place: Calls, tmp_path: Path) -> None:
     """Uploaded once by the same store, asked in SQL; what SQL it does not answer, and another's table, are typed errors."""
     pytest.importorskip("sqlglot")
     frame = {"age": np.array([25, 41, 33, 58, 29, 62]), "salary": np.array([2500, 4100, 3300, 5200, 2900, 4800])}
     layout = hg.query.layout(frame, table="t", filters=["age"], sums=["salary"])
     secret = hg.SecretKey.generate(layout.parameters)
     hg.query.encrypt(secret, layout, frame, path=tmp_path / "t.hg")
-    client = place.client(None)
+    client = place.client(model=None)
     client.upload_keys(secret.evaluation_keys())
     table = client.upload_table(tmp_path / "t.hg")
     assert client.upload_table(hg.query.EncryptedTable.load(tmp_path / "t.hg")) == table
@@ -193,7 +180,7 @@ def test_an_encrypted_table(place: Place, tmp_path: Path) -> None:
 # The page
 
 
-def test_the_page_of_the_client(place: Place) -> None:
+def test_the_page_of_the_client(place: Calls) -> None:
     """A drawing goes to the user's own process, which answers; no page from elsewhere may ask it."""
     client = place.client()
     page = companion.server_of(companion.Companion(client, hg.SecretKey.generate(client.model.parameters)), 0)

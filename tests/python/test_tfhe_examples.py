@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -80,6 +81,83 @@ def test_regression_notices_what_differs(tmp_path: Path, broken: str, monkeypatc
 
     monkeypatch.setattr(regression, "server_sums", wrong)
     assert not regression.run(party().secret, regression.synthetic(4, 1, NARROW), "sums", tmp_path).exact
+
+
+#: Rows, attributes and how many of them are bits, of four public tables whose targets are bits (benchmarks/training.py).
+LIKE = {"lbw": (189, 9, 6), "pcs": (379, 9, 3), "uis": (575, 8, 3), "edin": (1253, 9, 9)}
+
+
+def table_like(name: str, folder: Path, *, rows: int | None = None, binary: bool = False) -> Any:
+    """A file of columns as theirs, read as theirs: bits, counts and measures of other sizes, and a target that hangs on them."""
+    all_rows, attributes, bits = LIKE[name]
+    rng = np.random.default_rng(len(name) + all_rows)
+    x = np.round(rng.gamma(3, 12, (all_rows, attributes)), 1)
+    x[:, :bits] = rng.random((all_rows, bits)) < 0.3
+    y = (x / x.std(0)) @ rng.uniform(-1, 1, attributes) + rng.normal(size=all_rows)
+    path = folder / f"{name}.txt"
+    path.write_text("\n".join("\t".join(f"{v:g}" for v in row) for row in np.column_stack([x, y > np.median(y)])))
+    return regression.read_table(path, regression.Format(32, 8, 8.0), rows=rows, attributes=attributes, binary=binary)
+
+
+WHOLE = [pytest.param(name, marks=[pytest.mark.full] if name in ("uis", "edin") else []) for name in LIKE]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_sums_of_bits_of_whole_public_shapes(tmp_path: Path, name: str) -> None:
+    """Every row: the integers of the clear model."""
+    table = table_like(name, tmp_path, binary=True)
+    assert table.x.shape == LIKE[name][:2]
+    (tmp_path / "run").mkdir()
+    report = regression.run(party().secret, table, "sums", tmp_path / "run")
+    assert report.exact
+    assert report.error <= report.allowed
+    assert report.right is None
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n != "lbw" else []) for n in LIKE])
+def test_a_step_on_some_rows_of_public_shapes(tmp_path: Path, name: str) -> None:
+    """All attributes, in the format of the large tables: integers, tolerance, and as many rows right as in the clear."""
+    table = table_like(name, tmp_path, rows=5)
+    (tmp_path / "run").mkdir()
+    report = regression.run(party().secret, table, "step", tmp_path / "run")
+    assert report.exact
+    assert report.error <= report.allowed < 0.05
+    assert report.right is not None
+    assert abs(report.right[0] - report.right[1]) <= 0.2  # one row of five
+
+
+@pytest.mark.full
+def test_a_step_of_bits_of_a_whole_public_shape(tmp_path: Path) -> None:
+    """189 x 9: 150,000 bootstraps."""
+    table = table_like("lbw", tmp_path, binary=True)
+    (tmp_path / "run").mkdir()
+    report = regression.run(party().secret, table, "step", tmp_path / "run")
+    assert report.exact
+    assert report.error <= report.allowed
+    assert report.right == pytest.approx((report.right[0],) * 2, abs=0.02)
+
+
+def test_a_step_at_another_rate_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The integers differ, and the tolerance does not hide it."""
+    server = regression.server_step
+    monkeypatch.setattr(regression, "server_step", lambda folder, fmt, rate, steps: server(folder, fmt, rate + 1, steps))
+    table = regression.synthetic(12, 2, NARROW, binary=True)
+    assert not regression.run(party().secret, table, "step", tmp_path).exact
+
+
+def test_clear_training_goes_towards_least_squares(tmp_path: Path) -> None:
+    """Fifty steps on a table as a public one: the integers stay beside floating point, and predict as the solved model does."""
+    table = table_like("pcs", tmp_path)
+    made = [regression.clear_training(table, steps) for steps in (1, 50)]
+    for training, steps in zip(made, (1, 50), strict=True):
+        distance = np.abs(table.fmt.real(training.exact) - training.real).max()
+        assert distance <= regression.tolerance(table, regression.rate_of(379), steps)
+    x, y = table.real()
+    solved = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
+    best = regression.accuracy(table, solved)
+    assert best > 0.7
+    assert abs(regression.accuracy(table, table.fmt.real(made[1].exact)) - best) < 0.03
+    assert regression.accuracy(table, -solved) < 0.3
 
 
 def test_the_regression_server_cannot_read(tmp_path: Path) -> None:
@@ -209,7 +287,9 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "equal" in said
     assert "slopes: " in said
     assert run_main(regression, monkeypatch, "--mode", "step", "--data", "binary", "--rows", "5") == 0
-    assert "weights and intercept: " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "weights and intercept: " in said
+    assert re.search(r"rows predicted on the right side of the mean: [\d.]+%, after training in the clear [\d.]+%", said)
     large = ["--rows", "300", "--attributes", "20", "--width", "32", "--fraction", "8", "--limit", "8", "--estimate"]
     assert run_main(regression, monkeypatch, *large) == 0
     assert " bootstraps; at " in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,10 @@ def inspect(path: Path) -> bool:
     for label, text in rows:
         screen.labelled(f"{label:>{width}}  {printable(text)}")  # no line of a file's own
     damage = _damage(path, kind)
-    checked = "digest and shapes" if tfhe else "digest and calls" if kind == "program" else "digest and every residue"
+    stays = kind == "evaluation-keys" and 2 * sum(array["bytes"] for array in seen["arrays"]) > _room()
+    checked = (
+        "digest and shapes" if tfhe or stays else "digest and calls" if kind == "program" else "digest and every residue"
+    )
     whole = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"
     screen.labelled(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
     return damage is None
@@ -299,7 +303,12 @@ def _damage(path: Path, kind: str) -> str | None:
         elif kind == "program":
             hg.Program.load(path)
         else:
-            hg.load(path)
+            hg.load(path, memory=_room() if kind == "evaluation-keys" else None)
     except hg.FormatError as error:
         return str(error)
     return None
+
+
+def _room() -> int:
+    """Bytes of memory that keys may take to be looked at: of larger ones the file is read once, and they stay there."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import mmap
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Self
 
 from heliograph import _core
@@ -25,7 +23,7 @@ from heliograph.serving.errors import (
     UnknownJobError,
     UploadError,
 )
-from heliograph.serving.wire import Line, Reply, path
+from heliograph.serving.wire import Line, Reply, Written, path
 
 _CHUNK = 4 << 20
 _WAIT = 20.0  # seconds that one question waits for an answer
@@ -149,7 +147,7 @@ class Client:
                 self._model.require_keys(source)
             self._keys = self._upload(memoryview(source.to_bytes()), progress)
         else:
-            with _mapped(path_of(source)) as data:
+            with _opened(path_of(source)) as data:
                 self._keys = self._upload(data, progress)
         if self._model is not None:
             self._job("session", None, (), self._keys, None, f"session-{secrets.token_hex(12)}", None)
@@ -164,12 +162,12 @@ class Client:
         """
         if isinstance(source, EncryptedTable):
             return self._upload(memoryview(source.to_bytes()), progress)
-        with _mapped(path_of(source)) as data:
+        with _opened(path_of(source)) as data:
             return self._upload(data, progress)
 
-    def _upload(self, data: memoryview, progress: Progress | None) -> str:
+    def _upload(self, data: memoryview | _File, progress: Progress | None) -> str:
         """In pieces, each sent until it is there; `timeout` is for each."""
-        digest, total = hashlib.sha256(data).hexdigest(), data.nbytes
+        digest, total = _digest_of(data), data.nbytes
         for _ in range(_MOST_TURNS):
             told = self._line.ask("HEAD", path("blobs", digest), until=self._until())
             offset, whole = _count(told, "Upload-Offset"), told.headers.get("Upload-Complete") == "?1"
@@ -260,16 +258,8 @@ class Client:
             raise _core.MissingKeyError(
                 "the service has no keys to compute with: upload_keys first, or hg.Client(..., keys=digest)"
             )
-        parts = [t.to_bytes() for t in tensors]
-        data = self._job(
-            "run",
-            b"".join(parts) if len(parts) > 1 else parts[0],
-            tuple(map(len, parts)),
-            self._keys,
-            progress,
-            id,
-            deadline,
-        )
+        body = Written(tensors)
+        data = self._job("run", body, body.sizes, self._keys, progress, id, deadline)
         answer = from_bytes(data, Tensor)
         if not clear:
             return answer
@@ -299,7 +289,7 @@ class Client:
     def _job(
         self,
         kind: str,
-        body: bytes | None,
+        body: bytes | Written | None,
         parts: tuple[int, ...],
         keys: str,
         progress: Callable[[str, float], None] | None,
@@ -373,14 +363,40 @@ class Client:
         return f"<client of {self._line!r}: model {dict(self._rows())['model']}>"
 
 
+class _File:
+    """A file's bytes, of which memory holds what is being sent. Slices are read; DamagedFileError where it became shorter."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._descriptor = printable(name), os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        self.nbytes = os.fstat(self._descriptor).st_size
+
+    def __getitem__(self, part: slice) -> memoryview:
+        start, stop, _ = part.indices(self.nbytes)
+        data = os.pread(self._descriptor, stop - start, start)
+        if len(data) != stop - start:
+            raise _core.DamagedFileError(f"{self._name} was cut short while it was read")
+        return memoryview(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _digest_of(data: memoryview | _File) -> str:
+    sha = hashlib.sha256()
+    for start in range(0, data.nbytes, _CHUNK):
+        sha.update(data[start : start + _CHUNK])
+    return sha.hexdigest()
+
+
 @contextmanager
-def _mapped(name: str) -> Iterator[memoryview]:
-    """A file's bytes, of which memory holds what is being sent."""
-    with Path(name).open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
+def _opened(name: str) -> Iterator[_File]:
+    with _File(name) as file:
+        if not file.nbytes:
             raise _core.DamagedFileError(f"{printable(name)} is empty")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
-            yield data
+        yield file
 
 
 def _count(reply: Reply, name: str) -> int:

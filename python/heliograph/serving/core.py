@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from heliograph.serving.engines import Engine
 from heliograph.serving.errors import (
     BusyError,
     DeadlineError,
-    QuotaError,
     RevokedKeyError,
     UnknownJobError,
     UnknownModelError,
@@ -31,12 +30,14 @@ from heliograph.serving.errors import (
 )
 from heliograph.serving.figures import Figures, Log, Spans
 from heliograph.serving.jobs import ENDS, Asked, Job, Queue
-from heliograph.serving.store import Store, full_disks
+from heliograph.serving.spool import Body, Spool
+from heliograph.serving.store import Store
 
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
 _LONGEST_QUERY = 1 << 16
 _SLOWEST = 16 << 10  # bytes a second that a client must send at least
 _SWEEP = 5.0  # seconds between two looks for what has expired
+_EARLY, _TOLD = 1 << 20, 1 << 20  # bytes of a request that is read while it comes, and between two words of how far it is
 _MOST_ATTEMPTS, _MOST_BESIDE = 2, 4  # of a job that an engine was computing as it ended, and of one beside it
 
 
@@ -52,6 +53,7 @@ class Limits:
     idle: float = 30.0  #: seconds in which nothing comes of a request's bytes
     kept: float = 300.0  #: seconds for which an answer can be asked for again
     kept_bytes: int = 256 << 20  #: of one client's answers that are kept
+    held: int = 256 << 20  #: bytes of all requests in memory; what is beyond lies in files
 
 
 class Service:
@@ -78,7 +80,8 @@ class Service:
                 need, have = readable_bytes(model.memory_bytes), readable_bytes(limits.memory)
                 raise _core.LimitError(f"the model {name} needs {need} for one request, and an engine may take {have}")
         self.halves = {name: model.client().to_bytes() for name, model in self.models.items()}
-        self.spool = store.folder / "spool"
+        self.folder = store.folder / "spool"  # of answers, and of requests that memory has no room for
+        self.spool = Spool(limits.held)
         self.engines = [
             Engine(n, device, {name: str(path) for name, path in models.items()}, limits.memory, self._heard, self._lost)
             for n, device in enumerate(devices)
@@ -93,8 +96,8 @@ class Service:
 
     async def start(self) -> None:
         """Starts the engines. Raises DeviceError where one does not come up."""
-        shutil.rmtree(self.spool, ignore_errors=True)  # of jobs whose senders know of no answer, and ask again
-        self.spool.mkdir(mode=0o700)
+        shutil.rmtree(self.folder, ignore_errors=True)  # of jobs whose senders know of no answer, and ask again
+        self.folder.mkdir(mode=0o700)
         self._rate = Rate(self.limits.rate, asyncio.get_running_loop().time)
         await asyncio.gather(*(engine.start() for engine in self.engines))
         self._sweeper = asyncio.create_task(self._sweep())
@@ -115,7 +118,7 @@ class Service:
         if self._sweeper is not None:
             self._sweeper.cancel()
         await asyncio.gather(*(engine.stop() for engine in self.engines))
-        shutil.rmtree(self.spool, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
         self.log("stopped")
 
     async def _sweep(self) -> None:
@@ -134,9 +137,7 @@ class Service:
 
     def _tell_jumps(self) -> None:
         for seconds in self.store.ages.jumps():
-            self.log(
-                "clock jumped", seconds=round(seconds)
-            )  # or the service was away as long: that does not age what is kept
+            self.log("clock jumped", seconds=round(seconds))  # or the service was away for as long
 
     def _drop_answers(self) -> None:
         now, held = asyncio.get_running_loop().time(), dict[str, int]()
@@ -147,7 +148,7 @@ class Service:
             held[job.owner] = held.get(job.owner, 0) + size
             if now - job.ended > self.limits.kept or held[job.owner] > self.limits.kept_bytes:
                 del self.jobs[key]
-                shutil.rmtree(job.folder, ignore_errors=True)
+                job.answer.unlink(missing_ok=True)
 
     def _tell_store(self) -> None:
         kinds = {"keys": 0, "table": 0}
@@ -183,7 +184,7 @@ class Service:
             self.log("uploaded", client=owner, digest=digest[:8], bytes=total)
         return upload.offset, whole
 
-    async def _written(self, body: AsyncIterator[bytes], nbytes: int, write: Any) -> int:
+    async def _written(self, body: AsyncIterable[bytes], nbytes: int, write: Any) -> int:
         """A body's bytes through `write`, block by block, each written while the next comes; however slowly, within limits."""
         loop, block, count = asyncio.get_running_loop(), bytearray(), 0
         latest = loop.time() + self.limits.idle + nbytes / _SLOWEST
@@ -233,7 +234,7 @@ class Service:
             raise UnknownModelError(f"no such model is served; there is {', '.join(sorted(self.models))}")
         return found
 
-    async def submit(self, owner: str, asked: Asked, nbytes: int, body: AsyncIterator[bytes]) -> Job:
+    async def submit(self, owner: str, asked: Asked, nbytes: int, body: Body) -> Job:
         """A job of a client, whose request is `body`; where it knows the id already, that job, and nothing is read.
 
         Raises BusyError, RateError, LimitError, QuotaError, DeadlineError, UnknownModelError and the errors of keys.
@@ -247,22 +248,74 @@ class Service:
         assert self._rate is not None
         self._rate.take(owner)
         self._require_admissible(owner, asked, nbytes)
-        job = Job(asked, owner, self.spool / secrets.token_hex(16), asyncio.get_running_loop().time())
+        place = self.folder / secrets.token_hex(16)
+        request = self.spool.take(nbytes, place.with_suffix(".request"))
+        job = Job(asked, owner, request, place.with_suffix(".answer"), asyncio.get_running_loop().time())
         self.jobs[job.key] = job
         try:
-            with full_disks():
-                job.folder.mkdir(mode=0o700)
-                with job.request.open("wb", buffering=0) as file:
-                    count = await self._written(body, nbytes, _writer(file))
+            count = await self._received(job, body)
             if count != nbytes:
                 raise _core.DamagedFileError(f"a request was to have {nbytes:,} bytes, and had {count:,}")
         except BaseException:
             self.jobs.pop(job.key, None)
-            shutil.rmtree(job.folder, ignore_errors=True)
+            self._drop_early(job)
+            request.close()
             raise
-        if job.state == "receiving":  # and was not cancelled meanwhile
+        if job.state == "receiving":
             self._accept(job)
+        else:  # it was cancelled meanwhile
+            self._drop_early(job)
+            request.close()
         return job
+
+    async def _received(self, job: Job, body: Body) -> int:
+        """A request's bytes, where its engine will find them: an engine that has nothing to do reads them as they come."""
+        if not job.request.in_memory:
+            return await self._written(body, job.request.nbytes, job.request.write)
+        loop, request, limits = asyncio.get_running_loop(), job.request, self.limits
+        latest, told = loop.time() + limits.idle + request.nbytes / _SLOWEST, 0
+        early = self._begin_early(job)
+
+        def taken(piece: memoryview | bytes) -> None:
+            nonlocal told
+            if request.have + len(piece) > request.nbytes:
+                raise _core.DamagedFileError(f"a request was to have {request.nbytes:,} bytes, and has more")
+            request.write(piece)
+            clock.reschedule(min(loop.time() + limits.idle, latest))
+            if early is not None and (request.have - told >= _TOLD or request.have == request.nbytes):
+                told = request.have
+                early.have(job.key, told)
+
+        try:
+            async with asyncio.timeout(limits.idle) as clock:
+                await body.pour(taken)
+        except TimeoutError:
+            raise DeadlineError("the bytes of a request stopped coming") from None
+        finally:
+            self.figures.received.inc(request.have)
+        return request.have
+
+    def _begin_early(self, job: Job) -> Engine | None:
+        """The engine that reads a request while it comes: one that would be given it at once, were it there."""
+        if job.asked.kind != "run" or job.request.nbytes < _EARLY or len(self._queue):
+            return None
+        engine = next((e for e in self.engines if e.free and e.early is None), None)
+        if engine is not None:
+            engine.read(job.key, **self._words(job))
+        return engine
+
+    def _drop_early(self, job: Job) -> None:
+        for engine in self.engines:
+            engine.drop(job.key)
+
+    def _words(self, job: Job) -> dict[str, Any]:
+        """What an engine must know of a job. Raises the errors of keys."""
+        asked = job.asked
+        told: dict[str, Any] = {"kind": asked.kind, "model": asked.model, "parts": asked.parts, "watch": asked.watch}
+        told |= {"keys": str(self.store.path(job.owner, asked.keys, "keys")), "digest": asked.keys}
+        if asked.kind == "sql":
+            told |= {"table": str(self.store.path(job.owner, asked.table, "table")), "table_digest": asked.table}
+        return told | {"input": job.request.path, "output": str(job.answer)}
 
     def _accept(self, job: Job) -> None:
         loop = asyncio.get_running_loop()
@@ -310,6 +363,11 @@ class Service:
         known = sum(self._seconds.get(job.asked.model, 0.05) for job in ahead)
         return float(min(max(known / max(len(self.engines), 1), 0.05 if ahead else 0.0), 600.0))
 
+    @property
+    def waiting(self) -> int:
+        """Jobs that no engine has yet."""
+        return len(self._queue)
+
     def unfinished(self, owner: str | None = None) -> list[Job]:
         """Jobs that have not ended, of one client or of all."""
         return [job for job in self.jobs.values() if job.state not in ENDS and owner in (None, job.owner)]
@@ -335,18 +393,16 @@ class Service:
             job = self._queue.take()
             if job is None:
                 break
-            asked = job.asked
-            engine = min(free, key=lambda e: (len(e.jobs), asked.keys not in e.warm))
+            asked, key = job.asked, job.key
+            engine = min(free, key=lambda e: (e.early != key, len(e.jobs), asked.keys not in e.warm))
             try:
-                words = {"keys": str(self.store.path(job.owner, asked.keys, "keys")), "digest": asked.keys}
-                if asked.kind == "sql":
-                    words |= {"table": str(self.store.path(job.owner, asked.table, "table")), "table_digest": asked.table}
+                words = self._words(job)
             except (_core.HeliographError, OSError) as error:
                 self._end(job, "failed", error)
                 continue
             job.attempts, job.engine = job.attempts + 1, engine.number
-            files = {"input": str(job.request), "output": str(job.answer)}
-            engine.send(job.key, kind=asked.kind, model=asked.model, parts=asked.parts, watch=asked.watch, **words, **files)
+            engine.send(key, **words)
+            self._drop_early(job)
             job.change("running")
         self.figures.queued.set(len(self._queue))
         self.figures.running.set(sum(len(engine.jobs) for engine in self.engines))
@@ -356,22 +412,24 @@ class Service:
         event, job = words["event"], self.jobs.get(words.get("job", ""))
         if event == "fault":
             self.log("fault", job=_short(job), what=words["what"])
-        elif event == "started" and job is not None:
-            job.started = asyncio.get_running_loop().time()
-            self.figures.wait_seconds.observe(job.started - job.created)
         elif event == "progress" and job is not None and job.state == "running":
             job.stage, job.share = words["stage"], words["share"]
             job.change()
-        elif event in ("done", "failed"):
-            self.figures.resident.labels(str(engine.number)).set(words["key_bytes"])
-            if job is not None and event == "done" and job.asked.kind == "run":
-                before = self._seconds.get(job.asked.model, words["seconds"])
-                self._seconds[job.asked.model] = 0.7 * before + 0.3 * words["seconds"]
-                self.figures.job_seconds.labels(job.asked.model).observe(words["seconds"])
-            if job is not None:
-                self._end(job, event, None if event == "done" else from_wire(words["error"]))
-        if event in ("ready", "done", "failed"):
+        elif event in ("done", "failed") and job is not None:
+            self._end(job, event, None if event == "done" else from_wire(words["error"]))
+            asyncio.get_running_loop().call_soon(self._count, engine, job, words)
+        if event in ("ready", "computed", "done", "failed"):
             self._dispatch()
+
+    def _count(self, engine: Engine, job: Job, words: dict[str, Any]) -> None:
+        """Figures of a job that has ended, after its answer is on its way."""
+        seconds = words["seconds"]
+        self.figures.resident.labels(str(engine.number)).set(words["key_bytes"])
+        self.figures.wait_seconds.observe(max(asyncio.get_running_loop().time() - seconds - job.created, 0.0))
+        if job.asked.kind == "run" and words["event"] == "done":
+            before = self._seconds.get(job.asked.model, seconds)
+            self._seconds[job.asked.model] = 0.7 * before + 0.3 * seconds
+            self.figures.job_seconds.labels(job.asked.model).observe(seconds)
 
     def _lost(self, engine: Engine, keys: list[str]) -> None:
         """An engine ended. Its jobs come first in the queue again, unless one has had its chances."""
@@ -386,7 +444,7 @@ class Service:
                     job, "failed", _core.DeviceError(f"the engine ended {job.attempts} times while it was at this job")
                 )
                 continue
-            job.share, job.stage, job.started = 0.0, "", None
+            job.share, job.stage = 0.0, ""
             self._queue.put(job, first=True)
             job.change("queued")
         self._dispatch()
@@ -405,34 +463,23 @@ class Service:
         self._queue.remove(job)
         job.change(state)
         if not receiving:
-            with contextlib.suppress(OSError):
-                job.request.unlink(missing_ok=True)
-        outcome = "done" if error is None else type(error).__name__
+            job.request.close()
+        asyncio.get_running_loop().call_soon(self._tell_end, job, now)
+        if not running:
+            self._dispatch()
+
+    def _tell_end(self, job: Job, now: float) -> None:
+        """After its answer is on its way."""
+        outcome = "done" if job.error is None else type(job.error).__name__
         self.figures.jobs.labels(job.asked.model or "tables", outcome).inc()
         taken = now - job.created
         told = {"client": job.owner, "model": job.asked.model or None, "kind": job.asked.kind, "outcome": outcome}
         self.log("job", job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **told)
         self.spans.job(taken, **{name: value for name, value in told.items() if value})
-        self._dispatch()
 
 
 def _short(job: Job | None) -> str | None:
     return None if job is None else job.asked.id[:8]
-
-
-def _writer(file: Any) -> Any:
-    """Writes all of a block, or raises QuotaError."""
-
-    def write(block: bytes | bytearray) -> None:
-        view = memoryview(block)
-        with full_disks():
-            while view:
-                done = file.write(view)
-                if not done:
-                    raise QuotaError("the service's disk is full")
-                view = view[done:]
-
-    return write
 
 
 def half_of_memory() -> int:

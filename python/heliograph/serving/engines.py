@@ -34,7 +34,9 @@ class Engine:
     ) -> None:
         self.number, self.device, self.models, self.memory = number, device, models, memory
         self._heard, self._ended = heard, ended
-        self.jobs: list[str] = []  # in their order; the first is being computed
+        self.jobs: list[str] = []  # in their order; the first that is not `written` is being computed
+        self.written: set[str] = set()  # of these, jobs whose answers are being written
+        self.early: str | None = None  # a job whose request it reads while that comes
         self.warm: dict[str, None] = {}  # digests that it used last
         self.process: asyncio.subprocess.Process | None = None
         self.ready = asyncio.Event()
@@ -63,7 +65,8 @@ class Engine:
             await self._once()
             was_ready = self.ready.is_set()
             self.ready.clear()
-            lost, self.jobs = self.jobs, []
+            lost, self.jobs, self.early = self.jobs, [], None
+            self.written.clear()
             self.warm.clear()
             if self._stopping or not self.threads:
                 return
@@ -109,6 +112,8 @@ class Engine:
         if words["event"] == "ready":
             self.threads = words["threads"]
             self.ready.set()
+        elif words["event"] == "computed":
+            self.written.add(words["job"])
         elif words["event"] in ("done", "failed"):
             self._forget(words["job"])
         self._heard(self, words)
@@ -116,6 +121,7 @@ class Engine:
     def _forget(self, job: str) -> None:
         if job in self.jobs:
             self.jobs.remove(job)
+        self.written.discard(job)
         if timer := self._kills.pop(job, None):
             timer.cancel()
 
@@ -124,7 +130,7 @@ class Engine:
     @property
     def free(self) -> bool:
         """Whether it takes one more job."""
-        return self.ready.is_set() and len(self.jobs) < _DEPTH
+        return self.ready.is_set() and len(self.jobs) - len(self.written) < _DEPTH
 
     def send(self, job: str, **asked: Any) -> None:
         """A job."""
@@ -134,7 +140,25 @@ class Engine:
             self.warm[digest] = None
             if len(self.warm) > 64:
                 del self.warm[next(iter(self.warm))]
+        if self.early == job:
+            self.early = None
         self._tell(do="run", job=job, **asked)
+
+    def read(self, job: str, **asked: Any) -> None:
+        """A job whose request is still to come, and is to be read as it comes."""
+        self.early = job
+        self._tell(do="read", job=job, **asked)
+
+    def have(self, job: str, nbytes: int) -> None:
+        """So much of that request has come."""
+        if self.early == job:
+            self._tell(do="have", job=job, bytes=nbytes)
+
+    def drop(self, job: str) -> None:
+        """It is not to be read after all, if this engine was at it."""
+        if self.early == job:
+            self.early = None
+            self._tell(do="drop", job=job)
 
     def cancel(self, job: str) -> None:
         """Its device is free within a moment; an engine that does not heed is ended."""

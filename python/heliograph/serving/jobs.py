@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from heliograph import _core
+from heliograph.serving.spool import Request
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 #: States of a job, in their order; the last three are ends.
@@ -45,14 +46,14 @@ class Job:
 
     asked: Asked
     owner: str
-    folder: Path
+    request: Request  #: its bytes
+    answer: Path  #: where its answer's bytes are, once it is done
     created: float  #: by the loop's clock, as all times here
     state: str = "receiving"  #: then "queued", "running", and one of ENDS
     share: float = 0.0  #: done of its present stage, 0 to 1
     stage: str = ""
     error: BaseException | None = None
     attempts: int = 0
-    started: float | None = None
     ended: float | None = None
     engine: int | None = None
     timer: asyncio.TimerHandle | None = None
@@ -63,16 +64,6 @@ class Job:
     def key(self) -> str:
         """Its name among all clients' jobs."""
         return f"{self.owner}/{self.asked.id}"
-
-    @property
-    def request(self) -> Path:
-        """Its request's bytes."""
-        return self.folder / "request"
-
-    @property
-    def answer(self) -> Path:
-        """Its answer's bytes, once it is done."""
-        return self.folder / "answer"
 
     @property
     def ended_well(self) -> bool:

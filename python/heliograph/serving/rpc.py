@@ -18,6 +18,7 @@ from heliograph.serving import errors
 from heliograph.serving.core import Service
 from heliograph.serving.jobs import ENDS, Asked, Job
 from heliograph.serving.messages import METHODS, SERVICE, classes
+from heliograph.serving.spool import Body
 from heliograph.serving.web import models_of, told_of
 
 PIECE = 64 << 10  #: bytes of an answer in a message
@@ -100,7 +101,7 @@ class Rpc:
     async def session(self, request: Any, owner: str) -> Any:
         """Keys fit a model, and are at hand."""
         asked = Asked(request.id, "session", request.keys, request.model)
-        job = await self.service.submit(owner, asked, 0, _nothing())
+        job = await self.service.submit(owner, asked, 0, Body(_nothing()))
         await job.wait(self.service.limits.seconds)
         if job.error is not None:
             raise job.error
@@ -152,7 +153,7 @@ class Rpc:
         asked = Asked(first.id, first.kind or "run", first.keys, first.model, first.table, parts, seconds, first.watch)
         if asked.kind == "sql" and len(parts) != 1:
             raise _core.ParameterError("a query's parts are the bytes of its text")
-        return await self.service.submit(owner, asked, sum(parts), _data(first, requests))
+        return await self.service.submit(owner, asked, sum(parts), Body(_data(first, requests)))
 
     async def _answered(self, job: Job) -> AsyncIterator[Any]:
         reply, seen = self.messages["RunReply"], -1

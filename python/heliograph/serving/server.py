@@ -23,9 +23,10 @@ from heliograph.sealed import SealedModel
 from heliograph.serving.access import Access
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
+from heliograph.serving.protocol import protocol_of
 from heliograph.serving.rpc import Rpc, credentials_of
 from heliograph.serving.store import Store
-from heliograph.serving.web import Web, protocol_of
+from heliograph.serving.web import Web
 
 _MOST_CONNECTIONS = 2000
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

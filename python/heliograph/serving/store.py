@@ -48,6 +48,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UPLOAD_LIFE = 86400.0  # seconds that an upload nobody goes on with stays
 _TOMBSTONE_LIFE = 30 * 86400.0  # seconds for which is known why something went
 _PIECE = 1 << 20
+_SETTLED = 512 << 20  # bytes of an upload that the disk may have to be waited for
 #: Why something is gone, and the error that says so.
 _GONE: dict[str, tuple[type[Exception], str]] = {
     "revoked": (RevokedKeyError, "were taken back by their owner"),
@@ -102,7 +103,7 @@ class Upload:
         self.path, self.offset, self.total = path, offset, total
         self.sha: Any = sha  # of the first `offset` bytes; None where it must be read again
         self.stale = False
-        self._lock = threading.Lock()
+        self._lock, self._settled = threading.Lock(), offset
         self._file = path.open("ab", buffering=0)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -123,6 +124,15 @@ class Upload:
                 if done:
                     self.offset += done
                     self.sha = self.sha and _updated(self.sha, view[:done])
+            with full_disks():
+                self._settle()
+
+    def _settle(self) -> None:
+        """To the disk, now and then: so the end of a large upload has not all of it to wait for, nor does memory fill with it."""
+        if self.offset - self._settled >= _SETTLED:
+            os.fdatasync(self._file.fileno())
+            os.posix_fadvise(self._file.fileno(), self._settled, self.offset - self._settled, os.POSIX_FADV_DONTNEED)
+            self._settled = self.offset
 
     def _begin(self, data: bytes | bytearray | memoryview) -> None:
         """What can be told by the first piece is told at once, before the rest is sent."""

@@ -31,13 +31,14 @@ from heliograph import _core
 from heliograph.serving import errors, page
 from heliograph.serving.core import Service
 from heliograph.serving.jobs import ENDS, Asked, Job
+from heliograph.serving.protocol import CERTIFICATE, POUR, READ
+from heliograph.serving.spool import Body
 from heliograph.serving.store import DIGEST
 
 CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
 _LONGEST_WAIT = 30.0
 _AT_ONCE = 4 << 20  # bytes of an answer that are read whole
 _DRAINED = 64 << 20  # bytes that a refused client may send before it hears so
-_HEAD_SECONDS = 15.0  # in which a new connection must ask something
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.AccessError, 401),
     (errors.ForeignKeyError, 403),
@@ -84,7 +85,7 @@ def status_figures(service: Service) -> dict[str, Any]:
     records = service.store.records()
     return {
         "models": models_of(service),
-        "queue": {"waiting": len(service._queue), "unfinished": len(service.unfinished()), "most": service.limits.queue},
+        "queue": {"waiting": service.waiting, "unfinished": len(service.unfinished()), "most": service.limits.queue},
         "expected_wait_seconds": round(service.expected_wait(), 3),
         "engines": [
             {"number": e.number, "ready": e.ready.is_set(), "jobs": len(e.jobs), "threads": e.threads}
@@ -136,9 +137,7 @@ class Web:
         async def endpoint(request: Request) -> Response:
             outcome = "ok"
             try:
-                owner = self.service.access.name(
-                    request.headers.get("authorization"), request.scope.get("heliograph.certificate")
-                )
+                owner = self.service.access.name(request.headers.get("authorization"), request.scope.get(CERTIFICATE))
                 return await handler(request, owner)
             except ClientDisconnect:
                 outcome = "cut"
@@ -165,7 +164,7 @@ class Web:
         try:
             async with asyncio.timeout(self.service.limits.idle):
                 left = _DRAINED
-                async for piece in request.stream():
+                async for piece in _rest(request):
                     left -= len(piece)
                     if left < 0:
                         break
@@ -249,9 +248,8 @@ class Web:
             seconds=_seconds(given.get("seconds")),
             watch=given.get("watch") == "1",
         )
-        job = await self.service.submit(
-            owner, asked, _count(request.headers.get("content-length"), "content-length"), _stream(request)
-        )
+        nbytes = _count(request.headers.get("content-length"), "content-length")
+        job = await self.service.submit(owner, asked, nbytes, _Poured(request, nbytes))
         return await self._answer(request, job)
 
     async def job(self, request: Request, owner: str) -> Response:
@@ -286,6 +284,32 @@ class Web:
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
     with path.open("rb") as file:
         while piece := await asyncio.to_thread(file.read, 1 << 20):
+            yield piece
+
+
+class _Poured(Body):
+    """A request's body: what came with its head by the parser, the rest past it."""
+
+    def __init__(self, request: Request, nbytes: int) -> None:
+        super().__init__(_stream(request))
+        self._request, self._nbytes = request, nbytes
+
+    async def pour(self, write: Callable[[memoryview | bytes], None]) -> None:
+        """As `Body.pour`. Raises ClientDisconnect."""
+        first = await self._request.receive()
+        if first["type"] == "http.disconnect":
+            raise ClientDisconnect
+        write(first["body"])
+        left = self._nbytes - len(first["body"])
+        if first["more_body"] and left > 0:
+            await self._request.scope[POUR](write, left)
+        self._request.scope[READ] = True
+
+
+async def _rest(request: Request) -> AsyncIterator[bytes]:
+    """What is still to come of a body: nothing of one that was poured."""
+    if not request.scope.get(READ):
+        async for piece in request.stream():
             yield piece
 
 
@@ -326,38 +350,3 @@ def _one_of(text: str, *known: str) -> str:
     if text not in known:
         raise _core.ParameterError(f"a job is of kind {', '.join(known)}")
     return text
-
-
-def protocol_of(base: Any) -> Any:
-    """uvicorn's protocol, which says besides whose certificate the handshake has checked, and lets nobody sit without a word."""
-
-    class Protocol(base):  # type: ignore[misc, unused-ignore]
-        app: Any
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            name, inner = _common_name(transport.get_extra_info("ssl_object")), self.app
-            silent = self.loop.call_later(_HEAD_SECONDS, transport.abort)
-
-            async def outer(scope: Any, receive: Any, send: Any) -> None:
-                silent.cancel()
-                scope["heliograph.certificate"] = name
-                await inner(scope, receive, send)
-
-            self.app = outer
-
-        def shutdown(self) -> None:
-            """Idle connections end at once: a client that does not read would not answer TLS's farewell either."""
-            idle = self.cycle is None or self.cycle.response_complete
-            super().shutdown()
-            if idle:
-                self.transport.abort()
-
-    return Protocol
-
-
-def _common_name(connection: Any) -> str | None:
-    """Of the client's certificate; None without one."""
-    found = connection.getpeercert() if connection is not None else None
-    names = [value for part in (found or {}).get("subject", ()) for name, value in part if name == "commonName"]
-    return names[0] if len(names) == 1 else None

@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -20,6 +21,7 @@ from heliograph.serving.errors import BusyError, ServiceError, UnreachableError,
 _LONGEST_TEXT = 1 << 22  # of an answer that is JSON
 _LONGEST_ANSWER = 1 << 34
 _MOST_KEPT = 8  # connections that wait for a next use
+_PIECE = 256 << 10  # bytes that TLS is given at a time
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
 
@@ -40,6 +42,39 @@ class Reply:
         if not isinstance(found, dict):
             raise ServiceError("what answered is no service of Heliograph")
         return found
+
+
+class Written:
+    """A body that is written while it is sent: the bytes of tensors, one after another, `sizes` of them each."""
+
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        self._tensors = [tensor._core for tensor in tensors]
+        self.sizes = tuple(tensor.written_bytes for tensor in self._tensors)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all."""
+        return sum(self.sizes)
+
+    def write(self, send: Callable[[memoryview], object]) -> None:
+        """All of it to `send`, in pieces of some size: each is a call of the system."""
+        room, have = memoryview(bytearray(min(self.nbytes, _PIECE))), 0
+
+        def gathered(piece: memoryview) -> None:
+            nonlocal have
+            if have + len(piece) > len(room):
+                if have:
+                    send(room[:have])
+                have = 0
+                if len(piece) == len(room):
+                    send(piece)
+                    return
+            room[have : have + len(piece)] = piece
+            have += len(piece)
+
+        for tensor in self._tensors:
+            tensor.write(gathered)
+        send(room[:have])
 
 
 class Line:
@@ -97,11 +132,8 @@ class Line:
             if connection.sock is not None:
                 connection.sock.settimeout(wait)
             named = {name.replace("_", "-"): text for name, text in headers.items()}
-            told = (
-                {"Content-Length": str(0 if body is None else memoryview(body).nbytes)} if method in ("PUT", "POST") else {}
-            )
             try:
-                connection.request(method, path, body, self._headers | named | told)
+                _send(connection, method, path, body, self._headers | named)
             except (BrokenPipeError, ConnectionResetError):
                 if connection.sock is None:
                     raise
@@ -152,6 +184,21 @@ def path(*parts: str, **query: Any) -> str:
     """A path below /v1, with what stands after the question mark."""
     told = {name: value for name, value in query.items() if value is not None}
     return "/v1/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(told)}" if told else "")
+
+
+def _send(connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: dict[str, str]) -> None:
+    """A request: its head at once, so that the service knows of it while the body is written."""
+    connection.putrequest(method, path, skip_accept_encoding=True)
+    length = body.nbytes if isinstance(body, Written) else 0 if body is None else memoryview(body).nbytes
+    for name, text in headers.items():
+        connection.putheader(name, text)
+    if method in ("PUT", "POST"):
+        connection.putheader("Content-Length", str(length))
+    connection.endheaders()
+    if isinstance(body, Written):
+        body.write(connection.send)
+    elif length:
+        connection.send(body)
 
 
 def _refusal(reply: Reply) -> Exception:

@@ -1,14 +1,13 @@
 """The process that computes: one for a set of devices. ``python -m heliograph.serving.worker``, started by its service alone.
 
 It reads lines of JSON from a socket, one for each thing to do, and answers by lines. It has the models, and of clients' keys those that were used last.
-The main thread computes, and a signal to it ends what it computes (`heliograph/interrupt.h`); another reads the next
-job's keys and request meanwhile. It ends when its service does.
+The main thread computes, and a signal to it ends what it computes (`heliograph/interrupt.h`). Others read the next job's keys and request
+meanwhile, also one that is still coming, and write the answer before. It ends when its service does.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import queue
 import signal
@@ -18,14 +17,17 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import heliograph as hg
+from heliograph.serving.coming import Coming
 from heliograph.serving.errors import to_wire
 from heliograph.serving.store import full_disks
 
 _OFTEN = 0.1  # seconds between two words of progress
+_Compute = Callable[[], Any]  # what has an answer's bytes, `to_bytes`; None for none
 
 
 class _Stopped(BaseException):
@@ -76,8 +78,11 @@ class Worker:
         self._line = line
         self._models = {name: hg.SealedModel.load(path) for name, path in models.items()}
         self._keys = Keyring(memory)
-        self._ready: queue.Queue[tuple[dict[str, Any], Callable[[], bytes] | Exception] | None] = queue.Queue(maxsize=1)
+        self._ready: queue.Queue[tuple[dict[str, Any], _Compute | Exception | None]] = queue.Queue(maxsize=1)
         self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._early: dict[str, tuple[Coming, Future[_Compute]]] = {}
+        self._computed: queue.Queue[tuple[dict[str, Any], Any, float]] = queue.Queue()
+        self._unended, self._counting = 0, threading.Lock()  # jobs that the main thread has before it or at hand
         self._unwanted: set[str] = set()
         self._current = ""
         self._computing = False
@@ -107,8 +112,20 @@ class Worker:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
         elif words["do"] == "forget":
             self._keys.forget(words["digest"])
+        elif words["do"] == "read":
+            self._begin(words)
+        elif words["do"] == "have":
+            self._early[words["job"]][0].more(words["bytes"])
+        elif words["do"] == "drop":
+            self._early.pop(words["job"])[0].drop()
         else:
-            self._asked.put(words)
+            with self._counting:
+                self._unended += 1
+                idle = self._unended == 1
+            if idle:  # the main thread has nothing else to do: it reads the request itself
+                self._ready.put((words, None))
+            else:
+                self._asked.put(words)
 
     def interrupt(self, *_: Any) -> None:
         """The signal's handler, in the main thread."""
@@ -120,13 +137,30 @@ class Worker:
     def fetch(self) -> None:
         """Reads each job's keys and request while the main thread computes the one before."""
         while (asked := self._asked.get()) is not None:
-            try:
-                found: Callable[[], bytes] | Exception = self._prepared(asked)
-            except Exception as error:
-                found = error
-            self._ready.put((asked, found))
+            self._ready.put((asked, self._read(asked)))
 
-    def _prepared(self, asked: dict[str, Any]) -> Callable[[], bytes]:
+    def _read(self, asked: dict[str, Any]) -> _Compute | Exception:
+        """What computes a job's answer, or why there is none."""
+        early = self._early.pop(asked["job"], None)
+        try:
+            return self._prepared(asked) if early is None else early[1].result()
+        except Exception as error:
+            return error
+
+    def _begin(self, asked: dict[str, Any]) -> None:
+        """Reads a request as it comes, on a thread of its own: its client may be slow. The service has one at a time so."""
+        coming, future = Coming(asked["input"], sum(asked["parts"])), Future[_Compute]()
+        self._early[asked["job"]] = coming, future
+
+        def read() -> None:
+            try:
+                future.set_result(self._prepared(asked, coming))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Thread(target=read, daemon=True).start()
+
+    def _prepared(self, asked: dict[str, Any], coming: Coming | None = None) -> _Compute:
         """What computes a job's answer."""
         if asked["kind"] == "sql":
             return self._query(asked)
@@ -134,32 +168,29 @@ class Worker:
         server = self._server(asked, model)
         if asked["kind"] == "session":
             return lambda: self._session(model, server)
-        tensors = _tensors(server, asked)
+        size = sum(asked["parts"])
+        tensors = _tensors(server, asked["parts"], coming or Coming(asked["input"], size, size))
         watch = (lambda stage, share: self._progress(asked["job"], stage, share)) if asked["watch"] else None
-
-        def compute() -> bytes:
-            answer = model.run(server, tensors, watch)
-            return bytes(answer.to_bytes())
-
-        return compute
+        return lambda: model.run(server, tensors, watch)
 
     def _server(self, asked: dict[str, Any], model: hg.SealedModel) -> hg.Server[Any]:
-        def made() -> tuple[Any, int]:
-            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys)
-            return hg.Server(keys, limit=model.memory_bytes), int(keys.nbytes)
-
         besides = max(model.memory_bytes - model.key_bytes, 0)
+
+        def made() -> tuple[Any, int]:
+            room = max(self._keys.memory - besides, 0)
+            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys, memory=room)  # what is larger stays in its file
+            return hg.Server(keys, limit=model.memory_bytes), min(int(keys.nbytes), room)
+
         found: hg.Server[Any] = self._keys.get(f"{model.name}:{asked['digest']}", made, besides)
         return found
 
     @staticmethod
-    def _session(model: hg.SealedModel, server: hg.Server[Any]) -> bytes:
+    def _session(model: hg.SealedModel, server: hg.Server[Any]) -> None:
         """The model can be run by these keys, or an error says why not."""
         model.require_keys(server.keys)
         model.prepare()
-        return b""
 
-    def _query(self, asked: dict[str, Any]) -> Callable[[], bytes]:
+    def _query(self, asked: dict[str, Any]) -> _Compute:
         def made() -> tuple[Any, int]:
             keys: Any = hg.load(asked["keys"], hg.EvaluationKeys)
             return hg.query.SqlServer(keys), int(keys.nbytes)
@@ -168,9 +199,7 @@ class Worker:
         if not server.tables:
             server.load(asked["table"])
         text = Path(asked["input"]).read_text(encoding="utf-8")
-        return lambda: bytes(
-            server.sql(text, progress=lambda share: self._progress(asked["job"], "answer", share)).to_bytes()
-        )
+        return lambda: server.sql(text, progress=lambda share: self._progress(asked["job"], "answer", share))
 
     def _progress(self, job: str, stage: str, share: float) -> None:
         now = time.monotonic()
@@ -182,41 +211,70 @@ class Worker:
 
     def work(self) -> None:
         """The main thread: one job after the other."""
-        while (given := self._ready.get()) is not None:
-            asked, found = given
+        while True:
+            asked, found = self._ready.get()
+            if found is None:
+                found = self._read(asked)
             job, started = asked["job"], time.monotonic()
             try:
-                said = self._done(asked, found)
-            except _Stopped:  # between two lines of `_done`
-                said = to_wire(hg.CancelledError("the job was cancelled"))
+                answer, said = self._answer(asked, found)
+            except _Stopped:  # between two lines of `_answer`
+                answer, said = None, to_wire(hg.CancelledError("the job was cancelled"))
             self._current, self._computing = "", False
             self._unwanted.discard(job)
             seconds = time.monotonic() - started
-            held = {"keys": len(self._keys), "key_bytes": self._keys.nbytes}
-            self.say(event="failed" if said else "done", job=job, error=said, seconds=seconds, **held)
+            with self._counting:
+                self._unended -= 1
+            if said is None and not self._ready.empty():  # another is there to be computed
+                self.say(event="computed", job=job)
+                self._computed.put((asked, answer, seconds))
+            else:
+                self._tell(asked, said or self._written(asked, answer), seconds)
 
-    def _done(self, asked: dict[str, Any], found: Callable[[], bytes] | Exception) -> dict[str, Any] | None:
-        """Computes and writes an answer; an error that says why not."""
+    def write(self) -> None:
+        """Writes answers while the main thread computes the next."""
+        while True:
+            asked, answer, seconds = self._computed.get()
+            self._tell(asked, self._written(asked, answer), seconds)
+            del answer  # its memory
+
+    def _tell(self, asked: dict[str, Any], said: dict[str, Any] | None, seconds: float) -> None:
+        held = {"keys": len(self._keys), "key_bytes": self._keys.nbytes}
+        self.say(event="failed" if said else "done", job=asked["job"], error=said, seconds=seconds, **held)
+
+    def _answer(self, asked: dict[str, Any], found: _Compute | Exception) -> tuple[Any, dict[str, Any] | None]:
+        """Computes an answer; or an error that says why there is none."""
         try:
             self._current = asked["job"]
             self._computing = True
             if asked["job"] in self._unwanted:
                 raise _Stopped
-            self.say(event="started", job=asked["job"])
             if isinstance(found, Exception):
                 raise found
             answer = found()
             self._computing = False
-            with full_disks():
-                Path(asked["output"]).write_bytes(answer)  # it is read before the machine could stop, or computed again
+            return answer, None
         except _Stopped:
-            return to_wire(hg.CancelledError("the job was cancelled"))
+            return None, to_wire(hg.CancelledError("the job was cancelled"))
         except Exception as error:
             self._computing = False
-            if not isinstance(error, hg.HeliographError):
-                self.say(event="fault", job=asked["job"], what=f"{type(error).__name__} in {_place_of(error)}")
-            return to_wire(error)
+            return None, self._known(asked, error)
+
+    def _written(self, asked: dict[str, Any], answer: Any) -> dict[str, Any] | None:
+        """Writes an answer; an error that says why not."""
+        try:
+            data = b"" if answer is None else answer.to_bytes()
+            with full_disks():
+                Path(asked["output"]).write_bytes(data)  # it is read before the machine could stop, or computed again
+        except Exception as error:
+            return self._known(asked, error)
         return None
+
+    def _known(self, asked: dict[str, Any], error: Exception) -> dict[str, Any]:
+        """An error as it travels; one that is none of ours is a fault besides."""
+        if not isinstance(error, hg.HeliographError):
+            self.say(event="fault", job=asked["job"], what=f"{type(error).__name__} in {_place_of(error)}")
+        return to_wire(error)
 
 
 def _place_of(error: BaseException) -> str:
@@ -227,18 +285,17 @@ def _place_of(error: BaseException) -> str:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else "nowhere"
 
 
-def _tensors(server: hg.Server[Any], asked: dict[str, Any]) -> tuple[Any, ...]:
-    """A request's tensors, from its file, which nobody changes."""
-    sizes: list[int] = asked["parts"]
-    with Path(asked["input"]).open("rb") as file:
-        if not sum(sizes):
-            raise hg.FormatError("a request holds no tensor")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as whole:
-            found, start = [], 0
-            for size in sizes:
-                with whole[start : start + size] as part:
-                    found.append(server.from_bytes(part))
-                start += size
+def _tensors(server: hg.Server[Any], sizes: list[int], coming: Coming) -> tuple[Any, ...]:
+    """A request's tensors, from its bytes where they lie."""
+    if not sum(sizes):
+        raise hg.FormatError("a request holds no tensor")
+    found, start = [], 0
+    with coming:
+        for size in sizes:
+            part, arrived = coming.part(start, size)
+            with part:
+                found.append(server._from_coming(part, arrived))
+            start += size
     return tuple(found)
 
 
@@ -249,7 +306,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that are for the service
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, worker.interrupt)
-    for task in (worker.listen, worker.fetch):
+    for task in (worker.listen, worker.fetch, worker.write):
         threading.Thread(target=task, daemon=True).start()
     worker.say(event="ready", devices=hg.devices() if said.get("devices") else [], threads=hg.threads())
     worker.work()

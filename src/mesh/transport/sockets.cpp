@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using wire::Clock;
 
-enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye, kHangUp, kAlive, kYes };
+enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye, kHangUp, kAlive, kYes, kPacked };
 enum Failure : std::uint32_t { kDevice, kMemory };
 constexpr milliseconds kForever = std::chrono::hours(100000);
 constexpr milliseconds kLastWords{1000};
@@ -214,8 +214,9 @@ void SocketTransport::on_message(std::size_t rank, const Header& header, Bytes b
     if (header.kind == kGoodbye || header.kind == kHangUp) {
       (header.kind == kGoodbye ? peer.left : peer.hangs_up) = true;
     } else {
-      Box& box = header.kind == kPart ? peer.parts[{header.from, header.to}] : peer.hosts;
-      box.push_back({.number = header.number, .bytes = std::move(bytes)});
+      const bool packed = header.kind == kPacked;
+      Box& box = packed || header.kind == kPart ? peer.parts[{header.from, header.to}] : peer.hosts;
+      box.push_back({.number = header.number, .bytes = std::move(bytes), .packed = packed});
     }
   }
   condition_.notify_all();
@@ -252,7 +253,7 @@ void SocketTransport::check_liveness() {
   }
 }
 
-SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 number, std::size_t* expected) {
+SocketTransport::Message SocketTransport::next(std::size_t rank, Box& box, u64 number, const std::size_t* expected) {
   struct Waiting {  // the link polls without sleeping
     explicit Waiting(Link* l) : link(l) {
       if (link) link->expect(true);
@@ -290,10 +291,9 @@ SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 
   } else {
     Message message = std::move(box.front());
     box.pop_front();
-    if (message.number == number && (expected == nullptr || message.bytes.size() == *expected))
-      return std::move(message.bytes);
+    if (message.number == number && (expected == nullptr || message.size() == *expected)) return message;
     trouble = called(rank) + " does not run the same program: at exchange " + std::to_string(number) + " it sent " +
-              std::to_string(message.bytes.size()) + " bytes of exchange " + std::to_string(message.number);
+              std::to_string(message.size()) + " bytes of exchange " + std::to_string(message.number);
   }
   lock.unlock();
   end(std::make_exception_ptr(DeviceError(trouble)));
@@ -344,13 +344,7 @@ void SocketTransport::exchange(u64 number, std::size_t member, device::Device& d
   if (device.in_host_memory()) queue.wait();
   for (const Part& p : sends) {
     const Header header{.kind = kPart, .number = number, .from = id(member), .to = id(p.member)};
-    if (device.in_host_memory()) {
-      send(rank_of_[p.member], header, std::span<const std::byte>(p.address, p.bytes));
-    } else {
-      Bytes bytes(p.bytes);
-      device.download(queue, p.address, bytes);
-      send(rank_of_[p.member], header, std::move(bytes));
-    }
+    send_part(rank_of_[p.member], header, device, queue, p);
   }
   for (const Part& p : receives) {
     const std::size_t rank = rank_of_[p.member];
@@ -358,9 +352,39 @@ void SocketTransport::exchange(u64 number, std::size_t member, device::Device& d
       const std::lock_guard lock(mutex_);
       return peers_[rank]->parts[{p.member, member}];
     }();
-    std::size_t expected = p.bytes;
-    device.upload(queue, receive(rank, box, number, &expected), p.address);
+    take_part(rank, next(rank, box, number, &p.bytes), device, queue, p);
   }
+}
+
+void SocketTransport::send_part(std::size_t rank, Header header, device::Device& device, device::Queue& queue,
+                                const Part& part) {
+  Bytes copy;
+  std::span<const std::byte> words(part.address, part.bytes);
+  if (!device.in_host_memory()) {
+    copy.resize(part.bytes);
+    device.download(queue, part.address, copy);
+    words = copy;
+  }
+  if (std::optional<Bytes> packed = packing::packed(words)) {
+    header.kind = kPacked;
+    send(rank, header, std::move(*packed));
+  } else if (copy.empty()) {
+    send(rank, header, words);
+  } else {
+    send(rank, header, std::move(copy));
+  }
+}
+
+void SocketTransport::take_part(std::size_t rank, const Message& message, device::Device& device, device::Queue& queue,
+                                const Part& part) {
+  if (!message.packed) return device.upload(queue, message.bytes, part.address);
+  Bytes copy(device.in_host_memory() ? 0 : part.bytes);
+  const std::span<std::byte> words = copy.empty() ? std::span(part.address, part.bytes) : std::span(copy);
+  if (!packing::unpack(message.bytes, words)) {
+    end(std::make_exception_ptr(DeviceError(called(rank) + ": what it sends cannot be understood")));
+    require_sound();
+  }
+  if (!copy.empty()) device.upload(queue, copy, part.address);
 }
 
 void SocketTransport::broadcast(std::span<std::byte> bytes) {

@@ -11,6 +11,7 @@
 
 #include "mesh/transport/link.h"
 #include "mesh/transport/meet.h"
+#include "mesh/transport/packing.h"
 #include "mesh/transport/transport.h"
 
 namespace heliograph::mesh {
@@ -53,6 +54,10 @@ class SocketTransport final : public Transport {
   struct Message {
     u64 number;
     Bytes bytes;
+    bool packed;
+
+    /// Bytes that it is of.
+    std::size_t size() const { return packed ? packing::plain_size(bytes) : bytes.size(); }
   };
   using Box = std::deque<Message>;
   struct Peer {
@@ -86,7 +91,13 @@ class SocketTransport final : public Transport {
   bool presumed_dead(std::size_t rank);
   void say(std::size_t rank, std::uint32_t kind);
   /// The next message of an inbox of that rank.
-  Bytes receive(std::size_t rank, Box& box, u64 number, std::size_t* expected);
+  Message next(std::size_t rank, Box& box, u64 number, const std::size_t* expected);
+  Bytes receive(std::size_t rank, Box& box, u64 number, const std::size_t* expected) {
+    return next(rank, box, number, expected).bytes;
+  }
+  /// What is sent of a part, and where it arrives.
+  void send_part(std::size_t rank, Header header, device::Device& device, device::Queue& queue, const Part& part);
+  void take_part(std::size_t rank, const Message& message, device::Device& device, device::Queue& queue, const Part& part);
   /// Records the first failure and reports it to all ranks. Also one that another rank reported (`heard`): a rank that has not
   /// received that report must not take the end of this process for the reason.
   void end(std::exception_ptr error, bool heard = false) noexcept;

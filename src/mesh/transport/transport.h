@@ -28,7 +28,7 @@ class Transport {
     std::size_t bytes;
   };
   /// What one member sends and receives in the exchange of that number, in its queue's order: called on the thread that
-  /// enqueues there, once an exchange. May block until what is received is there, never until what is sent has arrived.
+  /// enqueues there, once an exchange; where it is staged, also first with what is sent and then with what is received. May block until what is received is there, never until what is sent has arrived.
   virtual void exchange(u64 number, std::size_t member, device::Device& device, device::Queue& queue,
                         std::span<const Part> sends, std::span<const Part> receives) = 0;
   /// Whether an exchange goes through the hosts' memory.

@@ -1,0 +1,204 @@
+// Matrix products over a batch that several members hold: the words of one device, and no more moved than a member lacks.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "mesh/mesh.h"
+#include "op_cases.h"
+
+namespace heliograph::test {
+
+namespace {
+
+using device::GatheredProduct;
+
+constexpr std::size_t kN = 1024, kLimbs = 2;
+constexpr u64 kItem = kLimbs * kN * 8;
+/// All that can be is spread, and what moves costs more than what is computed.
+const std::string kFar = "/costs=1e3:1e6:1e-3:1e-6:8e-6";
+
+/// Tensors of one component over a mesh, and what is in every word of an item.
+class Batch {
+ public:
+  explicit Batch(const std::string& name) {
+    setenv("HELIOGRAPH_THREADS", "1", 1);
+    device_ = mesh::open_device(name);
+    mesh_ = dynamic_cast<mesh::Mesh*>(device_.get());
+    queue_ = device_->make_queue();
+    ring_ = device_->kernels().prepare(ring_of(kField50, kN, kLimbs));
+  }
+
+  struct Words {
+    device::Buffer buffer;
+    View view;
+    std::vector<u64> values;  // of each item modulo the first prime: in its first limb
+  };
+  Words words(std::size_t items) {
+    Words w{nullptr, View::dense(nullptr, Word::w64, {items}, 1, kLimbs, kN), std::vector<u64>(items)};
+    w.buffer = device_->allocate(w.view, PrimeList::range(0, kLimbs), *queue_);
+    w.view.data = w.buffer->address();
+    return w;
+  }
+  Words filled(std::size_t items) {
+    Words w = words(items);
+    refill(w);
+    return w;
+  }
+  void refill(Words& w) {
+    std::vector<u64> host;
+    for (u64& v : w.values) v = random_() % 1000, host.insert(host.end(), kLimbs * kN, v);
+    device_->upload(*queue_, std::as_bytes(std::span(host)), w.view.data);
+  }
+  Words product(const GatheredProduct& g, const Words& in) {
+    Words out = words(g.groups * g.outputs * g.positions);
+    const auto constant = device_->kernels().prepare(g);
+    queue_->enqueue(device::Product{ring_, PrimeList::range(0, kLimbs), constant, in.view, out.view});
+    const auto q = static_cast<math::i64>(modulus());
+    for (std::size_t i = 0; i < out.values.size(); ++i) {
+      const std::size_t p = i % g.positions, row = i / g.positions, group = row / g.outputs;
+      math::i64 sum = 0;
+      for (std::size_t k = 0; k < g.terms; ++k) {
+        const u32 input = g.index[(group * g.positions + p) * g.terms + k];
+        if (input == GatheredProduct::kNone) continue;
+        sum = (sum + g.weights[row * g.terms + k] * static_cast<math::i64>(in.values[input])) % q;
+      }
+      out.values[i] = static_cast<u64>((sum + q) % q);
+    }
+    return out;
+  }
+  Words negated(const Words& in) {
+    Words out = words(in.values.size());
+    queue_->enqueue(device::Neg{ring_, PrimeList::range(0, kLimbs), in.view, out.view});
+    for (std::size_t i = 0; i < out.values.size(); ++i) out.values[i] = in.values[i] ? modulus() - in.values[i] : 0;
+    return out;
+  }
+  /// Whether the first limbs of all items are what they should be.
+  testing::AssertionResult right(const Words& w) {
+    std::vector<u64> host(w.values.size() * kLimbs * kN);
+    device_->download(*queue_, w.view.data, std::as_writable_bytes(std::span(host)));
+    for (std::size_t i = 0; i < w.values.size(); ++i) {
+      for (std::size_t k : {std::size_t{0}, kN - 1}) {
+        if (host[i * kLimbs * kN + k] != w.values[i])
+          return testing::AssertionFailure() << "item " << i << " of " << w.values.size() << ", word " << k;
+      }
+    }
+    return testing::AssertionSuccess();
+  }
+  /// Items that moved since the last question.
+  u64 moved() {
+    const u64 all = mesh_->moved().bytes, since = all - seen_;
+    seen_ = all;
+    EXPECT_EQ(since % kItem, 0U);
+    return since / kItem;
+  }
+  math::i64 weight() { return static_cast<math::i64>(random_() % 41) - 20; }
+
+ private:
+  u64 modulus() const { return ring_->ring().primes()[0]; }
+
+  std::unique_ptr<device::Device> device_;
+  mesh::Mesh* mesh_ = nullptr;
+  std::unique_ptr<device::Queue> queue_;
+  std::shared_ptr<const device::RingConstant> ring_;
+  std::minstd_rand random_{5};
+  u64 seen_ = 0;
+};
+
+/// Each group reads one plane of `side` x `side` through windows of `kernel` x `kernel`, with `padding` zeros around.
+GatheredProduct convolution(Batch& batch, std::size_t groups, std::size_t outputs, std::size_t side, std::size_t kernel,
+                            std::size_t stride, std::size_t padding = 0) {
+  const std::size_t across = (side + 2 * padding - kernel) / stride + 1;
+  GatheredProduct g{.groups = groups,
+                    .outputs = outputs,
+                    .positions = across * across,
+                    .terms = kernel * kernel,
+                    .inputs = groups * side * side};
+  for (std::size_t i = 0; i < groups * outputs * g.terms; ++i) g.weights.push_back(batch.weight());
+  for (std::size_t group = 0; group < groups; ++group) {
+    for (std::size_t p = 0; p < g.positions; ++p) {
+      for (std::size_t k = 0; k < g.terms; ++k) {
+        const std::size_t y = p / across * stride + k / kernel, x = p % across * stride + k % kernel;
+        const bool inside = y >= padding && x >= padding && y - padding < side && x - padding < side;
+        g.index.push_back(inside ? static_cast<u32>((group * side + y - padding) * side + x - padding)
+                                 : GatheredProduct::kNone);
+      }
+    }
+  }
+  return g;
+}
+
+GatheredProduct dense(Batch& batch, std::size_t outputs, std::size_t inputs) {
+  GatheredProduct g{.groups = 1, .outputs = outputs, .positions = 1, .terms = inputs, .inputs = inputs};
+  for (std::size_t i = 0; i < outputs * inputs; ++i) g.weights.push_back(batch.weight());
+  for (std::size_t i = 0; i < inputs; ++i) g.index.push_back(static_cast<u32>(i));
+  return g;
+}
+
+}  // namespace
+
+// Al Badawi's HCNN-5: windows overlap by rows, and the dense layer has few outputs.
+TEST(MeshProducts, ANetworkMovesTheRowsThatWindowsShareAndPartialSums) {
+  Batch batch("2*cpu" + kFar);
+  Batch::Words x = batch.filled(28 * 28);
+  const GatheredProduct first = convolution(batch, 1, 5, 28, 5, 2), second = convolution(batch, 5, 10, 12, 5, 2),
+                        last = dense(batch, 10, 800);
+  batch.moved();
+  for (int call = 0; call < 3; ++call) {
+    if (call == 2) batch.refill(x);
+    const Batch::Words a = batch.product(first, x);
+    EXPECT_EQ(batch.moved(), call == 1 ? 0U : 27U + 2 * 27);  // what was fetched is kept until it changes
+    const Batch::Words b = batch.negated(a);
+    EXPECT_EQ(batch.moved(), 0U);
+    const Batch::Words c = batch.product(second, b);
+    EXPECT_EQ(batch.moved(), 5U * (11 + 2 * 11));
+    const Batch::Words d = batch.negated(c);
+    EXPECT_EQ(batch.moved(), 0U);
+    const Batch::Words e = batch.product(last, d);
+    EXPECT_EQ(batch.moved(), 10U);
+    for (const Batch::Words* w : {&a, &b, &c, &d, &e}) EXPECT_TRUE(batch.right(*w)) << call;
+  }
+}
+
+TEST(MeshProducts, WindowsOfSumsLieWhereTheirInputsDo) {
+  Batch batch("2*cpu" + kFar);
+  const Batch::Words x = batch.filled(28 * 28), a = batch.product(convolution(batch, 1, 5, 28, 5, 2), x);
+  batch.moved();
+  GatheredProduct pool = convolution(batch, 5, 1, 12, 2, 2);  // as one group with one output, as the schemes make it
+  pool.groups = 1, pool.positions *= 5, pool.weights.resize(pool.terms);
+  const Batch::Words b = batch.product(pool, a);
+  EXPECT_EQ(batch.moved(), 0U);
+  EXPECT_TRUE(batch.right(b));
+}
+
+// Any members, windows that no share fits, padding, groups: the words are the same, however the shares lie.
+TEST(MeshProducts, HaveTheSameWordsHoweverTheyAreShared) {
+  const std::string near = "/costs=1e3:300e9:1e-9:1e-9:1e-9";  // moving costs nothing
+  for (const std::string& name : {"2*cpu" + kFar, "3*cpu" + kFar, "5*cpu" + kFar, "3*cpu/staged" + kFar, "3*cpu" + near,
+                                  "3*cpu/weights=1:3:2" + kFar, "4*cpu/hosts=0:0:1:1" + kFar, std::string("3*cpu/batch"),
+                                  std::string("2*cpu/limb"), std::string("3*cpu/coefficient")}) {
+    SCOPED_TRACE(name);
+    Batch batch(name);
+    for (const std::size_t side : {7, 20}) {
+      const Batch::Words x = batch.filled(3 * side * side);
+      const Batch::Words a = batch.product(convolution(batch, 3, 4, side, 3, 1, 1), x);
+      const Batch::Words b = batch.product(convolution(batch, 12, 1, side, 3, 2), batch.negated(a));
+      const Batch::Words c = batch.product(dense(batch, 7, b.values.size()), batch.negated(b));
+      const Batch::Words d = batch.product(dense(batch, 1, c.values.size()), c);
+      for (const Batch::Words* w : {&a, &b, &c, &d}) EXPECT_TRUE(batch.right(*w)) << side;
+    }
+  }
+}
+
+TEST(MeshProducts, OutputsWithoutInputsAreZero) {
+  Batch batch("2*cpu" + kFar);
+  const Batch::Words x = batch.filled(600);
+  GatheredProduct g{.groups = 1, .outputs = 2, .positions = 400, .terms = 1, .inputs = 600, .weights = {3, -1}};
+  for (u32 p = 0; p < 400; ++p) g.index.push_back(p % 200 < 100 ? p : GatheredProduct::kNone);
+  EXPECT_TRUE(batch.right(batch.product(g, x)));
+  for (u32 p = 0; p < 400; ++p)
+    g.index[p] = p < 200 ? GatheredProduct::kNone : p - 200;  // one member has no input of its own
+  EXPECT_TRUE(batch.right(batch.product(g, x)));
+}
+
+}  // namespace heliograph::test
