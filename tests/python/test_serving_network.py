@@ -220,12 +220,10 @@ def test_a_client_that_vanishes_while_it_sends(place: Place) -> None:
     if reason:
         pytest.skip(f"links cannot be made slow here: {reason}")
     sending.start()
-
-    def came() -> bool:
-        return any(path.stat().st_size > 1 << 20 for path in (place.store / "spool").glob("*/*"))
-
-    place.service.until(came)
+    asking = place.client()
+    place.service.until(lambda: asking.status()["queue"]["unfinished"])
     place.net.cut(place.host)
-    place.service.until(lambda: not came(), 60.0)
+    refused = place.service.until(lambda: place.service.events("refused"), 60.0)
+    assert refused[0]["error"] == "DeadlineError"
     place.net.join(place.host)
     assert place.client().status()["queue"]["unfinished"] == 0
