@@ -17,7 +17,7 @@ export ARCHITECTURES
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all build bench wheels docs lint format sanitize fuzz clean always
+.PHONY: help demo test test-all image-test build bench wheels docs lint format sanitize fuzz clean always
 
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard cmake include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
@@ -25,6 +25,7 @@ help:
 	@echo "make demo      build, then classify encrypted handwritten digits"
 	@echo "make test      build, then run the C++ and the Python tests"
 	@echo "make test-all  the same with the full matrix: every case on every mesh, over ranks and of every degree"
+	@echo "make image-test  run the service of packaging/ as its unit and as its image, as root (docs/serving.md)"
 	@echo "make build     build the package into .venv (then: .venv/bin/heliograph --help)"
 	@echo "make build GPU=1   the same with the CUDA backend (nvcc is needed; docs/gpu.md)"
 	@echo "make bench     measure; figures beside their floors"
@@ -66,6 +67,9 @@ test: .venv/.hosts .venv/.extra-test
 	@scripts/test.sh $(PRESET)
 test-all: .venv/.hosts .venv/.extra-test
 	@MATRIX=full scripts/test.sh $(PRESET)
+
+image-test: .venv/.extra-test
+	@scripts/image.sh
 
 sanitize: .venv/.setup
 	@scripts/cpp-tests.sh sanitize

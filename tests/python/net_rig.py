@@ -27,9 +27,9 @@ def _ip(line: str) -> None:
     subprocess.run(["ip", *line.split()], check=True, capture_output=True, text=True)
 
 
-def reason_for_none() -> str | None:
-    """Why hosts cannot be made here; None where they can."""
-    for tool in ("ip", "unshare", "mpirun"):
+def reason_for_none(*tools: str) -> str | None:
+    """Why hosts cannot be made here, or lack tools; None where they can."""
+    for tool in ("ip", "unshare", *tools):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
     if os.geteuid() != 0:
@@ -62,6 +62,26 @@ class Hosts:
     def cut(self, name: str) -> None:
         """Takes a host's link down."""
         _ip(f"link set {self.links[name]} down")
+
+    def join(self, name: str) -> None:
+        """Takes it up again."""
+        _ip(f"link set {self.links[name]} up")
+
+    def slow(self, name: str, rate: str) -> str | None:
+        """What a host receives and sends passes at so many bits a second, as in "8kbit"; why not, where the kernel cannot."""
+        for words in (["dev", self.links[name]], ["netns", name, "dev", "eth0"]):
+            command = ["tc", *(["-n", name] if words[0] == "netns" else []), "qdisc", "add", *words[-2:]]
+            if told := _refusal([*command, *f"root tbf rate {rate} burst 1600 latency 2s".split()]):
+                return told
+        return None
+
+    def lossy(self, name: str, share: float) -> str | None:
+        """That share of what comes to a host is lost, and what comes is late; why not, where the kernel cannot."""
+        netem = f"tc qdisc add dev {self.links[name]} root netem delay 30ms 10ms loss {100 * share:g}%"
+        if not (told := _refusal(netem.split())):
+            return None
+        drop = f"iptables -A INPUT -m statistic --mode random --probability {share:g} -j DROP"
+        return _refusal(["ip", "netns", "exec", name, *drop.split()]) and told
 
     def counted(self, name: str) -> tuple[int, int]:
         """Bytes and packets that have crossed a host's link, both ways."""
@@ -124,6 +144,15 @@ def _remove(made: Hosts, bridge: str) -> None:
     # A namespace whose connections still hope for an answer lives on for a while, and its link with it.
     for link in [*made.links.values(), bridge]:
         subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
+
+
+def _refusal(command: list[str]) -> str | None:
+    """What a command complained of; None where it was done."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return str(error)
+    return None if done.returncode == 0 else done.stderr.strip() or "refused"
 
 
 def find_sshd() -> str | None:

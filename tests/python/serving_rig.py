@@ -96,8 +96,15 @@ def environment_of_tests() -> dict[str, str]:
 class Running:
     """A service's process."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], before: Callable[[], None] | None = None) -> None:
-        command = [sys.executable, "-m", "heliograph.cli", "serve", *arguments]
+    def __init__(
+        self,
+        arguments: list[str],
+        environment: dict[str, str],
+        before: Callable[[], None] | None = None,
+        host: str | None = None,
+    ) -> None:
+        where = ["ip", "netns", "exec", host] if host else []
+        command = [*where, sys.executable, "-m", "heliograph.cli", "serve", *arguments]
         env = environment_of_tests() | environment
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=before)
         self.lines: list[str] = []
@@ -162,10 +169,13 @@ class Running:
 
 @contextmanager
 def running(
-    *arguments: Any, environment: dict[str, str] | None = None, before: Callable[[], None] | None = None
+    *arguments: Any,
+    environment: dict[str, str] | None = None,
+    before: Callable[[], None] | None = None,
+    host: str | None = None,
 ) -> Iterator[Running]:
-    """Started with these arguments, on ports of its own; ended if the test has not."""
-    made = Running([*map(str, arguments), "--port", "0"], environment or {}, before)
+    """Started with these arguments, on ports of its own, on a host of `net_rig` if one is named; ended if the test has not."""
+    made = Running([*map(str, arguments), "--port", "0"], environment or {}, before, host)
     try:
         yield made
     finally:
@@ -179,6 +189,18 @@ def running(
                     made.process.wait(10)
                 made.process.kill()
         made.ended()
+
+
+@contextmanager
+def started(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, whose output can be read; ended with the block."""
+    command = [sys.executable, "-m", "heliograph.cli", *map(str, arguments)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def tokens(path: Path, *names: str) -> dict[str, str]:

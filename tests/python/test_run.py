@@ -464,7 +464,7 @@ def test_jobs() -> None:
 @pytest.fixture(scope="module")
 def nets() -> None:
     """Skips where no hosts can be made."""
-    if reason := net_rig.reason_for_none():
+    if reason := net_rig.reason_for_none("mpirun"):
         pytest.skip(reason)
 
 

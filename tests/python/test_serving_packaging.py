@@ -1,4 +1,4 @@
-"""The image and the unit: what they say is what the command takes. No container engine and no systemd is asked."""
+"""The image and the unit: what they say is what the command takes. `make image-test` runs them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def test_the_image() -> None:
     """From a wheel, without a compiler, as a user of its own, by a command that there is; SIGTERM reaches the service itself."""
     told = steps()
     assert {name for name, _ in told} <= {
+        "ARG",
         "FROM",
-        "COPY",
         "RUN",
+        "ENV",
         "USER",
         "VOLUME",
         "EXPOSE",
@@ -45,13 +46,13 @@ def test_the_image() -> None:
         "HEALTHCHECK",
         "ENTRYPOINT",
     }
-    assert told[0][0] == "FROM"
+    assert [name for name, _ in told[:2]] == ["ARG", "FROM"]
     runs = [shlex.split(rest) for name, rest in told if name == "RUN"]
-    assert "heliograph[serve]" in runs[0]
+    assert "heliograph[serve]" in runs[1]
     assert not any("apt" in word for words in runs for word in words)
     assert [rest for name, rest in told if name == "USER"] == ["10001"]
     entry = json.loads(next(rest for name, rest in told if name == "ENTRYPOINT"))  # a list: no shell between
-    assert entry[0] == "heliograph"
+    assert entry[0] == "/opt/heliograph/bin/heliograph"
     options = parsed([*entry[1:], "m.hgm", "--tls", "server.pem", "--tokens", "tokens"])
     assert options["port"] == 8443
     check = json.loads(next(rest for name, rest in told if name == "HEALTHCHECK").removeprefix("CMD "))
@@ -66,7 +67,11 @@ def test_the_unit() -> None:
     service = unit["Service"]
     words = shlex.split(service["ExecStart"])
     assert words[0].endswith("/heliograph")
-    assert parsed(words[1:])["metrics"] == ":9090"
+    options = parsed(words[1:])
+    assert options["metrics"] == ":9090"
+    # A reload reads the tokens again, and systemd does not copy credentials again: the file itself is named.
+    assert "CREDENTIALS" not in str(options["tokens"])
+    assert "CREDENTIALS" in str(options["tls"])
     assert service["KillMode"] == "mixed"  # SIGTERM to the service alone: engines are ended by it
     stop = re.fullmatch(r"(\d+)", service["TimeoutStopSec"])
     assert stop is not None

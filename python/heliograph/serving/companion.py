@@ -15,11 +15,11 @@ from heliograph import _core
 from heliograph._arrays import printable
 from heliograph.host import logger
 from heliograph.keys import SecretKey
+from heliograph.serving import page
 from heliograph.serving.client import Client
 from heliograph.serving.errors import EvictedKeyError, ExpiredKeyError, UnknownKeyError, to_wire
 
 _LONGEST = 1 << 20
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 class Companion:
@@ -36,7 +36,7 @@ class Companion:
         if allowed is not None and (parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query):
             raise _core.ParameterError('a page\'s origin is as in "https://host:8443"')
         self.client, self.secret, self.allowed = client, secret, allowed
-        self.page = (Path(__file__).parent / "pages" / "demo.html").read_text(encoding="utf-8")
+        self.page = page.read("demo")
         self._lock = threading.Lock()
         if client.keys is None:
             client.upload_keys(secret)
@@ -81,19 +81,18 @@ def server_of(companion: Companion, port: int) -> ThreadingHTTPServer:
             """Asked by a page of ours, or the one that is allowed; by the name of this machine, lest another name's page reach it."""
             hosts = {f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost")}  # type: ignore[attr-defined]
             origin = self.headers.get("Origin")
-            return self.headers.get("Host") in hosts and origin in (
-                None,
-                companion.allowed,
-                *(f"http://{host}" for host in hosts),
-            )
+            # A browser names no origin where a page may not read the answer, and says so here; a link to our page is let pass.
+            foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+            followed = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.path == "/"
+            if origin is None and foreign and not followed:
+                return False
+            fine = (None, companion.allowed, *(f"http://{host}" for host in hosts))
+            return self.headers.get("Host") in hosts and origin in fine
 
         def _answer(self, status: int, body: bytes, kind: str) -> None:
             self.send_response(status)
-            for name, text in (
-                ("Content-Type", kind),
-                ("Content-Length", str(len(body))),
-                ("Content-Security-Policy", _POLICY),
-            ):
+            told = companion.page.headers | {"Content-Type": kind, "Content-Length": str(len(body))}
+            for name, text in told.items():
                 self.send_header(name, text)
             if companion.allowed is not None and self.headers.get("Origin") == companion.allowed:
                 self.send_header("Access-Control-Allow-Origin", companion.allowed)
@@ -112,7 +111,7 @@ def server_of(companion: Companion, port: int) -> ThreadingHTTPServer:
             if not self._fit():
                 self._json(403, {"error": {"name": "AccessError", "text": "this page may not ask this process"}})
             elif self.path == "/":
-                self._answer(200, companion.page.encode(), "text/html; charset=utf-8")
+                self._answer(200, companion.page.body, "text/html; charset=utf-8")
             elif self.path == "/model":
                 self._json(200, companion.told())
             else:

@@ -103,6 +103,7 @@ class Service:
         await asyncio.gather(*(engine.start() for engine in self.engines))
         self._sweeper = asyncio.create_task(self._sweep())
         self._tell_store()
+        self._tell_jumps()
         self.log("started", models=sorted(self.models), engines=len(self.engines), threads=[e.threads for e in self.engines])
 
     async def stop(self, grace: float) -> None:
@@ -131,8 +132,13 @@ class Service:
                         engine.forget(record.digest)
                 self._drop_answers()
                 self._tell_store()
-            except OSError as error:
-                self.log("fault", error=type(error).__name__, errno=error.errno)
+                self._tell_jumps()
+            except (OSError, _core.HeliographError) as error:
+                self.log("fault", error=type(error).__name__, errno=getattr(error, "errno", None))
+
+    def _tell_jumps(self) -> None:
+        for seconds in self.store.ages.jumps():
+            self.log("clock jumped", seconds=round(seconds))  # or the service was away for as long
 
     def _drop_answers(self) -> None:
         now, held = asyncio.get_running_loop().time(), dict[str, int]()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import signal
 import socket
 import ssl
@@ -223,6 +224,10 @@ class Process:
 
 def run(options: Options) -> None:
     """`heliograph serve`."""
-    process = Process(options, Log(sys.stderr))
-    with asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
-        runner.run(process.run())
+    before = os.umask(0o077)  # what it writes is for its own user, whoever started it
+    try:
+        process = Process(options, Log(sys.stderr))
+        with asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
+            runner.run(process.run())
+    finally:
+        os.umask(before)

@@ -6,6 +6,7 @@ of its name:
     CLIENT/DIGEST.SIZE.part   an upload that is not whole; its length says how far it is
     CLIENT/DIGEST.hg          whole, and verified; its time of change is when it was last used
     CLIENT/DIGEST.json        what is known of it, also after it has gone, and why it went
+    clock.json                the time by which all this is dated (`ages`)
 
 A file gets its last name after its bytes are on the disk and have the digest that it is named by. What is taken away is first said to
 be gone, then removed. A start finds what stopped between two such steps, and ends it.
@@ -30,6 +31,7 @@ from typing import IO, Any
 from heliograph import _container, _core
 from heliograph._arrays import printable, readable_bytes
 from heliograph._schemes import split_type, type_of_bytes
+from heliograph.serving.ages import Ages
 from heliograph.serving.errors import (
     EvictedKeyError,
     ExpiredKeyError,
@@ -64,7 +66,7 @@ class Record:
     owner: str  #: the client's name
     kind: str  #: "keys" or "table"
     nbytes: int
-    added: float  #: seconds since 1970
+    added: float  #: by the store's `ages`
     used: float
     state: str = "kept"  #: or "revoked", "expired", "evicted"
 
@@ -189,8 +191,8 @@ class Store:
     """What clients have uploaded. Several threads may call it.
 
     `quota` bounds the bytes of one client, `capacity` those of all: beyond it what was used least recently goes. `time_to_live` is for
-    how many seconds without use something is kept. Raises OSError where the folder is none, ParameterError where another service
-    has it.
+    how many seconds without use something is kept, of those in which the service runs. Raises OSError where the folder is none,
+    ParameterError where another service has it.
     """
 
     def __init__(
@@ -200,15 +202,18 @@ class Store:
         capacity: int,
         time_to_live: float,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.folder, self.quota, self.capacity, self.time_to_live, self.clock = folder, quota, capacity, time_to_live, clock
+        self.folder, self.quota, self.capacity, self.time_to_live = folder, quota, capacity, time_to_live
         self._lock = threading.RLock()
         self._records: dict[str, dict[str, Record]] = {}  # by client, by digest
         self._parts: dict[str, dict[str, Upload]] = {}
         self._totals: dict[tuple[str, str], int] = {}
+        self._grown: dict[tuple[str, str], tuple[int, float]] = {}  # an upload's length at a sweep, and since when
         self._ours: set[Path] = set()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._held = _held(folder)
+        self.ages = Ages(folder / "clock.json", clock, steady)
         for place in sorted(p for p in folder.iterdir() if p.is_dir() and re.fullmatch("[0-9a-f]{32}", p.name)):
             self._found(place)
 
@@ -217,12 +222,14 @@ class Store:
     def _place(self, owner: str) -> Path:
         place = self.folder / _named(owner)
         if place not in self._ours or not place.exists():
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with full_disks():
+                place.mkdir(parents=True, exist_ok=True, mode=0o700)
             name = place / "owner.json"
             if not name.exists():
-                _container.save(str(name), json.dumps(owner).encode())
-                sync_folder(place)
-                sync_folder(self.folder)
+                with full_disks():
+                    _container.save(str(name), json.dumps(owner).encode())
+                    sync_folder(place)
+                    sync_folder(self.folder)
             self._ours.add(place)
         return place
 
@@ -256,12 +263,12 @@ class Store:
                 except _core.HeliographError:
                     continue  # none of ours: an upload of this content takes its place
                 record = records[path.stem] = Record(path.stem, owner, kind, told.st_size, told.st_mtime, told.st_mtime)
-                self._write(place, record)
+                self._note(place, record)
             record.used = told.st_mtime
         for record in records.values():
             if record.state == "kept" and not (place / f"{record.digest}.hg").exists():
                 record.state = "evicted"  # somebody else removed it
-                self._write(place, record)
+                self._note(place, record)
         self._records[owner] = records
         self._ours.add(place)
 
@@ -269,6 +276,13 @@ class Store:
         with full_disks():
             _container.save(str(place / f"{record.digest}.json"), json.dumps(asdict(record)).encode())
             sync_folder(place)
+
+    def _note(self, place: Path, record: Record) -> bool:
+        """Writes what a next start would find by itself, or nearly: whether the disk had room for it."""
+        with contextlib.suppress(QuotaError):
+            self._write(place, record)
+            return True
+        return False
 
     # Uploads
 
@@ -355,14 +369,14 @@ class Store:
             self.discard(owner, digest)
             raise
         with self._lock:
-            now, place = self.clock(), self._place(owner)
+            now, place = self.ages.now(), self._place(owner)
             upload.path.replace(place / f"{digest}.hg")
             os.utime(place / f"{digest}.hg", (now, now))
             self._totals.pop((owner, digest), None)
             self._parts.get(owner, {}).pop(digest, None)
             upload.close()
             record = Record(digest, owner, kind, upload.total, now, now)
-            self._write(place, record)
+            self._note(place, record)
             self._records.setdefault(owner, {})[digest] = record
         return True
 
@@ -384,10 +398,10 @@ class Store:
             record = self._record(owner, digest)
             if record.kind != kind:
                 raise UnknownKeyError(f"{digest[:8]} is {record.kind} here, and is to be {kind}")
-            if self.clock() - record.used > self.time_to_live:
+            if self.ages.now() - record.used > self.time_to_live:
                 self._gone(record, "expired")
                 self._record(owner, digest)
-            record.used = self.clock()
+            record.used = self.ages.now()
             found = self._place(owner) / f"{digest}.hg"
             try:
                 os.utime(found, (record.used, record.used))
@@ -428,14 +442,16 @@ class Store:
 
     def _gone(self, record: Record, state: str) -> None:
         place = self._place(record.owner)
-        record.state, record.used = state, self.clock()
-        self._write(place, record)
+        record.state, record.used = state, self.ages.now()
+        noted = self._note(place, record)
         (place / f"{record.digest}.hg").unlink(missing_ok=True)
+        if not noted:  # the disk was full, and has room now
+            self._note(place, record)
 
     def sweep(self) -> list[Record]:
         """Removes what has been there too long; what has expired."""
         with self._lock:
-            now = self.clock()
+            now = self.ages.now()
             every = [r for records in self._records.values() for r in records.values()]
             expired = [r for r in every if r.state == "kept" and now - r.used > self.time_to_live]
             for record in expired:
@@ -445,8 +461,13 @@ class Store:
                     (self._place(record.owner) / f"{record.digest}.json").unlink(missing_ok=True)
                     del self._records[record.owner][record.digest]
             for owner, digest in list(self._totals):
-                if now - self._part(owner, digest, self._totals[owner, digest]).stat().st_mtime > _UPLOAD_LIFE:
+                size = self._part(owner, digest, self._totals[owner, digest]).stat().st_size
+                before, since = self._grown.get((owner, digest), (-1, now))
+                self._grown[owner, digest] = (size, since if size == before else now)
+                if now - self._grown[owner, digest][1] > _UPLOAD_LIFE:
                     self.discard(owner, digest)
+            self._grown = {key: grown for key, grown in self._grown.items() if key in self._totals}
+            self.ages.save()
             return expired
 
     def records(self, owner: str | None = None) -> list[Record]:

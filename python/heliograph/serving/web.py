@@ -28,7 +28,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from heliograph import _core
-from heliograph.serving import errors
+from heliograph.serving import errors, page
 from heliograph.serving.core import Service
 from heliograph.serving.jobs import ENDS, Asked, Job
 from heliograph.serving.protocol import CERTIFICATE, POUR, READ
@@ -60,8 +60,7 @@ _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (_core.OutOfMemoryError, 507),
     (_core.HeliographError, 400),
 )
-#: Pages show what this service alone sends; the demo page talks to a process of the user's own besides.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self' http://127.0.0.1:*; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_OWN_MACHINE = "http://127.0.0.1:*"  # where the demo page asks the client process of its user
 
 
 def status_of(error: BaseException) -> int:
@@ -107,8 +106,7 @@ class Web:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        pages = Path(__file__).parent / "pages"
-        self._pages = {name: (pages / f"{name}.html").read_text(encoding="utf-8") for name in ("status", "demo")}
+        self._pages = {"status": page.read("status"), "demo": page.read("demo", _OWN_MACHINE)}
 
     def application(self) -> Starlette:
         """As uvicorn runs it."""
@@ -179,12 +177,8 @@ class Web:
 
     def _page(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(_: Request) -> Response:
-            headers = {
-                "Content-Security-Policy": _POLICY,
-                "X-Content-Type-Options": "nosniff",
-                "Referrer-Policy": "no-referrer",
-            }
-            return Response(self._pages[name], media_type="text/html", headers=headers)
+            found = self._pages[name]
+            return Response(found.body, media_type="text/html", headers=found.headers)
 
         return endpoint
 
@@ -213,8 +207,9 @@ class Web:
 
     async def blobs(self, _: Request, owner: str) -> Response:
         """What the client has here."""
+        shown = self.service.store.ages.shown
         kept = [
-            {"digest": r.digest, "kind": r.kind, "bytes": r.nbytes, "added": r.added, "used": r.used}
+            {"digest": r.digest, "kind": r.kind, "bytes": r.nbytes, "added": shown(r.added), "used": shown(r.used)}
             for r in self.service.store.records(owner)
         ]
         return JSONResponse({"blobs": kept, "quota": self.service.store.quota})

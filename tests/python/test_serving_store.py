@@ -1,0 +1,286 @@
+"""What a service keeps, when the disk is truly full and when the machine's clock jumps: nothing is lost that need not be."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+import serving_rig as rig
+from heliograph.serving.errors import ExpiredKeyError, QuotaError
+from heliograph.serving.store import Store
+from serving_rig import DIGIT, Running, expected, party, running
+
+DAY = 86400.0
+YEAR = 365 * DAY
+
+
+def made_keys() -> bytes:
+    """Of a small set: 0.1 MB."""
+    secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=100))
+    return bytes(secret.evaluation_keys(rotations=[]).to_bytes())
+
+
+@pytest.fixture(scope="module")
+def keys() -> bytes:
+    """For tests that only read them."""
+    return made_keys()
+
+
+class Clock:
+    """The machine's clock, which somebody may set, and time, which nobody sets."""
+
+    def __init__(self) -> None:
+        self.wall, self.steady = 1.8e9, 1000.0
+
+    def passes(self, seconds: float) -> None:
+        """Time."""
+        self.wall, self.steady = self.wall + seconds, self.steady + seconds
+
+    def starts_anew(self) -> None:
+        """The machine."""
+        self.steady = 5.0
+
+
+def store_of(folder: Path, clock: Clock, days: float = 30.0) -> Store:
+    """Without bounds."""
+    return Store(folder, 1 << 40, 1 << 40, days * DAY, lambda: clock.wall, lambda: clock.steady)
+
+
+def sent(store: Store, data: bytes, owner: str = "ann") -> str:
+    """Uploaded: its digest."""
+    digest = hashlib.sha256(data).hexdigest()
+    have, whole = store.progress(owner, digest)
+    if not whole:
+        upload = store.begin(owner, digest, have, len(data))
+        upload.write(data[have:])
+        assert store.finish(owner, upload, digest)
+    return digest
+
+
+def days(store: Store, clock: Clock, count: int) -> None:
+    """Pass, with a look every hour."""
+    for _ in range(24 * count):
+        clock.passes(3600)
+        store.sweep()
+
+
+# Clocks
+
+
+def test_unused_keys_expire(tmp_path: Path, keys: bytes) -> None:
+    """After thirty days without use, not before; a use begins them anew, a start of the service does not."""
+    clock = Clock()
+    store = store_of(tmp_path, clock)
+    digest = sent(store, keys)
+    days(store, clock, 29)
+    store.path("ann", digest, "keys")
+    days(store, clock, 20)
+    store = store_of(tmp_path, clock)
+    days(store, clock, 9)
+    assert [record.digest for record in store.records("ann")] == [digest]
+    days(store, clock, 2)
+    assert not store.records("ann")
+    with pytest.raises(ExpiredKeyError, match="not used for as long"):
+        store.path("ann", digest, "keys")
+    assert not list(tmp_path.rglob("*.hg"))
+
+
+@pytest.mark.parametrize("jump", [YEAR, -YEAR, 40 * DAY])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_clock_that_jumps(tmp_path: Path, keys: bytes, jump: float, stopped: bool) -> None:
+    """Forward or back by a year, while the service runs or between two runs: it takes nothing away, and ages go on where they were."""
+    clock = Clock()
+    store = store_of(tmp_path, clock)
+    digest = sent(store, keys)
+    days(store, clock, 10)
+    more = made_keys()
+    half = hashlib.sha256(more).hexdigest()
+    store.begin("ann", half, 0, len(more)).write(more[:5000])
+    store.sweep()
+    clock.wall += jump
+    if stopped:
+        clock.starts_anew()
+        store = store_of(tmp_path, clock)
+    assert store.sweep() == []
+    assert store.progress("ann", half) == (5000, False)  # an upload under way too
+    store.path("ann", digest, "keys")
+    (told,) = store.ages.jumps()
+    assert abs(told - jump) < 1
+    (record,) = store.records("ann")
+    assert abs(store.ages.shown(record.used) - clock.wall) < 1
+    clock.wall -= jump  # somebody sets it right
+    days(store, clock, 29)
+    assert store.records("ann")
+    days(store, clock, 2)
+    assert not store.records("ann")  # and yet they expire
+
+
+def test_an_absence_does_not_age(tmp_path: Path, keys: bytes) -> None:
+    """Nobody can use what is in a service that does not run; a minute's restart is no absence."""
+    clock = Clock()
+    store = store_of(tmp_path, clock)
+    sent(store, keys)
+    days(store, clock, 20)
+    for pause in (90 * DAY, 30.0):
+        clock.passes(pause)
+        store = store_of(tmp_path, clock)
+        assert store.sweep() == []
+        assert len(store.ages.jumps()) == (pause > DAY)
+    days(store, clock, 11)
+    assert not store.records("ann")
+
+
+def test_uploads_that_nobody_goes_on_with(tmp_path: Path, keys: bytes) -> None:
+    """Stay for a day in which nothing comes."""
+    clock = Clock()
+    store = store_of(tmp_path, clock)
+    digest = hashlib.sha256(keys).hexdigest()
+    for part in range(3):
+        store.begin("ann", digest, 1000 * part, len(keys)).write(keys[1000 * part : 1000 * part + 1000])
+        for _ in range(20):
+            clock.passes(3600)
+            store.sweep()
+        assert store.progress("ann", digest) == (1000 * part + 1000, False)
+    days(store, clock, 1)
+    assert store.progress("ann", digest) == (0, False)
+
+
+def libfaketime() -> str | None:
+    """The library that moves a process's clock, where Debian's package is."""
+    return next((str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(libfaketime() is None, reason="there is no libfaketime")
+def test_a_service_whose_clock_is_set(tmp_path: Path) -> None:
+    """`heliograph serve` under a clock that is set a year forward, then back: its keys answer, and the log says what happened."""
+    pytest.importorskip("uvicorn")
+    digits, at = rig.seal(tmp_path)[0], tmp_path / "clock"
+    at.write_text("+0")
+    places = {"LD_PRELOAD": str(libfaketime()), "FAKETIME_TIMESTAMP_FILE": str(at)}
+    fake = places | {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1"}
+    with running(digits, "--store", tmp_path / "store", "--time-to-live", "1h", environment=fake) as service:
+        client = client_of(service)
+        party(client)
+        for setting in ("+365d", "-365d"):
+            at.write_text(setting)
+            service.until(lambda: service.events("clock jumped"))
+            assert np.array_equal(client.run(DIGIT), expected())
+            (told,) = client.uploads()
+            assert abs(told["used"] - time.time() - (YEAR if setting[0] == "+" else -YEAR)) < DAY
+            service.lines[:] = [line for line in service.lines if "clock jumped" not in line]
+        assert not service.events("expired")
+
+
+def client_of(service: Running) -> hg.Client:
+    """By HTTP."""
+    return hg.Client(f"http://127.0.0.1:{service.ports['http']}", model="digits")
+
+
+# Disks
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is a disk of 30 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root mounts a disk")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=30m", "heliograph", place], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"a disk cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill(disk: Path, left: int = 0) -> Path:
+    """Takes all room but so many bytes."""
+    path = disk / "other"
+    with path.open("ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(1 << 16))
+        except OSError:
+            pass
+        file.truncate(max(file.tell() - left, 0))
+    return path
+
+
+def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
+    """Typed refusals; keys that are there are used; an upload goes on where the disk became full; what is revoked goes."""
+    pytest.importorskip("uvicorn")
+    digits = rig.seal(tmp_path)[0]
+    store = disk / "store"
+    with running(digits, "--store", store, "--time-to-live", "3s") as service:
+        first = client_of(service)
+        party(first)
+        other = fill(disk, left=5 << 20)
+        second = client_of(service)
+        secret = hg.SecretKey.generate(second.model.parameters)
+        made = second.model.keys(secret)
+        with pytest.raises(hg.QuotaError, match="disk is full"):
+            second.upload_keys(made)
+        digest = hashlib.sha256(made.to_bytes()).hexdigest()
+        there = service_part(store, digest).stat().st_size
+        assert there > 4 << 20
+        with pytest.raises(hg.QuotaError, match="disk is full"):
+            first.run(DIGIT)
+        assert first.status()["queue"]["unfinished"] == 0
+        other.unlink()
+        assert np.array_equal(first.run(DIGIT), expected())
+        shares: list[float] = []
+        second.upload_keys(made, shares.append)
+        assert shares[0] > there / len(made.to_bytes())  # not from its beginning
+        second._secret = secret
+        assert np.array_equal(second.run(DIGIT), expected())
+        fill(disk)
+        first.revoke()
+        with pytest.raises(hg.RevokedKeyError):
+            first.run(DIGIT)
+        assert len(list(store.rglob("*.hg"))) == 1
+        fill(disk)
+        service.until(lambda: service.events("expired"))  # the sweeper goes on, too
+        assert not list(store.rglob("*.hg"))
+        assert not service.events("fault")
+    with running(digits, "--store", store) as service:
+        client = client_of(service)
+        client._keys, client._secret = first.keys, first._secret
+        with pytest.raises(hg.RevokedKeyError):
+            client.run(DIGIT)
+
+
+def service_part(store: Path, digest: str) -> Path:
+    """An upload under way."""
+    return next(store.glob(f"*/{digest}.*.part"))
+
+
+def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
+    """A client that nobody knew yet is refused by type; others give way though nothing can be written; a start finds all."""
+    room = int(1.5 * len(keys))
+    store = Store(disk / "store", 1 << 40, room, 30 * DAY)
+    digest = sent(store, keys)
+    other = fill(disk)
+    with pytest.raises(QuotaError, match="disk is full"):
+        store.begin("bob", "0" * 64, 0, 100)
+    again = Store(disk / "store", 1 << 40, room, 30 * DAY)
+    assert [record.digest for record in again.records("ann")] == [digest]
+    upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first gives way
+    assert upload.offset == 0
+    assert not again.records("ann")
+    with pytest.raises(hg.HeliographError, match="had to give way"):
+        again.path("ann", digest, "keys")
+    other.unlink()
+    again.discard("ann", "0" * 64)
+    assert sent(again, keys) == digest
