@@ -129,7 +129,7 @@ def mixed(served: Served, path: Path, users: int, rounds: int) -> dict[str, Any]
 
     def library() -> float:
         start = time.perf_counter()
-        for _, data, server in zip(range(users), datas, [server for _, _, server in parties], strict=True):
+        for _, data, server in zip(range(users), blobs, [server for _, _, server in parties], strict=True):
             model.run(server, server.from_bytes(data)).to_bytes()
         return time.perf_counter() - start
 
@@ -142,7 +142,7 @@ def mixed(served: Served, path: Path, users: int, rounds: int) -> dict[str, Any]
             thread.join()
         return (time.perf_counter() - start) / rounds
 
-    datas = [request.to_bytes() for _, request, _ in parties]
+    blobs = [request.to_bytes() for _, request, _ in parties]
     model.prepare()
     parties[0][0].run(parties[0][1])  # the engine has its weights ready, too
     before, between = library(), service()
@@ -150,7 +150,7 @@ def mixed(served: Served, path: Path, users: int, rounds: int) -> dict[str, Any]
     images_each = users * items
     rates = {"library": 2 * images_each / (before + after), "service": images_each / between}
     sizes = {
-        "request_bytes": len(datas[0]),
+        "request_bytes": len(blobs[0]),
         "peak_bytes": served.peak_bytes(),
         "engine_bytes": engine_bytes(served.process.pid),
     }
