@@ -149,7 +149,10 @@ nb::bytes written(const T& object) {
   if constexpr (requires { object.written_bytes(); }) {
     const std::size_t bytes = object.written_bytes();
     PyObject* const whole = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
-    if (whole == nullptr) throw OutOfMemoryError("no memory for a tensor's " + std::to_string(bytes) + " bytes");
+    if (whole == nullptr) {
+      PyErr_Clear();
+      throw OutOfMemoryError("no memory for a tensor's " + std::to_string(bytes) + " bytes");
+    }
     const nb::bytes owned = nb::steal<nb::bytes>(whole);
     char* to = PyBytes_AS_STRING(whole);
     {

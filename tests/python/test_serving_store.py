@@ -84,6 +84,7 @@ def test_unused_keys_expire(tmp_path: Path, keys: bytes) -> None:
     days(store, clock, 29)
     store.path("ann", digest, "keys")
     days(store, clock, 20)
+    store.close()
     store = store_of(tmp_path, clock)
     days(store, clock, 9)
     assert [record.digest for record in store.records("ann")] == [digest]
@@ -109,6 +110,7 @@ def test_a_clock_that_jumps(tmp_path: Path, keys: bytes, jump: float, stopped: b
     clock.wall += jump
     if stopped:
         clock.starts_anew()
+        store.close()
         store = store_of(tmp_path, clock)
     assert store.sweep() == []
     assert store.progress("ann", half) == (5000, False)  # an upload under way too
@@ -132,6 +134,7 @@ def test_an_absence_does_not_age(tmp_path: Path, keys: bytes) -> None:
     days(store, clock, 20)
     for pause in (90 * DAY, 30.0):
         clock.passes(pause)
+        store.close()
         store = store_of(tmp_path, clock)
         assert store.sweep() == []
         assert len(store.ages.jumps()) == (pause > DAY)
@@ -274,6 +277,7 @@ def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
     other = fill(disk)
     with pytest.raises(QuotaError, match="disk is full"):
         store.begin("bob", "0" * 64, 0, 100)
+    store.close()
     again = Store(disk / "store", 1 << 40, room, 30 * DAY)
     assert [record.digest for record in again.records("ann")] == [digest]
     upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first gives way

@@ -217,6 +217,10 @@ class Store:
         for place in sorted(p for p in folder.iterdir() if p.is_dir() and re.fullmatch("[0-9a-f]{32}", p.name)):
             self._found(place)
 
+    def close(self) -> None:
+        """Lets another service have the folder."""
+        self._held.close()
+
     # Places
 
     def _place(self, owner: str) -> Path:
