@@ -147,7 +147,8 @@ inline void call_with_view(const nb::object& function, std::span<const std::byte
 template <class T>
 nb::bytes written(const T& object) {
   if constexpr (requires { object.written_bytes(); }) {
-    const std::size_t bytes = object.written_bytes();
+    const T same = object;  // as it is now: another thread may change the tensor in place once the GIL is released
+    const std::size_t bytes = same.written_bytes();
     PyObject* const whole = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
     if (whole == nullptr) {
       PyErr_Clear();
@@ -157,7 +158,7 @@ nb::bytes written(const T& object) {
     char* to = PyBytes_AS_STRING(whole);
     {
       const Released released;
-      object.write([&](std::span<const std::byte> piece) {
+      same.write([&](std::span<const std::byte> piece) {
         std::memcpy(to, piece.data(), piece.size());
         to += piece.size();
       });
