@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <optional>
 
@@ -212,15 +213,33 @@ Asked ask(const TableData& d, std::span<const std::uint32_t> words, std::span<co
   return a;
 }
 
+/// The answers to a slice, to their place among all.
+void bring(const TableData& d, const Asked& a, std::span<std::uint16_t> bodies) {
+  const std::size_t columns = d.size.columns;
+  const u64 q = key_modulus();
+  std::vector<u32> product(a.count * columns);
+  std::vector<u64> sum(product.size());
+  d.packing->download(a.products, std::as_writable_bytes(std::span(product)));
+  d.packing->download(a.sums->view(), std::as_writable_bytes(std::span(sum)));
+  const Lowered lowered;
+  parallel_for(a.count, product.size(), [&](std::size_t question) {
+    for (std::size_t i = question * columns; i < (question + 1) * columns; ++i) {
+      const u64 raised = static_cast<u64>((u128{product[i]} * q + (u64{1} << 31)) >> 32), all = raised + sum[i];
+      bodies[a.first * columns + i] = static_cast<std::uint16_t>(lowered(all - (all >= q ? q : 0), kBodyBits));
+    }
+  });
+}
+
 }  // namespace
 
 Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys) const {
-  constexpr std::size_t kTogether = 128;  // questions of a product, while the words of the next go up
+  constexpr std::size_t kTogether = 128;  // questions of a product, a slice of them
+  constexpr std::size_t kSlices = 2;      // on the device at a time: one is computed, the words of the next go up
   TableData& d = *data_;
   const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
   require<ShapeError>(keys.size() == questions * kKeyWords && words.size() == questions * d.size.rows,
                       "questions have a word for each of the table's rows, and two keys");
-  const u64 q = packing_ring()->prime(0);
+  const u64 q = key_modulus();
   require<DamagedFileError>(std::all_of(keys.begin(), keys.end(), [&](u64 w) { return w < q; }),
                             "a question's keys are no residues of its modulus");
   Answers answers;
@@ -231,27 +250,18 @@ Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std:
     if (const std::unique_lock alone(d.mutex); !d.stale.empty()) d.repack();
     lock.lock();
   }
-  std::vector<Asked> asked;
+  answers.bodies.resize(questions * columns);
+  std::deque<Asked> asked;  // a slice's memory on the device goes back once its answers are here
   for (std::size_t first = 0; first < questions; first += kTogether) {
+    Interruptible::heed();
     const std::size_t count = std::min(kTogether, questions - first);
     asked.push_back(ask(d, words.subspan(first * d.size.rows, count * d.size.rows),
                         keys.subspan(first * kKeyWords, count * kKeyWords), first, count));
+    if (asked.size() < kSlices) continue;
+    bring(d, asked.front(), answers.bodies);
+    asked.pop_front();
   }
-  answers.bodies.resize(questions * columns);
-  std::vector<u32> product(asked.front().count * columns);
-  std::vector<u64> sum(product.size());
-  const Lowered lowered;
-  for (const Asked& a : asked) {
-    product.resize(a.count * columns), sum.resize(product.size());
-    d.packing->download(a.products, std::as_writable_bytes(std::span(product)));
-    d.packing->download(a.sums->view(), std::as_writable_bytes(std::span(sum)));
-    parallel_for(a.count, product.size(), [&](std::size_t question) {
-      for (std::size_t i = question * columns; i < (question + 1) * columns; ++i) {
-        const u64 raised = static_cast<u64>((u128{product[i]} * q + (u64{1} << 31)) >> 32), all = raised + sum[i];
-        answers.bodies[a.first * columns + i] = static_cast<std::uint16_t>(lowered(all - (all >= q ? q : 0), kBodyBits));
-      }
-    });
-  }
+  for (; !asked.empty(); asked.pop_front()) bring(d, asked.front(), answers.bodies);
   answers.masks = d.answer_masks;
   return answers;
 }
