@@ -21,6 +21,7 @@ from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, hashed
 CLIENT_TYPE, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
 DATABASE_TYPE = "heliograph.query.database"
 _MOVES = 2000  # of keys, before a table is full
+Asked = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]  # words [1 or 2, rows] and keys [1 or 2, LOOKUP_KEY_WORDS]
 _Cells = dict[tuple[int, int], tuple[Any, Any]]  # rows and slots, and the tag and the bytes that were there
 
 
@@ -207,7 +208,9 @@ class Database:
         >>> [question.read(answer)["city"] for question, answer in zip(several, answers)]
         ['Bern', 'Basel']
         """
-        asked = [self._asked(question) for question in questions]
+        return self._answered([self._asked(question) for question in questions])
+
+    def _answered(self, asked: list[Asked]) -> list[bytes]:
         if not asked:
             return []
         words = np.concatenate([words for words, _ in asked])
@@ -220,11 +223,15 @@ class Database:
             first += len(keys)
         return answers
 
-    def _asked(self, question: Buffer) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+    def _asked(self, question: Buffer) -> Asked:
+        """A question that was read and checked. Raises as `answers`."""
         arrays = _arrays(question, _QUESTION, self._seed)
         count = 1 if self._key is None else 2
         words = _array(arrays, "words", (count, self._shape.rows), np.uint32)
-        return words, _array(arrays, "keys", (count, _core.LOOKUP_KEY_WORDS), np.uint64)
+        keys = _array(arrays, "keys", (count, _core.LOOKUP_KEY_WORDS), np.uint64)
+        if int(keys.max()) >= _core.LOOKUP_KEY_MODULUS:
+            raise _core.DamagedFileError("a question's keys are no residues of its modulus")
+        return words, keys
 
     def update(self, frame: Any, rows: Iterable[int] | None = None) -> None:
         """Other values for some rows. Prepares what lies beside them again, not the whole table: a fraction of a second.
