@@ -345,7 +345,7 @@ class Worker:
     def _ended(self, several: list[_Ready]) -> list[tuple[dict[str, Any], Any, Exception | None]]:
         """Jobs with their answers, or errors that say why there is none; without those that were cancelled and have ended already."""
         ends = dict[str, tuple[Any, Exception | None]]()
-        begun = self._begin(several)
+        begun = self._taken_up(several)
         try:
             self._computing = True
             if self._current <= self._unwanted:
@@ -359,7 +359,7 @@ class Worker:
         stopped = None, hg.CancelledError("the job was cancelled")
         return [(asked, *ends.get(asked["job"], stopped)) for asked, _ in begun if asked["job"] in left]
 
-    def _begin(self, several: list[_Ready]) -> list[_Ready]:
+    def _taken_up(self, several: list[_Ready]) -> list[_Ready]:
         """Those that are still wanted; of a group the service is told, that others may gather meanwhile."""
         with self._changing:
             begun = [(asked, found) for asked, found in several if asked["job"] in self._waiting]
