@@ -127,7 +127,7 @@ def serve(
 ) -> None:
     """Serve sealed models, and tables for private look-up, to clients (docs/serving.md): hg.Client, browsers, any language by gRPC.
 
-    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads the tokens again.
+    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads tokens and tables again.
     """
     try:
         from heliograph.serving import core, messages, server

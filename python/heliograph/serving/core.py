@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -74,7 +75,9 @@ class Service:
         spans: Spans,
     ) -> None:
         self.store, self.access, self.limits, self.log, self.figures, self.spans = store, access, limits, log, figures, spans
-        self.models = {name: served_of(path) for name, path in models.items()}
+        self.models, self._paths = {name: served_of(path) for name, path in models.items()}, models
+        self._rereading, self._updates = asyncio.Lock(), itertools.count()
+        self._stamps = {name: _stamp(path) for name, path in models.items()}
         for name, model in self.models.items():
             if not model.complete:
                 raise _core.ParameterError(f"{name} is a client's half: a service needs the whole model")
@@ -141,6 +144,25 @@ class Service:
                 self._tell_jumps()
             except (OSError, _core.HeliographError) as error:
                 self.log("fault", error=type(error).__name__, errno=getattr(error, "errno", None))
+
+    async def reread(self) -> None:
+        """Tables whose files were saved anew: each engine takes the rows over between two readings. Another table is not taken."""
+        async with self._rereading:
+            for name, model in self.models.items():
+                try:
+                    stamp = _stamp(self._paths[name])
+                    if isinstance(model, SealedModel) or stamp == self._stamps[name]:
+                        continue
+                    found = await asyncio.to_thread(served_of, self._paths[name])
+                    if isinstance(found, SealedModel) or (found.name, found.digest) != (name, model.digest):
+                        raise _core.MismatchError("this file is of another table, whose clients are others")
+                except (OSError, _core.HeliographError) as error:
+                    self.log("fault", what=f"table {name}", error=type(error).__name__)
+                    continue
+                self._stamps[name] = stamp
+                self.models[name], self.halves[name] = found, found.client().to_bytes()
+                for engine in self.engines:
+                    engine.update(name, next(self._updates))
 
     def _tell_jumps(self) -> None:
         for seconds in self.store.ages.jumps():
@@ -445,6 +467,9 @@ class Service:
         elif event == "progress" and job is not None and job.state == "running":
             job.stage, job.share = words["stage"], words["share"]
             job.change()
+        elif event in ("done", "failed") and "/" not in words["job"]:
+            what, error = f"table {words['job'].split(':')[1]}", (words["error"] or {}).get("name")
+            self.log("fault" if error else "updated", what=what, engine=engine.number, error=error)
         elif event in ("done", "failed") and job is not None:
             self._end(job, event, None if event == "done" else from_wire(words["error"]))
             asyncio.get_running_loop().call_soon(self._count, engine, job, words)
@@ -506,6 +531,12 @@ class Service:
         told = {"client": job.owner, "model": job.asked.model or None, "kind": job.asked.kind, "outcome": outcome}
         self.log("job", job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **told)
         self.spans.job(taken, **{name: value for name, value in told.items() if value})
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """A file that was written anew has another."""
+    told = path.stat()
+    return told.st_ino, told.st_size, told.st_mtime_ns
 
 
 def _short(job: Job | None) -> str | None:

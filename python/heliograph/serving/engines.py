@@ -176,6 +176,13 @@ class Engine:
             self.early = None
         self._tell(do="run", job=job, **asked)
 
+    def update(self, model: str, number: int) -> None:
+        """A table's file was saved anew: it takes that over between two readings."""
+        job = f"update:{model}:{number}"
+        if self.ready.is_set():
+            self.jobs.append(job)
+        self._tell(do="run", job=job, kind="update", model=model, group=None)
+
     def read(self, job: str, **asked: Any) -> None:
         """A job whose request is still to come, and is to be read as it comes."""
         self.early = job

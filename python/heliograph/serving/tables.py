@@ -95,7 +95,9 @@ def _told(one: Table | Index, rows: list[tuple[str, str]]) -> list[tuple[str, st
 
 def digest_of(half: Half) -> str:
     """By what both sides mean one model: a sealed one's own; of others SHA-256 of the client's half, for their rows may change."""
-    return half.digest if isinstance(half, SealedModel) else hashlib.sha256(half.to_bytes()).hexdigest()
+    if isinstance(half, SealedModel):
+        return half.digest
+    return hashlib.sha256(half._identity() if isinstance(half, LookupClient) else half.to_bytes()).hexdigest()
 
 
 def type_of(path: Path) -> str | None:

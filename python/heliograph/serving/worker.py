@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import heliograph as hg
+from heliograph.query.containers import Parts
 from heliograph.query.lookup import DATABASE_TYPE
 from heliograph.query.vectors import INDEX_TYPE
 from heliograph.serving.coming import Coming
@@ -94,7 +95,7 @@ class Worker:
     """The process's state."""
 
     def __init__(self, line: socket.socket, models: dict[str, str], memory: int, together: dict[str, int]) -> None:
-        self._line, self._together = line, together
+        self._line, self._together, self._paths = line, together, models
         kinds = {name: type_of(Path(path)) for name, path in models.items()}
         self._tables = {name: hg.query.Database.load(models[name]) for name, kind in kinds.items() if kind == DATABASE_TYPE}
         self._vectors = {name: hg.query.Vectors.load(models[name]) for name, kind in kinds.items() if kind == INDEX_TYPE}
@@ -206,6 +207,8 @@ class Worker:
         """What computes a job's answer."""
         if asked["kind"] == "sql":
             return self._query(asked)
+        if asked["kind"] == "update":
+            return self._update(asked["model"])
         if asked["kind"] == "get":
             table = self._tables[asked["model"]]
             return Question(table._asked(Path(asked["input"]).read_bytes()), table._answered)
@@ -219,6 +222,14 @@ class Worker:
         tensors = _tensors(server, asked["parts"], coming or Coming(asked["input"], size, size))
         watch = (lambda stage, share: self._progress(stage, share, asked["job"])) if asked["watch"] else None
         return lambda: model.run(server, tensors, watch)
+
+    def _update(self, name: str) -> _Compute:
+        """The file is read and checked beside what is computed; rows change between two readings."""
+        if name in self._tables:
+            table, parts = self._tables[name], Parts(self._paths[name], DATABASE_TYPE)
+            return lambda: table._follow(parts)
+        index, parts = self._vectors[name], Parts(self._paths[name], INDEX_TYPE)
+        return lambda: index._follow(parts)
 
     def _nearest(self, asked: dict[str, Any], index: hg.query.Vectors) -> _Compute:
         """Scores of all rows; of a session that the keys are right for them."""
@@ -391,7 +402,9 @@ class Worker:
                     ends[job] = None, error
 
     def _written(self, asked: dict[str, Any], answer: Any) -> dict[str, Any] | None:
-        """Writes an answer; an error that says why not."""
+        """Writes an answer; an error that says why not. An update has none."""
+        if asked["kind"] == "update":
+            return None
         try:
             data = answer if isinstance(answer, bytes) else b"" if answer is None else answer.to_bytes()
             with full_disks():
