@@ -49,7 +49,7 @@ class Keyring:
     def __init__(self, memory: int) -> None:
         self.memory = memory
         self._held: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, name: str, make: Callable[[], tuple[Any, int]], besides: int) -> Any:
         """By name; made where it is not there. `besides` is what its use takes beside keys."""
@@ -74,7 +74,8 @@ class Keyring:
     @property
     def nbytes(self) -> int:
         """In memory."""
-        return sum(size for _, size in self._held.values())
+        with self._lock:
+            return sum(size for _, size in self._held.values())
 
     def __len__(self) -> int:
         return len(self._held)
