@@ -25,6 +25,8 @@ inline constexpr std::size_t kKeyWords = 2 * kStep, kMaskBytes = 3;
 
 /// log2 of a bound on the probability that an answer is refused or wrong. Throws ParameterError for sizes that no table has.
 double log2_failure(const Size& size);
+/// A question's keys are residues of it.
+std::uint64_t key_modulus();
 
 struct TableData;
 struct ClientData;

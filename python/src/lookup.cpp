@@ -100,6 +100,7 @@ void bind_lookup(nb::module_& m) {
   m.attr("LOOKUP_MOST_COLUMNS") = lookup::kMostColumns;
   m.attr("LOOKUP_KEY_WORDS") = lookup::kKeyWords;
   m.attr("LOOKUP_MASK_BYTES") = lookup::kMaskBytes;
+  m.attr("LOOKUP_KEY_MODULUS") = lookup::key_modulus();
   m.def(
       "lookup_log2_failure",
       [](std::size_t rows, std::size_t columns) {

@@ -1,7 +1,10 @@
 // Private look-up through the public C++ API.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "heliograph/lookup.h"
+#include "mesh/mesh.h"
 
 namespace heliograph::test {
 namespace {
@@ -101,6 +104,38 @@ TEST_F(PrivateLookup, RefusesWhatDoesNotFit) {
   EXPECT_THROW(table_->update(beyond, none, 1, std::vector<std::uint8_t>(1)), ShapeError);
   EXPECT_THROW(table_->update(none, last, 2, std::vector<std::uint8_t>(2)), ShapeError);
   EXPECT_THROW(Table(kSize, table_->seed(), rows_of(5000), kWidth), ShapeError);
+}
+
+/// The most memory that so many questions at once take on a device, beside the table's.
+std::size_t memory_of(const Table& table, const Question& question, std::size_t questions) {
+  std::vector<std::uint32_t> words;
+  std::vector<std::uint64_t> keys;
+  for (std::size_t i = 0; i < questions; ++i) {
+    words.insert(words.end(), question.words().begin(), question.words().end());
+    keys.insert(keys.end(), question.keys().begin(), question.keys().end());
+  }
+  device::Counter& counter = *mesh::default_device().counter();
+  counter.reset();
+  const std::size_t before = counter.live_bytes();
+  EXPECT_EQ(table.answer(words, keys).bodies.size(), questions * kSize.columns);
+  EXPECT_EQ(counter.live_bytes(), before);
+  return counter.peak_bytes() - before;
+}
+
+[[noreturn]] void count_memory() {
+  setenv("HELIOGRAPH_DEVICE", "null", 1);
+  const Table table(kSize, std::string(), rows_of(4000), kWidth);
+  const Question question = Client(kSize, table.seed()).ask(1);
+  const std::size_t one = memory_of(table, question, 64), three = memory_of(table, question, 3 * 64);
+  EXPECT_GT(three, 2 * one);
+  EXPECT_EQ(memory_of(table, question, 700), three);
+  std::exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+// In a process of its own, whose device counts.
+TEST(PrivateLookupMemory, OfAnyNumberOfQuestionsIsThatOfThreeProducts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(count_memory(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

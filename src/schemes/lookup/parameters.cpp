@@ -32,6 +32,8 @@ void check(const Size& size) {
 
 /// Variances as parts of a turn, of the worst bytes; a coefficient beyond 3/4 of half a byte's place is refused. Sums of so many
 /// independent bounded or Gaussian terms are taken as Gaussian.
+std::uint64_t key_modulus() { return packing_ring()->prime(0); }
+
 double log2_failure(const Size& size) {
   check(size);
   const double n = kDegree, error = math::kSigma * math::kSigma, q = static_cast<double>(packing_ring()->prime(0)),

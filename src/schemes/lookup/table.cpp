@@ -225,7 +225,7 @@ struct Back {
 /// Answers' bodies: what the questions' products and sums are, lowered. Copied beside the products of the questions after them.
 void read(const TableData& d, const Asked& a, Back& back, std::span<std::uint16_t> bodies) {
   const std::size_t columns = d.size.columns;
-  const u64 q = packing_ring()->prime(0);
+  const u64 q = key_modulus();
   auto& [product, sum] = back;
   product.resize(a.count * columns), sum.resize(product.size());
   d.downloads->after(*a.done);
@@ -250,7 +250,7 @@ Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std:
   const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
   require<ShapeError>(keys.size() == questions * kKeyWords && words.size() == questions * d.size.rows,
                       "questions have a word for each of the table's rows, and two keys");
-  const u64 q = packing_ring()->prime(0);
+  const u64 q = key_modulus();
   require<DamagedFileError>(std::all_of(keys.begin(), keys.end(), [&](u64 w) { return w < q; }),
                             "a question's keys are no residues of its modulus");
   Answers answers;
@@ -270,6 +270,7 @@ Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std:
     asked.pop_front();
   };
   for (std::size_t first = 0; first < questions; first += kTogether) {
+    Interruptible::heed();
     const std::size_t count = std::min(kTogether, questions - first);
     if (asked.size() == kProducts) read_first();
     asked.push_back(ask(d, words.subspan(first * d.size.rows, count * d.size.rows),
