@@ -19,7 +19,7 @@ MULTIPLIERS = (
     ("window of 6 bits, 2 primes", "window6-fixed", 11),
     ("window of 6 bits, 15 primes", "window6-fixed-15-primes", 11),
     ("window of 2 bits, 15 primes", "window2-fixed-15-primes", 34),
-    ("Shoup", "shoup", 8),
+    ("Shoup, 53 bits", "shoup", 8),
     ("Montgomery", "montgomery", 9),
     ("Barrett", "barrett", 12),
 )
@@ -106,6 +106,8 @@ def kernels(reports: dict[str, Row], _seconds: Any) -> list[str]:
         "galois": "eight permutations",
         "multiply": "eight element-wise instructions",
         "add": "eight element-wise instructions",
+        "product with a constant": "eight element-wise instructions",
+        "product with an inverse": "eight element-wise instructions",
     }
     unit = {
         "ntt": "ntt8",
@@ -114,6 +116,8 @@ def kernels(reports: dict[str, Row], _seconds: Any) -> list[str]:
         "galois": "permute",
         "multiply": "pointwise",
         "add": "pointwise",
+        "product with a constant": "pointwise",
+        "product with an inverse": "pointwise",
     }
     modules, rows = reports[AREAS]["modules"], []
     for name, row in FACTS["kernels"].items():

@@ -47,7 +47,7 @@ FEATURES: dict[str, tuple[str, str, str, str, str, str, str, str]] = {
     "cuFHE": ("2018", "fully", "exact", "GPU", "110", "31.5", "2,032", "132,231"),
     "NuFHE": ("2018", "fully", "exact", "GPU", "110", "31.5", "4,162", "186,011"),
     "Cingulata": ("2018", "fully", "exact", "no", "110", "31.5", "2,160", "50,690"),
-    "theirs": ("2020", "fully", "exact", "GPU", "110", "31.5", "1,991", "33,930"),
+    "theirs": ("-", "fully", "exact", "GPU", "110", "31.5", "1,991", "33,930"),
 }
 #: Table II: seconds of a gate of 32 bits, an addition, 32 additions, a multiplication, a 16x16 matrix product.
 SUMMARY: dict[str, tuple[float, float, float, float, float]] = {

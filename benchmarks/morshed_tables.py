@@ -154,7 +154,7 @@ def _kilobytes(parameters: Row) -> str:
 
 def features(reports: Reports, seconds: Time) -> list[str]:
     """Table I: kinds of schemes, their sizes and times. A machine's figures may come from several files, a set's size from any."""
-    lines = [["paper", scheme, *facts[1:]] for scheme, facts in FEATURES.items()]
+    lines = [["paper", scheme, *facts] for scheme, facts in FEATURES.items()]
     known: dict[str, dict[str, Row]] = {}
     sizes: dict[str, str] = {}
     for name, report in reports.items():
@@ -174,10 +174,10 @@ def features(reports: Reports, seconds: Time) -> list[str]:
             size = sizes.get(first["parameters"].get("name") or add, "-")
             on = "cores" if first.get("threads") else "GPU"
             times = _milliseconds(first), _milliseconds(second)
-            ours.append([f"here, {spot}, {commits}", words, kind, bootstrapping, on, level, size, *times])
+            ours.append([f"here, {spot}, {commits}", words, "-", kind, bootstrapping, on, level, size, *times])
     lines += sorted(ours, key=lambda line: "core" in line[0], reverse=True)
-    heads = ["on", "scheme", "homomorphism", "bootstrapping", "parallel by", "bits of security", "kB", "addition, ms"]
-    return table([*heads, "multiplication, ms"], lines)
+    heads = ["on", "scheme", "year", "homomorphism", "bootstrapping", "parallel by", "bits of security", "kB"]
+    return table([*heads, "addition, ms", "multiplication, ms"], lines)
 
 
 def summary(reports: Reports, seconds: Time) -> list[str]:
@@ -215,15 +215,11 @@ SHORT = (
     ("32 of them", "VIII", ("sequential", "CPU", "GPU"), "VIII", "", "32 x32"),
     ("2 x 2 matrices of 16 bits", "IX", ("sequential", "CPU", "GPU"), "IX", "", "2"),
     ("16 x 16 matrices of 16 bits", "IX", ("sequential", "CPU", "GPU"), "IX", "", "16"),
-    (
-        "regression, 300 x 20 numbers",
-        "X",
-        ("", "", "GPU, numerical"),
-        "X",
-        "numerical, a step of gradient descent",
-        "300 x 20",
+    *(
+        (f"regression, 300 x 20 {values}: {what}", "X", ("", "", f"GPU, {kind}"), "X", f"{kind}, {what}", "300 x 20")
+        for values, kind in (("numbers", "numerical"), ("bits", "binary"))
+        for what in ("sums for least squares", "a step of gradient descent")
     ),
-    ("regression, 300 x 20 bits", "X", ("", "", "GPU, binary"), "X", "binary, sums for least squares", "300 x 20"),
 )
 
 

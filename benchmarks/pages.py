@@ -67,7 +67,7 @@ HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json
 KIM = _measured(*kim_tables.FILES)
 AL_BADAWI = (
     *("zen4.json", "zen4-hcnn5.json", "h200.json", "h200x2-mesh.json", "h200x2-hcnn11.json", "h200x2-workloads.json"),
-    *(*FOUR_GPUS, *SCALING),
+    *(*FOUR_GPUS, "h200x4-exchanges.json", *SCALING),
     *_like("*al-badawi*.json"),
     *(f"../../workbench/results/{name}" for name in _like("../../workbench/results/*-partition.json")),
 )

@@ -11,7 +11,7 @@ Then the pages: `cp results/*.json benchmarks/results/`, but files that end in -
 With cores alone, in a clone, as a machine without GPUs needs it (the package built as README.md says):
 
     PATH=$PWD/.venv/bin:$PATH; cmake --preset bench && cmake --build --preset bench
-    python benchmarks/papers.py --only morshed-c,al-badawi-c,frame-cores --out results
+    python benchmarks/papers.py --only morshed-c,al-badawi-c,frame-cores,hcnn5 --out results
 
 Files are named by GPU and processor, so that those of several machines lie in one folder; the pages take in every file of such a
 name. What a run needs and is not there (GPUs, programs, public tables) is told. `--build` names the folder of the built C++
@@ -157,6 +157,8 @@ JOBS = (
     Job("frame", 1.5, "doublecrt.py --program {doublecrt} --device cuda --copies {copies} --out {out}", 1, ("doublecrt", "copies")),
     Job("frame-ranks", 3, "doublecrt.py --program {doublecrt} --device cuda --ranks {counts} --editions w64 --seconds 0.01 --out {out}", 2, ("doublecrt",), True),
     Job("frame-cores", 4.5, "doublecrt.py --program {doublecrt} --device cpu --ranks 1,2,4,8,16 --seconds 0.01 --limit 60 --out {out}", 0, ("doublecrt",)),
+    Job("hcnn5-ranks", 1.5, "ranks.py --counts 1,2 --only hcnn5 --start sockets --out {out}"),
+    Job("gpus-hcnn5-ranks", 1.5, "ranks.py --device cuda --counts {counts} --only hcnn5 --start sockets --out {out}", 2, spread=True),
 )  # fmt: skip
 
 

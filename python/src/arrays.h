@@ -155,7 +155,7 @@ nb::bytes written(const T& object) {
       throw OutOfMemoryError("no memory for a tensor's " + std::to_string(bytes) + " bytes");
     }
     const nb::bytes owned = nb::steal<nb::bytes>(whole);
-    char* to = PyBytes_AS_STRING(whole);
+    char* to = PyBytes_AsString(whole);
     {
       const Released released;
       same.write([&](std::span<const std::byte> piece) {

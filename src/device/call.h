@@ -334,11 +334,12 @@ struct LimbSums {
 ///   out[item][j] = sum over i of (byte i of component j - 128) * words[item][i]   modulo 2^32
 /// `bytes`: 32-bit words, the lowest byte of each first, no batch, a component for each result, n a multiple of 64; each byte
 /// stands for a number from -128 to 127. `words`: 32-bit words, one component, 4 times as many; `out`: the same batch, one
-/// component, a word for each component of `bytes`. One limb each.
+/// component, a word for each component of `bytes`. One limb each. `scratch`: for the words as a backend wants them.
 struct ByteProduct {
   static constexpr const char* name = "byte_product";
   In bytes, words;
   Out out;
+  Workspace scratch;
 
   static auto fields(auto& c) { return std::tie(c.bytes, c.words, c.out); }
 };

@@ -432,6 +432,11 @@ std::size_t bytes_of(const LinearSum& c, std::size_t items) {
 
 std::size_t bytes_of(const LimbSums& c, std::size_t items) { return 2 * polynomials(*c.ring, items, 1); }
 
+/// The words once more; matrix units take 32 vectors together.
+std::size_t bytes_of(const ByteProduct& c, std::size_t items) {
+  return Workspace::bytes(Word::w32, items < 4 ? items : (items + 31) / 32 * 32, 1, 1, c.words.n);
+}
+
 std::size_t bytes_of(const BfvMultiply& c, std::size_t items) {
   // One stretch for each take() of the expansion: each is rounded up on its own.
   const MultiplyPlan& plan = *c.plan;

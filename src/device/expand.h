@@ -21,7 +21,7 @@ std::vector<Call> expand(const LimbSums& call, const Room& room);
 /// Key switches of a call whose sums are divided at once: what scratch there is for.
 inline constexpr std::size_t kKeysAtOnce = 8;
 
-/// Bytes of scratch that a call wants for `items` items of its batch; 0 for what is no composite.
+/// Bytes of scratch that a call wants for `items` items of its batch; 0 for one that takes none.
 std::size_t scratch_bytes(const Call& call, std::size_t items);
 
 /// Whether two operands are the same items and components of the same memory: one need not be read for the other.

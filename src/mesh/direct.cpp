@@ -38,7 +38,7 @@ bool MeshKernels::directly(Queue& q, const C& call) {
   }
   if (!state_->here(m)) return true;
   device::each_constant(mine, [&](const auto& constant) { on(constant, m); });
-  if constexpr (Composite<C>) {
+  if constexpr (requires { mine.scratch; }) {
     if (!op) op.emplace(*state_, q);
     post_in_stretches(*op, m, mine);
   } else {

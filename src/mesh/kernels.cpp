@@ -230,7 +230,7 @@ void MeshKernels::run(Queue& q, const ByteProduct& c) {
   if (away) parts = op.room(parts, 1, Word::w32);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i)
-    op.post(parts[i].member, ByteProduct{bytes[i].view, words[i].view, parts[i].view});
+    post_in_stretches(op, parts[i].member, ByteProduct{bytes[i].view, words[i].view, parts[i].view, {}});
   if (away) op.store(parts, c.out);
 }
 

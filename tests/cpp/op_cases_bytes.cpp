@@ -19,7 +19,8 @@ OpCase bytes_case(const Bytes& s) {
     const View bytes = rig.input(Word::w32, s.inputs / 4, {kAll}, {{1}, s.outputs, s.bytes}, s.fill);
     const View words = rig.input(Word::w32, s.inputs, {kAll}, {s.batch, 1, s.words}, s.fill);
     const View out = rig.output(Word::w32, s.outputs, 1, {s.batch, 1, s.out});
-    return [=, &rig] { rig.queue().enqueue(device::ByteProduct{bytes, words, out}); };
+    const device::Call call = rig.with_scratch(device::ByteProduct{bytes, words, out, {}});
+    return [=, &rig] { rig.queue().enqueue(call); };
   };
   std::string name = std::to_string(s.inputs) + " inputs, " + std::to_string(s.outputs) + " outputs";
   for (const std::size_t axis : s.batch) name += ", " + std::to_string(axis) + " items";
@@ -44,6 +45,13 @@ void byte_cases(std::vector<OpCase>& cases) {
       bytes_case({.inputs = 512, .outputs = 9, .batch = {7}, .words = Layout::broadcast, .out = Layout::reversed}));
   cases.push_back(bytes_case({.inputs = 16384 + 512, .outputs = 6, .batch = {2}}));
   cases.push_back(bytes_case({.inputs = 8192, .outputs = 65, .batch = {67}}));
+  cases.push_back(bytes_case({.inputs = 16384 + 256,
+                              .outputs = 300,
+                              .batch = {3, 3},
+                              .words = Layout::transposed,
+                              .bytes = Layout::sliced,
+                              .out = Layout::reversed}));
+  cases.push_back(bytes_case({.inputs = 4096, .outputs = 129, .batch = {65}, .fill = Fill::top, .kind = Kind::arithmetic}));
 }
 
 }  // namespace heliograph::test

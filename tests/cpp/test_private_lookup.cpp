@@ -126,14 +126,14 @@ std::size_t memory_of(const Table& table, const Question& question, std::size_t 
   setenv("HELIOGRAPH_DEVICE", "null", 1);
   const Table table(kSize, std::string(), rows_of(4000), kWidth);
   const Question question = Client(kSize, table.seed()).ask(1);
-  const std::size_t one = memory_of(table, question, 128), two = memory_of(table, question, 256);
-  EXPECT_GT(two, one + one / 2);
-  EXPECT_EQ(memory_of(table, question, 700), two);
+  const std::size_t one = memory_of(table, question, 64), three = memory_of(table, question, 3 * 64);
+  EXPECT_GT(three, 2 * one);
+  EXPECT_EQ(memory_of(table, question, 700), three);
   std::exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
 // In a process of its own, whose device counts.
-TEST(PrivateLookupMemory, OfAnyNumberOfQuestionsIsThatOfTwoSlices) {
+TEST(PrivateLookupMemory, OfAnyNumberOfQuestionsIsThatOfThreeProducts) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(count_memory(), testing::ExitedWithCode(0), "");
 }

@@ -10,9 +10,10 @@ void CpuKernels::run(Queue&, const device::ByteProduct& c) {
   const std::size_t inputs = c.words.n, outputs = c.out.n, items = c.out.items();
   if (items == 0 || outputs == 0) return;
   const ByteOps& ops = *instructions_.bytes;
-  const device::Buffer packed = pool_.allocate(items * inputs * sizeof(u32));
+  device::Workspace scratch = c.scratch;
+  const View packed = scratch.take(math::Word::w32, items, 1, 1, inputs);
   threads_.parallel_for(items, 1, [&](std::size_t item, std::size_t) {
-    ops.pack(c.words.at<u32>(item, 0, 0), inputs, packed->address() + item * inputs * sizeof(u32));
+    ops.pack(c.words.at<u32>(item, 0, 0), inputs, packed.data + item * inputs * sizeof(u32));
   });
   // Few vectors stay in the second cache with more of their words; rows are read in longer stretches then.
   const std::size_t stretch = items < 4 ? 16384 : 4096;
@@ -26,7 +27,7 @@ void CpuKernels::run(Queue&, const device::ByteProduct& c) {
         rows[r] = reinterpret_cast<const unsigned char*>(address(c.bytes, 0, first + r, 0)) + start;
       for (std::size_t item = 0; item < items; item += kMostByteVectors) {
         const std::size_t some = std::min(kMostByteVectors, items - item);
-        for (std::size_t v = 0; v < some; ++v) vectors[v] = packed->address() + ((item + v) * inputs + start) * sizeof(u32);
+        for (std::size_t v = 0; v < some; ++v) vectors[v] = packed.data + ((item + v) * inputs + start) * sizeof(u32);
         ops.run({.rows = rows,
                  .count = count,
                  .inputs = std::min(stretch, inputs - start),

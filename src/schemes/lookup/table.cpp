@@ -47,7 +47,8 @@ TableData::TableData(const Size& given, const Key256& given_seed, const std::str
       device(device_of(name)),
       exact(std::make_shared<Engine>(*device, exact_ring())),
       packing(std::make_shared<Engine>(*device, packing_ring())),
-      uploads(device->make_queue()) {
+      uploads(device->make_queue()),
+      downloads(device->make_queue()) {
   packing->require_memory(size.rows * size.columns + (kTurns + 1) * packs() * kDegree * sizeof(u64), "this table");
   packing->require_host_memory(size.columns * kDegree * sizeof(u32), "what is prepared of this table");
   masks = question_masks(exact, size, seed);
@@ -175,6 +176,7 @@ struct Asked {
   std::size_t first, count;
   device::View words, products;
   std::optional<RnsTensor> sums;
+  std::shared_ptr<device::Event> done;
 };
 
 /// What a question's keys are, on the device: [question][key], NTT domain.
@@ -199,10 +201,10 @@ device::View uploaded(const TableData& d, std::span<const std::uint32_t> words, 
 Asked ask(const TableData& d, std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys, std::size_t first,
           std::size_t count) {
   const Engine& e = *d.packing;
-  Asked a{.first = first, .count = count, .words = uploaded(d, words, count), .products = {}, .sums = {}};
+  Asked a{.first = first, .count = count, .words = uploaded(d, words, count), .products = {}, .sums = {}, .done = {}};
   a.products = device::View::dense(nullptr, math::Word::w32, {count}, 1, 1, d.size.columns);
   a.products = a.products.in(e.allocate(a.products, {0}));
-  e.enqueue(device::ByteProduct{d.bytes, a.words, a.products});
+  e.enqueue(device::ByteProduct{d.bytes, a.words, a.products, {}});
   const RnsTensor bodies = keys_of(d, keys, count);
   const RnsTensor& sums = a.sums.emplace(d.packing, ring::Shape{count}, d.packs(), kQ, Domain::ntt);
   e.enqueue(device::InnerProduct{e.prepared(), kQ, bodies.with_components(0, 1).view(), d.digits.view(), PrimeList(kQ),
@@ -210,22 +212,30 @@ Asked ask(const TableData& d, std::span<const std::uint32_t> words, std::span<co
   e.enqueue(device::MulAccumulate{e.prepared(), kQ, bodies.with_components(1, 1).view(), d.last.broadcast_to({count}).view(),
                                   sums.view()});
   e.enqueue(device::InverseNtt{e.prepared(), kQ, sums.view(), sums.view()});
+  a.done = e.queue().record();
   return a;
 }
 
-/// The answers to a slice, to their place among all.
-void bring(const TableData& d, const Asked& a, std::span<std::uint16_t> bodies) {
+/// What comes back from the device, one product after another.
+struct Back {
+  std::vector<u32> product;
+  std::vector<u64> sum;
+};
+
+/// Answers' bodies: what the questions' products and sums are, lowered. Copied beside the products of the questions after them.
+void read(const TableData& d, const Asked& a, Back& back, std::span<std::uint16_t> bodies) {
   const std::size_t columns = d.size.columns;
   const u64 q = key_modulus();
-  std::vector<u32> product(a.count * columns);
-  std::vector<u64> sum(product.size());
-  d.packing->download(a.products, std::as_writable_bytes(std::span(product)));
-  d.packing->download(a.sums->view(), std::as_writable_bytes(std::span(sum)));
+  auto& [product, sum] = back;
+  product.resize(a.count * columns), sum.resize(product.size());
+  d.downloads->after(*a.done);
+  d.device->download(*d.downloads, a.products.data, std::as_writable_bytes(std::span(product)));
+  d.device->download(*d.downloads, a.sums->view().data, std::as_writable_bytes(std::span(sum)));
   const Lowered lowered;
   parallel_for(a.count, product.size(), [&](std::size_t question) {
     for (std::size_t i = question * columns; i < (question + 1) * columns; ++i) {
       const u64 raised = static_cast<u64>((u128{product[i]} * q + (u64{1} << 31)) >> 32), all = raised + sum[i];
-      bodies[a.first * columns + i] = static_cast<std::uint16_t>(lowered(all - (all >= q ? q : 0), kBodyBits));
+      bodies[i] = static_cast<std::uint16_t>(lowered(all - (all >= q ? q : 0), kBodyBits));
     }
   });
 }
@@ -233,8 +243,9 @@ void bring(const TableData& d, const Asked& a, std::span<std::uint16_t> bodies) 
 }  // namespace
 
 Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys) const {
-  constexpr std::size_t kTogether = 128;  // questions of a product, a slice of them
-  constexpr std::size_t kSlices = 2;      // on the device at a time: one is computed, the words of the next go up
+  // Questions of a product, and products on the device: while one is computed the words of the next go up, and the one before is
+  // read.
+  constexpr std::size_t kTogether = 64, kProducts = 3;
   TableData& d = *data_;
   const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
   require<ShapeError>(keys.size() == questions * kKeyWords && words.size() == questions * d.size.rows,
@@ -250,18 +261,22 @@ Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std:
     if (const std::unique_lock alone(d.mutex); !d.stale.empty()) d.repack();
     lock.lock();
   }
-  answers.bodies.resize(questions * columns);
-  std::deque<Asked> asked;  // a slice's memory on the device goes back once its answers are here
+  std::deque<Asked> asked;
+  Back back;
+  const auto read_first = [&] {
+    answers.bodies.resize(questions * columns);  // while the device is busy
+    const Asked& a = asked.front();
+    read(d, a, back, std::span(answers.bodies).subspan(a.first * columns, a.count * columns));
+    asked.pop_front();
+  };
   for (std::size_t first = 0; first < questions; first += kTogether) {
     Interruptible::heed();
     const std::size_t count = std::min(kTogether, questions - first);
+    if (asked.size() == kProducts) read_first();
     asked.push_back(ask(d, words.subspan(first * d.size.rows, count * d.size.rows),
                         keys.subspan(first * kKeyWords, count * kKeyWords), first, count));
-    if (asked.size() < kSlices) continue;
-    bring(d, asked.front(), answers.bodies);
-    asked.pop_front();
   }
-  for (; !asked.empty(); asked.pop_front()) bring(d, asked.front(), answers.bodies);
+  while (!asked.empty()) read_first();
   answers.masks = d.answer_masks;
   return answers;
 }

@@ -27,7 +27,7 @@ struct TableData {
   const Key256 seed;
   const std::shared_ptr<device::Device> device;
   const std::shared_ptr<Engine> exact, packing;
-  const std::unique_ptr<device::Queue> uploads;
+  const std::unique_ptr<device::Queue> uploads, downloads;
   RnsTensor masks;        // of questions
   View bytes;             // 32-bit words, a component for each column
   std::vector<u32> hint;  // p_j, [column][N]

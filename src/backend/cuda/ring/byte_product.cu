@@ -1,8 +1,8 @@
 // Bytes times words modulo 2^32. A word is four signed digits of base 256; bytes and digits meet in dp4a for few vectors, in int8
 // matrix units for many. Stretches of the inputs are for different blocks, whose sums modulo 2^32 are added in any order; a sum of
 // 32 bits that overflows is still right.
+#include "backend/cuda/ring/byte_product.cuh"
 #include "backend/cuda/ring/kernels.h"
-#include "backend/cuda/ring/views.cuh"
 #include "backend/cuda/runtime/launch.cuh"
 
 namespace heliograph::backend::cuda {
@@ -12,24 +12,12 @@ namespace {
 constexpr u32 kFew = 3;  // vectors that dp4a takes, one after another
 constexpr u32 kThreads = 256, kWarps = kThreads / 32;
 constexpr u32 kRowsOfWarp = 8;  // dp4a: rows that digits meet once they are made
-constexpr u32 kHalf = 0x80808080;
 
-struct ByteArguments {
-  const unsigned char* bytes;
-  u64 row;  // bytes from one to the next
-  Strided words, out;
-  u32 items, inputs, outputs, stretch, splits;
+/// How the inputs are cut for blocks: stretches, and how many; blocks in all.
+struct Cut {
+  u32 stretch, splits;
+  u64 blocks;
 };
-
-/// Digits of four words, a plane each.
-__device__ __forceinline__ void planes_of(const uint4& words, u32 (&planes)[4]) {
-  const u32 a = (words.x + kHalf) ^ kHalf, b = (words.y + kHalf) ^ kHalf, c = (words.z + kHalf) ^ kHalf,
-            d = (words.w + kHalf) ^ kHalf;
-  const u32 low_ab = __byte_perm(a, b, 0x5140), high_ab = __byte_perm(a, b, 0x7362);  // a0 b0 a1 b1, a2 b2 a3 b3
-  const u32 low_cd = __byte_perm(c, d, 0x5140), high_cd = __byte_perm(c, d, 0x7362);
-  planes[0] = __byte_perm(low_ab, low_cd, 0x5410), planes[1] = __byte_perm(low_ab, low_cd, 0x7632);
-  planes[2] = __byte_perm(high_ab, high_cd, 0x5410), planes[3] = __byte_perm(high_ab, high_cd, 0x7632);
-}
 
 __device__ __forceinline__ void add_bytes(int (&sum)[4], u32 bytes, const u32 (&planes)[4]) {
 #pragma unroll
@@ -37,12 +25,12 @@ __device__ __forceinline__ void add_bytes(int (&sum)[4], u32 bytes, const u32 (&
 }
 
 /// A warp: kRowsOfWarp rows of one vector, 16 inputs a lane at a time.
-__global__ void __launch_bounds__(kThreads) byte_rows_kernel(const __grid_constant__ ByteArguments a, u32 item) {
+__global__ void __launch_bounds__(kThreads) byte_rows_kernel(const __grid_constant__ ByteArguments a, Cut cut, u32 item) {
   take_turn();
-  const u32 lane = threadIdx.x % 32, tile = blockIdx.x / a.splits * kWarps + threadIdx.x / 32;
-  const u32 first = tile * kRowsOfWarp, start = blockIdx.x % a.splits * a.stretch;
+  const u32 lane = threadIdx.x % 32, tile = blockIdx.x / cut.splits * kWarps + threadIdx.x / 32;
+  const u32 first = tile * kRowsOfWarp, start = blockIdx.x % cut.splits * cut.stretch;
   if (first >= a.outputs) return;
-  const u32 end = min(start + a.stretch, a.inputs);
+  const u32 end = min(start + cut.stretch, a.inputs);
   const u32* const words = limb_of<u32>(a.words, item, 0, 0);
   u32* const out = limb_of<u32>(a.out, item, 0, 0);
   int sum[kRowsOfWarp][4] = {};
@@ -87,22 +75,20 @@ __device__ __forceinline__ void load_rows(const unsigned char* row, u32& a, u32&
 #endif
 }
 
-/// A block of the matrix units: kRows rows, ITEMS vectors, whose digits are 4 ITEMS columns; kStep inputs at a time, two steps in
-/// shared memory. A warp: 64 rows and ITEMS columns.
-template <u32 ITEMS>
+/// A block of the matrix units: kRows rows, kItems vectors, whose digits are kColumns; kStep inputs at a time, two steps in
+/// shared memory. A warp: 64 rows and kItems columns.
 struct Matrix {
-  static constexpr u32 kRows = 128, kStep = 64, kColumns = 4 * ITEMS;
+  static constexpr u32 kRows = 128, kStep = 64, kItems = 32, kColumns = 4 * kItems;
   static constexpr u32 kStride = kStep + 16;  // of a row in shared memory: eight rows begin in different banks
-  static constexpr u32 kTilesDown = 64 / 16, kTilesAcross = ITEMS / 8;
+  static constexpr u32 kTilesDown = 64 / 16, kTilesAcross = kItems / 8;
   static constexpr u32 kStage = (kRows + kColumns) * kStride, kShared = 2 * kStage;
-  static constexpr u32 kBytesEach = kRows * kStep / 16 / kThreads, kWordsEach = ITEMS * kStep / 4 / kThreads;
-  static_assert(kWarps == kRows / 64 * (kColumns / ITEMS));
+  static constexpr u32 kBytesEach = kRows * kStep / 16 / kThreads, kWordsEach = kItems * kStep / 4 / kThreads;
+  static_assert(kWarps == kRows / 64 * (kColumns / kItems));
 };
 
 /// What a thread brings to shared memory of each step.
-template <u32 ITEMS>
 struct Fetched {
-  using M = Matrix<ITEMS>;
+  using M = Matrix;
   const unsigned char* from[M::kBytesEach];
   const u32* words_from[M::kWordsEach];
   uint4 bytes[M::kBytesEach], words[M::kWordsEach];
@@ -149,19 +135,18 @@ struct Fetched {
 
 /// Blocks of the same rows are neighbours: one of them brings the bytes to the second cache. The fragments of mma.m16n8k32 (PTX ISA):
 /// g = lane / 4, t = lane % 4; A has rows g and g + 8, words t and t + 4; B column g; C columns 2t, 2t + 1.
-template <u32 ITEMS>
-__global__ void __launch_bounds__(kThreads, ITEMS == 32 ? 2 : 1)
-    byte_matrix_kernel(const __grid_constant__ ByteArguments a, u32 groups) {
+__global__ void __launch_bounds__(kThreads, 2)
+    byte_matrix_kernel(const __grid_constant__ ByteArguments a, Cut cut, u32 groups) {
   take_turn();
-  using M = Matrix<ITEMS>;
+  using M = Matrix;
   extern __shared__ __align__(16) unsigned char shared[];
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const u32 first_item = blockIdx.x % groups * ITEMS, tile = blockIdx.x / groups;
-  const u32 first = tile / a.splits * M::kRows, row = warp % 2 * 64, column = warp / 2 * ITEMS;
-  const u32 start = tile % a.splits * a.stretch, end = min(start + a.stretch, a.inputs);
+  const u32 first_item = blockIdx.x % groups * M::kItems, tile = blockIdx.x / groups;
+  const u32 first = tile / cut.splits * M::kRows, row = warp % 2 * 64, column = warp / 2 * M::kItems;
+  const u32 start = tile % cut.splits * cut.stretch, end = min(start + cut.stretch, a.inputs);
   if (start >= end) return;
   int sum[M::kTilesDown][M::kTilesAcross][4] = {};
-  Fetched<ITEMS> next(a, first, first_item);
+  Fetched next(a, first, first_item);
   next.load(start);
   next.store(shared);
   __syncthreads();
@@ -214,37 +199,41 @@ __global__ void __launch_bounds__(kThreads, ITEMS == 32 ? 2 : 1)
 }  // namespace
 
 void CudaKernels::run(Queue& q, const device::ByteProduct& call) {
-  constexpr u32 kBlocks = 2048;  // that keep every GPU busy
+  constexpr u32 kBlocks = 2048;             // that keep every GPU busy
+  constexpr u64 kWide = u64{1} << 19;       // bytes for which it pays to lay out the columns first
   const auto items = static_cast<u32>(call.out.items());
   if (items == 0 || call.out.n == 0) return;
+  const ByteArguments a{.bytes = reinterpret_cast<const unsigned char*>(call.bytes.address(0, 0, 0)),
+                        .row = call.bytes.component_stride * sizeof(u32),
+                        .words = strided(call.words),
+                        .out = strided(call.out),
+                        .items = items,
+                        .inputs = static_cast<u32>(call.words.n),
+                        .outputs = static_cast<u32>(call.out.n)};
+  const Properties& gpu = state_->properties();
+  if (items > kFew && u64{a.inputs} * a.outputs >= kWide && gpu.major == 9 && gpu.minor == 0) {
+    Workspace scratch = call.scratch;
+    const View columns = scratch.take(math::Word::w32, (items + 31) / 32 * 32, 1, 1, a.inputs);
+    return wide_byte_product(q, *state_, a, reinterpret_cast<unsigned char*>(columns.data));
+  }
   run(q, device::Zero{call.out});
-  ByteArguments a{.bytes = reinterpret_cast<const unsigned char*>(call.bytes.address(0, 0, 0)),
-                  .row = call.bytes.component_stride * sizeof(u32),
-                  .words = strided(call.words),
-                  .out = strided(call.out),
-                  .items = items,
-                  .inputs = static_cast<u32>(call.words.n),
-                  .outputs = static_cast<u32>(call.out.n),
-                  .stretch = 0,
-                  .splits = 0};
-  /// Cuts the inputs for blocks of so many rows, `groups` of them for the same; how many blocks that makes.
-  const auto cut = [&](u32 rows, u32 step, u32 groups) {
+  /// Cuts the inputs for blocks of so many rows, `groups` of them for the same.
+  const auto cut_for = [&](u32 rows, u32 step, u32 groups) {
     const u32 tiles = (a.outputs + rows - 1) / rows, steps = (a.inputs + step - 1) / step;
-    a.stretch = std::max<u32>(4, static_cast<u32>((u64{steps} * tiles * groups + kBlocks - 1) / kBlocks)) * step;
-    a.splits = (a.inputs + a.stretch - 1) / a.stretch;
-    return u64{tiles} * a.splits * groups;
+    const u32 stretch = std::max<u32>(4, static_cast<u32>((u64{steps} * tiles * groups + kBlocks - 1) / kBlocks)) * step;
+    const u32 splits = (a.inputs + stretch - 1) / stretch;
+    return Cut{.stretch = stretch, .splits = splits, .blocks = u64{tiles} * splits * groups};
   };
   if (items <= kFew) {
-    const u64 blocks = cut(kWarps * kRowsOfWarp, 32 * 16, 1);
-    for (u32 item = 0; item < items; ++item) launch(q, "byte_product", &byte_rows_kernel, blocks, kThreads, 0, a, item);
+    const Cut cut = cut_for(kWarps * kRowsOfWarp, 32 * 16, 1);
+    for (u32 item = 0; item < items; ++item)
+      launch(q, "byte_product", &byte_rows_kernel, cut.blocks, kThreads, 0, a, cut, item);
     return;
   }
-  const auto matrix = [&]<u32 ITEMS>(std::integral_constant<u32, ITEMS>) {
-    using M = Matrix<ITEMS>;
-    const u32 groups = (items + ITEMS - 1) / ITEMS;
-    launch(q, "byte_product", &byte_matrix_kernel<ITEMS>, cut(M::kRows, M::kStep, groups), kThreads, M::kShared, a, groups);
-  };
-  items <= 32 ? matrix(std::integral_constant<u32, 32>()) : matrix(std::integral_constant<u32, 64>());
+  using M = Matrix;
+  const u32 groups = (items + M::kItems - 1) / M::kItems;
+  const Cut cut = cut_for(M::kRows, M::kStep, groups);
+  launch(q, "byte_product", &byte_matrix_kernel, cut.blocks, kThreads, M::kShared, a, cut, groups);
 }
 
 }  // namespace heliograph::backend::cuda
