@@ -274,7 +274,7 @@ def test_a_limit(scheme: str, tmp_path: Path) -> None:
         with pytest.raises(hg.LimitError, match="are allowed"):
             little.load(path)
     tiny = hg.Server(p.server.keys, limit=100)
-    with pytest.raises(hg.LimitError, match=r"a file of [\d]+ bytes, 100 beside its header are allowed"):
+    with pytest.raises(hg.LimitError, match=r"a file of [\d.]+ [KM]iB, 100 B beside its header are allowed"):
         tiny.from_bytes(result.to_bytes())
     with pytest.raises(hg.LimitError, match=r"a tensor of shape \(0, 5\) needs .* in memory, 100 B are allowed"):
         tiny.from_bytes(of_shape(p.tensor(0).to_bytes(), 0, 5))

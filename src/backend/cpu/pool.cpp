@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/host_memory.h"
+#include "base/sizes.h"
 
 namespace heliograph::backend::cpu {
 
@@ -82,7 +83,7 @@ MemoryPool::~MemoryPool() { trim(0); }
 
 device::Buffer MemoryPool::allocate(std::size_t bytes) {
   if (std::size_t left = countdown_.load(); left != 0 && countdown_.fetch_sub(1) == 1) {
-    throw OutOfMemoryError("an allocation of " + std::to_string(bytes) + " bytes was told to fail");
+    throw OutOfMemoryError("an allocation of " + readable_bytes(bytes) + " was told to fail");
   }
   const std::size_t size = rounded(bytes);
   void* const address = take(size);
