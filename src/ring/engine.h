@@ -39,5 +39,4 @@ class Engine : public device::Session {
   Recent<device::ProductConstant> products_{64, std::size_t{1} << 24};  // by weights and indices
 };
 
-
 }  // namespace heliograph::ring
