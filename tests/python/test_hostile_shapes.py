@@ -363,4 +363,10 @@ def test_other_parameters_are_not_opened(scheme: str) -> None:
 
 def test_sizes_are_readable() -> None:
     """As the engine writes them."""
-    assert [readable_bytes(n) for n in (0, 1023, 1536, 98348040192, 3 << 40)] == ["0 B", "1023 B", "1.5 KiB", "91.6 GiB", "3.0 TiB"]
+    assert [readable_bytes(n) for n in (0, 1023, 1536, 98348040192, 3 << 40)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "91.6 GiB",
+        "3.0 TiB",
+    ]
