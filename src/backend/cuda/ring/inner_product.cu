@@ -167,15 +167,17 @@ __global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __gri
   }
 }
 
-/// Of many items of one limb, whose words lie in shared memory: a block has kSharedItems items and kThreads positions, a thread one
-/// position of all of them and kSharedOutputs results. Keys come from the second cache once for each block.
-constexpr u32 kSharedItems = 8, kSharedOutputs = 4, kSharedThreads = 128;
-constexpr u32 kSharedTurns = 256;  // of one launch
+/// Of many items of one limb, whose words lie in shared memory: a block has kSharedItems items, some positions and results; a thread
+/// one position of all the items and kSharedOutputs results. Keys come from the second cache once for each block.
+constexpr u32 kSharedItems = 8, kSharedOutputs = 2;
+constexpr u32 kSharedThreads = 512, kSharedGroups = 8;  // at most: of a block, and of outputs in it
+constexpr u32 kSharedTurns = 256;                       // of one launch
 
 struct SharedArguments {
   InnerArguments<Field50> inner;  // grid: groups of outputs as components, of items
   const u32* turns[kSharedTurns];
   u32 items, first, onto;
+  u32 positions;  // of a block, a multiple of 32
 };
 static_assert(sizeof(SharedArguments) <= kMostArguments);
 
@@ -206,7 +208,7 @@ __device__ __forceinline__ double centred(u64 word, u64 q) {
   return __dadd_rn(__longlong_as_double(static_cast<long long>(shifted | u64{0x433} << 52)), -Field50::kRound);
 }
 
-__global__ void __launch_bounds__(kSharedThreads) shared_product_kernel(const __grid_constant__ SharedArguments c) {
+__global__ void __launch_bounds__(kSharedThreads, 1) shared_product_kernel(const __grid_constant__ SharedArguments c) {
   take_turn();
   extern __shared__ double words[];  // [item][position]
   const Arguments<Field50>& g = c.inner.common;
@@ -215,13 +217,14 @@ __global__ void __launch_bounds__(kSharedThreads) shared_product_kernel(const __
   const u64 q = modulus<Field50>(p);
   // Beyond the last item or output: it again.
   const auto item_at = [&](u32 k) { return least(at.item * kSharedItems + k, c.items - 1); };
-  const auto output_at = [&](u32 o) { return least(at.component * kSharedOutputs + o, c.inner.outputs - 1); };
+  const u32 groups = blockDim.x / c.positions, group = at.component * groups + threadIdx.x / c.positions;
+  const auto output_at = [&](u32 o) { return least(group * kSharedOutputs + o, c.inner.outputs - 1); };
   for (u32 k = 0; k < kSharedItems; ++k) {
     const u64* const from = limb_of<u64>(g.a, item_at(k), 0, 0);
-    for (u32 i = threadIdx.x; i < g.n; i += kSharedThreads) words[k * g.n + i] = centred(from[i], q);
+    for (u32 i = threadIdx.x; i < g.n; i += blockDim.x) words[k * g.n + i] = centred(from[i], q);
   }
   __syncthreads();
-  const u32 i = at.part * kSharedThreads + threadIdx.x;
+  const u32 i = at.part * c.positions + threadIdx.x % c.positions;
   if (i >= g.n) return;
   const u64* key[kSharedOutputs];
 #pragma unroll
@@ -272,7 +275,7 @@ __global__ void __launch_bounds__(kSharedThreads) shared_product_kernel(const __
     if (at.item * kSharedItems + k >= c.items) return;
 #pragma unroll
     for (u32 o = 0; o < kSharedOutputs; ++o) {
-      if (at.component * kSharedOutputs + o >= c.inner.outputs) break;
+      if (group * kSharedOutputs + o >= c.inner.outputs) break;
       u64* const out = limb_of<u64>(g.out, item_at(k), output_at(o), 0) + i;
       const u64 here = Field50::canonical(sum[k][o].low, p);
       *out = c.onto ? Adds::apply(Field50{}, here, *out, here, p) : here;
@@ -320,14 +323,22 @@ bool shares_words(const State& state, const device::InnerProduct& call) {
 }
 
 void sum_shared(Queue& q, const device::InnerProduct& call, const InnerArguments<Field50>& all) {
-  SharedArguments c{.inner = all, .turns = {}, .items = static_cast<u32>(call.out.items()), .first = 0, .onto = 0};
+  const u32 groups = std::min(kSharedGroups, parts_of(all.outputs, kSharedOutputs));
+  SharedArguments c{.inner = all,
+                    .turns = {},
+                    .items = static_cast<u32>(call.out.items()),
+                    .first = 0,
+                    .onto = 0,
+                    .positions = groups <= kSharedGroups / 2 ? 128u : 64u};
+  static_assert(kSharedGroups * 64 <= kSharedThreads && kSharedGroups / 2 * 128 <= kSharedThreads);
   Grid& grid = c.inner.common.grid;
-  grid.parts = Divisor(parts_of(call.out.n, kSharedThreads));
-  grid.components = Divisor(parts_of(all.outputs, kSharedOutputs)), grid.items = Divisor(parts_of(c.items, kSharedItems));
+  grid.parts = Divisor(parts_of(call.out.n, c.positions));
+  grid.components = Divisor(parts_of(all.outputs, kSharedOutputs * groups));
+  grid.items = Divisor(parts_of(c.items, kSharedItems));
   for_turns<kSharedTurns>(q, call, [&](u32 first, u32 count, const auto& turns) {
     std::copy_n(turns.begin(), count, c.turns);
     c.inner.count = count, c.first = first, c.onto = first > 0;
-    launch(q, "inner_product", &shared_product_kernel, grid.blocks(), kSharedThreads,
+    launch(q, "inner_product", &shared_product_kernel, grid.blocks(), c.positions * groups,
            kSharedItems * call.out.n * sizeof(double), c);
   });
 }
