@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -37,7 +36,7 @@ from heliograph.serving.store import DIGEST
 
 CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
 _LONGEST_WAIT = 30.0
-_AT_ONCE = 4 << 20  # bytes of an answer that are read whole
+_AT_ONCE, _PIECE = 4 << 20, 1 << 20  # bytes of an answer that are sent whole, and of a larger one at a time
 _DRAINED = 64 << 20  # bytes that a refused client may send before it hears so
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.AccessError, 401),
@@ -274,18 +273,12 @@ class Web:
             return JSONResponse(told_of(job), 202)
         if job.error is not None:
             raise job.error
-        size = job.answer.stat().st_size
+        size = job.answer.nbytes
         self.service.figures.sent.inc(size)
         if size <= _AT_ONCE:
-            return Response(job.answer.read_bytes(), media_type="application/octet-stream")
+            return Response(job.answer.read(), media_type="application/octet-stream")
         headers = {"Content-Length": str(size)}
-        return StreamingResponse(_pieces(job.answer), media_type="application/octet-stream", headers=headers)
-
-
-async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    with path.open("rb") as file:
-        while piece := await asyncio.to_thread(file.read, 1 << 20):
-            yield piece
+        return StreamingResponse(job.answer.pieces(_PIECE), media_type="application/octet-stream", headers=headers)
 
 
 class _Poured(Body):
@@ -295,15 +288,14 @@ class _Poured(Body):
         super().__init__(_stream(request))
         self._request, self._nbytes = request, nbytes
 
-    async def pour(self, write: Callable[[memoryview | bytes], None]) -> None:
+    async def pour(
+        self,
+        write: Callable[[memoryview | bytes], None],
+        place: Callable[[], memoryview] | None = None,
+        placed: Callable[[int], None] | None = None,
+    ) -> None:
         """As `Body.pour`. Raises ClientDisconnect."""
-        first = await self._request.receive()
-        if first["type"] == "http.disconnect":
-            raise ClientDisconnect
-        write(first["body"])
-        left = self._nbytes - len(first["body"])
-        if first["more_body"] and left > 0:
-            await self._request.scope[POUR](write, left)
+        await self._request.scope[POUR](self._nbytes, write, place, placed)
         self._request.scope[READ] = True
 
 

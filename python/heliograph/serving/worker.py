@@ -283,9 +283,10 @@ class Worker:
             self._tell(asked, self._written(asked, answer), seconds)
             del answer  # its memory
 
-    def _tell(self, asked: dict[str, Any], said: dict[str, Any] | None, seconds: float) -> None:
-        held = {"keys": len(self._keys), "key_bytes": self._keys.nbytes}
-        self.say(event="failed" if said else "done", job=asked["job"], error=said, seconds=seconds, **held)
+    def _tell(self, asked: dict[str, Any], said: dict[str, Any] | int, seconds: float) -> None:
+        """An error, or how many bytes an answer has."""
+        told = {"event": "done", "bytes": said} if isinstance(said, int) else {"event": "failed", "error": said}
+        self.say(**told, job=asked["job"], seconds=seconds, keys=len(self._keys), key_bytes=self._keys.nbytes)
 
     def _answer(self, asked: dict[str, Any], found: _Compute | Exception) -> tuple[Any, dict[str, Any] | None]:
         """Computes an answer; or an error that says why there is none."""
@@ -305,21 +306,34 @@ class Worker:
             self._computing = False
             return None, self._known(asked, error)
 
-    def _written(self, asked: dict[str, Any], answer: Any) -> dict[str, Any] | None:
-        """Writes an answer; an error that says why not."""
+    def _written(self, asked: dict[str, Any], answer: Any) -> dict[str, Any] | int:
+        """Writes an answer: how many bytes it has; an error that says why not."""
         try:
             data = answer if isinstance(answer, bytes) else b"" if answer is None else answer.to_bytes()
             with full_disks():
-                Path(asked["output"]).write_bytes(data)  # it is read before the machine could stop, or computed again
+                _write(asked["output"], data)
         except Exception as error:
             return self._known(asked, error)
-        return None
+        return len(data)
 
     def _known(self, asked: dict[str, Any], error: Exception) -> dict[str, Any]:
         """An error as it travels; one that is none of ours is a fault besides."""
         if not isinstance(error, hg.HeliographError):
             self.say(event="fault", job=asked["job"], what=f"{type(error).__name__} in {_place_of(error)}")
         return to_wire(error)
+
+
+def _write(path: str, data: bytes) -> None:
+    """A file, or memory that the service lends, which keeps its pages. It is on no disk when this returns: who asks does so
+    before the machine stops, or asks again.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
 
 
 def _digest_of(path: str) -> str:
