@@ -307,7 +307,7 @@ class Service:
         def came() -> None:
             nonlocal told
             clock.reschedule(min(loop.time() + limits.idle, latest))
-            if early is not None and (request.have - told >= _TOLD or request.have == request.nbytes):
+            if early is not None and request.have - told >= _TOLD and request.have < request.nbytes:  # its end is told by `send`
                 told = request.have
                 early.have(job.key, told)
 
@@ -433,7 +433,8 @@ class Service:
             asked, key = job.asked, job.key
             engine = min(free, key=lambda e: (e.early != key, len(e.jobs), asked.keys not in e.warm))
             try:
-                words = self._words(job) | {"output": job.answer.lent()}
+                words = {"digest": asked.keys} if engine.early == key else self._words(job)
+                words["output"] = job.answer.lent()
             except (_core.HeliographError, OSError) as error:
                 self._end(job, "failed", error)
                 continue

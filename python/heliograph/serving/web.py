@@ -25,6 +25,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from heliograph import _core
 from heliograph.serving import errors, page
@@ -107,9 +108,10 @@ class Web:
         self.service = service
         self._pages = {"status": page.read("status"), "demo": page.read("demo", _OWN_MACHINE)}
 
-    def application(self) -> Starlette:
+    def application(self) -> _Jobs:
         """As uvicorn runs it."""
-        return Starlette(
+        submit = self._route("/v1/jobs", "submit", self.submit, "POST")
+        others = Starlette(
             routes=[
                 Route("/", self._page("status"), methods=["GET"]),
                 Route("/demo", self._page("demo"), methods=["GET"]),
@@ -121,12 +123,13 @@ class Web:
                 self._route("/v1/blobs/{digest}", "progress", self.progress, "HEAD"),
                 self._route("/v1/blobs/{digest}", "upload", self.upload, "PUT"),
                 self._route("/v1/blobs/{digest}", "revoke", self.revoke, "DELETE"),
-                self._route("/v1/jobs", "submit", self.submit, "POST"),
+                submit,
                 self._route("/v1/jobs/{id}", "job", self.job),
                 self._route("/v1/jobs/{id}", "cancel", self.cancel, "DELETE"),
                 self._route("/v1/jobs/{id}/answer", "answer", self.answer),
             ]
         )
+        return _Jobs(submit, others)
 
     def _route(
         self, path: str, what: str, handler: Callable[[Request, str], Awaitable[Response]], method: str = "GET"
@@ -279,6 +282,20 @@ class Web:
             return Response(job.answer.read(), media_type="application/octet-stream")
         headers = {"Content-Length": str(size)}
         return StreamingResponse(job.answer.pieces(_PIECE), media_type="application/octet-stream", headers=headers)
+
+
+class _Jobs:
+    """An application that has new jobs before it looks for anything else: the endpoint catches what goes wrong there."""
+
+    def __init__(self, submit: Route, others: Starlette) -> None:
+        self._path, self._endpoint, self._others = submit.path, submit.endpoint, others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == self._path and scope["method"] == "POST":
+            response = await self._endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+        else:
+            await self._others(scope, receive, send)
 
 
 class _Poured(Body):

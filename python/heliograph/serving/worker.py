@@ -8,6 +8,7 @@ meanwhile, also one that is still coming, and write the answer before. It ends w
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import json
 import os
@@ -89,7 +90,7 @@ class Worker:
         self._keys = Keyring(memory)
         self._ready: queue.Queue[tuple[dict[str, Any], _Compute | Exception | None]] = queue.Queue(maxsize=1)
         self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._early: dict[str, tuple[Coming, Future[_Compute]]] = {}
+        self._early: dict[str, tuple[dict[str, Any], Coming, Future[_Compute]]] = {}
         self._computed: queue.Queue[tuple[dict[str, Any], Any, float]] = queue.Queue()
         self._unended, self._counting = 0, threading.Lock()  # jobs that the main thread has before it or at hand
         self._unwanted: set[str] = set()
@@ -124,10 +125,13 @@ class Worker:
         elif words["do"] == "read":
             self._begin(words)
         elif words["do"] == "have":
-            self._early[words["job"]][0].more(words["bytes"])
+            self._early[words["job"]][1].more(words["bytes"])
         elif words["do"] == "drop":
-            self._early.pop(words["job"])[0].drop()
+            self._early.pop(words["job"])[1].drop()
         else:
+            if (early := self._early.get(words["job"])) is not None:
+                early[1].more(sum(early[0]["parts"]))  # all of it
+                words = early[0] | words
             with self._counting:
                 self._unended += 1
                 idle = self._unended == 1
@@ -152,14 +156,14 @@ class Worker:
         """What computes a job's answer, or why there is none."""
         early = self._early.pop(asked["job"], None)
         try:
-            return self._prepared(asked) if early is None else early[1].result()
+            return self._prepared(asked) if early is None else early[2].result()
         except Exception as error:
             return error
 
     def _begin(self, asked: dict[str, Any]) -> None:
         """Reads a request as it comes, on a thread of its own: its client may be slow. The service has one at a time so."""
         coming, future = Coming(asked["input"], sum(asked["parts"])), Future[_Compute]()
-        self._early[asked["job"]] = coming, future
+        self._early[asked["job"]] = asked, coming, future
 
         def read() -> None:
             try:
@@ -382,6 +386,8 @@ def _started(said: dict[str, Any]) -> Worker:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that are for the service
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, worker.interrupt)
+    gc.collect()
+    gc.freeze()  # models stay: the collector need not look at them again
     for task in (worker.listen, worker.fetch, worker.write):
         threading.Thread(target=task, daemon=True).start()
     return worker
