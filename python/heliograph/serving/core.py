@@ -307,7 +307,7 @@ class Service:
         def came() -> None:
             nonlocal told
             clock.reschedule(min(loop.time() + limits.idle, latest))
-            if early is not None and request.have - told >= _TOLD and request.have < request.nbytes:  # its end is told by `send`
+            if early is not None and told + _TOLD <= request.have < request.nbytes:  # that all is there is told with the job
                 told = request.have
                 early.have(job.key, told)
 
