@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import gc
 import os
 import signal
 import socket
@@ -173,8 +172,6 @@ class Process:
         while not web.started and not served.done():  # what is said to listen does
             await asyncio.sleep(0.002)
         rpc = await self._grpc()
-        gc.collect()
-        gc.freeze()  # what is there now stays: the collector need not look at it again
         self.log("listening", host=self.options.host, tls=self.context is not None, **self.ports)
         waiting = asyncio.create_task(stop.wait())
         await asyncio.wait({served, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,6 @@ meanwhile, also one that is still coming, and write the answer before. It ends w
 from __future__ import annotations
 
 import functools
-import gc
 import hashlib
 import json
 import os
@@ -386,8 +385,6 @@ def _started(said: dict[str, Any]) -> Worker:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that are for the service
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, worker.interrupt)
-    gc.collect()
-    gc.freeze()  # models stay: the collector need not look at them again
     for task in (worker.listen, worker.fetch, worker.write):
         threading.Thread(target=task, daemon=True).start()
     return worker
