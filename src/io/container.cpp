@@ -396,9 +396,7 @@ std::vector<std::byte> to_bytes(const Container& container) {
   }
 }
 
-void write(const Container& container, const std::function<void(std::span<const std::byte>)>& sink) {
-  layout::emit(container, layout::plan(container), sink);
-}
+void write(const Container& container, const Sink& sink) { layout::emit(container, layout::plan(container), sink); }
 
 namespace {
 

@@ -54,15 +54,19 @@ struct Held {
   void require_elements(std::size_t bytes_each) const;
 };
 
+/// Takes bytes, piece by piece, of memory that is there during the call alone.
+using Sink = std::function<void(std::span<const std::byte>)>;
+
 /// A named array in row-major order. Its bytes are in memory, or elsewhere (on a device, in a file that stays open) until they
 /// are asked for.
 struct Array {
-  std::string name;                        // 1 to 256 bytes of UTF-8, unique in its container
-  std::string dtype;                       // "u8", "i8", "u32", "u64", "i64"
-  std::vector<std::size_t> shape;          // at most 16 axes; none at all is one value
-  std::span<const std::byte> data;         // empty after peek(), and where they are elsewhere
-  std::shared_ptr<const void> owner = {};  // of `data`, as Held's
-  std::function<Held()> elsewhere = {};    // reads them, anew at each call
+  std::string name;                              // 1 to 256 bytes of UTF-8, unique in its container
+  std::string dtype;                             // "u8", "i8", "u32", "u64", "i64"
+  std::vector<std::size_t> shape;                // at most 16 axes; none at all is one value
+  std::span<const std::byte> data;               // empty after peek(), and where they are elsewhere
+  std::shared_ptr<const void> owner = {};        // of `data`, as Held's
+  std::function<Held()> elsewhere = {};          // reads them, anew at each call
+  std::function<void(const Sink&)> pieces = {};  // hands them out in their order, besides: memory holds one piece at a time
 
   std::size_t count() const;  // product of the shape; OutOfMemoryError where it overflows
   std::size_t bytes() const;  // count() elements of the dtype
@@ -80,8 +84,9 @@ struct Array {
     return {std::move(name), dtype_name<T>(), std::move(shape), std::as_bytes(values)};
   }
   /// An array whose bytes are made as they are written.
-  static Array made(std::string name, std::string dtype, std::vector<std::size_t> shape, std::function<Held()> read) {
-    return {std::move(name), std::move(dtype), std::move(shape), {}, {}, std::move(read)};
+  static Array made(std::string name, std::string dtype, std::vector<std::size_t> shape, std::function<Held()> read,
+                    std::function<void(const Sink&)> pieces = {}) {
+    return {std::move(name), std::move(dtype), std::move(shape), {}, {}, std::move(read), std::move(pieces)};
   }
   template <class T>
   static Array holding(std::string name, std::vector<std::size_t> shape, const Held& held) {
@@ -121,8 +126,8 @@ std::size_t byte_size(const Container& container);
 /// Writes the container into `out`, whose length must be byte_size(). Arrays that are elsewhere are read one after another.
 void write_bytes(const Container& container, std::span<std::byte> out);
 std::vector<std::byte> to_bytes(const Container& container);
-/// The same bytes, in pieces, one after another: with an array that is elsewhere, memory holds that one alone.
-void write(const Container& container, const std::function<void(std::span<const std::byte>)>& sink);
+/// The same bytes, in pieces, one after another: with an array that is elsewhere, memory holds that one alone, or a piece of it.
+void write(const Container& container, const Sink& sink);
 
 /// Reads and checks everything, digest included. With `copy` false the arrays lie in `bytes`, which must outlive them and stay
 /// unchanged, unless `bytes` does not start at a multiple of 8: then, and with `copy` true, each in aligned memory of its own.

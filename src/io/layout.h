@@ -41,11 +41,17 @@ void emit(const Container& container, const Plan& plan, Sink sink) {
   };
   put(plan.head);
   for (std::size_t i = 0; i < container.arrays.size(); ++i) {
-    const Held held = container.arrays[i].read();
-    const std::size_t bytes = container.arrays[i].bytes();
-    require<InternalError>(held.bytes.size() == bytes, "an array's bytes do not fit its shape");
+    const Array& array = container.arrays[i];
+    const std::size_t bytes = array.bytes();
+    std::size_t left = bytes;
+    const auto put_some = [&](std::span<const std::byte> piece) {
+      require<InternalError>(piece.size() <= left, "an array's bytes do not fit its shape");
+      left -= piece.size();
+      put(piece);
+    };
+    array.pieces ? array.pieces(put_some) : put_some(array.read().bytes);
+    require<InternalError>(left == 0, "an array's bytes do not fit its shape");
     const std::size_t end = i + 1 < plan.offsets.size() ? plan.offsets[i + 1] : plan.total - digest_bytes;
-    put(held.bytes);
     put(std::span(zeros).first(end - plan.offsets[i] - bytes));
   }
   const Digest digest = hash.finish();

@@ -84,6 +84,7 @@ void save(device::Device& device, const std::string& path, const io::Container& 
   if (device.key_holder() != nullptr) {
     io::Container counted = container;
     for (io::Array& array : counted.arrays) {
+      array.pieces = {};  // the others read whole arrays
       if (array.elsewhere) array.elsewhere = [&read, from = array.elsewhere] { return ++read, from(); };
     }
     try {

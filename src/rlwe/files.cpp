@@ -37,6 +37,17 @@ io::Held downloaded(const RnsTensor& t) {
   }
 }
 
+/// The same, some items at a time: what is small stays in cache until it is hashed and sent.
+void download_pieces(const RnsTensor& t, const io::Sink& sink) {
+  static constexpr std::size_t kPiece = std::size_t{1} << 19, kMostPieces = 64;
+  const std::size_t items = t.items();
+  const RnsTensor row = t.reshape({items});
+  const std::size_t most = std::max(kPiece, t.bytes() / kMostPieces);
+  const std::size_t together = items == 0 ? 1 : std::max<std::size_t>(1, most / (t.bytes() / items));
+  for (std::size_t first = 0; first < items; first += together)
+    sink(downloaded(row.slice(0, first, 1, std::min(together, items - first))).bytes);
+}
+
 }  // namespace
 
 const char* dtype_of(Word word) { return word == Word::w64 ? "u64" : "u32"; }
@@ -44,10 +55,14 @@ const char* dtype_of(Word word) { return word == Word::w64 ? "u64" : "u32"; }
 void add(io::Container& to, const std::string& name, const RnsTensor& t, Domain domain, ring::Words words) {
   std::vector<std::size_t> shape = t.shape();
   shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
-  to.arrays.push_back(io::Array::made(name, dtype_of(t.view().word), std::move(shape), [t, domain, words] {
+  const auto read = [t, domain, words] {
     const RnsTensor written = ring::to_domain(t, domain);
     return words == ring::Words::everywhere ? downloaded(written) : io::Held::of(gather(written));
-  }));
+  };
+  std::function<void(const io::Sink&)> pieces;
+  if (words == ring::Words::everywhere)
+    pieces = [t, domain](const io::Sink& sink) { download_pieces(ring::to_domain(t, domain), sink); };
+  to.arrays.push_back(io::Array::made(name, dtype_of(t.view().word), std::move(shape), read, pieces));
 }
 
 io::Held take_words(io::Container& from, const std::string& name, const Context& c, const Shape& shape,

@@ -48,6 +48,36 @@ void expect_error(const Bytes& bytes, const std::string& part) {
   }
 }
 
+/// An array of the octets 0, 1, ... 9, handed out in pieces of these sizes; read whole it would be an error.
+Array in_pieces(const std::vector<std::size_t>& sizes) {
+  const auto never = []() -> Held { throw InternalError("read whole"); };
+  return Array::made("octets", "u8", {10}, never, [sizes](const Sink& sink) {
+    std::uint8_t next = 0;
+    for (const std::size_t size : sizes) {
+      std::vector<std::uint8_t> piece(size);
+      for (std::uint8_t& octet : piece) octet = next++;
+      sink(std::as_bytes(std::span(piece)));
+    }
+  });
+}
+
+TEST(Container, ArraysInPieces) {
+  const std::vector<std::uint8_t> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Container whole = sample(), pieces = whole;
+  whole.arrays[1] = Array::of<std::uint8_t>("octets", {10}, all);
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{10}, {3, 0, 7}, {1, 1, 8, 0}}) {
+    pieces.arrays[1] = in_pieces(sizes);
+    EXPECT_EQ(to_bytes(pieces), to_bytes(whole));
+    Bytes sent;
+    write(pieces, [&](std::span<const std::byte> piece) { sent.insert(sent.end(), piece.begin(), piece.end()); });
+    EXPECT_EQ(sent, to_bytes(whole));
+  }
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{9}, {5, 6}, {}, {10, 1}}) {
+    pieces.arrays[1] = in_pieces(sizes);
+    EXPECT_THROW(to_bytes(pieces), InternalError);
+  }
+}
+
 TEST(Container, RoundTrip) {
   const Container before = sample();
   const Bytes bytes = to_bytes(before);

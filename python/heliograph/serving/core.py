@@ -57,6 +57,7 @@ class Limits:
     kept: float = 300.0  #: seconds for which an answer can be asked for again
     kept_bytes: int = 256 << 20  #: of one client's answers that are kept
     held: int = 256 << 20  #: bytes of all requests in memory; what is beyond lies in files
+    answers: int = 64 << 20  #: bytes of all answers in memory; what is beyond lies in files
 
 
 class Service:
@@ -85,8 +86,8 @@ class Service:
                 need, have = readable_bytes(model.memory_bytes), readable_bytes(limits.memory)
                 raise _core.LimitError(f"the model {name} needs {need} for one request, and an engine may take {have}")
         self.halves = {name: model.client().to_bytes() for name, model in self.models.items()}
-        self.folder = store.folder / "spool"  # of answers, and of requests that memory has no room for
-        self.spool = Spool(limits.held)
+        self.folder = store.folder / "spool"  # of requests and answers that memory has no room for
+        self.spool = Spool(limits.held, limits.answers)
         paths = {name: str(path) for name, path in models.items()}
         together = {
             group_of(model.jobs[0], name): model.together(limits.memory, limits.together)
@@ -97,6 +98,8 @@ class Service:
             Engine(n, device, paths, limits.memory, together, self._heard, self._lost) for n, device in enumerate(devices)
         ]
         self.jobs: dict[str, Job] = {}
+        self._unended: dict[str, Job] = {}  # of these; most have ended, and their answers are kept
+        self._saving: asyncio.Task[None] | None = None
         self.stopping = False
         self._queue, self._seconds = Queue(), dict[str, float]()
         self._rate: Rate | None = None
@@ -173,11 +176,23 @@ class Service:
         for key, job in sorted(self.jobs.items(), key=lambda item: -(item[1].ended or now)):
             if job.ended is None:
                 continue
-            size = job.answer.stat().st_size if job.ended_well else 0
-            held[job.owner] = held.get(job.owner, 0) + size
-            if now - job.ended > self.limits.kept or held[job.owner] > self.limits.kept_bytes:
+            held[job.owner] = held.get(job.owner, 0) + job.answer.nbytes
+            beyond = now - job.ended > self.limits.kept or held[job.owner] > self.limits.kept_bytes
+            if beyond and not job.answer.is_lent:
                 del self.jobs[key]
-                job.answer.unlink(missing_ok=True)
+                job.answer.close()
+        self.spool.sweep()
+
+    async def _save_answers(self) -> None:
+        """The oldest answers go into files, where memory has many. What the disk has no room for stays, and new ones are refused."""
+        try:
+            while (answer := self.spool.oldest()) is not None:
+                await asyncio.to_thread(answer.save)
+                answer.saved()
+        except OSError as error:
+            self.log("fault", error=type(error).__name__, errno=error.errno)
+        finally:
+            self._saving = None
 
     def _tell_store(self) -> None:
         kinds = {"keys": 0, "table": 0}
@@ -279,14 +294,16 @@ class Service:
         self._require_admissible(owner, asked, nbytes)
         place = self.folder / secrets.token_hex(16)
         request = self.spool.take(nbytes, place.with_suffix(".request"))
-        job = Job(asked, owner, request, place.with_suffix(".answer"), asyncio.get_running_loop().time())
-        self.jobs[job.key] = job
+        answer = self.spool.answer(self._expected_bytes(asked), place.with_suffix(".answer"))
+        job = Job(asked, owner, request, answer, asyncio.get_running_loop().time())
+        self.jobs[job.key] = self._unended[job.key] = job
         try:
             count = await self._received(job, body)
             if count != nbytes:
                 raise _core.DamagedFileError(f"a request was to have {nbytes:,} bytes, and had {count:,}")
         except BaseException:
             self.jobs.pop(job.key, None)
+            self._unended.pop(job.key, None)
             self._drop_early(job)
             request.close()
             raise
@@ -306,18 +323,25 @@ class Service:
         early = self._begin_early(job)
 
         def taken(piece: memoryview | bytes) -> None:
-            nonlocal told
             if request.have + len(piece) > request.nbytes:
                 raise _core.DamagedFileError(f"a request was to have {request.nbytes:,} bytes, and has more")
             request.write(piece)
+            came()
+
+        def placed(count: int) -> None:
+            request.placed(count)
+            came()
+
+        def came() -> None:
+            nonlocal told
             clock.reschedule(min(loop.time() + limits.idle, latest))
-            if early is not None and (request.have - told >= _TOLD or request.have == request.nbytes):
+            if early is not None and told + _TOLD <= request.have < request.nbytes:  # that all is there is told with the job
                 told = request.have
                 early.have(job.key, told)
 
         try:
             async with asyncio.timeout(limits.idle) as clock:
-                await body.pour(taken)
+                await body.pour(taken, request.place, placed)
         except TimeoutError:
             raise DeadlineError("the bytes of a request stopped coming") from None
         finally:
@@ -346,7 +370,13 @@ class Service:
             told |= {"keys": str(self.store.path(job.owner, asked.keys, "keys")), "digest": asked.keys}
         if asked.kind == "sql":
             told |= {"table": str(self.store.path(job.owner, asked.table, "table")), "table_digest": asked.table}
-        return told | {"input": job.request.path, "output": str(job.answer)}
+        return told | {"input": job.request.path}
+
+    def _expected_bytes(self, asked: Asked) -> int | None:
+        """Of a job's answer."""
+        if asked.kind == "sql":
+            return None
+        return 0 if asked.kind == "session" else self.model(asked.model).output_bytes
 
     def _accept(self, job: Job) -> None:
         loop = asyncio.get_running_loop()
@@ -383,7 +413,7 @@ class Service:
                 f"it would take {readable_bytes(need + nbytes)}; an engine may take {readable_bytes(self.limits.memory)}"
             )
         wait = self.expected_wait()
-        if len(self._queue) + sum(j.state == "receiving" for j in self.jobs.values()) >= self.limits.queue:
+        if len(self._queue) + sum(j.state == "receiving" for j in self._unended.values()) >= self.limits.queue:
             raise BusyError(f"{self.limits.queue} jobs wait already", wait)
         if len(self.unfinished(owner)) >= self.limits.jobs:
             raise BusyError(f"{self.limits.jobs} jobs of yours have not ended", wait)
@@ -395,7 +425,7 @@ class Service:
 
     def expected_wait(self) -> float:
         """Seconds until an engine takes a new job, about."""
-        ahead = [*self._queue.jobs(), *(j for j in self.jobs.values() if j.state == "running")]
+        ahead = [job for job in self._unended.values() if job.state in ("queued", "running")]
         known = sum(self._seconds.get(job.asked.model, 0.05) for job in ahead)
         return float(min(max(known / max(len(self.engines), 1), 0.05 if ahead else 0.0), 600.0))
 
@@ -406,7 +436,7 @@ class Service:
 
     def unfinished(self, owner: str | None = None) -> list[Job]:
         """Jobs that have not ended, of one client or of all."""
-        return [job for job in self.jobs.values() if job.state not in ENDS and owner in (None, job.owner)]
+        return [job for job in self._unended.values() if owner in (None, job.owner)]
 
     def job(self, owner: str, id: str) -> Job:
         """One of a client's. Raises UnknownJobError."""
@@ -427,9 +457,10 @@ class Service:
         """Gives engines what they can take: two jobs each, one of which is read while the other is computed, and what goes with these."""
         while (found := self._next()) is not None:
             job, engine = found
-            key = job.key
+            asked, key = job.asked, job.key
             try:
-                words = self._words(job)
+                words = {"digest": asked.keys} if engine.early == key else self._words(job)
+                words["output"] = job.answer.lent()
             except (_core.HeliographError, OSError) as error:
                 self._end(job, "failed", error)
                 continue
@@ -468,13 +499,26 @@ class Service:
             job.stage, job.share = words["stage"], words["share"]
             job.change()
         elif event in ("done", "failed") and "/" not in words["job"]:
-            what, error = f"table {words['job'].split(':')[1]}", (words["error"] or {}).get("name")
+            what, error = f"table {words['job'].split(':')[1]}", words.get("error", {}).get("name")
             self.log("fault" if error else "updated", what=what, engine=engine.number, error=error)
         elif event in ("done", "failed") and job is not None:
-            self._end(job, event, None if event == "done" else from_wire(words["error"]))
+            self._done(job, words)
             asyncio.get_running_loop().call_soon(self._count, engine, job, words)
         if event in ("ready", "computed", "done", "failed"):
             self._dispatch()
+
+    def _done(self, job: Job, words: dict[str, Any]) -> None:
+        """An engine is done with a job."""
+        error = None if words["event"] == "done" else from_wire(words["error"])
+        if error is None and job.state == "running":
+            try:
+                job.answer.take(words["bytes"])
+            except (_core.HeliographError, OSError) as raised:
+                error = raised
+        job.answer.release()
+        self._end(job, "done" if error is None else "failed", error)
+        if self._saving is None and self.spool.oldest() is not None:
+            self._saving = asyncio.create_task(self._save_answers())
 
     def _count(self, engine: Engine, job: Job, words: dict[str, Any]) -> None:
         """Figures of a job that has ended, after its answer is on its way."""
@@ -492,7 +536,10 @@ class Service:
         self.log("engine ended", engine=engine.number, jobs=len(keys))
         for place, key in reversed(list(enumerate(keys))):
             job = self.jobs.get(key)
-            if job is None or job.state in ENDS:
+            if job is None:
+                continue
+            job.answer.release()
+            if job.state in ENDS:
                 continue
             if job.attempts >= (_MOST_ATTEMPTS if place == 0 else _MOST_BESIDE):
                 self._end(
@@ -511,6 +558,7 @@ class Service:
         running, receiving = job.state == "running", job.state == "receiving"
         now = asyncio.get_running_loop().time()
         job.error, job.ended = error, now
+        self._unended.pop(job.key, None)
         if job.timer is not None:
             job.timer.cancel()
         if running and state != "done" and job.engine is not None:
@@ -518,7 +566,7 @@ class Service:
         self._queue.remove(job)
         job.change(state)
         if not receiving:
-            job.request.close()
+            job.request.close(read=state == "done")
         asyncio.get_running_loop().call_soon(self._tell_end, job, now)
         if not running:
             self._dispatch()

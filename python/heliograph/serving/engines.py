@@ -21,6 +21,35 @@ _MOST_LINE = 1 << 20
 _DEPTH = 2  # jobs that an engine has at a time, or groups answered together: one is computed, the next is read
 
 
+class _Line(asyncio.Protocol):
+    """Lines of JSON from a process, each told as it comes; `ended` is done when no more will."""
+
+    def __init__(self, said: Callable[[dict[str, Any]], None]) -> None:
+        self._said, self._rest = said, b""
+        self.ended = asyncio.get_running_loop().create_future()
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As asyncio has it."""
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """As asyncio has it. What is no such line ends it."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        try:
+            for line in lines:
+                self._said(json.loads(line))
+        except ValueError:
+            self.transport.abort()
+        if len(self._rest) > _MOST_LINE:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As asyncio has it."""
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
 class Engine:
     """A process that computes. `heard` is called with each of its words about a job, `ended` with the jobs that it had as it ended."""
 
@@ -46,7 +75,7 @@ class Engine:
         self.process: asyncio.subprocess.Process | None = None
         self.ready = asyncio.Event()
         self.threads = 0
-        self._line: asyncio.StreamWriter | None = None
+        self._line: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._kills: dict[str, asyncio.TimerHandle] = {}
@@ -101,12 +130,9 @@ class Engine:
             )
         finally:
             theirs.close()
-        reader, self._line = await asyncio.open_connection(sock=ours, limit=_MOST_LINE)
+        self._line, line = await asyncio.get_running_loop().create_connection(lambda: _Line(self._said), sock=ours)
         try:
-            while line := await reader.readline():
-                self._said(json.loads(line))
-        except (ConnectionError, ValueError):
-            pass
+            await line.ended
         finally:
             self._line.close()
             if self.process.returncode is None:
@@ -164,7 +190,7 @@ class Engine:
         return self._groups.get(self.jobs[-1]) if self.jobs else None
 
     def send(self, job: str, **asked: Any) -> None:
-        """A job."""
+        """A job. Of one that it reads already it knows the rest."""
         self.jobs.append(job)
         self._groups[job] = asked.get("group")
         if digest := asked.get("digest"):

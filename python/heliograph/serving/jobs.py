@@ -6,10 +6,9 @@ import asyncio
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from heliograph import _core
-from heliograph.serving.spool import Request
+from heliograph.serving.spool import Answer, Request
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 #: States of a job, in their order; the last three are ends.
@@ -51,7 +50,7 @@ class Job:
     asked: Asked
     owner: str
     request: Request  #: its bytes
-    answer: Path  #: where its answer's bytes are, once it is done
+    answer: Answer  #: its answer's bytes, once it is done
     created: float  #: by the loop's clock, as all times here
     state: str = "receiving"  #: then "queued", "running", and one of ENDS
     share: float = 0.0  #: done of its present stage, 0 to 1

@@ -1,8 +1,12 @@
-"""HTTP/1.1 as uvicorn speaks it, and what it has not: certificates' names, an end to silence, and bodies that go where they are to lie."""
+"""HTTP/1.1 as uvicorn speaks it, and what it has not: certificates' names, an end to silence, bodies that go where they are to lie,
+and heads that leave with what follows them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +15,65 @@ from starlette.requests import ClientDisconnect
 
 _HEAD_SECONDS = 15.0  # in which a new connection must ask something
 _ROOM = 256 << 10  # bytes that are read from a connection at a time
+_WORTH = 128 << 10  # bytes of a body for which it is worth to wake up, where so many are to come
+_HELD = 64 << 10  # bytes of a body that TLS may have already, and not have given out: these must not be waited for
 #: Where a request's scope has them.
 CERTIFICATE, POUR, READ = "heliograph.certificate", "heliograph.pour", "heliograph.read"
 
 
+class _Together:
+    """A transport whose writes leave at once, as one, when they are let go."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport, self._held = transport, list[bytes]()
+
+    def write(self, data: bytes) -> None:
+        """Held."""
+        self._held.append(data)
+
+    def let_go(self) -> None:
+        """All that is held."""
+        held, self._held = self._held, []
+        if held:
+            self._transport.writelines(held)
+
+    def close(self) -> None:
+        """After what is held."""
+        self.let_go()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def _joined(send: Any) -> Any:
+    """An application's `send` whose heads wait for what comes after them: one record of TLS, and one packet, where both are small."""
+    cycle, head = send.__self__, None
+
+    async def joined(message: Any) -> None:
+        nonlocal head
+        if message["type"] == "http.response.start":
+            head = message
+            return
+        if head is None:
+            await send(message)
+            return
+        first, head = head, None
+        transport = cycle.transport
+        cycle.transport = together = _Together(transport)
+        try:
+            await send(first)
+            await send(message)
+        finally:
+            cycle.transport = transport
+            together.let_go()
+
+    return joined
+
+
 def protocol_of(base: Any) -> Any:
     """uvicorn's protocol `base`, which says besides whose certificate the handshake has checked, lets nobody sit without a word, and
-    reads the rest of a body past its parser, from the connection to where it is to go.
+    reads a body past its parser, from the connection to where it is to go.
     """
     room = memoryview(bytearray(_ROOM))  # one for all: what came is taken before anybody else reads
 
@@ -25,8 +81,12 @@ def protocol_of(base: Any) -> Any:
         app: Any
         loop: Any
         _left = 0  # bytes of the body that is being poured
-        _write: Callable[[memoryview], None] | None = None
+        _write: Callable[[memoryview | bytes], None] | None = None
+        _place: Callable[[], memoryview] | None = None
+        _placed: Callable[[int], None] | None = None
+        _lies = False  # whether what is being read goes where `_place` says
         _poured: asyncio.Future[None] | None = None
+        _least = 1  # bytes for which the system wakes this process
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -35,43 +95,76 @@ def protocol_of(base: Any) -> Any:
 
             async def outer(scope: Any, receive: Any, send: Any) -> None:
                 silent.cancel()
-                scope[CERTIFICATE], scope[POUR] = name, self.pour
-                await inner(scope, receive, send)
+                scope[CERTIFICATE], scope[POUR] = name, functools.partial(self.pour, receive.__self__)
+                await inner(scope, receive, _joined(send))
 
             self.app = outer
 
         # Reading
 
         def get_buffer(self, sizehint: int) -> memoryview:
-            return room[: self._left] if self._left else room
+            if not self._left:
+                return room
+            place = memoryview(b"") if self._place is None else self._place()[: self._left]
+            self._lies = bool(place)
+            return place if place else room[: self._left]
 
         def buffer_updated(self, nbytes: int) -> None:
             if self._left:
-                self._flow(room[:nbytes])
+                self._flow(nbytes)
             else:
                 self.data_received(bytes(room[:nbytes]))
 
-        async def pour(self, write: Callable[[memoryview], None], left: int) -> None:
-            """The `left` bytes that are still to come of a body through `write`; what that raises comes out, and the rest is let go.
-            Raises ClientDisconnect.
+        async def pour(
+            self,
+            cycle: Any,
+            nbytes: int,
+            write: Callable[[memoryview | bytes], None],
+            place: Callable[[], memoryview] | None,
+            placed: Callable[[int], None] | None,
+        ) -> None:
+            """A request's body of `nbytes`, as `Body.pour` has it; `cycle` is uvicorn's of that request. What a callback raises comes
+            out, and the rest is let go. Raises ClientDisconnect.
             """
-            if self.transport.is_closing():
+            if cycle.disconnected or self.transport.is_closing():
                 raise ClientDisconnect
-            self._write, self._left, self._poured = write, left, self.loop.create_future()
+            if cycle.waiting_for_100_continue:
+                cycle.waiting_for_100_continue = False
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            first, cycle.body = bytes(cycle.body), bytearray()  # what came with the head, by the parser
+            if first:
+                write(first)
+            if not cycle.more_body or nbytes <= len(first):
+                return
+            self._write, self._place, self._placed = write, place, placed
+            self._left, self._poured = nbytes - len(first), self.loop.create_future()
+            self._wake_for(self._left - _HELD)
             self.flow.resume_reading()
             try:
                 await self._poured
             finally:
-                self._write = None
+                self._write = self._place = None
 
-        def _flow(self, piece: memoryview) -> None:
-            self._left -= len(piece)
+        def _wake_for(self, nbytes: int) -> None:
+            """So many bytes at least, within reason: each time costs as much as some thousand of them."""
+            least = max(min(nbytes, _WORTH), 1)
+            connection = self.transport.get_extra_info("socket")
+            if least != self._least and connection is not None:
+                self._least = least
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
+
+        def _flow(self, count: int) -> None:
+            self._left -= count
             error = None
             if self._write is not None:
                 try:
-                    self._write(piece)
+                    if self._lies and self._placed is not None:
+                        self._placed(count)
+                    else:
+                        self._write(room[:count])
                 except Exception as raised:
-                    error, self._write = raised, None
+                    error, self._write, self._place = raised, None, None
+            self._wake_for(self._left - _HELD)
             if not self._left:  # the parser was told of none of these bytes: the next request has a new one
                 self.parser = httptools.HttpRequestParser(self)
                 self.on_message_complete()

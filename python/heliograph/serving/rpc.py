@@ -166,10 +166,9 @@ class Rpc:
             await job.wait(_LOOK, job.version)
         if job.error is not None:
             raise job.error
-        self.service.figures.sent.inc(job.answer.stat().st_size)
-        with job.answer.open("rb") as file:
-            while piece := await asyncio.to_thread(file.read, PIECE):
-                yield reply(state="done", share=1.0, data=piece)
+        self.service.figures.sent.inc(job.answer.nbytes)
+        async for piece in job.answer.pieces(PIECE):
+            yield reply(state="done", share=1.0, data=piece)
 
     # The server
 

@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -156,6 +157,7 @@ def _updated(sha: Any, data: memoryview) -> Any:
     return sha
 
 
+@lru_cache(maxsize=1 << 12)
 def _named(owner: str) -> str:
     """A client's folder."""
     return hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -402,11 +404,12 @@ class Store:
             record = self._record(owner, digest)
             if record.kind != kind:
                 raise UnknownKeyError(f"{digest[:8]} is {record.kind} here, and is to be {kind}")
-            if self.ages.now() - record.used > self.time_to_live:
+            now = self.ages.now()
+            if now - record.used > self.time_to_live:
                 self._gone(record, "expired")
                 self._record(owner, digest)
-            record.used = self.ages.now()
-            found = self._place(owner) / f"{digest}.hg"
+            record.used = now
+            found = self.folder / f"{_named(owner)}/{digest}.hg"
             try:
                 os.utime(found, (record.used, record.used))
             except FileNotFoundError:  # somebody else removed it

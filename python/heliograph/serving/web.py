@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from heliograph import _core
 from heliograph.serving import errors, page
@@ -37,7 +37,7 @@ from heliograph.serving.store import DIGEST
 
 CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
 _LONGEST_WAIT = 30.0
-_AT_ONCE = 4 << 20  # bytes of an answer that are read whole
+_AT_ONCE, _PIECE = 4 << 20, 1 << 20  # bytes of an answer that are sent whole, and of a larger one at a time
 _DRAINED = 64 << 20  # bytes that a refused client may send before it hears so
 _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.AccessError, 401),
@@ -108,9 +108,10 @@ class Web:
         self.service = service
         self._pages = {"status": page.read("status"), "demo": page.read("demo", _OWN_MACHINE)}
 
-    def application(self) -> Starlette:
+    def application(self) -> _Jobs:
         """As uvicorn runs it."""
-        return Starlette(
+        submit = self._route("/v1/jobs", "submit", self.submit, "POST")
+        others = Starlette(
             routes=[
                 Route("/", self._page("status"), methods=["GET"]),
                 Route("/demo", self._page("demo"), methods=["GET"]),
@@ -122,12 +123,13 @@ class Web:
                 self._route("/v1/blobs/{digest}", "progress", self.progress, "HEAD"),
                 self._route("/v1/blobs/{digest}", "upload", self.upload, "PUT"),
                 self._route("/v1/blobs/{digest}", "revoke", self.revoke, "DELETE"),
-                self._route("/v1/jobs", "submit", self.submit, "POST"),
+                submit,
                 self._route("/v1/jobs/{id}", "job", self.job),
                 self._route("/v1/jobs/{id}", "cancel", self.cancel, "DELETE"),
                 self._route("/v1/jobs/{id}/answer", "answer", self.answer),
             ]
         )
+        return _Jobs(submit, others)
 
     def _route(
         self, path: str, what: str, handler: Callable[[Request, str], Awaitable[Response]], method: str = "GET"
@@ -274,18 +276,26 @@ class Web:
             return JSONResponse(told_of(job), 202)
         if job.error is not None:
             raise job.error
-        size = job.answer.stat().st_size
+        size = job.answer.nbytes
         self.service.figures.sent.inc(size)
         if size <= _AT_ONCE:
-            return Response(job.answer.read_bytes(), media_type="application/octet-stream")
+            return Response(job.answer.read(), media_type="application/octet-stream")
         headers = {"Content-Length": str(size)}
-        return StreamingResponse(_pieces(job.answer), media_type="application/octet-stream", headers=headers)
+        return StreamingResponse(job.answer.pieces(_PIECE), media_type="application/octet-stream", headers=headers)
 
 
-async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    with path.open("rb") as file:
-        while piece := await asyncio.to_thread(file.read, 1 << 20):
-            yield piece
+class _Jobs:
+    """An application that has new jobs before it looks for anything else: the endpoint catches what goes wrong there."""
+
+    def __init__(self, submit: Route, others: Starlette) -> None:
+        self._path, self._endpoint, self._others = submit.path, submit.endpoint, others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == self._path and scope["method"] == "POST":
+            response = await self._endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+        else:
+            await self._others(scope, receive, send)
 
 
 class _Poured(Body):
@@ -295,15 +305,14 @@ class _Poured(Body):
         super().__init__(_stream(request))
         self._request, self._nbytes = request, nbytes
 
-    async def pour(self, write: Callable[[memoryview | bytes], None]) -> None:
+    async def pour(
+        self,
+        write: Callable[[memoryview | bytes], None],
+        place: Callable[[], memoryview] | None = None,
+        placed: Callable[[int], None] | None = None,
+    ) -> None:
         """As `Body.pour`. Raises ClientDisconnect."""
-        first = await self._request.receive()
-        if first["type"] == "http.disconnect":
-            raise ClientDisconnect
-        write(first["body"])
-        left = self._nbytes - len(first["body"])
-        if first["more_body"] and left > 0:
-            await self._request.scope[POUR](write, left)
+        await self._request.scope[POUR](self._nbytes, write, place, placed)
         self._request.scope[READ] = True
 
 

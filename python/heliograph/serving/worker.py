@@ -106,7 +106,7 @@ class Worker:
         self._ready: queue.Queue[_Ready] = queue.Queue()  # the service sends no more than is to be read
         self._held: _Ready | None = None  # taken from there, and not of the group that is answered
         self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._early: dict[str, tuple[Coming, Future[_Compute]]] = {}
+        self._early: dict[str, tuple[dict[str, Any], Coming, Future[_Compute]]] = {}
         self._computed: queue.Queue[tuple[dict[str, Any], Any, float, int]] = queue.Queue()
         self._unended, self._counting = 0, threading.Lock()  # jobs that the main thread has before it or at hand
         self._waiting: set[str] = set()  # jobs that have not begun
@@ -141,12 +141,15 @@ class Worker:
         elif words["do"] == "read":
             self._begin(words)
         elif words["do"] == "have":
-            self._early[words["job"]][0].more(words["bytes"])
+            self._early[words["job"]][1].more(words["bytes"])
         elif words["do"] == "drop":
-            self._early.pop(words["job"])[0].drop()
+            self._early.pop(words["job"])[1].drop()
         else:
             with self._changing:
                 self._waiting.add(words["job"])
+            if (early := self._early.get(words["job"])) is not None:
+                early[1].more(sum(early[0]["parts"]))  # all of it
+                words = early[0] | words
             with self._counting:
                 self._unended += 1
                 idle = self._unended == 1
@@ -187,14 +190,14 @@ class Worker:
         """What computes a job's answer, or why there is none."""
         early = self._early.pop(asked["job"], None)
         try:
-            return self._prepared(asked) if early is None else early[1].result()
+            return self._prepared(asked) if early is None else early[2].result()
         except Exception as error:
             return error
 
     def _begin(self, asked: dict[str, Any]) -> None:
         """Reads a request as it comes, on a thread of its own: its client may be slow. The service has one at a time so."""
         coming, future = Coming(asked["input"], sum(asked["parts"])), Future[_Compute]()
-        self._early[asked["job"]] = coming, future
+        self._early[asked["job"]] = asked, coming, future
 
         def read() -> None:
             try:
@@ -348,11 +351,11 @@ class Worker:
             self._tell(asked["job"], self._written(asked, answer), seconds, together)
             del answer  # its memory
 
-    def _tell(self, job: str, said: dict[str, Any] | None, seconds: float, together: int = 1) -> None:
-        """How a job ended, in how many seconds for so many."""
+    def _tell(self, job: str, said: dict[str, Any] | int, seconds: float, together: int = 1) -> None:
+        """How a job ended, in how many seconds for so many: with an error, or an answer of so many bytes."""
+        told = {"event": "done", "bytes": said} if isinstance(said, int) else {"event": "failed", "error": said}
         held = {"keys": len(self._keys), "key_bytes": self._keys.nbytes}
-        event = "failed" if said else "done"
-        self.say(event=event, job=job, error=said, seconds=seconds, together=together, **held)
+        self.say(**told, job=job, seconds=seconds, together=together, **held)
 
     def _ended(self, several: list[_Ready]) -> list[tuple[dict[str, Any], Any, Exception | None]]:
         """Jobs with their answers, or errors that say why there is none; without those that were cancelled and have ended already."""
@@ -402,23 +405,36 @@ class Worker:
                 except Exception as error:
                     ends[job] = None, error
 
-    def _written(self, asked: dict[str, Any], answer: Any) -> dict[str, Any] | None:
-        """Writes an answer; an error that says why not. An update has none."""
+    def _written(self, asked: dict[str, Any], answer: Any) -> dict[str, Any] | int:
+        """Writes an answer: how many bytes it has; an error that says why not. An update has none."""
         if asked["kind"] == "update":
-            return None
+            return 0
         try:
             data = answer if isinstance(answer, bytes) else b"" if answer is None else answer.to_bytes()
             with full_disks():
-                Path(asked["output"]).write_bytes(data)  # it is read before the machine could stop, or computed again
+                _write(asked["output"], data)
         except Exception as error:
             return self._known(asked, error)
-        return None
+        return len(data)
 
     def _known(self, asked: dict[str, Any], error: Exception) -> dict[str, Any]:
         """An error as it travels; one that is none of ours is a fault besides."""
         if not isinstance(error, hg.HeliographError):
             self.say(event="fault", job=asked["job"], what=f"{type(error).__name__} in {_place_of(error)}")
         return to_wire(error)
+
+
+def _write(path: str, data: bytes) -> None:
+    """A file, or memory that the service lends, which keeps its pages. It is on no disk when this returns: who asks does so
+    before the machine stops, or asks again.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
 
 
 def _digest_of(path: str) -> str:

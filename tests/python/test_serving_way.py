@@ -1,0 +1,261 @@
+"""A job's way through a service: memory that is used again, answers in memory and in files, bodies and heads on their connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph.serving import spool as spool_module
+from heliograph.serving.spool import Answer, Spool
+from serving_rig import DIGIT, Place, expected, party
+
+for needed in ("starlette", "uvicorn", "prometheus_client", "cryptography"):
+    pytest.importorskip(needed)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One for all."""
+    made = Place(tmp_path_factory.mktemp("service"), "ann")
+    with made.running():
+        yield made
+
+
+# Memory
+
+
+def test_memory_of_a_request_is_used_again(tmp_path: Path) -> None:
+    """Once an engine has read it to its end, by a request of the same size, of which nothing is there at first; else it is gone."""
+    spool = Spool(1 << 20)
+    first = spool.take(100, tmp_path / "first")
+    first.place()[:60] = b"x" * 60
+    first.placed(60)
+    first.write(b"y" * 40)
+    assert Path(first.path).read_bytes() == b"x" * 60 + b"y" * 40
+    first.close(read=True)
+    assert spool.held == 0
+    other, again = spool.take(99, tmp_path / "other"), spool.take(100, tmp_path / "again")
+    assert other.path != first.path
+    assert (again.path, again.have, len(again.place())) == (first.path, 0, 100)
+    again.close()  # perhaps an engine reads it still
+    assert not Path(first.path).exists()
+    other.close(read=True)
+    spool.sweep()
+    assert not Path(other.path).exists()
+
+
+def test_memory_that_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was given back last stays."""
+    monkeypatch.setattr(spool_module, "_SPARE", 250)
+    spool = Spool(1 << 20)
+    requests = [spool.take(size, tmp_path / str(size)) for size in (100, 90, 80, 300)]
+    for request in requests:
+        request.close(read=True)
+    assert [Path(request.path).exists() for request in requests] == [False, True, True, False]
+
+
+# Answers
+
+
+def filled(answer: Answer, data: bytes) -> Answer:
+    """As an engine writes one."""
+    descriptor = os.open(answer.lent(), os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(descriptor, data)
+    os.close(descriptor)
+    answer.take(len(data))
+    return answer
+
+
+def told(answer: Answer) -> bytes:
+    """As it is sent, in pieces."""
+
+    async def gathered() -> bytes:
+        return b"".join([piece async for piece in answer.pieces(7)])
+
+    found = asyncio.run(gathered())
+    assert found == answer.read()
+    return found
+
+
+def test_answers_in_memory_and_in_files(tmp_path: Path) -> None:
+    """Small ones in memory, the oldest in files where there are many; the same bytes wherever they lie, and gone once closed."""
+    spool, data = Spool(0, 100), [bytes([65 + k]) * (30 + k) for k in range(4)]
+    answers = [filled(spool.answer(30, tmp_path / str(k)), data[k]) for k in range(2)]
+    assert not list(tmp_path.iterdir())
+    assert spool.oldest() is answers[0]  # 61 of 100 bytes
+    answers[0].save()
+    answers[0].saved()
+    assert (spool.answers, spool.oldest()) == (31, None)
+    assert (tmp_path / "0").read_bytes() == data[0]
+    answers += [filled(spool.answer(expected, tmp_path / str(k)), data[k]) for k, expected in ((2, None), (3, 70))]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "2", "3"]  # of unknown size, and too large
+    assert [told(answer) for answer in answers] == data
+    for answer in answers:
+        answer.close()
+    assert not list(tmp_path.iterdir())
+    assert spool.answers == 0
+
+
+def test_an_answer_that_is_dropped_while_it_is_saved(tmp_path: Path) -> None:
+    """Leaves no file."""
+    spool = Spool(0, 100)
+    answer = filled(spool.answer(80, tmp_path / "answer"), b"a" * 80)
+    answer.save()
+    answer.close()
+    answer.saved()
+    assert not list(tmp_path.iterdir())
+    assert (spool.answers, spool.oldest()) == (0, None)
+
+
+def test_memory_of_an_answer_is_an_engines_until_it_says_so(tmp_path: Path) -> None:
+    """Nobody else has it while an engine may write to it; what an engine did not write is no answer."""
+    spool = Spool(0, 1000)
+    one, two = spool.answer(10, tmp_path / "one"), spool.answer(10, tmp_path / "two")
+    assert one.lent() == one.lent() != two.lent()
+    one.close()
+    assert one.is_lent
+    assert spool.answer(10, tmp_path / "three").lent() not in (two.lent(), str(tmp_path / "three"))
+    where = one.lent()
+    one.release()
+    again = spool.answer(10, tmp_path / "four")
+    assert again.lent() == where
+    with pytest.raises(hg.DeviceError, match="less"):
+        again.take(10)
+    assert not again.is_lent
+
+
+def test_small_answers_touch_no_disk(place: Place) -> None:
+    """Nothing lies in the service's folder after a digit, and the job's answer is told again."""
+    with place.client() as client:
+        party(client)
+        for _ in range(3):
+            assert np.array_equal(client.run(DIGIT), expected())
+        assert not list((place.folder / "store" / "spool").iterdir())
+        assert client.status()["queue"]["unfinished"] == 0
+
+
+# Connections
+
+
+def connected(place: Place) -> ssl.SSLSocket:
+    """A connection by TLS."""
+    context = ssl.create_default_context(cafile=str(place.authority.file))
+    line = socket.create_connection(("localhost", place.service.ports["http"]), timeout=20)
+    return context.wrap_socket(line, server_hostname="localhost")
+
+
+def replied(line: ssl.SSLSocket) -> tuple[int, bytes]:
+    """Status and body."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += line.recv(1 << 16)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(int(name.split(b":")[1]) for name in head.split(b"\r\n") if name.lower().startswith(b"content-length"))
+    while len(body) < length:
+        body += line.recv(1 << 16)
+    return int(head.split()[1]), body
+
+
+def head_of(place: Place, client: hg.Client, id: str, nbytes: int, *more: str) -> bytes:
+    """Of a job's request."""
+    query = f"id={id}&model=digits&keys={client.keys}&parts={nbytes}&wait=20"
+    lines = [f"POST /v1/jobs?{query} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {place.tokens['ann']}"]
+    return "\r\n".join([*lines, f"Content-Length: {nbytes}", *more, "", ""]).encode()
+
+
+def test_a_head_leaves_with_its_body(place: Place) -> None:
+    """One write, so that a client wakes up once."""
+    from heliograph.serving.protocol import _joined
+
+    written = list[list[bytes]]()
+
+    class Cycle:
+        """uvicorn's, which writes each message, and closes."""
+
+        class transport:  # noqa: N801
+            """Takes notes."""
+
+            @staticmethod
+            def writelines(lines: list[bytes]) -> None:
+                """All at once."""
+                written.append(lines)
+
+            @staticmethod
+            def write(data: bytes) -> None:
+                """One."""
+                written.append([data])
+
+            @staticmethod
+            def close() -> None:
+                """After it."""
+                written.append([])
+
+        async def send(self, message: dict[str, Any]) -> None:
+            """A message."""
+            self.transport.write(message["body"])
+            if message.get("last"):
+                self.transport.close()
+
+    async def sent() -> None:
+        send = _joined(Cycle().send)
+        await send({"type": "http.response.start", "body": b"head"})
+        assert not written
+        await send({"type": "http.response.body", "body": b"one"})
+        await send({"type": "http.response.body", "body": b"two"})
+        send = _joined(Cycle().send)
+        await send({"type": "http.response.start", "body": b"head"})
+        await send({"type": "http.response.body", "body": b"all", "last": True})
+
+    asyncio.run(sent())
+    assert written == [[b"head", b"one"], [b"two"], [b"head", b"all"], []]
+    with connected(place) as line:
+        for _ in range(3):
+            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert replied(line) == (200, b"ok\n")
+
+
+@pytest.mark.parametrize("sizes", [(0,), (1, 2, 3), (70_000, 70_000), (150_000, 1), (197_000,)])
+def test_a_body_in_pieces(place: Place, sizes: tuple[int, ...]) -> None:
+    """However it comes, with its head or long after: the same answer, and the connection goes on."""
+    with place.client() as client, connected(place) as line:
+        secret = party(client)
+        body = client.model.encrypt(secret, DIGIT).to_bytes()
+        data = head_of(place, client, f"pieces-{len(sizes)}-{sizes[0]}-pieces", len(body)) + body[: sizes[0]]
+        line.sendall(data)
+        start = sizes[0]
+        for size in (*sizes[1:], len(body)):
+            time.sleep(0.05)
+            line.sendall(body[start : start + size])
+            start += size
+        status, answer = replied(line)
+        assert status == 200, answer
+        scores = client.model.decrypt(secret, hg.from_bytes(answer, hg.Tensor), like=DIGIT)
+        assert np.array_equal(scores, expected())
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert replied(line) == (200, b"ok\n")
+
+
+def test_a_body_that_is_asked_for(place: Place) -> None:
+    """A client that waits for leave to send gets it; a refused one is told why instead."""
+    with place.client() as client, connected(place) as line:
+        secret = party(client)
+        body = client.model.encrypt(secret, DIGIT).to_bytes()
+        line.sendall(head_of(place, client, "leave-to-send-leave", len(body), "Expect: 100-continue"))
+        assert line.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
+        line.sendall(body)
+        assert replied(line)[0] == 200
+        client.revoke()
+        line.sendall(head_of(place, client, "refused-to-send-refused", len(body)) + body)
+        status, said = replied(line)
+        assert (status, json.loads(said)["error"]["name"]) == (410, "RevokedKeyError")
