@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import decimal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -375,8 +375,10 @@ def of_values(raw: Raw, name: str) -> Column:
 def frame_of(frame: Any) -> dict[str, Raw]:
     """Columns of a pandas.DataFrame, a pyarrow.Table or a mapping of arrays. Raises DtypeError, ShapeError."""
     if hasattr(frame, "column_names") and hasattr(frame, "schema"):
+        require_different(frame.column_names)
         found = {name: _of_arrow(frame.column(name)) for name in frame.column_names}
     elif hasattr(frame, "isna") and hasattr(frame, "columns"):
+        require_different(frame.columns)
         found = {name: (frame[name].to_numpy(), ~frame[name].isna().to_numpy()) for name in frame.columns}
     elif isinstance(frame, Mapping):
         found = {name: _of_array(values, name) for name, values in frame.items()}
@@ -391,6 +393,15 @@ def frame_of(frame: Any) -> dict[str, Raw]:
     if len(lengths) != 1:
         raise _core.ShapeError("a table has at least one column, and its columns are of one length")
     return found
+
+
+def require_different(names: Iterable[Any]) -> None:
+    """Raises ParameterError where a data frame has two columns of one name: neither pandas nor Arrow says which is meant."""
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            raise _core.ParameterError(f"the table has two columns called {described(name)}: rename one")
+        seen.add(name)
 
 
 def _of_array(values: Any, name: Any) -> Raw:
