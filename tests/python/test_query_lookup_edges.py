@@ -282,3 +282,14 @@ def test_two_columns_of_one_name() -> None:
             hg.query.layout(frame, sums=["a"])
     with pytest.raises(hg.ParameterError, match=r"two columns called '1'"):  # names of look-ups are texts
         hg.query.Database(pandas.DataFrame([[1, 2], [3, 4]], columns=[1, "1"]))
+
+
+def test_texts_that_no_file_holds() -> None:
+    """Half of a surrogate pair, in a name or a value, is refused before anything is encrypted or written."""
+    for make in (
+        lambda: hg.query.Database({"\ud800": ["x", "y"]}),
+        lambda: hg.query.layout({"\ud800": [1, 2]}, sums=[]),
+        lambda: hg.query.layout({"a": ["\ud800", "y"]}, filters=["a"]),
+    ):
+        with pytest.raises(hg.DtypeError, match="UTF-8 cannot write"):
+            make()

@@ -90,6 +90,8 @@ class Column:
         several = [given] if isinstance(given, str) else list(given)
         if not all(isinstance(value, str) for value in several):
             raise _core.DtypeError("the values of a column of text are texts")
+        for value in several:
+            require_written(value, "a value of a column of text")
         if len(set(several)) < len(several) or len(several) > _MOST_TEXTS:
             raise _core.ParameterError(f"the values of a column of text are different, and at most {_MOST_TEXTS:,}")
         return tuple(sorted(several))
@@ -253,6 +255,8 @@ class Column:
         column = copy.copy(self)
         if self.kind == "text" and not self.values:
             found = {value for value in values[valid].tolist() if isinstance(value, str)}
+            for value in found:
+                require_written(value, f"a value of {printable(name)}")
             column._set("values", tuple(sorted(found)))
             column._set("low", 0)
             column._set("high", max(0, len(found) - 1))
@@ -389,6 +393,7 @@ def frame_of(frame: Any) -> dict[str, Raw]:
     for name in found:
         if not isinstance(name, str) or not name:
             raise _core.DtypeError(f"a column's name is a text, not {described(name)}")
+        require_written(name, "a column's name")
     lengths = {len(values) for values, _ in found.values()}
     if len(lengths) != 1:
         raise _core.ShapeError("a table has at least one column, and its columns are of one length")
@@ -402,6 +407,14 @@ def require_different(names: Iterable[Any]) -> None:
         if name in seen:
             raise _core.ParameterError(f"the table has two columns called {described(name)}: rename one")
         seen.add(name)
+
+
+def require_written(text: str, what: str) -> None:
+    """Raises DtypeError for a text with half of a surrogate pair, before it is met in the middle of writing a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _core.DtypeError(f"{what}: {printable(text)[:200]} is a text that UTF-8 cannot write") from None
 
 
 def _of_array(values: Any, name: Any) -> Raw:

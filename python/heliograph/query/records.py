@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._arrays import described, is_whole, listed, printable
-from heliograph.query.columns import require_different
+from heliograph.query.columns import require_different, require_written
 
 Bytes2D = npt.NDArray[np.uint8]
 Words64 = npt.NDArray[np.uint64]
@@ -146,6 +146,8 @@ class Records:
             columns = columns_of(frame)
             if not columns:
                 raise _core.ShapeError("a table has columns")
+            for name in columns:
+                require_written(name, "a column's name")
             arrays = {name: _array_of(values, name) for name, values in columns.items()}
             if len({len(array) for array, _ in arrays.values()}) != 1:
                 raise _core.ShapeError("the columns of a table are of different lengths")
