@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._arrays import described, is_whole, listed, printable
+from heliograph.query.columns import require_different, require_written
 
 Bytes2D = npt.NDArray[np.uint8]
 Words64 = npt.NDArray[np.uint64]
@@ -32,8 +33,10 @@ def columns_of(frame: Any) -> dict[str, Any]:
             raise _core.DtypeError("the columns of a table are named by texts")
         return dict(frame)
     if hasattr(frame, "column_names"):
+        require_different(frame.column_names)
         return {name: frame.column(name) for name in frame.column_names}
     if hasattr(frame, "columns"):
+        require_different(str(name) for name in frame.columns)
         return {str(name): frame[name].to_numpy() for name in frame.columns}
     raise _core.DtypeError(f"a table is a dict of arrays, a pyarrow.Table or a pandas.DataFrame, not {type(frame).__name__}")
 
@@ -143,6 +146,8 @@ class Records:
             columns = columns_of(frame)
             if not columns:
                 raise _core.ShapeError("a table has columns")
+            for name in columns:
+                require_written(name, "a column's name")
             arrays = {name: _array_of(values, name) for name, values in columns.items()}
             if len({len(array) for array, _ in arrays.values()}) != 1:
                 raise _core.ShapeError("the columns of a table are of different lengths")
