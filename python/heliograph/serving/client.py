@@ -87,6 +87,10 @@ class Client:
         timeout: float = 60.0,
     ) -> None:
         self.timeout = _seconds(timeout, "a timeout")
+        if secret is not None and not isinstance(secret, SecretKey):
+            raise _core.DtypeError(
+                f"secret= is a SecretKey, not {described(secret)}; SecretKey.load reads one from its file"
+            )
         self._line = Line(address, token, certificate, key, ca, self.timeout)
         self._model = None if model is None else self._fetched(model, digest)
         self._name, self._calls = model, Calls(self._cancel)
