@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,32 @@ def test_arguments_of_a_client(folder: Path) -> None:
         hg.Client(address, token="")
     with pytest.raises(hg.DtypeError, match=r"secret= is a SecretKey, not .*secret\.hg"):
         hg.Client(address, secret="secret.hg")  # type: ignore[arg-type]
+
+
+def test_files_that_are_not_sent(folder: Path, tmp_path: Path) -> None:
+    """A secret key above all: nothing of it leaves this machine. Nor does a table as keys, a folder, or what would never end."""
+    client = hg.Client("https://127.0.0.1:9", timeout=600.0)  # nobody is there, so a try would take long
+    params = hg.bfv.parameters(depth=1, plain_bits=20, slots=8)
+    secret = hg.SecretKey.generate(params)
+    secret.save(tmp_path / "secret.hg")
+    secret.evaluation_keys().save(tmp_path / "keys.hg")
+    (tmp_path / "half.hg").write_bytes((tmp_path / "keys.hg").read_bytes()[:20])
+    os.mkfifo(tmp_path / "pipe")
+    for send in (client.upload_keys, client.upload_table):
+        with pytest.raises(hg.FormatError, match=r"secret\.hg is a SECRET key, .* nothing of it was sent"):
+            send(tmp_path / "secret.hg")
+        with pytest.raises(hg.FormatError, match=r"truncated|none of Heliograph"):
+            send(tmp_path / "half.hg")
+        for name in (".", "pipe"):
+            with pytest.raises(hg.DamagedFileError, match="is a folder, or no file of bytes"):
+                send(tmp_path / name)
+        with pytest.raises(hg.FormatError, match=r"not heliograph\.sealed-model"):
+            send(folder / "digits.hgm")
+    with pytest.raises(hg.FormatError, match=r"keys\.hg is a file of keys: upload_keys sends it"):
+        client.upload_table(tmp_path / "keys.hg")
+
+
+def test_a_query_that_no_request_holds() -> None:
+    """Half of a surrogate pair is refused as a text, by name."""
+    with pytest.raises(hg.DtypeError, match="UTF-8 cannot write"):
+        hg.Client("https://127.0.0.1:9", keys="0" * 64).sql("SELECT '\ud800'", table="0" * 64)
