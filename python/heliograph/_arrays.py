@@ -234,7 +234,7 @@ def count_of(value: Any, what: str, least: int = 0) -> int:
 def described(value: Any) -> str:
     """A value as an error tells it: short, whatever it is."""
     try:
-        text = repr(value)
+        text = repr(value.item() if isinstance(value, np.number | np.bool_) else value)
     except Exception:  # an integer of thousands of digits has none
         text = ""
     return text if 0 < len(text) <= 300 else f"a long {type(value).__name__}"

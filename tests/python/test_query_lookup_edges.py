@@ -284,6 +284,37 @@ def test_two_columns_of_one_name() -> None:
         hg.query.Database(pandas.DataFrame([[1, 2], [3, 4]], columns=[1, "1"]))
 
 
+def test_a_row_named_twice_in_an_update() -> None:
+    """As in a table that is made: refused, and nothing was changed."""
+    db = hg.query.Database({"k": ["a", "b"], "v": [1, 2]}, key="k")
+    with pytest.raises(hg.ParameterError, match="column k has a key twice"):
+        db.update({"k": ["a", "a"], "v": [7, 9]})
+    assert db.client().get("a", db.answer)["v"] == 1
+    rows = hg.query.Database(np.zeros((5, 3), np.uint8))
+    with pytest.raises(hg.ParameterError, match="rows= names a row twice"):
+        rows.update(np.ones((2, 3), np.uint8), rows=[4, np.int64(4)])
+    assert rows.client().get(4, rows.answer) == bytes(3)
+
+
+def test_what_a_question_goes_through() -> None:
+    """A function, or it is said what was given."""
+    client = hg.query.Database({"k": ["a", "b"], "v": [1, 2]}, key="k").client()
+    with pytest.raises(hg.DtypeError, match="through is a function from bytes to bytes, not None"):
+        client.get("a", None)  # type: ignore[arg-type]
+
+
+def test_numbers_beyond_a_column() -> None:
+    """The range is told, and the number as it was written."""
+    with pytest.raises(hg.DtypeError, match=r"a, row 1: -9223372036854775808 is not between -9,007,199,254,740,992 and"):
+        hg.query.layout({"a": np.array([1, -(2**63)])}, filters=["a"])
+    for far in (-(2**53) - 1, 2**53 + 1):
+        with pytest.raises(hg.DtypeError, match="is not between"):
+            hg.query.layout({"a": np.array([1, far])}, filters=["a"])
+    assert hg.query.layout({"a": np.array([2**53, -(2**53)])}, sums=["a"]).rows == 2
+    with pytest.raises(hg.DtypeError, match=r"between -90,071,992,547,409\.92 and"):
+        hg.query.Column("decimal", places=2).exact(10**15, "a price")
+
+
 def test_texts_that_no_file_holds() -> None:
     """Half of a surrogate pair, in a name or a value, is refused before anything is encrypted or written."""
     for make in (

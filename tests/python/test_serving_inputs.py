@@ -12,6 +12,7 @@ import pytest
 import heliograph as hg
 import serving_rig as rig
 from heliograph.cli import run as command
+from heliograph.serving import companion
 from serving_rig import running
 
 pytest.importorskip("starlette")
@@ -114,6 +115,20 @@ def test_a_name_that_nobody_has() -> None:
     assert time.monotonic() - began < 60
 
 
+def test_http_where_tls_is_spoken(folder: Path, tmp_path: Path) -> None:
+    """Told at once; and which argument an authority that nobody knows wants."""
+    with running(folder / "digits.hgm", "--store", tmp_path, "--tls", folder / "localhost.pem") as service:
+        address = f"localhost:{service.ports['http']}"
+        began = time.monotonic()
+        with pytest.raises(hg.UnreachableError, match="may want https"):
+            hg.Client(f"http://{address}", model="digits", timeout=600.0)
+        with pytest.raises(hg.UnreachableError, match=r"ca= \(--ca\) is the file of the authority"):
+            hg.Client(f"https://{address}", model="digits", timeout=600.0)
+        assert time.monotonic() - began < 60
+        with pytest.raises(OSError, match=address.replace("localhost", "127.0.0.1")):
+            companion.server_of(None, service.ports["http"])  # type: ignore[arg-type]
+
+
 def test_arguments_of_a_client(folder: Path) -> None:
     """Half a certificate, no token, no secret key."""
     address = "https://127.0.0.1:9"
@@ -123,8 +138,9 @@ def test_arguments_of_a_client(folder: Path) -> None:
         hg.Client(address, key=folder / "lone.key")
     with pytest.raises(hg.ParameterError, match="name that as well"):
         hg.Client(address, certificate=folder / "lone.pem")
-    with pytest.raises(hg.ParameterError, match="a token is a text"):
-        hg.Client(address, token="")
+    for token in ("", "# the token: x"):
+        with pytest.raises(hg.ParameterError, match="a token is a text"):
+            hg.Client(address, token=token)
     with pytest.raises(hg.DtypeError, match=r"secret= is a SecretKey, not .*secret\.hg"):
         hg.Client(address, secret="secret.hg")  # type: ignore[arg-type]
 

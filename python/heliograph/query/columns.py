@@ -105,7 +105,12 @@ class Column:
         25
         """
         found: Fraction = self.fraction(value, what)
-        if found.denominator != 1 or abs(found) > _LARGEST:
+        if found.denominator == 1 and abs(found) > _LARGEST:
+            most = decimal.Decimal(_LARGEST).scaleb(-self.places)
+            raise _core.DtypeError(
+                f"{what}: {described(value)} is not between -{most:,} and {most:,}, as all values of {self._kind()} are"
+            )
+        if found.denominator != 1:
             raise _core.DtypeError(f"{what}: {described(value)} is no value of a column of {self._kind()}")
         return int(found)
 
@@ -210,7 +215,8 @@ class Column:
         if values.dtype.kind in "iu" and (
             self.places == 0 or np.abs(values.astype(float)).max() < _LARGEST / 10**self.places
         ):
-            return None if values.astype(float).max() > _LARGEST else values.astype(np.int64) * 10**self.places
+            within = int(values.min()) >= -_LARGEST and int(values.max()) <= _LARGEST
+            return values.astype(np.int64) * 10**self.places if within else None
         if values.dtype.kind == "f":
             with np.errstate(invalid="ignore", over="ignore"):
                 made = values.astype(np.float64) * 10**self.places

@@ -76,12 +76,15 @@ class Database:
         slots, width = self._shape.slots, self._shape.slot
         return self._matrix[:, : slots * width].reshape(self._shape.rows, slots, width)
 
+    def _require_each_once(self, tags: Any) -> None:
+        if len(np.unique(tags)) != len(tags):
+            raise _core.ParameterError(f"column {printable(str(self._key))} has a key twice")
+
     def _place_all(self, rows: Bytes2D, keys: list[Any]) -> None:
         """First come, first served in either bucket; what finds both full moves others."""
         shape = self._shape
         tags, places = hashed(keys, self._seed)
-        if len(np.unique(tags)) != len(tags):
-            raise _core.ParameterError(f"column {printable(str(self._key))} has a key twice")
+        self._require_each_once(tags)
         self._tags = np.zeros((shape.rows, shape.slots), np.uint64)
         content = np.concatenate([tags.astype("<u8").view(np.uint8).reshape(-1, TAG), rows], axis=1)
         owner = np.full((shape.rows, shape.slots), -1, np.int64)
@@ -258,8 +261,8 @@ class Database:
         """Other values for some rows. Prepares what lies beside them again, not the whole table: a fraction of a second.
 
         By key: rows whose key is there are replaced, others are new. By number: `rows` says which. Values must fit the columns
-        as they are. Raises DtypeError, ShapeError, and ParameterError where a table by keys is full; it is as it was then. What is
-        interrupted is finished by the next answer or update.
+        as they are. Raises DtypeError, ShapeError, and ParameterError where a row is named twice or a table by keys is full; it is as
+        it was then. What is interrupted is finished by the next answer or update.
 
         >>> db.update({"phone": ["+41 3"], "city": ["Zug"]})
         >>> caller.get("+41 3", db.answer)["city"]
@@ -274,6 +277,8 @@ class Database:
                 or not all(is_whole(n) and 0 <= n < self._count for n in numbers)
             ):
                 raise _core.ShapeError(f"rows= has a number from 0 to {self._count - 1:,} for each new row")
+            if len({int(number) for number in numbers}) != len(numbers):
+                raise _core.ParameterError("rows= names a row twice")
             places = [divmod(int(number), self._shape.slots) for number in numbers]
             self._unsent.update(places)
             self._write([at for at, _ in places], [slot for _, slot in places], content)
@@ -287,6 +292,7 @@ class Database:
         """Rows with keys, all of them or none: where one finds no room what was moved for it goes back."""
         changed, before = _Cells(), self._count
         tags, places = hashed(keys, self._seed)
+        self._require_each_once(tags)
         try:
             for tag, place, row in zip(tags, places, content, strict=True):
                 full = np.concatenate([np.frombuffer(int(tag).to_bytes(TAG, "little"), np.uint8), row])
@@ -395,6 +401,8 @@ class LookupClient:
         {'phone': '+41 1', 'city': 'Bern'}
         """
         question = self.ask(key)
+        if not callable(through):
+            raise _core.DtypeError(f"through is a function from bytes to bytes, not {described(through)}")
         return question.read(through(question.to_bytes()))
 
     def to_bytes(self) -> bytes:

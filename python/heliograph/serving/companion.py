@@ -136,7 +136,10 @@ def server_of(companion: Companion, port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: Any) -> None:
             logger.debug("page: %s", printable(format % args))
 
-    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, f"127.0.0.1:{port}") from None
 
 
 def run(client: Client, port: int, path: Path | None, allowed: str | None) -> None:

@@ -24,6 +24,7 @@ _LONGEST_TEXT = 1 << 22  # of an answer that is JSON
 _LONGEST_ANSWER = 1 << 34
 _MOST_KEPT = 8  # connections that wait for a next use
 _PIECE = 256 << 10  # bytes that TLS is given at a time
+_PROBE = 5.0  # seconds to find out whether TLS is spoken somewhere
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
 
@@ -90,7 +91,9 @@ class Line:
         if key is not None and certificate is None:
             raise _core.ParameterError("a private key goes with its certificate: give certificate=, too")
         self._tls = _context(certificate, key, ca) if scheme == "https" else None
-        if token is not None and not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
+        if token is not None and not (
+            isinstance(token, str) and token and token.isascii() and token.isprintable() and " " not in token
+        ):
             raise _core.ParameterError("a token is a text of letters, digits and signs, as the service's operator gave it")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._kept: list[http.client.HTTPConnection] = []
@@ -122,6 +125,17 @@ class Line:
             kept, self._kept = self._kept, []
         for connection in kept:
             connection.close()
+
+    def _speaks_tls(self) -> bool:
+        """Whether somebody shakes hands there; nothing is sent, so it may be anybody."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            with socket.create_connection((self.host, self.port), min(self.timeout, _PROBE)) as plain:
+                context.wrap_socket(plain, server_hostname=self.host).close()
+        except OSError as error:
+            return "ALERT" in str(getattr(error, "reason", ""))  # it wants a certificate, or an older TLS
+        return True
 
     # Requests
 
@@ -159,7 +173,7 @@ class Line:
 
         Raises UnreachableError, BusyError in the end, and other errors of the service at once.
         """
-        pause = _FIRST_PAUSE
+        pause, probed = _FIRST_PAUSE, False
         while True:
             try:
                 return self.once(method, path, body, min(self.timeout, max(until - time.monotonic(), 0.05)), **headers)
@@ -169,7 +183,7 @@ class Line:
                     raise
             except (ssl.SSLCertVerificationError, ssl.CertificateError) as error:
                 raise UnreachableError(
-                    f"{self!r} does not show a certificate that is trusted here: {printable(str(error))}"
+                    f"{self!r} does not show a certificate that is trusted here: {_untrusted(error)}"
                 ) from None
             except ssl.SSLError as error:
                 _require_taken(self, error)
@@ -177,14 +191,16 @@ class Line:
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:  # no later try finds it
                     raise UnreachableError(f"{self!r} does not answer: no machine is known by this name") from None
+                if isinstance(error, http.client.RemoteDisconnected) and self._tls is None and not probed:
+                    probed = True
+                    if self._speaks_tls():
+                        raise UnreachableError(f"{self!r} does not answer: it speaks TLS, and may want https://") from None
                 wait = pause * random.uniform(0.5, 1.0)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 if time.monotonic() + wait > until:
                     said = (
                         "not in time" if isinstance(error, socket.timeout) else printable(str(error)) or type(error).__name__
                     )
-                    if isinstance(error, http.client.RemoteDisconnected) and self._tls is None:
-                        said += "; it may want https://"
                     raise UnreachableError(f"{self!r} does not answer: {said}") from None
             time.sleep(wait)
 
@@ -209,6 +225,16 @@ def _require_taken(line: Line, error: ssl.SSLError) -> None:
     said = str(error.reason or "").upper()
     if "ALERT" in said and any(word in said for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
         raise AccessError(f"{line!r} does not take this client: {printable(_reason(error))}") from None
+
+
+_NO_AUTHORITY = (18, 19, 20, 21)  # X509_V_ERR_...: signed by itself, or by whom nobody here knows
+
+
+def _untrusted(error: ssl.CertificateError) -> str:
+    """Why not, and what to do where an authority is missing."""
+    said = printable(getattr(error, "verify_message", "") or str(error))
+    missing = getattr(error, "verify_code", 0) in _NO_AUTHORITY
+    return said + ("; ca= (--ca) is the file of the authority that issued it" if missing else "")
 
 
 def _reason(error: ssl.SSLError) -> str:
