@@ -228,7 +228,13 @@ class Spool:
             return Request(self, nbytes, file)
 
     def answer(self, expected: int | None, file: Path) -> Answer:
-        """For an answer of about so many bytes (None: nobody knows); `file` is where it lies if not in memory."""
+        """For an answer of about so many bytes (None: nobody knows); `file` is where it lies if not in memory, or later.
+
+        Raises QuotaError where the disk has no room for it, whether or not it is needed: memory may have to give the answer away.
+        """
+        room = os.statvfs(file.parent)
+        if room.f_bavail * room.f_frsize < (1 if expected is None else expected):
+            raise QuotaError("the service's disk is full")
         return Answer(self, expected, file)
 
     def oldest(self) -> Answer | None:
