@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class Served:
         self.pem, self._log = certificate(folder), folder / "log"
         self._words = ["serve", *map(str, models), "--store", str(folder / "store"), "--tls", str(self.pem)]
         self._words += ["--queue", str(jobs), "--jobs", str(jobs), "--quota", "64G", *more]
-        self.port = 0
+        self.port, self._metrics = 0, 0
         self.start()
 
     def start(self) -> float:
@@ -59,7 +60,8 @@ class Served:
             time.sleep(0.02)
             if self.process.poll() is not None:
                 raise SystemExit(self.text())
-        self.port = json.loads(told[0])["http"]
+        ports = json.loads(told[0])
+        self.port, self._metrics = ports["http"], ports.get("metrics", 0)
         return time.perf_counter() - start
 
     def text(self) -> str:
@@ -79,6 +81,12 @@ class Served:
         """Jobs that it has."""
         with self.client(None) as client:
             return int(client.status()["queue"]["unfinished"])
+
+    def figure(self, name: str) -> float:
+        """One of its metrics, by its whole name; it was started with `--metrics`. 0 where there is none yet."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=10) as reply:
+            told = dict(line.rsplit(" ", 1) for line in reply.read().decode().splitlines())
+        return float(told.get(name, 0))
 
     def peak_bytes(self) -> int:
         """Of the service's own process so far."""

@@ -67,6 +67,16 @@ def _crowd(crowd: Row, seconds: Time) -> Iterator[Cell]:
     yield f"{what}; {len(crowd['refused'])} refused", times, crowd["peak_bytes"]
 
 
+def _lookups(lookups: Row, seconds: Time) -> Iterator[Cell]:
+    library, size = lookups["library"], f"{lookups['bytes'] / 2**30:.3g} GiB of {lookups['row_bytes']} B"
+    for crowd in lookups["crowds"]:
+        what = f"private look-ups in {size}, {crowd['clients']} {'clients at once' if crowd['clients'] > 1 else 'client'}"
+        rates = f"{crowd['a_second']:,.1f} answers a second, {crowd['together']:.1f} a reading"
+        times = f"median {seconds(crowd['median'])}, p99 {seconds(crowd['p99'])}"
+        own = f"by the library {library['alone']:,.1f} alone, {library['together']:,.1f} by {lookups['together']} together"
+        yield f"{what}; {len(crowd['refused'])} refused", f"{rates}; {times}; {own}", lookups["peak_bytes"]
+
+
 def _large(large: Row, seconds: Time) -> Iterator[Cell]:
     what = f"keys of {large['bytes'] / 1e9:.1f} GB, more than an engine may take, uploaded; the client killed half-way"
     both = f"{seconds(large['cut']['seconds'])} and {seconds(large['rest']['seconds'])}"
@@ -79,5 +89,6 @@ def _large(large: Row, seconds: Time) -> Iterator[Cell]:
 
 
 _PARTS: dict[str, Callable[[Any, Time], Iterator[Cell]]] = {
-    **{"runs": _requests, "uploads": _uploads, "shared": _shared, "mixed": _mixed, "crowd": _crowd, "large": _large}
+    **{"runs": _requests, "uploads": _uploads, "shared": _shared, "mixed": _mixed, "crowd": _crowd},
+    **{"lookups": _lookups, "large": _large},
 }

@@ -332,9 +332,9 @@ def printable(text: str) -> str:
 
 
 def readable_bytes(count: float) -> str:
-    """5.1 GiB, for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
+    """5.1 GiB, for people, as the engine writes sizes, too."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if count < 1024 or unit == "TiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError

@@ -152,7 +152,7 @@ nb::bytes written(const T& object) {
     PyObject* const whole = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
     if (whole == nullptr) {
       PyErr_Clear();
-      throw OutOfMemoryError("no memory for a tensor's " + std::to_string(bytes) + " bytes");
+      throw OutOfMemoryError("the host has no memory for the file of this tensor");
     }
     const nb::bytes owned = nb::steal<nb::bytes>(whole);
     char* to = PyBytes_AsString(whole);

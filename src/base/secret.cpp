@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/sizes.h"
 
 namespace heliograph {
 
@@ -25,7 +26,7 @@ void wipe(void* data, std::size_t bytes) noexcept {
 void* allocate_secret(std::size_t bytes) {
   const std::size_t size = whole_pages(bytes > 0 ? bytes : 1);
   void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED) throw OutOfMemoryError("no memory for " + std::to_string(bytes) + " bytes of a secret");
+  if (address == MAP_FAILED) throw OutOfMemoryError("no memory for " + readable_bytes(bytes) + " of a secret");
   // Hints: neither is worth failing for, and no process without privileges may lock more than its limit.
   ::madvise(address, size, MADV_DONTDUMP);
   ::mlock(address, size);

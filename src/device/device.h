@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sizes.h"
 #include "device/call.h"
 #include "device/channel.h"
 #include "device/rates.h"
@@ -171,9 +172,6 @@ class Counter {
   virtual std::size_t live_bytes() const = 0;
   virtual std::size_t peak_bytes() const = 0;
 };
-
-/// "5.1 GiB"
-std::string readable_bytes(std::size_t bytes);
 
 class Device {
  public:

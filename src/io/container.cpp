@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/secret.h"
+#include "base/sizes.h"
 #include "io/layout.h"
 #include "io/utf8.h"
 
@@ -114,7 +115,7 @@ Held Held::owned() const {
   try {
     return of(std::vector<std::byte>(bytes.begin(), bytes.end()));
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("no memory for an array of " + std::to_string(bytes.size()) + " bytes");
+    throw OutOfMemoryError("no memory for an array of " + readable_bytes(bytes.size()));
   }
 }
 
@@ -228,7 +229,7 @@ std::size_t array_bytes(const Prefix& prefix) {
 
 void require_within(const Prefix& prefix, std::size_t most_bytes) {
   if (array_bytes(prefix) > most_bytes)
-    throw LimitError("a file of " + std::to_string(prefix.total_bytes) + " bytes, " + std::to_string(most_bytes) +
+    throw LimitError("a file of " + readable_bytes(prefix.total_bytes) + ", " + readable_bytes(most_bytes) +
                      " beside its header are allowed");
 }
 
@@ -348,7 +349,7 @@ std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret) {
   }
   const auto found = [&](void* memory) {
     if (memory == nullptr || memory == MAP_FAILED)
-      throw OutOfMemoryError("no memory for an array of " + std::to_string(bytes) + " bytes");
+      throw OutOfMemoryError("no memory for an array of " + readable_bytes(bytes));
     return static_cast<std::byte*>(memory);
   };
   static constexpr std::size_t large = std::size_t{1} << 20, huge = std::size_t{1} << 23;
@@ -391,7 +392,7 @@ std::vector<std::byte> to_bytes(const Container& container) {
     write_planned(container, plan, out.data());
     return out;
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("no memory for a container of " + std::to_string(plan.total) + " bytes");
+    throw OutOfMemoryError("no memory for a container of " + readable_bytes(plan.total));
   }
 }
 

@@ -151,6 +151,8 @@ class Scheduler {
 
   bool movable() const {
     if (parts_.steps.empty()) return false;
+    // A device of several lays a tensor out by the shape it was allocated for: no other lies within its memory.
+    if (!parts_.steps.front().session->cuts_batches()) return false;
     for (const Step& step : parts_.steps) {
       if (step.session != parts_.steps.front().session || step.source != Step::kNoSource) return false;
       if (std::holds_alternative<device::Evaluate>(step.call) || std::holds_alternative<device::Combine>(step.call) ||

@@ -34,7 +34,7 @@ struct Schedule {
   std::size_t launches() const;
 };
 
-/// Null where a part of the program cannot be moved: inputs that are no dense tensors of memory of their own, secrets that are
+/// Null where a part of the program cannot be moved: memory of a device of several, inputs that are no dense tensors of memory of their own, secrets that are
 /// wiped, calls of several sessions, prepared keys.
 std::unique_ptr<Schedule> schedule(const Program::Parts& parts);
 

@@ -92,11 +92,7 @@ AnyContext opened(const io::Json& json) {
   const auto spec = C::spec_from(json.object_at("parameters"));
   require_saved(json.string_at("parameter_hash", 128) == hash_of(spec),
                 "a saved program's parameters are not those of their hash");
-  try {
-    return schemes::open_context<C>(spec);
-  } catch (const ParameterError& e) {
-    throw DamagedFileError(std::string("a saved program's parameters are impossible: ") + e.what());
-  }
+  return schemes::open_saved_context<C>(spec, "a saved program's parameters");
 }
 
 AnyContext context_from(const io::Json& json) {

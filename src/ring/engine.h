@@ -39,6 +39,4 @@ class Engine : public device::Session {
   Recent<device::ProductConstant> products_{64, std::size_t{1} << 24};  // by weights and indices
 };
 
-using device::readable_bytes;
-
 }  // namespace heliograph::ring

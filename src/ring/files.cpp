@@ -38,8 +38,8 @@ device::Shape read_shape(const io::Container& from, std::size_t each, std::size_
     throw DamagedFileError("no tensor has the shape " + device::to_string(shape));
   }
   if (bytes > limit) {
-    throw LimitError("a tensor of shape " + device::to_string(shape) + " needs " + device::readable_bytes(bytes) +
-                     " in memory, " + device::readable_bytes(limit) + " are allowed");
+    throw LimitError("a tensor of shape " + device::to_string(shape) + " needs " + readable_bytes(bytes) + " in memory, " +
+                     readable_bytes(limit) + " are allowed");
   }
   session.require_memory(device::element_count(shape) * each, "loading this tensor");
   return shape;

@@ -33,7 +33,7 @@ io::Held downloaded(const RnsTensor& t) {
     dense.engine()->download(dense.view(), room);
     return {room, memory};
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("no memory for a tensor of " + std::to_string(bytes) + " bytes on the host");
+    throw OutOfMemoryError("no memory for a tensor of " + readable_bytes(bytes) + " on the host");
   }
 }
 

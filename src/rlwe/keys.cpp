@@ -162,8 +162,8 @@ std::shared_ptr<const void> KeyRoom::take(std::size_t bytes) {
   for (std::size_t taken = taken_; taken + bytes > bytes_; taken = taken_) {
     const std::uint64_t seen = residents_.evicted_bytes();
     if (taken_ == taken && !residents_.make_room(taken + bytes - bytes_, seen)) {
-      throw LimitError("keys in use at once need " + ring::readable_bytes(taken + bytes) +
-                       " of memory; their set was loaded to take " + ring::readable_bytes(bytes_));
+      throw LimitError("keys in use at once need " + readable_bytes(taken + bytes) +
+                       " of memory; their set was loaded to take " + readable_bytes(bytes_));
     }
   }
   taken_ += bytes;
@@ -282,7 +282,7 @@ class SwitchKey::Pairs final : public device::Resident {
       }
       return io::Held::of(std::move(bodies));
     } catch (const std::bad_alloc&) {
-      throw OutOfMemoryError("no memory for the " + ring::readable_bytes(bytes() / 2) + " of a key on the host");
+      throw OutOfMemoryError("no memory for the " + readable_bytes(bytes() / 2) + " of a key on the host");
     }
   }
 

@@ -41,6 +41,18 @@ std::shared_ptr<C> open_context(const Spec& given) {
   return open.open(hash, [&] { return std::make_shared<C>(spec, nullptr); });
 }
 
+/// The one that a file says. Throws DamagedFileError, `what` first, for numbers that no set has; for what the process's device
+/// is wrong about, as a HELIOGRAPH_DEVICE that names none, what opening it throws: the file has no part in that.
+template <class C, class Spec>
+std::shared_ptr<C> open_saved_context(const Spec& spec, const char* what) {
+  mesh::default_device();
+  try {
+    return open_context<C>(spec);
+  } catch (const ParameterError& e) {
+    throw DamagedFileError(std::string(what) + " are impossible: " + e.what());
+  }
+}
+
 /// What tells two sets apart, in words.
 template <class Spec>
 std::string difference(const Spec& a, const Spec& b) {

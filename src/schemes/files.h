@@ -32,12 +32,7 @@ std::shared_ptr<C> context_of(const io::Container& from, const char* kind, const
   const auto spec = C::spec_from(from.header.object_at("parameters"));
   ring::check_hash(from, [&](bool named) { return hash_of(spec, named); });
   ring::require_parameters(hash_of(spec), wanted);
-  std::shared_ptr<C> context;
-  try {
-    context = open_context<C>(spec);
-  } catch (const ParameterError& e) {
-    throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
-  }
+  const std::shared_ptr<C> context = open_saved_context<C>(spec, "the file's parameters");
   require<DamagedFileError>(context->scheme() == type.scheme, "the parameters are of another scheme");
   return context;
 }

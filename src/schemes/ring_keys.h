@@ -285,8 +285,8 @@ RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memo
     if (!elsewhere) return rlwe::SwitchKey(c.rlwe(), layout, seed, words);
     const std::size_t least = layout.bytes(c.rlwe()) / 2 * 3;  // a key on the device, and what is read of it
     if (memory < least) {
-      throw LimitError("one of these keys takes " + ring::readable_bytes(least) + " of memory, " +
-                       ring::readable_bytes(memory) + " are allowed");
+      throw LimitError("one of these keys takes " + readable_bytes(least) + " of memory, " + readable_bytes(memory) +
+                       " are allowed");
     }
     return rlwe::SwitchKey(c.rlwe(), layout, seed, elsewhere, room);
   };

@@ -212,6 +212,7 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(turned_case(*f, 512, 13, 4, {{2, 3}, 1, Layout::transposed}, Fill::random, 1));  // items share keys
     cases.push_back(turned_case(*f, 64, 10, 8, {{5}, 1}, Fill::top, 1));
     cases.push_back(turned_case(*f, 64, 9, 3, {{4}, 1, Layout::sliced}, Fill::edges, 1));
+    cases.push_back(turned_case(*f, 128, 300, 5, {{3, 3}, 1, Layout::transposed}, Fill::top, 1));
     cases.push_back(turned_case(*f, 256, 17, 4, {{3}, 1, Layout::broadcast}));
     cases.push_back(turned_case(*f, 4, 5, 2, {{2}, 1}, Fill::edges));
     cases.push_back(turned_case(*f, 16384, 20, 2, {{2}, 1}));

@@ -10,6 +10,7 @@
 #include "math/primes.h"
 #include "mesh/mesh.h"
 #include "op_cases.h"
+#include "said.h"
 
 namespace heliograph::test {
 
@@ -539,6 +540,21 @@ TEST_F(Arguments, WhatADeviceHasNoCodeForIsExpandedOrAnError) {
   EXPECT_THROW(queue.enqueue(device::Tensor{ring_, two_, more, more, three}), InternalError);  // also for sums of products
   EXPECT_THROW(queue.enqueue(device::Add{ring_, two_, one, one, out}), InternalError);
   EXPECT_NO_THROW(queue.enqueue(device::Gather{}));
+}
+
+TEST(Ref, SaysForHowMuchThereIsNoMemory) {
+  const auto device = device::open_device("ref");
+  const auto queue = device->make_queue();
+  EXPECT_EQ(test::message_of<OutOfMemoryError>([&] { device->allocate(std::size_t{3} << 40, *queue); }),
+            "no memory for 3.0 TiB");
+}
+
+TEST(Sizes, AreReadable) {
+  EXPECT_EQ(readable_bytes(0), "0 B");
+  EXPECT_EQ(readable_bytes(1023), "1023 B");
+  EXPECT_EQ(readable_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(readable_bytes(98348040192), "91.6 GiB");
+  EXPECT_EQ(readable_bytes(std::size_t{1} << 62), "4194304.0 TiB");
 }
 
 TEST(Ref, MemoryAndQueues) {

@@ -126,14 +126,14 @@ std::size_t memory_of(const Table& table, const Question& question, std::size_t 
   setenv("HELIOGRAPH_DEVICE", "null", 1);
   const Table table(kSize, std::string(), rows_of(4000), kWidth);
   const Question question = Client(kSize, table.seed()).ask(1);
-  const std::size_t one = memory_of(table, question, 64), three = memory_of(table, question, 3 * 64);
-  EXPECT_GT(three, 2 * one);
-  EXPECT_EQ(memory_of(table, question, 700), three);
+  const std::size_t one = memory_of(table, question, 64), many = memory_of(table, question, 700);
+  EXPECT_GT(many, one);
+  EXPECT_LE(many, 3 * one);  // one may be read, and gone, before the next is made
   std::exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
 // In a process of its own, whose device counts.
-TEST(PrivateLookupMemory, OfAnyNumberOfQuestionsIsThatOfThreeProducts) {
+TEST(PrivateLookupMemory, OfAnyNumberOfQuestionsIsThatOfThreeProductsAtMost) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(count_memory(), testing::ExitedWithCode(0), "");
 }

@@ -259,7 +259,7 @@ TEST(RankBody, DISABLED_WaitsForOneThatIsStopped) {
     });
   });
   EXPECT_TRUE(holds(said, "rank 1 (") && holds(said, "does not answer")) << said;
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));  // not the limit of a wait, 600
   // Who leaves without the stopped one makes mpirun end all: the other is given time to say how it went.
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
     std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(1)); });

@@ -114,14 +114,17 @@ def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytes
         "import json, sys, time\n"
         "print(json.dumps({'machine': {}}), flush=True)\n"
         "for name in sys.argv[sys.argv.index('--child') + 1].split(','):\n"
-        "    if name == 'long': time.sleep(60)\n"
+        "    if name == 'long': time.sleep(600)\n"
         "    print(json.dumps({'case': name}), flush=True)\n"
     )
     monkeypatch.setattr(mesh, "HERE", tmp_path)
     process = mesh.Process("cpu", 1, mesh.AUTO, ("first", "long", "last"))
-    start = time.monotonic()
-    rows = [row for row in mesh.measure(process, 1, 50, None, until=start + 2) if "case" in row]
-    assert time.monotonic() - start < 20
+    for seconds in (2, 10, 50):  # until its first case was there by then
+        start = time.monotonic()
+        rows = [row for row in mesh.measure(process, 1, 50, None, until=start + seconds) if "case" in row]
+        assert time.monotonic() - start < 300
+        if "skipped" not in rows[0]:
+            break
     assert [row.get("skipped") for row in rows] == [None, mesh.OVER, mesh.OVER]
 
 
@@ -159,13 +162,13 @@ def test_what_the_time_is_too_short_for_is_named(tmp_path: Path, monkeypatch: py
     import scaling
 
     for name in ("run.py", "tfhe.py"):
-        (tmp_path / name).write_text("import time\ntime.sleep(60)\n")
+        (tmp_path / name).write_text("import time\ntime.sleep(600)\n")
     monkeypatch.setattr(mesh, "HERE", tmp_path)
     rows: list[dict[str, Any]] = []
     groups = (("gates/a", "gates/b"), ("c",))
     start = time.monotonic()
     scaling.measure("cpu", [1, 2], groups, 0.1, 50, start + 1, rows.append)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 300
     expected = [("gates/a", 1), ("gates/b", 1), ("gates/a", 2), ("gates/b", 2), ("c", 1), ("c", 2)]
     assert [(r["case"], r["devices"]) for r in rows] == expected
     assert {r["skipped"] for r in rows} == {mesh.OVER}

@@ -416,6 +416,23 @@ def test_inspect_tells_and_checks(made: Path, here: Path, capsys: pytest.Capture
     assert "DAMAGED" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("variable", ["HELIOGRAPH_DEVICE", "HELIOGRAPH_THREADS"])
+def test_inspect_blames_no_file_for_the_device(made: Path, tfhe_files: Path, variable: str, tmp_path: Path) -> None:
+    """A name of no device is said as it is; the same files are whole for who has another one."""
+    x = hg.load(made / "request.hg")
+    f = hg.program(lambda t: t + t, x)
+    f.save(tmp_path / "program.hg")
+    files = [*(made / f"{name}.hg" for name in ("secret", "server", "public", "request")), tmp_path / "program.hg"]
+    for file in (*files, tfhe_files / "secret.hg"):
+        command = [sys.executable, "-m", "heliograph.cli", "inspect", str(file)]
+        env = os.environ | {"HELIOGRAPH_DEVICE": "cpu", variable: "abacus"}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stdout
+        assert "abacus" in done.stderr, done.stdout + done.stderr
+        assert "DAMAGED" not in done.stdout
+        assert "no parameter set" not in done.stdout
+
+
 def test_inspect_tells_of_tfhe(tfhe_files: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every kind of file, its set's security by the numbers, damage."""
     names = ["secret.hg", "server.hg", "fresh.hg", "computed.hg"]

@@ -444,13 +444,21 @@ def test_control_c() -> None:
         secret = hg.SecretKey.generate(params)
         x = secret.encrypt(np.ones((8, 4096), dtype=int)).broadcast_to((500, 8))
         started = time.monotonic()
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        pressed = []
+
+        def press():
+            pressed.append((time.monotonic(), time.process_time()))
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Timer(0.3, press).start()
         try:
             while time.monotonic() - started < 9:  # a GPU is done with many before the signal comes
                 hg.square(x)
             print("not interrupted")
         except KeyboardInterrupt:
-            print("interrupted" if time.monotonic() - started < 5 else "late")
+            # By its own computation where others take the machine.
+            took = min(time.monotonic() - pressed[0][0], time.process_time() - pressed[0][1])
+            print("interrupted" if took < 4 else "late")
         y = hg.square(x[0])
         print((secret.decrypt(y) == 1).all())
         """

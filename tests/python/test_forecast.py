@@ -61,9 +61,9 @@ def test_the_work_is_not_done(exact: tuple[Any, Any]) -> None:
     x = exact[1]
     hg.forecast(lambda x: x * x, x)  # measures
     one = hg.forecast(lambda x: x * x, x)
-    start = time.perf_counter()
+    start = time.process_time()
     many = hg.forecast(lambda x: x * x, x.broadcast_to((1_000,)))
-    took = time.perf_counter() - start
+    took = time.process_time() - start  # whoever else computes
     assert took < one.seconds * 1_000 / 2 or any(d.startswith("cuda") and took < 0.25 for d in hg.devices())
     assert many.products == 1_000 * one.products
     assert many.seconds > 200 * one.seconds

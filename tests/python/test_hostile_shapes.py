@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import ckks_rig
 import heliograph as hg
 import tfhe_rig
 from heliograph import _core
+from heliograph._arrays import readable_bytes
 from model import Container, build, parse
 from rigs import N, small_spec
 from test_damaged_files import rehashed
@@ -274,8 +276,10 @@ def test_a_limit(scheme: str, tmp_path: Path) -> None:
         with pytest.raises(hg.LimitError, match="are allowed"):
             little.load(path)
     tiny = hg.Server(p.server.keys, limit=100)
-    with pytest.raises(hg.LimitError, match=r"a file of [\d]+ bytes, 100 beside its header are allowed"):
-        tiny.from_bytes(result.to_bytes())
+    whole = result.to_bytes()
+    said = f"a file of {readable_bytes(len(whole))}, 100 B beside its header are allowed"
+    with pytest.raises(hg.LimitError, match=re.escape(said)):
+        tiny.from_bytes(whole)
     with pytest.raises(hg.LimitError, match=r"a tensor of shape \(0, 5\) needs .* in memory, 100 B are allowed"):
         tiny.from_bytes(of_shape(p.tensor(0).to_bytes(), 0, 5))
     assert issubclass(hg.LimitError, hg.OutOfMemoryError)
@@ -355,3 +359,14 @@ def test_other_parameters_are_not_opened(scheme: str) -> None:
         _core.ciphertext_from_bytes(data)
     with pytest.raises(hg.MismatchError, match="other parameters"):
         p.server.from_bytes(data)
+
+
+def test_sizes_are_readable() -> None:
+    """As the engine writes them."""
+    assert [readable_bytes(n) for n in (0, 1023, 1536, 98348040192, 3 << 40)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "91.6 GiB",
+        "3.0 TiB",
+    ]

@@ -376,6 +376,20 @@ def test_batched_replays_of_matrices_and_rotations(edition: str, monkeypatch: py
     assert 2 * recorded.core.launches == sum(recorded.core.calls.values())
 
 
+@pytest.mark.parametrize("device", ["2*cpu/costs=1e3:1e6:1e-3:1e-6:8e-6", "2*cpu/limb"])
+def test_a_mesh_has_no_batched_replays(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is laid out tensor by tensor, so none lies in a part of another's: calls are made one by one."""
+    monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
+    p = Party(opened("bfv", device))
+    f = hg.program(mixed)
+    for turn in range(3):
+        x, y = p.tensor([[turn, 2, 3], [4, 5, 6]]), p.tensor([[7, 8 + turn, 1], [9, 1, 2]])
+        for found, right in zip(f(x, y), mixed(x, y), strict=True):
+            same(found, right)
+    (recorded,) = f._recorded.values()
+    assert (recorded.core.replays, recorded.core.graphs) == (2, 0)
+
+
 def test_rotations_by_other_steps_are_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alike but for their turns and keys: they cannot share a batch."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")

@@ -266,3 +266,30 @@ def test_a_million_rows() -> None:
     client = db.client()
     assert all(client.get(3 * i, db.answer)["v"] == values[i] for i in (0, 654_321, count - 1))
     assert client.get(4, db.answer) is None
+
+
+def test_two_columns_of_one_name() -> None:
+    """A data frame may have them, and which is meant nobody can say: refused by name, for look-ups and encrypted tables."""
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    several = [
+        pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
+        pyarrow.table([pyarrow.array([1, 3]), pyarrow.array([2, 4])], names=["a", "a"]),
+    ]
+    for frame in several:
+        with pytest.raises(hg.ParameterError, match=r"two columns called 'a': rename one"):
+            hg.query.Database(frame)
+        with pytest.raises(hg.ParameterError, match=r"two columns called 'a': rename one"):
+            hg.query.layout(frame, sums=["a"])
+    with pytest.raises(hg.ParameterError, match=r"two columns called '1'"):  # names of look-ups are texts
+        hg.query.Database(pandas.DataFrame([[1, 2], [3, 4]], columns=[1, "1"]))
+
+
+def test_texts_that_no_file_holds() -> None:
+    """Half of a surrogate pair, in a name or a value, is refused before anything is encrypted or written."""
+    for make in (
+        lambda: hg.query.Database({"\ud800": ["x", "y"]}),
+        lambda: hg.query.layout({"\ud800": [1, 2]}, sums=[]),
+        lambda: hg.query.layout({"a": ["\ud800", "y"]}, filters=["a"]),
+    ):
+        with pytest.raises(hg.DtypeError, match="UTF-8 cannot write"):
+            make()

@@ -35,7 +35,7 @@ EXAMPLES = PROGRAM.parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "heliograph.cli", "run"]
 MARK = "HELIOGRAPH_TEST_MARK"
 QUICK = "cpu/uncalibrated"
-LIMIT = 10.0  # seconds within which a job must end
+LIMIT = 120.0  # seconds after which a job that must end soon hangs; others may keep the machine busy
 
 try:
     launch.find_mpirun()
@@ -98,7 +98,7 @@ class Run:
         """Waits; the exit status. Nothing is left."""
         out, self.err = self.process.communicate(timeout=limit)
         self.out += out
-        until = time.monotonic() + 3
+        until = time.monotonic() + LIMIT
         while (left := self.processes()) and time.monotonic() < until:
             time.sleep(0.05)
         assert not left
@@ -142,7 +142,7 @@ def started(*words: object, device: str = QUICK, environment: dict[str, str] | N
                     continue
 
 
-def finished(*words: object, device: str = QUICK, limit: float = 60, environment: dict[str, str] | None = None) -> Run:
+def finished(*words: object, device: str = QUICK, limit: float = LIMIT, environment: dict[str, str] | None = None) -> Run:
     """A job that ends by itself."""
     with started(*words, device=device, environment=environment) as run:
         run.end(limit)
@@ -190,7 +190,7 @@ def test_mpirun_alone_starts_ranks(alone: str) -> None:
     line = [launch.find_mpirun(), "-n", "2", "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     environment = os.environ | {"HELIOGRAPH_DEVICE": QUICK}
     line += [sys.executable, str(PROGRAM), "same"]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=LIMIT)
     digests = re.findall("[0-9a-f]{16}", alone)
     assert len(digests) == 10
     assert [done.stdout.count(digest) for digest in digests] == [2] * 10  # mpirun mixes the ranks' lines
@@ -281,7 +281,7 @@ def test_own_commands_and_other_programs() -> None:
 )
 def test_one_that_fails_ends_all(what: str, rank: int, status: int, last: str, traceback: bool) -> None:
     """One traceback, one line that names the rank and the cause."""
-    run = finished("-n", 3, PROGRAM, "work", what, rank, limit=LIMIT + 5)
+    run = finished("-n", 3, PROGRAM, "work", what, rank, limit=LIMIT)
     assert run.process.returncode == status
     assert run.last.startswith(f"heliograph: rank {rank} of 3 (")
     assert run.last.endswith(f") {last}")
@@ -296,7 +296,7 @@ def test_one_that_fails_ends_all(what: str, rank: int, status: int, last: str, t
 @needs_mpirun
 def test_one_that_leaves_early_is_missed() -> None:
     """Its end is no error, but others need it."""
-    run = finished("-n", 3, PROGRAM, "work", "leave", 1, limit=LIMIT + 5)
+    run = finished("-n", 3, PROGRAM, "work", "leave", 1, limit=LIMIT)
     assert run.process.returncode == 1
     assert "ended: DeviceError: " in run.last
     assert re.search(r"rank 1 \([^)]*\) has left while others still need it$", run.last)
@@ -417,7 +417,7 @@ def test_ranks_of_two_minds_are_refused(tmp_path: Path) -> None:
 @needs_mpirun
 def test_a_host_that_is_not_there() -> None:
     """What the shell said, and one line; not mpirun's pages."""
-    run = finished("-n", 2, "--hosts", "no-such-host-a.invalid,no-such-host-b.invalid", PROGRAM, "same", limit=30)
+    run = finished("-n", 2, "--hosts", "no-such-host-a.invalid,no-such-host-b.invalid", PROGRAM, "same")
     assert run.process.returncode == 1
     assert run.last.startswith("heliograph: mpirun ended (")
     assert len(run.err.splitlines()) <= 8
@@ -492,7 +492,7 @@ def test_hosts_reached_by_ssh_compute_what_one_process_computes(nets: None, tmp_
         pytest.skip(reason)
     with net_rig.hosts(2, tmp_path) as net, net_rig.served_by_ssh(net, tmp_path) as (environment, logs):
         with started("--hosts", ",".join(net.names), PROGRAM, "same", device=QUICK, environment=environment) as run:
-            assert run.end(60) == 0, run.err
+            assert run.end(LIMIT) == 0, run.err
         assert (run.out, run.err) == (alone, "")
         for name in net.names:
             assert "Accepted publickey for root" in (logs / f"{name}.log").read_text()
@@ -509,7 +509,7 @@ def test_a_host_that_is_cut_off_ends_all(nets: None, tmp_path: Path) -> None:
             while net.processes() and time.monotonic() < cut + LIMIT:
                 time.sleep(0.1)
             assert not net.processes()
-            run.end(1)
+            run.end(LIMIT)
         assert run.last.startswith(f"heliograph: rank 1 of 2 ({net.names[1]}, process ")
         assert "was not heard of for 5 s" in run.last
 
@@ -521,7 +521,7 @@ class Crossed:
         files = {step: [folder / f"{step}{rank}" for rank in range(2)] for step in ("ready", "done")}
 
         def wait_for(step: str) -> None:
-            end = time.monotonic() + 30
+            end = time.monotonic() + LIMIT
             while not all(path.exists() for path in files[step]) and time.monotonic() < end:
                 time.sleep(0.02)
 

@@ -161,7 +161,6 @@ def test_a_slow_client(place: Place) -> None:
     client = place.client()
     party(client)
     client.run(DIGIT)
-    times = []
     command = ["ip", "netns", "exec", slow, sys.executable, "-c", _SLOW, place.address]
     with subprocess.Popen(
         command, env={"PYTHONPATH": ":".join(p for p in sys.path if p)}, stderr=subprocess.DEVNULL
@@ -169,9 +168,7 @@ def test_a_slow_client(place: Place) -> None:
         try:
             place.service.until(lambda: list(place.store.glob(f"*/{'0' * 64}.*")), 30.0)
             for _ in range(5):
-                started = time.monotonic()
                 assert np.array_equal(client.run(DIGIT), expected())
-                times.append(time.monotonic() - started)
             other = place.client()
             party(other)
             assert process.poll() is None  # it is still at it
@@ -179,7 +176,6 @@ def test_a_slow_client(place: Place) -> None:
             assert part.stat().st_size < 1 << 19
         finally:
             process.kill()
-    assert min(times) < 2.0
 
 
 def vain(client: hg.Client) -> None:

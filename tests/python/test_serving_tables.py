@@ -13,6 +13,7 @@ import pytest
 
 import heliograph as hg
 from heliograph.cli import run as command
+from heliograph.serving.tables import digest_of
 from serving_rig import Running, running, stop
 
 pytest.importorskip("starlette")
@@ -181,3 +182,55 @@ def test_files_of_tables(tmp_path: Path) -> None:
         hg.query.Vectors.load(tmp_path / "v.hgv")
     (tmp_path / "bad.hgd").write_bytes(data[:-1])
     assert command(["serve", str(tmp_path / "bad.hgd"), "--store", str(tmp_path / "store")]) == 1
+
+
+def test_an_update_between_two_questions(tmp_path: Path) -> None:
+    """By SIGHUP, once the file was saved anew: a question from before it reads what there is when it is answered; others' files change nothing."""
+    people, vectors = hg.query.Database(PEOPLE, key="phone"), hg.query.Vectors(BASE, ids=IDS)
+    rows = hg.query.Database(ROWS)
+    files = [tmp_path / name for name in ("phones.hgd", "rows.hgd", "faces.hgv")]
+
+    def saved(version: str) -> None:
+        for table, path in zip((people, rows, vectors), files, strict=True):
+            table.save(path, version=version)  # type: ignore[attr-defined]
+
+    saved("1")
+    with running(*files, "--store", tmp_path / "store", "--device", "cpu", "--device", "cpu") as service:
+        phones, numbers, faces = (client_of(service, name) for name in ("phones", "rows", "faces"))
+        pinned = {name: digest_of(client.half) for name, client in (("phones", phones), ("rows", numbers))}
+        faces.upload_keys(hg.SecretKey.generate(faces.half.parameters))  # type: ignore[union-attr]
+        asked = {key: phones.table.ask(key) for key in ("+41 44 1", "+41 44 2", "+41 44 9")}
+        assert phones.get("+41 44 9") is None
+        people.update({"phone": ["+41 44 9", "+41 44 2"], "name": ["Sofja", "Marie"], "balance": [5, 6]})
+        people.remove(["+41 44 1"])
+        rows.update(255 - ROWS[:299], rows=range(299))  # most of them: all is prepared anew
+        changed = BASE.copy()
+        changed[42] = -BASE[42]
+        vectors.replace(42, changed[42:43])
+        saved("2")
+        assert phones.get("+41 44 1")["name"] == "Ada"  # nobody has told the service
+        service.signal(signal.SIGHUP)
+        service.until(lambda: len(service.events("updated")) == 6)
+        answers = {key: phones._asked(question, None, f"{'before' * 3}{key[-1]}") for key, question in asked.items()}
+        found = [asked[key].read(answer) for key, answer in answers.items()]
+        assert [one and one["name"] for one in found] == [None, "Marie", "Sofja"]
+        assert [numbers.get(k) for k in (0, 298, 299)] == [bytes(255 - ROWS[0]), bytes(255 - ROWS[298]), bytes(ROWS[299])]
+        exact = changed.astype(int) @ BASE[42]
+        assert faces.nearest(BASE[42], k=1).scores[0] == exact.max() != BASE[42].astype(int) @ BASE[42]
+        assert {m["version"] for m in phones.models()} == {"2"}
+        for name, digest in pinned.items():
+            hg.Client(f"http://127.0.0.1:{service.ports['http']}", model=name, digest=digest).get(
+                "+41 44 2" if name == "phones" else 1
+            )
+
+        hg.query.Database(PEOPLE, key="phone").save(files[0])  # another table of the same rows
+        files[1].write_bytes(files[1].read_bytes()[:-1])
+        service.signal(signal.SIGHUP)
+        service.until(lambda: len(service.events("fault")) == 2)
+        assert [(e["what"], e["error"]) for e in service.events("fault")] == [
+            ("table phones", "MismatchError"),
+            ("table rows", "DamagedFileError"),
+        ]
+        assert phones.get("+41 44 9")["name"] == "Sofja"
+        assert numbers.get(299) == ROWS[299].tobytes()
+        assert len(service.events("updated")) == 6

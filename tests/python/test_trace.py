@@ -115,10 +115,11 @@ def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
 def test_time_is_the_operations_own(exact: tuple[Any, Any]) -> None:
     """Not that of what the program does in between."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
+    start = time.perf_counter()
     with hg.trace() as t:
         time.sleep(0.3)
         x + x
-    assert 0 < t.seconds < 0.25
+    assert 0 < t.seconds <= time.perf_counter() - start - 0.3
 
 
 def test_errors_and_ends(exact: tuple[Any, Any]) -> None:

@@ -255,6 +255,7 @@ def _tfhe_security(p: dict[str, Any]) -> str:
         numbers[name] = ("tuniform" if p[name]["tuniform"] else "gaussian", p[name]["value"])
     for name in ("bootstrap", "switch"):
         numbers[name] = (p[f"{name}_log_base"], p[f"{name}_levels"])
+    hg.devices()  # raises what is wrong with this process's device, in which the numbers have no part
     try:
         return hg.tfhe.parameters(insecure=True, **numbers).security
     except hg.HeliographError as error:

@@ -93,6 +93,9 @@ def serve(
     ] = None,
     queue: Annotated[int, typer.Option("--queue", min=1, help="Jobs that may wait.")] = 64,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Jobs of one client that have not ended.")] = 16,
+    together: Annotated[
+        int, typer.Option("--together", min=1, help="Questions to one table that are answered in one reading of it.")
+    ] = 32,
     rate: Annotated[
         float | None, typer.Option("--rate", min=0.001, help="Jobs, and uploads begun, a second of one client.")
     ] = None,
@@ -124,7 +127,7 @@ def serve(
 ) -> None:
     """Serve sealed models, and tables for private look-up, to clients (docs/serving.md): hg.Client, browsers, any language by gRPC.
 
-    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads the tokens again.
+    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads tokens and tables again.
     """
     try:
         from heliograph.serving import core, messages, server
@@ -137,7 +140,8 @@ def serve(
         raise typer.BadParameter("name the models to serve: heliograph serve digits.hgm --store FOLDER")
     if store is None:
         raise typer.BadParameter("--store FOLDER is needed: a folder of the service's own, for keys, tables and requests")
-    limits = core.Limits(queue=queue, jobs=jobs, rate=rate, memory=memory or core.half_of_memory(), seconds=deadline)
+    memory = memory or core.half_of_memory()
+    limits = core.Limits(queue=queue, jobs=jobs, rate=rate, memory=memory, seconds=deadline, together=together)
     server.run(
         server.Options(
             models=models,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import decimal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -90,6 +90,8 @@ class Column:
         several = [given] if isinstance(given, str) else list(given)
         if not all(isinstance(value, str) for value in several):
             raise _core.DtypeError("the values of a column of text are texts")
+        for value in several:
+            require_written(value, "a value of a column of text")
         if len(set(several)) < len(several) or len(several) > _MOST_TEXTS:
             raise _core.ParameterError(f"the values of a column of text are different, and at most {_MOST_TEXTS:,}")
         return tuple(sorted(several))
@@ -253,6 +255,8 @@ class Column:
         column = copy.copy(self)
         if self.kind == "text" and not self.values:
             found = {value for value in values[valid].tolist() if isinstance(value, str)}
+            for value in found:
+                require_written(value, f"a value of {printable(name)}")
             column._set("values", tuple(sorted(found)))
             column._set("low", 0)
             column._set("high", max(0, len(found) - 1))
@@ -375,8 +379,10 @@ def of_values(raw: Raw, name: str) -> Column:
 def frame_of(frame: Any) -> dict[str, Raw]:
     """Columns of a pandas.DataFrame, a pyarrow.Table or a mapping of arrays. Raises DtypeError, ShapeError."""
     if hasattr(frame, "column_names") and hasattr(frame, "schema"):
+        require_different(frame.column_names)
         found = {name: _of_arrow(frame.column(name)) for name in frame.column_names}
     elif hasattr(frame, "isna") and hasattr(frame, "columns"):
+        require_different(frame.columns)
         found = {name: (frame[name].to_numpy(), ~frame[name].isna().to_numpy()) for name in frame.columns}
     elif isinstance(frame, Mapping):
         found = {name: _of_array(values, name) for name, values in frame.items()}
@@ -387,10 +393,28 @@ def frame_of(frame: Any) -> dict[str, Raw]:
     for name in found:
         if not isinstance(name, str) or not name:
             raise _core.DtypeError(f"a column's name is a text, not {described(name)}")
+        require_written(name, "a column's name")
     lengths = {len(values) for values, _ in found.values()}
     if len(lengths) != 1:
         raise _core.ShapeError("a table has at least one column, and its columns are of one length")
     return found
+
+
+def require_different(names: Iterable[Any]) -> None:
+    """Raises ParameterError where a data frame has two columns of one name: neither pandas nor Arrow says which is meant."""
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            raise _core.ParameterError(f"the table has two columns called {described(name)}: rename one")
+        seen.add(name)
+
+
+def require_written(text: str, what: str) -> None:
+    """Raises DtypeError for a text with half of a surrogate pair, before it is met in the middle of writing a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _core.DtypeError(f"{what}: {printable(text)[:200]} is a text that UTF-8 cannot write") from None
 
 
 def _of_array(values: Any, name: Any) -> Raw:

@@ -16,11 +16,13 @@ from heliograph import _container, _core
 from heliograph._arrays import Buffer, described, is_whole, listed, path_of, printable, readable_bytes
 from heliograph._shapes import Progress
 from heliograph.query.containers import Parts, pieces, split_title, titled
-from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, hashed, keys_of, other_bucket
+from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, changed_slots, hashed, keys_of, other_bucket
 
 CLIENT_TYPE, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
 DATABASE_TYPE = "heliograph.query.database"
 _MOVES = 2000  # of keys, before a table is full
+_MUCH = 16  # where more than one byte in so many is another, all is prepared sooner than what lies beside these
+Asked = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]  # words [1 or 2, rows] and keys [1 or 2, LOOKUP_KEY_WORDS]
 _Cells = dict[tuple[int, int], tuple[Any, Any]]  # rows and slots, and the tag and the bytes that were there
 
 
@@ -173,13 +175,33 @@ class Database:
         shape = made._shape
         made._matrix = parts.array(0).reshape(shape.rows, shape.columns)
         if made._key is not None:
-            made._tags = np.ascontiguousarray(made._slots()[:, :, :TAG]).view("<u8")[:, :, 0].astype(np.uint64)
-            if np.count_nonzero(made._tags) != made._count:
-                raise _core.DamagedFileError("a look-up's table has another number of keys than it says")
+            made._tags = shape.tags(made._matrix, made._count)
         made._table = _core.LookupTable(
             shape.rows, shape.columns, made._seed, made._matrix.reshape(-1), shape.columns, "", progress
         )
         return made
+
+    def _follow(self, parts: Parts) -> None:
+        """Becomes what a file of the same table has, which somebody updated and saved since.
+
+        Raises MismatchError for another table's, DamagedFileError, OutOfMemoryError: it is as it was then.
+        """
+        half, _ = served(parts)
+        if half._identity() != self.client()._identity():
+            raise _core.MismatchError("this file is of another table, whose clients are others")
+        shape = self._shape
+        matrix = parts.array(0).reshape(shape.rows, shape.columns)
+        tags = None if self._key is None else shape.tags(matrix, half._count)
+        changed = changed_slots(self._matrix, matrix, shape)
+        if len(changed) * shape.slot * _MUCH > matrix.size:
+            self._table = _core.LookupTable(shape.rows, shape.columns, self._seed, matrix.reshape(-1), shape.columns)
+            changed = []
+            self._unsent.clear()
+        self._matrix, self._count = matrix, half._count
+        if tags is not None:
+            self._tags = tags
+        self._unsent.update(changed)
+        self._send()
 
     def client(self) -> LookupClient:
         """The client's half: public, the same for all clients, to be saved as a file.
@@ -207,7 +229,9 @@ class Database:
         >>> [question.read(answer)["city"] for question, answer in zip(several, answers)]
         ['Bern', 'Basel']
         """
-        asked = [self._asked(question) for question in questions]
+        return self._answered([self._asked(question) for question in questions])
+
+    def _answered(self, asked: list[Asked]) -> list[bytes]:
         if not asked:
             return []
         words = np.concatenate([words for words, _ in asked])
@@ -220,11 +244,15 @@ class Database:
             first += len(keys)
         return answers
 
-    def _asked(self, question: Buffer) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+    def _asked(self, question: Buffer) -> Asked:
+        """A question that was read and checked. Raises as `answers`."""
         arrays = _arrays(question, _QUESTION, self._seed)
         count = 1 if self._key is None else 2
         words = _array(arrays, "words", (count, self._shape.rows), np.uint32)
-        return words, _array(arrays, "keys", (count, _core.LOOKUP_KEY_WORDS), np.uint64)
+        keys = _array(arrays, "keys", (count, _core.LOOKUP_KEY_WORDS), np.uint64)
+        if int(keys.max()) >= _core.LOOKUP_KEY_MODULUS:
+            raise _core.DamagedFileError("a question's keys are no residues of its modulus")
+        return words, keys
 
     def update(self, frame: Any, rows: Iterable[int] | None = None) -> None:
         """Other values for some rows. Prepares what lies beside them again, not the whole table: a fraction of a second.
@@ -376,6 +404,11 @@ class LookupClient:
         'Bern'
         """
         return _container.to_bytes(CLIENT_TYPE, self._header(), {})
+
+    def _identity(self) -> bytes:
+        """The same before and after updates: a table by keys may have another number of rows then."""
+        said = self._header() | ({} if self._key is None else {"count": 0})
+        return _container.to_bytes(CLIENT_TYPE, said, {})
 
     def _header(self) -> dict[str, Any]:
         return {

@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._arrays import described, is_whole, listed, printable
+from heliograph.query.columns import require_different, require_written
 
 Bytes2D = npt.NDArray[np.uint8]
 Words64 = npt.NDArray[np.uint64]
 WIDEST = 1 << 16
+_STRETCH = 1024  # rows of a matrix that are compared at a time
 TAG = 8  #: bytes of a key's hash in its slot
 _KINDS = "iufbMmSV"
 _NUMBERS = (int, float, np.number, np.bool_, np.datetime64, np.timedelta64)
@@ -31,8 +33,10 @@ def columns_of(frame: Any) -> dict[str, Any]:
             raise _core.DtypeError("the columns of a table are named by texts")
         return dict(frame)
     if hasattr(frame, "column_names"):
+        require_different(frame.column_names)
         return {name: frame.column(name) for name in frame.column_names}
     if hasattr(frame, "columns"):
+        require_different(str(name) for name in frame.columns)
         return {str(name): frame[name].to_numpy() for name in frame.columns}
     raise _core.DtypeError(f"a table is a dict of arrays, a pyarrow.Table or a pandas.DataFrame, not {type(frame).__name__}")
 
@@ -142,6 +146,8 @@ class Records:
             columns = columns_of(frame)
             if not columns:
                 raise _core.ShapeError("a table has columns")
+            for name in columns:
+                require_written(name, "a column's name")
             arrays = {name: _array_of(values, name) for name, values in columns.items()}
             if len({len(array) for array, _ in arrays.values()}) != 1:
                 raise _core.ShapeError("the columns of a table are of different lengths")
@@ -237,6 +243,14 @@ class Shape:
         """Of a row."""
         return self.columns // self.slot
 
+    def tags(self, matrix: Bytes2D, count: int) -> Words64:
+        """Of the keys in a matrix's slots, `count` of them; 0 where there is none. Raises DamagedFileError."""
+        slots = matrix[:, : self.slots * self.slot].reshape(self.rows, self.slots, self.slot)
+        found = np.ascontiguousarray(slots[:, :, :TAG]).view("<u8")[:, :, 0].astype(np.uint64)
+        if np.count_nonzero(found) != count:
+            raise _core.DamagedFileError("a look-up's table has another number of keys than it says")
+        return found
+
     @classmethod
     def of(cls, count: int, slot: int, keyed: bool) -> Shape:
         """So that questions and answers of `count` slots are short together: a row of the matrix costs 4 bytes up, 2,048 columns
@@ -251,3 +265,14 @@ class Shape:
                 return cls(rows, parts * step, slot)
             parts += 1
         raise _core.ParameterError(f"{count:,} rows of {slot:,} bytes are more than one table holds; make several")
+
+
+def changed_slots(before: Bytes2D, after: Bytes2D, shape: Shape) -> list[tuple[int, int]]:
+    """Rows and slots in which two matrices differ."""
+    used, found = shape.slots * shape.slot, list[tuple[int, int]]()
+    for first in range(0, shape.rows, _STRETCH):
+        part = slice(first, first + _STRETCH)
+        same = (before[part, :used] == after[part, :used]).reshape(-1, shape.slots, shape.slot).all(axis=2)
+        rows, slots = np.nonzero(~same)
+        found += zip((rows + first).tolist(), slots.tolist(), strict=True)
+    return found

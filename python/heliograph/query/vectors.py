@@ -259,6 +259,17 @@ class Vectors(Shown):
         made._set(layout, parts.array(0).view(np.int8).reshape(layout.rows, layout.dimension), progress)
         return made
 
+    def _follow(self, parts: Parts) -> None:
+        """Becomes what a file of as many vectors with the same ids has. Raises MismatchError for others', DamagedFileError."""
+        layout, _ = served_vectors(parts)
+        if layout.to_bytes() != self.layout.to_bytes():
+            raise _core.MismatchError("this file is of other vectors, whose clients are others")
+        before, self._values = self._values, parts.array(0).view(np.int8).reshape(self.rows, self.dimension)
+        for block in range(-(-self.rows // _RING)):
+            part = slice(block * _RING, (block + 1) * _RING)
+            if not np.array_equal(before[part], self._values[part]):
+                self._prepare(block)
+
     def _prepare(self, block: int) -> None:
         self._core.set(block, self._values[block * _RING : (block + 1) * _RING])
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -29,7 +30,7 @@ from heliograph.serving.errors import (
     from_wire,
 )
 from heliograph.serving.figures import Figures, Log, Spans
-from heliograph.serving.jobs import COMPUTED, ENDS, Asked, Job, Queue
+from heliograph.serving.jobs import COMPUTED, ENDS, Asked, Job, Queue, group_of
 from heliograph.serving.spool import Body, Spool
 from heliograph.serving.store import Store
 from heliograph.serving.tables import Index, Table, jobs_of, served_of
@@ -52,6 +53,7 @@ class Limits:
     memory: int = 4 << 30  #: bytes of an engine's memory
     seconds: float = 3600.0  #: that a job may take from its acceptance
     idle: float = 30.0  #: seconds in which nothing comes of a request's bytes
+    together: int = 32  #: questions to one table that are answered together
     kept: float = 300.0  #: seconds for which an answer can be asked for again
     kept_bytes: int = 256 << 20  #: of one client's answers that are kept
     held: int = 256 << 20  #: bytes of all requests in memory; what is beyond lies in files
@@ -74,7 +76,9 @@ class Service:
         spans: Spans,
     ) -> None:
         self.store, self.access, self.limits, self.log, self.figures, self.spans = store, access, limits, log, figures, spans
-        self.models = {name: served_of(path) for name, path in models.items()}
+        self.models, self._paths = {name: served_of(path) for name, path in models.items()}, models
+        self._rereading, self._updates = asyncio.Lock(), itertools.count()
+        self._stamps = {name: _stamp(path) for name, path in models.items()}
         for name, model in self.models.items():
             if not model.complete:
                 raise _core.ParameterError(f"{name} is a client's half: a service needs the whole model")
@@ -84,9 +88,14 @@ class Service:
         self.halves = {name: model.client().to_bytes() for name, model in self.models.items()}
         self.folder = store.folder / "spool"  # of requests and answers that memory has no room for
         self.spool = Spool(limits.held, limits.answers)
+        paths = {name: str(path) for name, path in models.items()}
+        together = {
+            group_of(model.jobs[0], name): model.together(limits.memory, limits.together)
+            for name, model in self.models.items()
+            if not isinstance(model, SealedModel)
+        }
         self.engines = [
-            Engine(n, device, {name: str(path) for name, path in models.items()}, limits.memory, self._heard, self._lost)
-            for n, device in enumerate(devices)
+            Engine(n, device, paths, limits.memory, together, self._heard, self._lost) for n, device in enumerate(devices)
         ]
         self.jobs: dict[str, Job] = {}
         self._unended: dict[str, Job] = {}  # of these; most have ended, and their answers are kept
@@ -138,6 +147,25 @@ class Service:
                 self._tell_jumps()
             except (OSError, _core.HeliographError) as error:
                 self.log("fault", error=type(error).__name__, errno=getattr(error, "errno", None))
+
+    async def reread(self) -> None:
+        """Tables whose files were saved anew: each engine takes the rows over between two readings. Another table is not taken."""
+        async with self._rereading:
+            for name, model in self.models.items():
+                try:
+                    stamp = _stamp(self._paths[name])
+                    if isinstance(model, SealedModel) or stamp == self._stamps[name]:
+                        continue
+                    found = await asyncio.to_thread(served_of, self._paths[name])
+                    if isinstance(found, SealedModel) or (found.name, found.digest) != (name, model.digest):
+                        raise _core.MismatchError("this file is of another table, whose clients are others")
+                except (OSError, _core.HeliographError) as error:
+                    self.log("fault", what=f"table {name}", error=type(error).__name__)
+                    continue
+                self._stamps[name] = stamp
+                self.models[name], self.halves[name] = found, found.client().to_bytes()
+                for engine in self.engines:
+                    engine.update(name, next(self._updates))
 
     def _tell_jumps(self) -> None:
         for seconds in self.store.ages.jumps():
@@ -337,6 +365,7 @@ class Service:
         """What an engine must know of a job. Raises the errors of keys."""
         asked = job.asked
         told: dict[str, Any] = {"kind": asked.kind, "model": asked.model, "parts": asked.parts, "watch": asked.watch}
+        told["group"] = job.group
         if asked.kind != "get":
             told |= {"keys": str(self.store.path(job.owner, asked.keys, "keys")), "digest": asked.keys}
         if asked.kind == "sql":
@@ -425,13 +454,10 @@ class Service:
     # Engines
 
     def _dispatch(self) -> None:
-        """Gives engines what they can take: two jobs each, one of which is read while the other is computed."""
-        while free := [engine for engine in self.engines if engine.free]:
-            job = self._queue.take()
-            if job is None:
-                break
+        """Gives engines what they can take: two jobs each, one of which is read while the other is computed, and what goes with these."""
+        while (found := self._next()) is not None:
+            job, engine = found
             asked, key = job.asked, job.key
-            engine = min(free, key=lambda e: (e.early != key, len(e.jobs), asked.keys not in e.warm))
             try:
                 words = {"digest": asked.keys} if engine.early == key else self._words(job)
                 words["output"] = job.answer.lent()
@@ -445,10 +471,26 @@ class Service:
         self.figures.queued.set(len(self._queue))
         self.figures.running.set(sum(len(engine.jobs) for engine in self.engines))
 
+    def _next(self) -> tuple[Job, Engine] | None:
+        """The job whose turn it is, and its engine. Where none is free: a question to the table that an engine will read next."""
+        if free := [engine for engine in self.engines if engine.free]:
+            job = self._queue.take()
+            if job is None:
+                return None
+            asked, key = job.asked, job.key
+            return job, min(free, key=lambda e: (e.early != key, len(e.jobs), asked.keys not in e.warm))
+        for engine in self.engines:
+            group = engine.last_group
+            if group is not None and engine.takes(group) and (job := self._queue.take(group)) is not None:
+                return job, engine
+        return None
+
     def _heard(self, engine: Engine, words: dict[str, Any]) -> None:
         """What an engine says."""
         event, job = words["event"], self.jobs.get(words.get("job", ""))
-        if event == "fault":
+        if event == "begun":
+            self.figures.together.labels(words["model"]).observe(words["count"])
+        elif event == "fault":
             self.log("fault", job=_short(job), what=words["what"])
         elif event == "damaged" and job is not None:
             self.log("fault", job=_short(job), what=f"{words['digest'][:8]} is damaged on the disk")
@@ -456,6 +498,9 @@ class Service:
         elif event == "progress" and job is not None and job.state == "running":
             job.stage, job.share = words["stage"], words["share"]
             job.change()
+        elif event in ("done", "failed") and "/" not in words["job"]:
+            what, error = f"table {words['job'].split(':')[1]}", words.get("error", {}).get("name")
+            self.log("fault" if error else "updated", what=what, engine=engine.number, error=error)
         elif event in ("done", "failed") and job is not None:
             self._done(job, words)
             asyncio.get_running_loop().call_soon(self._count, engine, job, words)
@@ -481,8 +526,8 @@ class Service:
         self.figures.resident.labels(str(engine.number)).set(words["key_bytes"])
         self.figures.wait_seconds.observe(max(asyncio.get_running_loop().time() - seconds - job.created, 0.0))
         if job.asked.kind in COMPUTED and words["event"] == "done":
-            before = self._seconds.get(job.asked.model, seconds)
-            self._seconds[job.asked.model] = 0.7 * before + 0.3 * seconds
+            own = seconds / words["together"]
+            self._seconds[job.asked.model] = 0.7 * self._seconds.get(job.asked.model, own) + 0.3 * own
             self.figures.job_seconds.labels(job.asked.model).observe(seconds)
 
     def _lost(self, engine: Engine, keys: list[str]) -> None:
@@ -534,6 +579,12 @@ class Service:
         told = {"client": job.owner, "model": job.asked.model or None, "kind": job.asked.kind, "outcome": outcome}
         self.log("job", job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **told)
         self.spans.job(taken, **{name: value for name, value in told.items() if value})
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """A file that was written anew has another."""
+    told = path.stat()
+    return told.st_ino, told.st_size, told.st_mtime_ns
 
 
 def _short(job: Job | None) -> str | None:

@@ -18,7 +18,7 @@ _START = 120.0  # seconds that an engine may take until it says that it is ready
 _PREPARED = 8 << 20  # bytes of models and tables a second that it prepares, at least
 _PATIENCE = 5.0  # seconds in which a cancelled job ends; after these the engine is ended
 _MOST_LINE = 1 << 20
-_DEPTH = 2  # jobs that an engine has at a time: one is computed, the next is read
+_DEPTH = 2  # jobs that an engine has at a time, or groups answered together: one is computed, the next is read
 
 
 class _Line(asyncio.Protocol):
@@ -59,13 +59,17 @@ class Engine:
         device: str | None,
         models: dict[str, str],
         memory: int,
+        together: dict[str, int],
         heard: Callable[[Engine, dict[str, Any]], None],
         ended: Callable[[Engine, list[str]], None],
     ) -> None:
         self.number, self.device, self.models, self.memory = number, device, models, memory
+        self.together = together  #: how many jobs of a group it answers together at most
         self._heard, self._ended = heard, ended
         self.jobs: list[str] = []  # in their order; the first that is not `written` is being computed
         self.written: set[str] = set()  # of these, jobs whose answers are being written
+        self._groups: dict[str, str | None] = {}
+        self._begun: set[str] = set()  # of those with a group, what it answers now
         self.early: str | None = None  # a job whose request it reads while that comes
         self.warm: dict[str, None] = {}  # digests that it used last
         self.process: asyncio.subprocess.Process | None = None
@@ -98,6 +102,8 @@ class Engine:
             self.ready.clear()
             lost, self.jobs, self.early = self.jobs, [], None
             self.written.clear()
+            self._groups.clear()
+            self._begun.clear()
             self.warm.clear()
             if self._stopping or not self.threads:
                 return
@@ -107,7 +113,7 @@ class Engine:
 
     async def _once(self) -> None:
         ours, theirs = socket.socketpair()
-        said = {"line": theirs.fileno(), "models": self.models, "memory": self.memory}
+        said = {"line": theirs.fileno(), "models": self.models, "memory": self.memory, "together": self.together}
         environment = dict(os.environ)
         if self.device:
             environment["HELIOGRAPH_DEVICE"] = self.device
@@ -140,6 +146,8 @@ class Engine:
         if words["event"] == "ready":
             self.threads = words["threads"]
             self.ready.set()
+        elif words["event"] == "begun":
+            self._begun = {job for job in words["jobs"] if job in self._groups}
         elif words["event"] == "computed":
             self.written.add(words["job"])
         elif words["event"] in ("done", "failed"):
@@ -150,6 +158,8 @@ class Engine:
         if job in self.jobs:
             self.jobs.remove(job)
         self.written.discard(job)
+        self._groups.pop(job, None)
+        self._begun.discard(job)
         if timer := self._kills.pop(job, None):
             timer.cancel()
 
@@ -157,12 +167,32 @@ class Engine:
 
     @property
     def free(self) -> bool:
-        """Whether it takes one more job."""
-        return self.ready.is_set() and len(self.jobs) - len(self.written) < _DEPTH
+        """Whether it takes one more job, whichever."""
+        return self.takes(None)
+
+    def takes(self, group: str | None) -> bool:
+        """Whether it takes one more job: of this group, which may be answered with what waits there."""
+        if not self.ready.is_set():
+            return False
+        runs, last, count = 0, None, 0
+        for job in [*self.jobs, ""]:
+            if job in self.written:
+                continue
+            own, begun = (self._groups.get(job), job in self._begun) if job else (group, False)
+            if own is None or (own, begun) != last or (not begun and count == self.together[own]):
+                runs, count = runs + 1, 0
+            last, count = (own, begun), count + 1
+        return runs <= _DEPTH
+
+    @property
+    def last_group(self) -> str | None:
+        """Of the job that it was given last."""
+        return self._groups.get(self.jobs[-1]) if self.jobs else None
 
     def send(self, job: str, **asked: Any) -> None:
         """A job. Of one that it reads already it knows the rest."""
         self.jobs.append(job)
+        self._groups[job] = asked.get("group")
         if digest := asked.get("digest"):
             self.warm.pop(digest, None)
             self.warm[digest] = None
@@ -171,6 +201,13 @@ class Engine:
         if self.early == job:
             self.early = None
         self._tell(do="run", job=job, **asked)
+
+    def update(self, model: str, number: int) -> None:
+        """A table's file was saved anew: it takes that over between two readings."""
+        job = f"update:{model}:{number}"
+        if self.ready.is_set():
+            self.jobs.append(job)
+        self._tell(do="run", job=job, kind="update", model=model, group=None)
 
     def read(self, job: str, **asked: Any) -> None:
         """A job whose request is still to come, and is to be read as it comes."""

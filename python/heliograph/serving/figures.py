@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from heliograph import _core
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_TOGETHER = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Figures:
@@ -29,6 +30,9 @@ class Figures:
         self.refusals = self._made(Counter, "refusals", "Refusals, by the error's class", "error")
         self.jobs = self._made(Counter, "jobs", "Jobs that ended, by model and how", "model", "outcome")
         self.job_seconds = self._made(Histogram, "job_seconds", "Seconds that a job is computed", "model", buckets=_SECONDS)
+        self.together = self._made(
+            Histogram, "questions_together", "Questions that are answered together", "model", buckets=_TOGETHER
+        )
         self.wait_seconds = self._made(Histogram, "wait_seconds", "Seconds that a job waits for an engine", buckets=_SECONDS)
         self.received = self._made(Counter, "received_bytes", "Bytes of uploads and requests")
         self.sent = self._made(Counter, "sent_bytes", "Bytes of answers")

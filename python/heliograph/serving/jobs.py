@@ -15,6 +15,8 @@ JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 ENDS = ("done", "failed", "cancelled")
 #: Kinds of jobs whose request and time are their model's, or their table's.
 COMPUTED = ("run", "get", "nearest")
+#: Kinds of jobs that wait for one table and are answered together, whoever asks.
+TOGETHER = ("get", "nearest")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Job:
         return f"{self.owner}/{self.asked.id}"
 
     @property
+    def group(self) -> str | None:
+        """Those that it may be answered with are of the same. None: it is computed alone, as what an engine has ended at once is."""
+        return group_of(self.asked.kind, self.asked.model) if self.asked.kind in TOGETHER and not self.attempts else None
+
+    @property
     def ended_well(self) -> bool:
         """Whether there is an answer."""
         return self.state == "done"
@@ -88,6 +95,11 @@ class Job:
             pass
 
 
+def group_of(kind: str, model: str) -> str:
+    """Of jobs of a kind for one table."""
+    return f"{kind}:{model}"
+
+
 class Queue:
     """Jobs that wait: each client's in their order, clients in turn, so that many of one do not hold up another's only one."""
 
@@ -105,10 +117,12 @@ class Queue:
         else:
             mine.append(job)
 
-    def take(self) -> Job | None:
-        """The next one, of the client whose turn it is."""
-        for owner in list(self._waiting):
-            mine = self._waiting.pop(owner)
+    def take(self, group: str | None = None) -> Job | None:
+        """The next one, of the client whose turn it is; with `group` of those clients alone whose next one is of it."""
+        for owner, mine in list(self._waiting.items()):
+            if mine and group is not None and mine[0].group != group:
+                continue
+            del self._waiting[owner]
             if mine:
                 job = mine.popleft()
                 if mine:

@@ -214,7 +214,8 @@ class Process:
         return rpc, server
 
     def _reread(self) -> None:
-        """SIGHUP: tokens anew; a file that cannot be read changes nothing."""
+        """SIGHUP: tokens and tables anew; a file that cannot be read changes nothing."""
+        self._rereading = asyncio.ensure_future(self.service.reread())
         try:
             self.access.read()
             self.log("tokens read")

@@ -14,6 +14,7 @@ from heliograph.query.vectors import INDEX_TYPE, LAYOUT_TYPE, VectorLayout, serv
 from heliograph.sealed import SealedModel
 
 _DIGITS = 24 << 10  # bytes for each column of a look-up's matrix, whatever its rows: digits of masks, and the masks
+_PASS = 4  # encrypted vectors that one reading of the rows serves
 _BLOCK, _WIDTH = 4096, 8  # rows of vectors that are prepared together, and bytes of a component then
 Half = SealedModel | LookupClient | VectorLayout
 
@@ -37,6 +38,10 @@ class Table:
         """Of an engine: the matrix twice, for the device and for updates, and what is prepared."""
         shape = self._half._shape
         return 2 * shape.rows * shape.columns + _DIGITS * shape.columns + self.input_bytes + self.output_bytes
+
+    def together(self, memory: int, most: int) -> int:
+        """Questions that are answered together, by an engine that may take so many bytes: `most`, or fewer."""
+        return _together(memory - self.memory_bytes, 3 * self.input_bytes + 4 * self.output_bytes, most)
 
     def client(self) -> LookupClient:
         """What clients need."""
@@ -65,12 +70,22 @@ class Index:
         rows, half = -(-self._half.rows // _BLOCK) * _BLOCK, self._half
         return (1 + _WIDTH) * rows * half.dimension + self.key_bytes + 4 * self.output_bytes
 
+    def together(self, memory: int, most: int) -> int:
+        """As `Table.together`; more than one reading serves would wait for each other in vain. Each has keys of its own."""
+        each = self.key_bytes + 3 * self.input_bytes + 4 * self.output_bytes
+        return _together(memory - self.memory_bytes, each, min(most, _PASS))
+
     def client(self) -> VectorLayout:
         """What clients need."""
         return self._half
 
     def _rows(self) -> list[tuple[str, str]]:
         return _told(self, self._half._rows())
+
+
+def _together(room: int, each: int, most: int) -> int:
+    """So many beside one, and as many that are read meanwhile."""
+    return max(1, min(most, room // (2 * each)))
 
 
 def _told(one: Table | Index, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -80,7 +95,9 @@ def _told(one: Table | Index, rows: list[tuple[str, str]]) -> list[tuple[str, st
 
 def digest_of(half: Half) -> str:
     """By what both sides mean one model: a sealed one's own; of others SHA-256 of the client's half, for their rows may change."""
-    return half.digest if isinstance(half, SealedModel) else hashlib.sha256(half.to_bytes()).hexdigest()
+    if isinstance(half, SealedModel):
+        return half.digest
+    return hashlib.sha256(half._identity() if isinstance(half, LookupClient) else half.to_bytes()).hexdigest()
 
 
 def type_of(path: Path) -> str | None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -248,7 +249,11 @@ def _context(certificate: Any, key: Any, ca: Any) -> ssl.SSLContext:
 @contextmanager
 def pem(what: str, *paths: Any) -> Iterator[None]:
     """What reads PEM files names them in its errors. Raises ParameterError for files without, OSError."""
-    named = ", ".join(printable(path_of(path)) for path in paths if path is not None)
+    given = [path_of(path) for path in paths if path is not None]
+    named = " with ".join(printable(path) for path in given)
+    for path in given:  # OpenSSL does not say which of two it could not open
+        with Path(path).open("rb"):
+            pass
     try:
         yield
     except ssl.SSLError as error:

@@ -20,10 +20,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import heliograph as hg
+from heliograph.query.containers import Parts
 from heliograph.query.lookup import DATABASE_TYPE
 from heliograph.query.vectors import INDEX_TYPE
 from heliograph.serving.coming import Coming
@@ -33,6 +35,8 @@ from heliograph.serving.tables import type_of
 
 _OFTEN = 0.1  # seconds between two words of progress
 _Compute = Callable[[], Any]  # what has an answer's bytes, `to_bytes`; None for none
+_Found = _Compute | Exception | None
+_Ready = tuple[dict[str, Any], _Found]  # a job, and what was read of it; None: it is still to be read
 
 
 class _Stopped(BaseException):
@@ -45,7 +49,7 @@ class Keyring:
     def __init__(self, memory: int) -> None:
         self.memory = memory
         self._held: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, name: str, make: Callable[[], tuple[Any, int]], besides: int) -> Any:
         """By name; made where it is not there. `besides` is what its use takes beside keys."""
@@ -70,31 +74,46 @@ class Keyring:
     @property
     def nbytes(self) -> int:
         """In memory."""
-        return sum(size for _, size in self._held.values())
+        with self._lock:
+            return sum(size for _, size in self._held.values())
 
     def __len__(self) -> int:
         return len(self._held)
 
 
+@dataclass(frozen=True)
+class Question:
+    """What computes an answer alone, or together with those of its job's group."""
+
+    one: Any
+    together: Callable[[list[Any]], list[Any]]  #: of several `one`
+
+    def __call__(self) -> Any:
+        return self.together([self.one])[0]
+
+
 class Worker:
     """The process's state."""
 
-    def __init__(self, line: socket.socket, models: dict[str, str], memory: int) -> None:
-        self._line = line
+    def __init__(self, line: socket.socket, models: dict[str, str], memory: int, together: dict[str, int]) -> None:
+        self._line, self._together, self._paths = line, together, models
         kinds = {name: type_of(Path(path)) for name, path in models.items()}
         self._tables = {name: hg.query.Database.load(models[name]) for name, kind in kinds.items() if kind == DATABASE_TYPE}
         self._vectors = {name: hg.query.Vectors.load(models[name]) for name, kind in kinds.items() if kind == INDEX_TYPE}
         rest = kinds.keys() - self._tables.keys() - self._vectors.keys()
         self._models = {name: hg.SealedModel.load(models[name]) for name in rest}
         self._keys = Keyring(memory)
-        self._ready: queue.Queue[tuple[dict[str, Any], _Compute | Exception | None]] = queue.Queue(maxsize=1)
+        self._ready: queue.Queue[_Ready] = queue.Queue()  # the service sends no more than is to be read
+        self._held: _Ready | None = None  # taken from there, and not of the group that is answered
         self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._early: dict[str, tuple[dict[str, Any], Coming, Future[_Compute]]] = {}
-        self._computed: queue.Queue[tuple[dict[str, Any], Any, float]] = queue.Queue()
+        self._computed: queue.Queue[tuple[dict[str, Any], Any, float, int]] = queue.Queue()
         self._unended, self._counting = 0, threading.Lock()  # jobs that the main thread has before it or at hand
-        self._unwanted: set[str] = set()
-        self._current = ""
+        self._waiting: set[str] = set()  # jobs that have not begun
+        self._current: set[str] = set()  # that the main thread computes, together
+        self._unwanted: set[str] = set()  # of these, what was cancelled
         self._computing = False
+        self._changing = threading.Lock()  # of these sets
         self._sending = threading.Lock()
         self._told = 0.0
 
@@ -116,9 +135,7 @@ class Worker:
 
     def _heard(self, words: dict[str, Any]) -> None:
         if words["do"] == "cancel":
-            self._unwanted.add(words["job"])
-            if self._current == words["job"]:
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            self._cancel(words["job"])
         elif words["do"] == "forget":
             self._keys.forget(words["digest"])
         elif words["do"] == "read":
@@ -128,6 +145,8 @@ class Worker:
         elif words["do"] == "drop":
             self._early.pop(words["job"])[1].drop()
         else:
+            with self._changing:
+                self._waiting.add(words["job"])
             if (early := self._early.get(words["job"])) is not None:
                 early[1].more(sum(early[0]["parts"]))  # all of it
                 words = early[0] | words
@@ -141,8 +160,24 @@ class Worker:
 
     def interrupt(self, *_: Any) -> None:
         """The signal's handler, in the main thread."""
-        if self._computing and self._current in self._unwanted:
+        if self._computing and self._current and self._current <= self._unwanted:
             raise _Stopped
+
+    def _cancel(self, job: str) -> None:
+        """A job that waits ends at once, and so does one of several that are computed together; what is computed alone is stopped."""
+        with self._changing:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            elif job in self._current - self._unwanted:
+                self._unwanted.add(job)
+                if self._current <= self._unwanted:
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+                    return
+                self._current.remove(job)
+                self._unwanted.remove(job)
+            else:
+                return
+        self._tell(job, to_wire(hg.CancelledError("the job was cancelled")), 0.0)
 
     # Reading
 
@@ -176,9 +211,11 @@ class Worker:
         """What computes a job's answer."""
         if asked["kind"] == "sql":
             return self._query(asked)
+        if asked["kind"] == "update":
+            return self._update(asked["model"])
         if asked["kind"] == "get":
-            question, table = Path(asked["input"]).read_bytes(), self._tables[asked["model"]]
-            return lambda: table.answer(question)
+            table = self._tables[asked["model"]]
+            return Question(table._asked(Path(asked["input"]).read_bytes()), table._answered)
         if asked["model"] in self._vectors:
             return self._nearest(asked, self._vectors[asked["model"]])
         model = self._models[asked["model"]]
@@ -187,8 +224,16 @@ class Worker:
             return lambda: self._session(model, server)
         size = sum(asked["parts"])
         tensors = _tensors(server, asked["parts"], coming or Coming(asked["input"], size, size))
-        watch = (lambda stage, share: self._progress(asked["job"], stage, share)) if asked["watch"] else None
+        watch = (lambda stage, share: self._progress(stage, share, asked["job"])) if asked["watch"] else None
         return lambda: model.run(server, tensors, watch)
+
+    def _update(self, name: str) -> _Compute:
+        """The file is read and checked beside what is computed; rows change between two readings."""
+        if name in self._tables:
+            table, parts = self._tables[name], Parts(self._paths[name], DATABASE_TYPE)
+            return lambda: table._follow(parts)
+        index, parts = self._vectors[name], Parts(self._paths[name], INDEX_TYPE)
+        return lambda: index._follow(parts)
 
     def _nearest(self, asked: dict[str, Any], index: hg.query.Vectors) -> _Compute:
         """Scores of all rows; of a session that the keys are right for them."""
@@ -203,8 +248,13 @@ class Worker:
             return lambda: None
         size = sum(asked["parts"])
         (vector,) = _tensors(server, asked["parts"], Coming(asked["input"], size, size))
-        watch = (lambda share: self._progress(asked["job"], "scores", share)) if asked["watch"] else None
-        return lambda: index.scores(vector, progress=watch)
+
+        def scores(several: list[tuple[Any, str | None]]) -> list[Any]:
+            watched = [job for _, job in several if job is not None]
+            watch = (lambda share: self._progress("scores", share, *watched)) if watched else None
+            return list(index.scores_together([one for one, _ in several], progress=watch))
+
+        return Question((vector, asked["job"] if asked["watch"] else None), scores)
 
     def _server(self, asked: dict[str, Any], model: hg.SealedModel) -> hg.Server[Any]:
         besides = max(model.memory_bytes - model.key_bytes, 0)
@@ -247,70 +297,118 @@ class Worker:
         if not server.tables:
             self._stored(asked, "table", asked["table_digest"], server.load)
         text = Path(asked["input"]).read_text(encoding="utf-8")
-        return lambda: server.sql(text, progress=lambda share: self._progress(asked["job"], "answer", share))
+        return lambda: server.sql(text, progress=lambda share: self._progress("answer", share, asked["job"]))
 
-    def _progress(self, job: str, stage: str, share: float) -> None:
+    def _progress(self, stage: str, share: float, *jobs: str) -> None:
         now = time.monotonic()
-        if now - self._told >= _OFTEN:
-            self._told = now
+        if now - self._told < _OFTEN:
+            return
+        self._told = now
+        for job in jobs:
             self.say(event="progress", job=job, stage=stage, share=share)
 
     # Computing
 
     def work(self) -> None:
-        """The main thread: one job after the other."""
+        """The main thread: one job after the other, or questions of one group together."""
         while True:
-            asked, found = self._ready.get()
-            if found is None:
-                found = self._read(asked)
-            job, started = asked["job"], time.monotonic()
-            try:
-                answer, said = self._answer(asked, found)
-            except _Stopped:  # between two lines of `_answer`
-                answer, said = None, to_wire(hg.CancelledError("the job was cancelled"))
-            self._current, self._computing = "", False
-            self._unwanted.discard(job)
+            several = self._next()
+            started = time.monotonic()
+            ends = self._ended(several)
             seconds = time.monotonic() - started
             with self._counting:
-                self._unended -= 1
-            if said is None and not self._ready.empty():  # another is there to be computed
-                self.say(event="computed", job=job)
-                self._computed.put((asked, answer, seconds))
-            else:
-                self._tell(asked, said or self._written(asked, answer), seconds)
+                self._unended -= len(several)
+            busy = self._held is not None or not self._ready.empty()  # another is there to be computed
+            for asked, answer, error in ends:
+                if error is None and busy:
+                    self.say(event="computed", job=asked["job"])
+                    self._computed.put((asked, answer, seconds, len(ends)))
+                else:
+                    said = self._written(asked, answer) if error is None else self._known(asked, error)
+                    self._tell(asked["job"], said, seconds, len(ends))
+
+    def _next(self) -> list[_Ready]:
+        """What is computed now: a job, and of its group what is there."""
+        asked, found = self._held or self._ready.get()
+        self._held = None
+        several: list[_Ready] = [(asked, self._read(asked) if found is None else found)]
+        most = 1 if asked["group"] is None else self._together[asked["group"]]
+        while len(several) < most:
+            try:
+                other, found = self._ready.get_nowait()
+            except queue.Empty:
+                break
+            if other["group"] != asked["group"]:
+                self._held = other, found
+                break
+            several.append((other, self._read(other) if found is None else found))
+        return several
 
     def write(self) -> None:
         """Writes answers while the main thread computes the next."""
         while True:
-            asked, answer, seconds = self._computed.get()
-            self._tell(asked, self._written(asked, answer), seconds)
+            asked, answer, seconds, together = self._computed.get()
+            self._tell(asked["job"], self._written(asked, answer), seconds, together)
             del answer  # its memory
 
-    def _tell(self, asked: dict[str, Any], said: dict[str, Any] | int, seconds: float) -> None:
-        """An error, or how many bytes an answer has."""
+    def _tell(self, job: str, said: dict[str, Any] | int, seconds: float, together: int = 1) -> None:
+        """How a job ended, in how many seconds for so many: with an error, or an answer of so many bytes."""
         told = {"event": "done", "bytes": said} if isinstance(said, int) else {"event": "failed", "error": said}
-        self.say(**told, job=asked["job"], seconds=seconds, keys=len(self._keys), key_bytes=self._keys.nbytes)
+        held = {"keys": len(self._keys), "key_bytes": self._keys.nbytes}
+        self.say(**told, job=job, seconds=seconds, together=together, **held)
 
-    def _answer(self, asked: dict[str, Any], found: _Compute | Exception) -> tuple[Any, dict[str, Any] | None]:
-        """Computes an answer; or an error that says why there is none."""
+    def _ended(self, several: list[_Ready]) -> list[tuple[dict[str, Any], Any, Exception | None]]:
+        """Jobs with their answers, or errors that say why there is none; without those that were cancelled and have ended already."""
+        ends = dict[str, tuple[Any, Exception | None]]()
+        begun = self._taken_up(several)
         try:
-            self._current = asked["job"]
             self._computing = True
-            if asked["job"] in self._unwanted:
+            if self._current <= self._unwanted:
                 raise _Stopped
-            if isinstance(found, Exception):
-                raise found
-            answer = found()
+            self._compute(begun, ends)
             self._computing = False
-            return answer, None
-        except _Stopped:
-            return None, to_wire(hg.CancelledError("the job was cancelled"))
-        except Exception as error:
+        except _Stopped:  # none of them is wanted
             self._computing = False
-            return None, self._known(asked, error)
+        with self._changing:
+            left, self._current, self._unwanted = self._current, set(), set()
+        stopped = None, hg.CancelledError("the job was cancelled")
+        return [(asked, *ends.get(asked["job"], stopped)) for asked, _ in begun if asked["job"] in left]
+
+    def _taken_up(self, several: list[_Ready]) -> list[_Ready]:
+        """Those that are still wanted; of a group the service is told, that others may gather meanwhile."""
+        with self._changing:
+            begun = [(asked, found) for asked, found in several if asked["job"] in self._waiting]
+            self._current = {asked["job"] for asked, _ in begun}
+            self._waiting -= self._current
+        if begun and begun[0][0]["group"] is not None:
+            count = sum(not isinstance(found, Exception) for _, found in begun)
+            jobs = [asked["job"] for asked, _ in begun]
+            self.say(event="begun", jobs=jobs, model=begun[0][0]["model"], count=count)
+        return begun
+
+    def _compute(self, begun: list[_Ready], ends: dict[str, tuple[Any, Exception | None]]) -> None:
+        """Answers, together where they are several; where that fails, each by itself, which tells whose fault it was."""
+        ends |= {asked["job"]: (None, found) for asked, found in begun if isinstance(found, Exception)}
+        rest = [(asked["job"], found) for asked, found in begun if callable(found)]
+        questions = [found for _, found in rest if isinstance(found, Question)]
+        if len(questions) > 1:
+            try:
+                answers = questions[0].together([question.one for question in questions])
+                ends |= {job: (answer, None) for (job, _), answer in zip(rest, answers, strict=True)}
+                return
+            except Exception:  # of one of them, or there is no room for all
+                pass
+        for job, compute in rest:
+            if job in self._current:
+                try:
+                    ends[job] = compute(), None
+                except Exception as error:
+                    ends[job] = None, error
 
     def _written(self, asked: dict[str, Any], answer: Any) -> dict[str, Any] | int:
-        """Writes an answer: how many bytes it has; an error that says why not."""
+        """Writes an answer: how many bytes it has; an error that says why not. An update has none."""
+        if asked["kind"] == "update":
+            return 0
         try:
             data = answer if isinstance(answer, bytes) else b"" if answer is None else answer.to_bytes()
             with full_disks():
@@ -381,7 +479,7 @@ def main() -> None:
 
 def _started(said: dict[str, Any]) -> Worker:
     """Listens, and heeds signals."""
-    worker = Worker(socket.socket(fileno=int(said["line"])), said["models"], int(said["memory"]))
+    worker = Worker(socket.socket(fileno=int(said["line"])), said["models"], int(said["memory"]), said["together"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that are for the service
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, worker.interrupt)

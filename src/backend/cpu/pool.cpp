@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/host_memory.h"
+#include "base/sizes.h"
 
 namespace heliograph::backend::cpu {
 
@@ -51,18 +52,8 @@ char* reserve(std::size_t size) {
   return aligned;
 }
 
-std::string size_text(std::size_t bytes) {
-  static constexpr const char* kUnits[] = {"MiB", "GiB", "TiB", "PiB"};
-  double size = static_cast<double>(bytes) / (1 << 20);
-  int unit = 0;
-  for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %s", size, kUnits[unit]);
-  return text;
-}
-
 [[noreturn]] void out_of_memory(std::size_t need, std::size_t have) {
-  throw OutOfMemoryError("needs " + size_text(need) + ", you have " + size_text(have));
+  throw OutOfMemoryError("needs " + readable_bytes(need) + ", you have " + readable_bytes(have));
 }
 
 }  // namespace
@@ -82,7 +73,7 @@ MemoryPool::~MemoryPool() { trim(0); }
 
 device::Buffer MemoryPool::allocate(std::size_t bytes) {
   if (std::size_t left = countdown_.load(); left != 0 && countdown_.fetch_sub(1) == 1) {
-    throw OutOfMemoryError("an allocation of " + std::to_string(bytes) + " bytes was told to fail");
+    throw OutOfMemoryError("an allocation of " + readable_bytes(bytes) + " was told to fail");
   }
   const std::size_t size = rounded(bytes);
   void* const address = take(size);

@@ -120,7 +120,7 @@ class CudaDevice final : public device::Device {
     const bool possible = bytes <= state_->properties().memory;  // else its size class may have wrapped
     const Status status = possible ? state_->allocate(size, q.stream()->handle(), &address) : 0;
     if (!possible || (status != 0 && state_->driver().is_out_of_memory(status)))
-      throw OutOfMemoryError("the GPU has no memory for " + std::to_string(bytes) + " bytes");
+      throw OutOfMemoryError("the GPU has no memory for " + readable_bytes(bytes));
     q.check(status, "allocating memory");
     return address;
   }

@@ -39,7 +39,7 @@ class RefDevice final : public device::Device {
   Buffer allocate(std::size_t bytes, Queue&) override {
     void* address = nullptr;
     if (bytes <= memory().total) address = ::operator new(bytes > 0 ? bytes : 1, kAlignment, std::nothrow);
-    if (address == nullptr) throw OutOfMemoryError("no memory for " + std::to_string(bytes) + " bytes");
+    if (address == nullptr) throw OutOfMemoryError("no memory for " + readable_bytes(bytes));
     return std::make_shared<HostMemory>(static_cast<std::byte*>(address), bytes);
   }
 

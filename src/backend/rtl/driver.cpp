@@ -89,8 +89,8 @@ u64 Driver::take(u64 bytes) {
     used_ += size;
     return address;
   }
-  throw OutOfMemoryError("the card's memory has no " + device::readable_bytes(bytes) + " free of " +
-                         device::readable_bytes(kMemory) + ": take smaller batches, or the device cpu");
+  throw OutOfMemoryError("the card's memory has no " + readable_bytes(bytes) + " free of " + readable_bytes(kMemory) +
+                         ": take smaller batches, or the device cpu");
 }
 
 void Driver::give(u64 address, u64 bytes) {

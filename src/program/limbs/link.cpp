@@ -8,6 +8,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "program/limbs/meetings.h"
 #include "program/limbs/names.h"
 #include "program/limbs/tasks.h"
 
@@ -26,19 +27,6 @@ u32 number_of(std::vector<T>& all, std::map<T, u32>& known, const T& one) {
   if (fresh) all.push_back(one);
   return found->second;
 }
-
-/// Chips that meet: one sends and the others receive, or all bring or take of a sum.
-struct Meeting {
-  Op op = Op::nop_;
-  u32 size = 0, came = 0, senders = 0;
-  std::uint16_t prime = Instruction::kNoPrime;
-  std::vector<u32> chips;
-  const Stream* stream = nullptr;
-  u32 line = 0;
-  // While linking.
-  u32 arrived = 0;
-  std::vector<u32> brought;
-};
 
 class Linker {
  public:
@@ -64,7 +52,7 @@ class Linker {
   }
 
   Linked run() {
-    find_meetings();
+    meetings_ = meetings_of(text_);
     bool moves = true;
     while (moves) {
       moves = false;
@@ -141,37 +129,6 @@ class Linker {
     refuse(now_->stream->file, instruction_->line, word, why);
   }
   [[noreturn]] void fail(const Register& r, const std::string& why) const { fail(to_string(r), why); }
-
-  void find_meetings() {
-    for (Chip& chip : chips_) {
-      now_ = &chip;
-      for (const Instruction& i : chip.stream->instructions) {
-        if (i.op != Op::dis_ && i.op != Op::rcv_ && i.op != Op::joi_) continue;
-        instruction_ = &i;
-        const std::string word = std::to_string(i.meeting) + ":" + std::to_string(i.size);
-        Meeting& m = meetings_[i.meeting];
-        const Op family = i.op == Op::joi_ ? Op::joi_ : Op::dis_;
-        if (m.came == 0) m = {.op = family, .size = i.size, .prime = i.prime, .stream = chip.stream, .line = i.line};
-        if (m.op != family) fail(word, "others meet here for another purpose");
-        if (m.size != i.size) fail(word, "others expect " + std::to_string(m.size) + " chips at this meeting");
-        if (m.prime != i.prime) fail(std::to_string(i.prime), "others meet for another prime");
-        if (std::find(m.chips.begin(), m.chips.end(), chip.number) != m.chips.end())
-          fail(word, "a chip comes twice to this meeting");
-        m.chips.push_back(chip.number);
-        ++m.came;
-        if (i.op == Op::dis_) ++m.senders;
-        if (i.op == Op::dis_ && m.senders > 1) fail(word, "another chip sends at this meeting");
-        if (i.op == Op::joi_ && i.a.kind != Register::Kind::none) ++m.senders;
-        if (m.came > m.size) fail(word, "more chips come to this meeting");
-      }
-    }
-    for (const auto& [number, m] : meetings_) {
-      const std::string word = std::to_string(number) + ":" + std::to_string(m.size);
-      if (m.came != m.size)
-        refuse(m.stream->file, m.line, word, "only " + std::to_string(m.came) + " chips come to this meeting");
-      if (m.senders == 0) refuse(m.stream->file, m.line, word, "no chip brings anything to this meeting");
-    }
-  }
 
   // Values.
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <map>
 #include <optional>
 
@@ -263,20 +264,24 @@ Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std:
   }
   std::deque<Asked> asked;
   Back back;
+  std::future<void> reading;  // of one product, on a thread of its own
   const auto read_first = [&] {
+    if (reading.valid()) reading.get();
     answers.bodies.resize(questions * columns);  // while the device is busy
-    const Asked& a = asked.front();
-    read(d, a, back, std::span(answers.bodies).subspan(a.first * columns, a.count * columns));
+    reading = std::async(std::launch::async, [&, a = std::move(asked.front())] {
+      read(d, a, back, std::span(answers.bodies).subspan(a.first * columns, a.count * columns));
+    });
     asked.pop_front();
   };
   for (std::size_t first = 0; first < questions; first += kTogether) {
     Interruptible::heed();
     const std::size_t count = std::min(kTogether, questions - first);
-    if (asked.size() == kProducts) read_first();
+    if (asked.size() == kProducts - 1) read_first();
     asked.push_back(ask(d, words.subspan(first * d.size.rows, count * d.size.rows),
                         keys.subspan(first * kKeyWords, count * kKeyWords), first, count));
   }
   while (!asked.empty()) read_first();
+  reading.get();
   answers.masks = d.answer_masks;
   return answers;
 }

@@ -1,28 +1,15 @@
-// Element-wise kernels, permutations, copies and the key's inner product. Memory-bound: 16 bytes a thread an access where
+// Element-wise kernels, permutations and copies. Memory-bound: 16 bytes a thread an access where
 // the degree allows it, several in flight.
 #include <algorithm>
 #include <chrono>
 
-#include "backend/cuda/ring/elements.cuh"
+#include "backend/cuda/ring/elementwise.cuh"
 #include "backend/cuda/ring/kernels.h"
-#include "backend/cuda/ring/rows.cuh"
 
 namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr u32 kThreads = 256;
-constexpr u32 kUnroll = 4;  // accesses of a thread in flight
-
-template <class F>
-struct Arguments {
-  Strided a, b, out;
-  Grid grid;
-  Primes primes;
-  const typename F::Prime* table;
-  u32 n;
-  u32 shift;  // one word of b for 2^shift of out's
-};
 template <class F>
 struct ConstantArguments {
   Arguments<F> common;
@@ -30,20 +17,6 @@ struct ConstantArguments {
   u32 everywhere;  // of add_constants: every position, or coefficient 0
 };
 
-/// Canonical words, canonical results.
-template <class F>
-__device__ __forceinline__ u64 modulus(const typename F::Prime& p) {
-  return static_cast<u64>(p.q);
-}
-
-struct Adds {
-  static constexpr bool kTwo = true, kOut = false;
-  template <class F, class Word>
-  static __device__ __forceinline__ Word apply(F, Word a, Word b, Word, const typename F::Prime& p) {
-    const Word q = static_cast<Word>(modulus<F>(p));
-    return least<Word>(a + b, a + b - q);
-  }
-};
 struct Subtracts {
   static constexpr bool kTwo = true, kOut = false;
   template <class F, class Word>
@@ -139,7 +112,6 @@ struct WeightedArguments {
   typename F::Word weights[kWeightBytes / sizeof(typename F::Word)];  // of each limb: its terms', then the constant
 };
 /// What a launch takes by value on every driver.
-constexpr std::size_t kMostArguments = 4096;
 static_assert(sizeof(WeightedArguments<Field32>) <= kMostArguments && sizeof(WeightedArguments<Field50>) <= kMostArguments &&
               sizeof(WeightedArguments<Field60>) <= kMostArguments);
 
@@ -211,164 +183,6 @@ __global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant
       at.part, g.n, [&](u32 k, u32 i) { out[i] = from[k] & 1 ? Negates::apply(F{}, x[k], x[k], x[k], p) : x[k]; });
 }
 
-template <class F>
-struct InnerArguments {
-  Arguments<F> common;  // a: digits, b: key
-  Primes key_limbs;
-  u32 count, outputs;
-};
-
-template <class F>
-__global__ void __launch_bounds__(kThreads) inner_product_kernel(const __grid_constant__ InnerArguments<F> c) {
-  take_turn();
-  using Word = typename F::Word;
-  const Arguments<F>& g = c.common;
-  const auto [at, p] = place_of(g);
-  const u32 key_limb = c.key_limbs.index[at.limb];
-  const u32 i = at.part * kThreads + threadIdx.x;
-  if (i >= g.n) return;
-  KeySum<F> sum;
-  sum.start();
-  for (u32 d = 0; d < c.count; ++d) {
-    const Word x = limb_of<Word>(g.a, at.item, d, at.limb)[i];
-    const Word k = __ldg(limb_of<Word>(g.b, 0, d * c.outputs + at.component, key_limb) + i);
-    sum.add(F::load(x), F::load(k), p);
-    if (d % 4 == 3) sum.fold(p);
-  }
-  sum.fold(p);
-  limb_of<Word>(g.out, at.item, at.component, at.limb)[i] = F::canonical(sum.finish(p), p);
-}
-
-constexpr u32 kTurns = 128;      // of one launch: what a sum holds
-constexpr u32 kTurnedLimbs = 4;  // of a thread
-constexpr u32 kTurnedItems = 4;  // of a thread, of one limb
-
-template <class F>
-struct TurnedArguments {
-  InnerArguments<F> inner;   // grid: groups of outputs as components, of limbs, of items
-  const u32* turns[kTurns];  // permute's tables; null: the component itself
-  u32 limbs, items, first, onto;  // first: of the digits here; onto: the sums of those before are there
-};
-static_assert(kTurns <= Sum<Field60>::kSteps);
-static_assert(sizeof(TurnedArguments<Field32>) <= kMostArguments && sizeof(TurnedArguments<Field50>) <= kMostArguments &&
-              sizeof(TurnedArguments<Field60>) <= kMostArguments);
-
-/// What threads of a launch share out: results, limbs and items of each, and digits whose words are on their way at a time.
-template <u32 OUTPUTS, u32 LIMBS, u32 ITEMS, u32 AHEAD>
-struct TurnedShape {
-  static constexpr u32 kOutputs = OUTPUTS, kLimbs = LIMBS, kItems = ITEMS, kAhead = AHEAD;
-};
-
-/// A thread has one position of several limbs, which have their sources in common, and of several results, which share digits; or of
-/// several items, which share sources and keys. Automorphisms of the NTT domain take aligned runs of positions to such runs, so that
-/// gathers are whole lines, and the component's limbs stay in the second cache, which the key only passes through.
-template <class F, class S>
-__global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __grid_constant__ TurnedArguments<F> c) {
-  take_turn();
-  using Word = typename F::Word;
-  constexpr u32 kOutputs = S::kOutputs, kLimbs = S::kLimbs, kItems = S::kItems, kAhead = S::kAhead;
-  const InnerArguments<F>& inner = c.inner;
-  const Arguments<F>& g = inner.common;
-  const At at = locate(g.grid, blockIdx.x);
-  const u32 i = at.part * kThreads + threadIdx.x;
-  if (i >= g.n) return;
-  const u32 output = at.component * kOutputs;
-  // Beyond the last limb or item: it again.
-  const auto limb_at = [&](u32 l) { return least(at.limb * kLimbs + l, c.limbs - 1); };
-  const auto item_at = [&](u32 k) { return least(at.item * kItems + k, c.items - 1); };
-  const Word *x[kItems][kLimbs], *key[kLimbs];
-  typename F::Prime p[kLimbs];
-  KeySum<F> sum[kItems][kLimbs][kOutputs];
-#pragma unroll
-  for (u32 l = 0; l < kLimbs; ++l) {
-    p[l] = g.table[g.primes.index[limb_at(l)]];
-    key[l] = limb_of<Word>(g.b, 0, c.first * inner.outputs + output, inner.key_limbs.index[limb_at(l)]) + i;
-#pragma unroll
-    for (u32 k = 0; k < kItems; ++k) {
-      x[k][l] = limb_of<Word>(g.a, item_at(k), 0, limb_at(l));
-#pragma unroll
-      for (u32 o = 0; o < kOutputs; ++o) sum[k][l][o].start();
-    }
-  }
-  const u64 digit = inner.outputs * g.b.component;
-  u32 from[kAhead];
-  Word words[kAhead][kItems][kLimbs], keys[kAhead][kLimbs][kOutputs];
-  /// Where the words of the digits from `first` on are; beyond the last digit: it again.
-  const auto find = [&](u32 first) {
-#pragma unroll
-    for (u32 j = 0; j < kAhead; ++j) {
-      const u32* const turn = c.turns[least(first + j, inner.count - 1)];
-      from[j] = turn ? __ldg(turn + i) >> 1 : i;
-    }
-  };
-  const auto fetch = [&](u32 first) {
-#pragma unroll
-    for (u32 j = 0; j < kAhead; ++j) {
-#pragma unroll
-      for (u32 l = 0; l < kLimbs; ++l) {
-#pragma unroll
-        for (u32 k = 0; k < kItems; ++k) words[j][k][l] = x[k][l][from[j]];
-#pragma unroll
-        for (u32 o = 0; o < kOutputs; ++o) {
-          const Word* const k = key[l] + least(first + j, inner.count - 1) * digit + o * g.b.component;
-          keys[j][l][o] = kItems == 1 ? __ldcs(k) : __ldg(k);
-        }
-      }
-    }
-  };
-  // Words of digits are on their way while those before are multiplied, their sources before that.
-  find(0);
-  fetch(0);
-  find(kAhead);
-  for (u32 d = 0; d < inner.count; d += kAhead) {
-    typename F::Value a[kAhead][kItems][kLimbs], b[kAhead][kLimbs][kOutputs];
-#pragma unroll
-    for (u32 j = 0; j < kAhead; ++j) {
-#pragma unroll
-      for (u32 l = 0; l < kLimbs; ++l) {
-#pragma unroll
-        for (u32 k = 0; k < kItems; ++k) a[j][k][l] = F::load(words[j][k][l]);
-#pragma unroll
-        for (u32 o = 0; o < kOutputs; ++o) b[j][l][o] = F::load(keys[j][l][o]);
-      }
-    }
-    if (d + kAhead < inner.count) {
-      fetch(d + kAhead);
-      find(d + 2 * kAhead);
-    }
-#pragma unroll
-    for (u32 j = 0; j < kAhead; ++j) {
-      if (d + j >= inner.count) break;
-#pragma unroll
-      for (u32 k = 0; k < kItems; ++k) {
-#pragma unroll
-        for (u32 l = 0; l < kLimbs; ++l) {
-#pragma unroll
-          for (u32 o = 0; o < kOutputs; ++o) {
-            sum[k][l][o].add(a[j][k][l], b[j][l][o], p[l]);
-            if ((d + j) % 4 == 3) sum[k][l][o].fold(p[l]);
-          }
-        }
-      }
-    }
-  }
-#pragma unroll
-  for (u32 k = 0; k < kItems; ++k) {
-    if (at.item * kItems + k >= c.items) return;
-#pragma unroll
-    for (u32 l = 0; l < kLimbs; ++l) {
-      if (at.limb * kLimbs + l >= c.limbs) break;
-#pragma unroll
-      for (u32 o = 0; o < kOutputs; ++o) {
-        sum[k][l][o].fold(p[l]);
-        Word* const out = limb_of<Word>(g.out, item_at(k), output + o, limb_at(l)) + i;
-        const Word here = F::canonical(sum[k][l][o].finish(p[l]), p[l]);
-        *out = c.onto ? Adds::apply(F{}, here, *out, here, p[l]) : here;
-      }
-    }
-  }
-}
-
 struct CopyArguments {
   Strided a, out;
   Grid grid;
@@ -390,25 +204,6 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ 
   Unit x[kUnroll];
   each_position<kUnroll, kThreads>(at.part, units, [&](u32 k, u32 i) { x[k] = g.zero ? Unit{} : a[i]; });
   each_position<kUnroll, kThreads>(at.part, units, [&](u32 k, u32 i) { out[i] = x[k]; });
-}
-
-u32 parts_of(std::size_t units, u32 each) { return static_cast<u32>((units + each - 1) / each); }
-
-template <class F>
-Arguments<F> arguments(const CudaRing& ring, const PrimeList& primes, const View& a, const View* b, const View& out,
-                       u32 parts) {
-  Arguments<F> g{.a = strided(a),
-                 .out = strided(out),
-                 .grid = Grid(parts, out),
-                 .primes = primes_of(primes),
-                 .table = ring.primes().as<typename F::Prime>(),
-                 .n = static_cast<u32>(out.n),
-                 .shift = b ? run_shift(*b, out.n) : 0};
-  if (b) g.b = strided(*b);
-  // An operand of one component serves all of the result's.
-  if (a.components == 1) g.a.component = 0;
-  if (b && b->components == 1) g.b.component = 0;
-  return g;
 }
 
 template <class Op>
@@ -442,42 +237,6 @@ void with_constants(Queue& q, const char* name, const device::RingConstant& prep
     }
     launch(q, name, &constants_kernel<F, MULTIPLY>, c.common.grid.blocks(), threads, 0, c);
   });
-}
-
-/// Of turned digits, as many at a time as a launch takes.
-template <class F, class S>
-void sum_turned_as(Queue& q, const device::InnerProduct& call, const InnerArguments<F>& all) {
-  TurnedArguments<F> c{.inner = all,
-                       .turns = {},
-                       .limbs = static_cast<u32>(call.out.limbs),
-                       .items = static_cast<u32>(call.out.items()),
-                       .first = 0,
-                       .onto = 0};
-  Grid& grid = c.inner.common.grid;
-  grid.components = Divisor(all.outputs / S::kOutputs);
-  grid.limbs = Divisor(parts_of(c.limbs, S::kLimbs)), grid.items = Divisor(parts_of(c.items, S::kItems));
-  for (std::size_t first = 0; first < call.turns.size(); first += kTurns) {
-    const std::size_t count = std::min<std::size_t>(kTurns, call.turns.size() - first);
-    for (std::size_t j = 0; j < count; ++j) {
-      const device::PermutationHandle& turn = call.turns[first + j];
-      c.turns[j] = turn ? own_as<CudaPermutation>(q, *turn).table().template as<u32>() : nullptr;
-    }
-    c.inner.count = static_cast<u32>(count), c.first = static_cast<u32>(first), c.onto = first > 0;
-    launch(q, "inner_product", &turned_product_kernel<F, S>, grid.blocks(), kThreads, 0, c);
-  }
-}
-
-template <class F>
-void sum_turned(Queue& q, const device::InnerProduct& call, const InnerArguments<F>& all) {
-  const bool one_limb = call.out.limbs == 1;
-  if (one_limb && call.out.items() >= kTurnedItems)
-    all.outputs % 4 == 0 ? sum_turned_as<F, TurnedShape<4, 1, kTurnedItems, 1>>(q, call, all)
-                         : sum_turned_as<F, TurnedShape<1, 1, kTurnedItems, 1>>(q, call, all);
-  else if (one_limb)
-    sum_turned_as<F, TurnedShape<1, 1, 1, 8>>(q, call, all);
-  else
-    all.outputs % 2 == 0 ? sum_turned_as<F, TurnedShape<2, kTurnedLimbs, 1, 1>>(q, call, all)
-                         : sum_turned_as<F, TurnedShape<1, kTurnedLimbs, 1, 1>>(q, call, all);
 }
 
 /// Whether all of a view's limbs lie at multiples of `bytes`, and are as long.
@@ -580,22 +339,6 @@ void CudaKernels::run(Queue& q, const device::Permute& c) {
     using F = decltype(f);
     const auto g = arguments<F>(ring, c.primes, c.a, nullptr, c.out, parts_of(c.out.n, kThreads * kUnroll));
     launch(q, "permute", &permute_kernel<F>, g.grid.blocks(), kThreads, 0, g, table);
-  });
-}
-
-void CudaKernels::run(Queue& q, const device::InnerProduct& call) {
-  const CudaRing& ring = own_ring(q, *call.ring);
-  with_field(ring.kind(), [&](auto f) {
-    using F = decltype(f);
-    InnerArguments<F> c{
-        .common = arguments<F>(ring, call.primes, call.digits, &call.key, call.out, parts_of(call.out.n, kThreads)),
-        .key_limbs = primes_of(call.key_limbs),
-        .count = static_cast<u32>(call.digits.components),
-        .outputs = static_cast<u32>(call.out.components)};
-    if (call.turns.empty())
-      launch(q, "inner_product", &inner_product_kernel<F>, c.common.grid.blocks(), kThreads, 0, c);
-    else
-      sum_turned(q, call, c);
   });
 }
 

@@ -26,10 +26,9 @@ class CudaKernels final : public device::Kernels {
   using Workspace = device::Workspace;
 
   // elementwise.cu
-  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Copy,
-                  Zero);
-  // byte_product.cu, gather.cu, limb_sums.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
-  HELIOGRAPH_RUNS(ByteProduct, Gather, LimbSums, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
+  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, Permute, Copy, Zero);
+  // byte_product.cu, gather.cu, inner_product.cu, limb_sums.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
+  HELIOGRAPH_RUNS(ByteProduct, Gather, InnerProduct, LimbSums, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
   // composite.cu
   HELIOGRAPH_RUNS(BfvMultiply, Decompose, KeySwitch, ApplyKey, Divide, ApplyKeys, LinearSum);
 

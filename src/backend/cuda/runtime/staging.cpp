@@ -101,12 +101,15 @@ void Staging::give(Block* block) {
 
 namespace {
 
-/// Calls f(first byte, bytes) for each part of a block's size, on several threads.
+/// Calls f(first byte, bytes) for each part of a block's size, on as many threads as reach the memory's rate: more wait for each other
+/// in the driver.
 template <class F>
 void each_part(std::size_t bytes, F f) {
-  constexpr std::size_t kBlock = Staging::kBlock;
-  parallel_for((bytes + kBlock - 1) / kBlock, bytes / sizeof(std::uint64_t),
-               [&](std::size_t i) { f(i * kBlock, std::min(kBlock, bytes - i * kBlock)); });
+  constexpr std::size_t kBlock = Staging::kBlock, kThreads = 8;
+  const std::size_t parts = (bytes + kBlock - 1) / kBlock, threads = std::min(parts, kThreads);
+  parallel_for(threads, bytes / sizeof(std::uint64_t), [&](std::size_t t) {
+    for (std::size_t i = t; i < parts; i += threads) f(i * kBlock, std::min(kBlock, bytes - i * kBlock));
+  });
 }
 
 }  // namespace
