@@ -459,7 +459,7 @@ class Service:
             job, engine = found
             asked, key = job.asked, job.key
             try:
-                words = {"digest": asked.keys} if engine.early == key else self._words(job)
+                words = {"digest": asked.keys, "group": job.group} if engine.early == key else self._words(job)
                 words["output"] = job.answer.lent()
             except (_core.HeliographError, OSError) as error:
                 self._end(job, "failed", error)
