@@ -252,8 +252,9 @@ def pem(what: str, *paths: Any) -> Iterator[None]:
     given = [path_of(path) for path in paths if path is not None]
     named = " with ".join(printable(path) for path in given)
     for path in given:  # OpenSSL does not say which of two it could not open
-        with Path(path).open("rb"):
-            pass
+        if not Path(path).is_fifo():  # which is read once
+            with Path(path).open("rb"):
+                pass
     try:
         yield
     except ssl.SSLError as error:
