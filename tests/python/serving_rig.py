@@ -48,13 +48,14 @@ def seal(folder: Path) -> list[Path]:
 
 
 class Authority:
-    """Issues certificates for a day."""
+    """Issues certificates for a day, which began so many days ago."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ago: int = 0) -> None:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
         self.folder, self._x509 = folder, x509
+        self._now = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=ago)
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._new = lambda: ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"tests {folder.name}")])
@@ -64,7 +65,7 @@ class Authority:
     def _signed(self, name: Any, key: Any, authority: bool = False) -> bytes:
         from cryptography.hazmat.primitives import hashes, serialization
 
-        x509, now = self._x509, datetime.datetime.now(datetime.UTC)
+        x509, now = self._x509, self._now
         made = x509.CertificateBuilder().subject_name(name).issuer_name(self.name).public_key(key.public_key())
         made = made.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
         made = made.not_valid_after(now + datetime.timedelta(days=1))

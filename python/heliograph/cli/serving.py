@@ -28,6 +28,18 @@ def _time(text: str) -> float:
     return float(match[1]) * _TIMES[match[2]]
 
 
+def _some(text: str) -> int:
+    if not (found := _size(text)):
+        raise typer.BadParameter("with 0 bytes nothing could be served; a size is as in 500M, 4G")
+    return found
+
+
+def _while(text: str) -> float:
+    if not (found := _time(text)):
+        raise typer.BadParameter("in 0 seconds nothing could be served; a time is as in 90s, 15m, 12h, 30d")
+    return found
+
+
 def _extra(name: str) -> hg.HeliographError:
     return hg.HeliographError(f"{name} is not installed: pip install 'heliograph[serve]'")
 
@@ -66,14 +78,14 @@ def serve(
     quota: Annotated[
         int,
         typer.Option(
-            "--quota", parser=_size, metavar="SIZE", show_default="4G", help="Bytes of keys and tables of one client."
+            "--quota", parser=_some, metavar="SIZE", show_default="4G", help="Bytes of keys and tables of one client."
         ),
     ] = 4 << 30,
     capacity: Annotated[
         int,
         typer.Option(
             "--capacity",
-            parser=_size,
+            parser=_some,
             metavar="SIZE",
             show_default="64G",
             help="Bytes of keys and tables of all; then the least recently used go.",
@@ -82,13 +94,13 @@ def serve(
     time_to_live: Annotated[
         float,
         typer.Option(
-            "--time-to-live", parser=_time, metavar="TIME", show_default="30d", help="How long keys stay that nobody uses."
+            "--time-to-live", parser=_while, metavar="TIME", show_default="30d", help="How long keys stay that nobody uses."
         ),
     ] = 30 * 86400.0,
     memory: Annotated[
         int | None,
         typer.Option(
-            "--memory", parser=_size, metavar="SIZE", help="Bytes that an engine may take. Half of the machine's by default."
+            "--memory", parser=_some, metavar="SIZE", help="Bytes that an engine may take. Half of the machine's by default."
         ),
     ] = None,
     queue: Annotated[int, typer.Option("--queue", min=1, help="Jobs that may wait.")] = 64,
@@ -102,7 +114,7 @@ def serve(
     deadline: Annotated[
         float,
         typer.Option(
-            "--deadline", parser=_time, metavar="TIME", show_default="1h", help="How long a job may take, waiting included."
+            "--deadline", parser=_while, metavar="TIME", show_default="1h", help="How long a job may take, waiting included."
         ),
     ] = 3600.0,
     grace: Annotated[
@@ -222,7 +234,8 @@ def client(
     from heliograph.cli.screen import labelled
     from heliograph.serving import companion
 
-    given = token_file.read_text(encoding="utf-8").strip() if token_file else None
+    # A file that is no token's, of bytes that are no text, is refused as one.
+    given = token_file.read_text(encoding="utf-8", errors="replace").strip() if token_file else None
     found = hg.Client(address, model=model, token=given, certificate=certificate, ca=ca, digest=digest)
     if get is not None:
         _show_row(found, get)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heliograph import _core
+from heliograph._arrays import printable
 from heliograph.serving.errors import AccessError, RateError
 
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63})\s+([0-9a-f]{64})")
@@ -47,13 +48,14 @@ class Access:
         if self._path is None:
             return
         names: dict[str, str] = {}
-        for number, line in enumerate(self._path.read_text(encoding="utf-8").splitlines(), 1):
+        # Bytes that are no text are no line of it, and refused as such.
+        for number, line in enumerate(self._path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
             match = _LINE.fullmatch(line.strip())
             if match is None:
                 raise _core.ParameterError(
-                    f"line {number} of the file of tokens is not a client's name and 64 hexadecimal digits"
+                    f"line {number} of the file of tokens {printable(str(self._path))} is not a client's name and 64 hexadecimal digits, as heliograph token prints"
                 )
             names[match[2]] = match[1]
         self._names = names

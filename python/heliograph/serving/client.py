@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-from heliograph import _core
+from heliograph import _container, _core
 from heliograph._arrays import described, is_real, path_of, printable
 from heliograph._html import Rows
+from heliograph._schemes import split_type, type_of_bytes
 from heliograph._shapes import Tensor
 from heliograph.keys import EvaluationKeys, SecretKey, from_bytes
 from heliograph.query import (
@@ -25,6 +27,7 @@ from heliograph.query import (
     VectorClient,
     VectorLayout,
 )
+from heliograph.query.columns import require_written
 from heliograph.sealed import SealedModel
 from heliograph.serving.asking import Calls
 from heliograph.serving.errors import (
@@ -33,7 +36,7 @@ from heliograph.serving.errors import (
     UnknownJobError,
     UploadError,
 )
-from heliograph.serving.store import DIGEST
+from heliograph.serving.store import DIGEST, kind_of
 from heliograph.serving.tables import Half, digest_of, half_of
 from heliograph.serving.wire import Line, Reply, Written, path
 
@@ -87,6 +90,10 @@ class Client:
         timeout: float = 60.0,
     ) -> None:
         self.timeout = _seconds(timeout, "a timeout")
+        if secret is not None and not isinstance(secret, SecretKey):
+            raise _core.DtypeError(
+                f"secret= is a SecretKey, not {described(secret)}; SecretKey.load reads one from its file"
+            )
         self._line = Line(address, token, certificate, key, ca, self.timeout)
         self._model = None if model is None else self._fetched(model, digest)
         self._name, self._calls = model, Calls(self._cancel)
@@ -167,7 +174,8 @@ class Client:
         service is asked whether the model can be run by them.
 
         Raises MissingKeyError, MismatchError for keys of another model; QuotaError, RateError, RevokedKeyError,
-        DamagedFileError, UnreachableError, AccessError; OSError.
+        DamagedFileError, UnreachableError, AccessError; FormatError for a secret key and other files, before anything is
+        sent; OSError.
         """
         if isinstance(source, SecretKey):
             self._secret, source = source, self._keys_of(source)
@@ -176,7 +184,7 @@ class Client:
                 self._model.require_keys(source)
             self._keys = self._upload(memoryview(source.to_bytes()), progress)
         else:
-            with _opened(path_of(source)) as data:
+            with _opened(path_of(source), "keys") as data:
                 self._keys = self._upload(data, progress)
         if self._model is not None:
             self._job("session", None, (), self._keys, None, f"session-{secrets.token_hex(12)}", None)
@@ -198,7 +206,7 @@ class Client:
         """
         if isinstance(source, EncryptedTable):
             return self._upload(memoryview(source.to_bytes()), progress)
-        with _opened(path_of(source)) as data:
+        with _opened(path_of(source), "table") as data:
             return self._upload(data, progress)
 
     def _upload(self, data: memoryview | _File, progress: Progress | None) -> str:
@@ -349,6 +357,7 @@ class Client:
         """
         if not isinstance(text, str):
             raise _core.DtypeError(f"a query is a text, not {described(text)}")
+        require_written(text, "a query")
         chosen = self._keys if keys is None else _digest(keys)
         if chosen is None:
             raise _core.MissingKeyError("the service has no keys to compute with: upload_keys first")
@@ -446,8 +455,12 @@ class _File:
     """A file's bytes, of which memory holds what is being sent. Slices are read; DamagedFileError where it became shorter."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._descriptor = printable(name), os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-        self.nbytes = os.fstat(self._descriptor).st_size
+        self._name, self._descriptor = printable(name), os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        told = os.fstat(self._descriptor)
+        self.nbytes = told.st_size
+        if not stat.S_ISREG(told.st_mode):
+            os.close(self._descriptor)
+            raise _core.DamagedFileError(f"{self._name} is a folder, or no file of bytes")
 
     def __getitem__(self, part: slice) -> memoryview:
         start, stop, _ = part.indices(self.nbytes)
@@ -471,11 +484,25 @@ def _digest_of(data: memoryview | _File) -> str:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[_File]:
+def _opened(name: str, kind: str) -> Iterator[_File]:
     with _File(name) as file:
         if not file.nbytes:
             raise _core.DamagedFileError(f"{printable(name)} is empty")
+        _require_kind(file, printable(name), kind)
         yield file
+
+
+def _require_kind(file: _File, name: str, kind: str) -> None:
+    """Before a byte of it is sent: a file is what it is taken for, and above all no secret key."""
+    head = bytes(file[: _container.PREFIX])
+    head = bytes(file[: _container.PREFIX + _container.header_length(head, file.nbytes)])
+    scheme = split_type(type_of_bytes(head) or "")
+    if scheme and "secret" in scheme[1]:
+        raise _core.FormatError(f"{name} is a SECRET key, which no service may have: nothing of it was sent")
+    found = kind_of(head)
+    if found != kind:
+        other = "upload_table" if found == "table" else "upload_keys"
+        raise _core.FormatError(f"{name} is a file of {found}: {other} sends it")
 
 
 def _seconds(value: Any, what: str) -> float:

@@ -404,10 +404,12 @@ class Service:
             need, most = model.memory_bytes, 0 if asked.kind == "session" else 2 * model.input_bytes + (1 << 20)
         if asked.kind != "get":
             self.store.path(owner, asked.keys, "keys")
-        if nbytes > most or (asked.kind in COMPUTED and sum(asked.parts) != nbytes):
+        if nbytes > most:
             raise _core.LimitError(
-                f"this takes a request of at most {readable_bytes(most)}, not of {readable_bytes(nbytes)} in other parts"
+                f"this takes a request of at most {readable_bytes(most)}, not of {readable_bytes(nbytes)}"
             )
+        if asked.kind in COMPUTED and sum(asked.parts) != nbytes:
+            raise _core.LimitError(f"parts= tells of {sum(asked.parts):,} bytes, and the request has {nbytes:,}")
         if need + nbytes > self.limits.memory:
             raise _core.LimitError(
                 f"it would take {readable_bytes(need + nbytes)}; an engine may take {readable_bytes(self.limits.memory)}"

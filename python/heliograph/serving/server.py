@@ -88,6 +88,8 @@ def tls_context(options: Options) -> ssl.SSLContext | None:
     if options.tls is None:
         if options.clients is not None:
             raise _core.ParameterError("clients' certificates need TLS: give --tls")
+        if options.tls_key is not None:
+            raise _core.ParameterError("--tls-key is the private key of a certificate, which is missing: give --tls, too")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -99,6 +101,23 @@ def tls_context(options: Options) -> ssl.SSLContext | None:
             context.load_verify_locations(options.clients)
         context.verify_mode = ssl.CERT_OPTIONAL if options.tokens else ssl.CERT_REQUIRED
     return context
+
+
+def problem_of(context: ssl.SSLContext, chain: Path) -> str | None:
+    """Why every client would refuse this certificate at this time, or None: a handshake in memory, in which it is trusted itself."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    trusting.load_verify_locations(chain)
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client, server = trusting.wrap_bio(down, up), context.wrap_bio(up, down, server_side=True)
+    try:
+        for side in (client, server, client):  # its hello, the certificate, what the client says to it
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    return None
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -172,6 +191,10 @@ class Process:
         while not web.started and not served.done():  # what is said to listen does
             await asyncio.sleep(0.002)
         rpc = await self._grpc()
+        if self.context is not None and self.options.tls is not None:
+            problem = problem_of(self.context, self.options.tls)
+            if problem is not None:
+                self.log("fault", what="tls", error=problem)
         self.log("listening", host=self.options.host, tls=self.context is not None, **self.ports)
         waiting = asyncio.create_task(stop.wait())
         await asyncio.wait({served, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -189,7 +212,7 @@ class Process:
         if self.options.metrics is None:
             return None
         host, _, port = self.options.metrics.rpartition(":")
-        if not port.isdigit():
+        if not (port.isascii() and port.isdigit()):
             raise _core.ParameterError("--metrics is HOST:PORT, or :PORT")
         try:
             found = self.figures.serve(host or "127.0.0.1", int(port))

@@ -213,7 +213,10 @@ class Store:
         self._totals: dict[tuple[str, str], int] = {}
         self._grown: dict[tuple[str, str], tuple[int, float]] = {}  # an upload's length at a sweep, and since when
         self._ours: set[Path] = set()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except FileExistsError:  # the system's word for what is there and no folder
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         self._held = _held(folder)
         self.ages = Ages(folder / "clock.json", clock, steady)
         for place in sorted(p for p in folder.iterdir() if p.is_dir() and re.fullmatch("[0-9a-f]{32}", p.name)):

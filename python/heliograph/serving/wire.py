@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from heliograph import _core
-from heliograph._arrays import path_of, printable
+from heliograph._arrays import described, path_of, printable
 from heliograph.serving.errors import AccessError, BusyError, ServiceError, UnreachableError, from_wire
 
 _LONGEST_TEXT = 1 << 22  # of an answer that is JSON
@@ -83,14 +83,14 @@ class Line:
     """Requests to one service. Several threads may call it. Raises ParameterError for an address that is none; OSError for files."""
 
     def __init__(self, address: Any, token: str | None, certificate: Any, key: Any, ca: Any, timeout: float) -> None:
-        parts = urlsplit(address) if isinstance(address, str) else None
-        if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or parts.path not in ("", "/"):
-            raise _core.ParameterError('an address is as in "https://host:8443"')
-        self.host, self.port, self.timeout = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), timeout
-        if parts.scheme == "http" and token and self.host not in ("127.0.0.1", "::1", "localhost"):
+        scheme, self.host, self.port = _address(address)
+        self.timeout = timeout
+        if scheme == "http" and token and self.host not in ("127.0.0.1", "::1", "localhost"):
             raise _core.SecurityError("a token would cross the network for all to read: use https")
-        self._tls = _context(certificate, key, ca) if parts.scheme == "https" else None
-        if token is not None and (not isinstance(token, str) or not token.isascii() or not token.isprintable()):
+        if key is not None and certificate is None:
+            raise _core.ParameterError("a private key goes with its certificate: give certificate=, too")
+        self._tls = _context(certificate, key, ca) if scheme == "https" else None
+        if token is not None and not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
             raise _core.ParameterError("a token is a text of letters, digits and signs, as the service's operator gave it")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._kept: list[http.client.HTTPConnection] = []
@@ -175,6 +175,8 @@ class Line:
                 _require_taken(self, error)
                 raise UnreachableError(f"{self!r} does not speak TLS as it should: {printable(_reason(error))}") from None
             except (OSError, http.client.HTTPException) as error:
+                if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:  # no later try finds it
+                    raise UnreachableError(f"{self!r} does not answer: no machine is known by this name") from None
                 wait = pause * random.uniform(0.5, 1.0)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 if time.monotonic() + wait > until:
@@ -185,6 +187,21 @@ class Line:
                         said += "; it may want https://"
                     raise UnreachableError(f"{self!r} does not answer: {said}") from None
             time.sleep(wait)
+
+
+def _address(text: Any) -> tuple[str, str, int]:
+    """Scheme, host and port of an address that says nothing else. Raises ParameterError."""
+    try:
+        parts = urlsplit(text if isinstance(text, str) and text.isprintable() and " " not in text else "")
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:  # UnicodeError is one
+        host, port = "", None
+    if isinstance(text, str) and "@" in text:  # not shown: it may hold a password
+        raise _core.ParameterError('an address is as in "https://host:8443", without a user or a password')
+    if not host or parts.scheme not in ("https", "http") or parts.path not in ("", "/") or parts.query or port == 0:
+        raise _core.ParameterError(f'an address is as in "https://host:8443", not {described(text)}')
+    return parts.scheme, host, port or (443 if parts.scheme == "https" else 80)
 
 
 def _require_taken(line: Line, error: ssl.SSLError) -> None:
@@ -251,6 +268,7 @@ def pem(what: str, *paths: Any) -> Iterator[None]:
     """What reads PEM files names them in its errors. Raises ParameterError for files without, OSError."""
     given = [path_of(path) for path in paths if path is not None]
     named = " with ".join(printable(path) for path in given)
+    lone = "; where the key is in a file of its own, name that as well" if "private key" in what and len(given) == 1 else ""
     for path in given:  # OpenSSL does not say which of two it could not open
         if not Path(path).is_fifo():  # which is read once
             with Path(path).open("rb"):
@@ -258,6 +276,6 @@ def pem(what: str, *paths: Any) -> Iterator[None]:
     try:
         yield
     except ssl.SSLError as error:
-        raise _core.ParameterError(f"{named} holds no {what} (PEM): {printable(_reason(error))}") from None
+        raise _core.ParameterError(f"{named} holds no {what} (PEM): {printable(_reason(error))}{lone}") from None
     except OSError as error:
         raise type(error)(error.errno, error.strerror, named) from None
