@@ -127,6 +127,19 @@ def test_progress_of_a_run(place: Place) -> None:
 # Who asks
 
 
+def test_of_two_files_the_missing_one_is_named(place: Place, tmp_path: Path) -> None:
+    """A certificate that is there, and a key that is not."""
+    with pytest.raises(FileNotFoundError) as raised:
+        hg.Client(
+            place.address,
+            model="digits",
+            certificate=place.authority.issue("dora"),
+            key=tmp_path / "nosuch.pem",
+            ca=place.authority.file,
+        )
+    assert raised.value.filename == str(tmp_path / "nosuch.pem")
+
+
 def test_who_may_ask(place: Place) -> None:
     """No token, a wrong one, a certificate, the certificate of another authority; a service that is not trusted."""
     for token in (None, "wrong"):

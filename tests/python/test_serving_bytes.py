@@ -129,14 +129,14 @@ def test_a_file_that_is_sent(tmp_path: Path) -> None:
     """Read piece by piece; one that is cut short meanwhile is an error, not a signal."""
     data = os.urandom(9 << 20)
     (tmp_path / "keys").write_bytes(data)
-    with client_module._opened(str(tmp_path / "keys")) as file:
+    with client_module._File(str(tmp_path / "keys")) as file:
         assert client_module._digest_of(file) == hashlib.sha256(data).hexdigest()
         assert file[5:9] == data[5:9]
         os.truncate(tmp_path / "keys", 1 << 20)
         with pytest.raises(hg.DamagedFileError, match="cut short"):
             client_module._digest_of(file)
     (tmp_path / "empty").touch()
-    with pytest.raises(hg.DamagedFileError, match="empty"), client_module._opened(str(tmp_path / "empty")):
+    with pytest.raises(hg.DamagedFileError, match="empty"), client_module._opened(str(tmp_path / "empty"), "keys"):
         pass
 
 

@@ -65,6 +65,19 @@ def test_memory_that_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     assert [Path(request.path).exists() for request in requests] == [False, True, True, False]
 
 
+def test_what_is_mapped_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests beyond that are written, to memory all the same."""
+    monkeypatch.setattr(spool_module, "_MAPPED", 150)
+    spool = Spool(1 << 20)
+    first, second = (spool.take(100, tmp_path / name) for name in ("first", "second"))
+    assert [len(request.place()) for request in (first, second)] == [100, 0]
+    second.write(b"z" * 100)
+    assert second.in_memory
+    assert Path(second.path).read_bytes() == b"z" * 100
+    first.close()
+    assert len(spool.take(120, tmp_path / "third").place()) == 120
+
+
 # Answers
 
 

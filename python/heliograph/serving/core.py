@@ -293,8 +293,8 @@ class Service:
         self._rate.take(owner)
         self._require_admissible(owner, asked, nbytes)
         place = self.folder / secrets.token_hex(16)
-        request = self.spool.take(nbytes, place.with_suffix(".request"))
         answer = self.spool.answer(self._expected_bytes(asked), place.with_suffix(".answer"))
+        request = self.spool.take(nbytes, place.with_suffix(".request"))
         job = Job(asked, owner, request, answer, asyncio.get_running_loop().time())
         self.jobs[job.key] = self._unended[job.key] = job
         try:
@@ -461,7 +461,7 @@ class Service:
             job, engine = found
             asked, key = job.asked, job.key
             try:
-                words = {"digest": asked.keys} if engine.early == key else self._words(job)
+                words = {"digest": asked.keys, "group": job.group} if engine.early == key else self._words(job)
                 words["output"] = job.answer.lent()
             except (_core.HeliographError, OSError) as error:
                 self._end(job, "failed", error)

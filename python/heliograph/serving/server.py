@@ -191,7 +191,7 @@ class Process:
         while not web.started and not served.done():  # what is said to listen does
             await asyncio.sleep(0.002)
         rpc = await self._grpc()
-        if self.context is not None and self.options.tls is not None:
+        if self.context is not None and self.options.tls is not None and not self.options.tls.is_fifo():
             problem = problem_of(self.context, self.options.tls)
             if problem is not None:
                 self.log("fault", what="tls", error=problem)

@@ -15,7 +15,7 @@ from heliograph import _core
 from heliograph.serving.errors import QuotaError
 from heliograph.serving.store import full_disks
 
-_MAPPED = 32 << 20  # bytes of a request that this process maps, to receive it where it is to lie
+_MAPPED = 32 << 20  # bytes of all requests that this process maps, to receive them where they are to lie; others are written
 _SPARE = 32 << 20  # bytes of memory that is kept for requests of the same sizes
 _SPARE_ROOMS = 4  # kept for answers
 _LARGEST_ROOM = 4 << 20  # bytes of an answer that is passed in memory
@@ -47,10 +47,10 @@ class Body:
 
 class Memory:
     """Anonymous memory, which another process opens by `path`: written by no disk, which others may keep busy. With `nbytes` it
-    has that size for good, so that engines may map it while it is written. Raises OSError.
+    has that size for good, so that engines may map it while it is written; `mapped`: this process does so, too. Raises OSError.
     """
 
-    def __init__(self, nbytes: int | None = None) -> None:
+    def __init__(self, nbytes: int | None = None, mapped: bool = False) -> None:
         self._descriptor = os.memfd_create("heliograph", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.path, self.nbytes = f"/proc/{os.getpid()}/fd/{self._descriptor}", nbytes or 0
         self._map: mmap.mmap | None = None
@@ -58,7 +58,7 @@ class Memory:
             if nbytes is not None:
                 os.ftruncate(self._descriptor, nbytes)
                 fcntl.fcntl(self._descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-            if 0 < self.nbytes <= _MAPPED:
+            if mapped and self.nbytes:
                 self._map = mmap.mmap(self._descriptor, self.nbytes)
         except (OSError, ValueError):
             os.close(self._descriptor)
@@ -75,6 +75,11 @@ class Memory:
     def read(self, nbytes: int) -> bytes:
         """Its first bytes."""
         return os.pread(self._descriptor, nbytes, 0)
+
+    @property
+    def mapped(self) -> int:
+        """Bytes that this process maps."""
+        return 0 if self._map is None else self.nbytes
 
     def size(self) -> int:
         """Of what was written."""
@@ -218,6 +223,7 @@ class Spool:
     def __init__(self, memory: int, answers: int = 0) -> None:
         self.memory, self.held = memory, 0
         self.most_answers, self.answers = answers, 0
+        self._mapped = 0
         self._spare: OrderedDict[int, list[Memory]] = OrderedDict()  # by size: what was given back last is last
         self._rooms: list[Memory] = []
         self._kept: OrderedDict[Answer, None] = OrderedDict()
@@ -228,7 +234,13 @@ class Spool:
             return Request(self, nbytes, file)
 
     def answer(self, expected: int | None, file: Path) -> Answer:
-        """For an answer of about so many bytes (None: nobody knows); `file` is where it lies if not in memory."""
+        """For an answer of about so many bytes (None: nobody knows); `file` is where it lies if not in memory, or later.
+
+        Raises QuotaError where the disk has no room for it, whether or not it is needed: memory may have to give the answer away.
+        """
+        room = os.statvfs(file.parent)
+        if room.f_bavail * room.f_frsize < (1 if expected is None else expected):
+            raise QuotaError("the service's disk is full")
         return Answer(self, expected, file)
 
     def oldest(self) -> Answer | None:
@@ -239,7 +251,7 @@ class Spool:
         """What no request came for since is the system's again."""
         for memories in self._spare.values():
             for memory in memories:
-                memory.close()
+                self._let_go(memory)
         self._spare.clear()
 
     # Requests
@@ -248,22 +260,31 @@ class Spool:
         if self.held + nbytes > self.memory:
             return None
         spare = self._spare.get(nbytes)
-        memory = spare.pop() if spare else Memory(nbytes)
+        memory = spare.pop() if spare else self._made(nbytes)
         if not spare:
             self._spare.pop(nbytes, None)
         self.held += nbytes
         return memory
 
+    def _made(self, nbytes: int) -> Memory:
+        memory = Memory(nbytes, self._mapped + nbytes <= _MAPPED)
+        self._mapped += memory.mapped
+        return memory
+
+    def _let_go(self, memory: Memory) -> None:
+        self._mapped -= memory.mapped
+        memory.close()
+
     def _given_back(self, memory: Memory, read: bool) -> None:
         self.held -= memory.nbytes
         if not read or not 0 < memory.nbytes <= _SPARE:
-            memory.close()
+            self._let_go(memory)
             return
         self._spare.setdefault(memory.nbytes, []).append(memory)
         self._spare.move_to_end(memory.nbytes)
         while sum(size * len(memories) for size, memories in self._spare.items()) > _SPARE:
             size, memories = next(iter(self._spare.items()))
-            memories.pop(0).close()
+            self._let_go(memories.pop(0))
             if not memories:
                 del self._spare[size]
 

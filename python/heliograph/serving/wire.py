@@ -296,8 +296,9 @@ def pem(what: str, *paths: Any) -> Iterator[None]:
     named = " with ".join(printable(path) for path in given)
     lone = "; where the key is in a file of its own, name that as well" if "private key" in what and len(given) == 1 else ""
     for path in given:  # OpenSSL does not say which of two it could not open
-        with Path(path).open("rb"):
-            pass
+        if not Path(path).is_fifo():  # which is read once
+            with Path(path).open("rb"):
+                pass
     try:
         yield
     except ssl.SSLError as error:
