@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import heliograph as hg
@@ -172,3 +175,18 @@ def test_a_query_that_no_request_holds() -> None:
     """Half of a surrogate pair is refused as a text, by name."""
     with pytest.raises(hg.DtypeError, match="UTF-8 cannot write"):
         hg.Client("https://127.0.0.1:9", keys="0" * 64).sql("SELECT '\ud800'", table="0" * 64)
+
+
+def test_connections_that_never_shake_hands(folder: Path, tmp_path: Path) -> None:
+    """Each takes little, and a client beside them is served; bodies are read in pieces as large as before."""
+    with (
+        running(folder / "digits.hgm", "--store", tmp_path, "--tls", folder / "localhost.pem") as service,
+        contextlib.ExitStack() as silent,
+    ):
+        client = hg.Client(f"https://localhost:{service.ports['http']}", model="digits", ca=folder / "ca.pem")
+        rig.party(client)
+        before = service.memory()
+        for _ in range(800):
+            silent.enter_context(socket.create_connection(("127.0.0.1", service.ports["http"]), 20))
+        assert np.array_equal(client.run(rig.DIGIT), rig.expected())
+        assert service.memory() - before < 120 << 20  # 200 MiB would be asyncio's buffers alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import contextlib
 import resource
 import ssl
@@ -12,8 +13,22 @@ _OTHER_FILES = 128  # models, the store's, requests, engines
 _HEAD_SECONDS = 15.0  # that the head of a request may take
 _LONGEST_HEAD = 1 << 18  # bytes
 _UNREAD_SECONDS = 30.0  # that the rest of an answered request may take
+_NARROW, _WIDE = 16 << 10, 256 << 10  # bytes that TLS reads at a time
+_LONG = 6  # digits of a body's length
 _NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 _LONGEST_UNREAD = 64 << 20  # bytes of it
+
+
+def narrow_at_first() -> None:
+    """Of this process: a TLS connection takes memory for what it sends once it sends much. asyncio takes 256 KiB as it accepts one."""
+    asyncio.sslproto.SSLProtocol.max_size = _NARROW
+
+
+def _widened(transport: Any, headers: list[tuple[bytes, bytes]]) -> None:
+    """For a body that is long enough to pay for fewer reads."""
+    tls = getattr(transport, "_ssl_protocol", None)
+    if tls is not None and any(name == b"content-length" and len(text) >= _LONG for name, text in headers):
+        tls.max_size = _WIDE
 
 
 class Handshake(ssl.SSLObject):
@@ -58,6 +73,7 @@ def bounded(base: Any, most: int) -> Any:
         cycle: Any
         loop: asyncio.AbstractEventLoop
         transport: asyncio.Transport
+        headers: list[tuple[bytes, bytes]]
         connections: set[Any]
         _timer: asyncio.TimerHandle | None = None
         _in_body = _head_came = False
@@ -93,6 +109,7 @@ def bounded(base: Any, most: int) -> Any:
             self._within(None)
             self._in_body, self._head_came, self._head, self._unread = True, True, 0, 0
             super().on_headers_complete()
+            _widened(self.transport, self.headers)
 
         def on_body(self, body: bytes) -> None:
             if self.cycle is not None and self.cycle.response_complete:

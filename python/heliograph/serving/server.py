@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from heliograph import _core
 from heliograph._arrays import printable
 from heliograph.serving.access import Access
-from heliograph.serving.bounds import Handshake, bounded, files_for
+from heliograph.serving.bounds import Handshake, bounded, files_for, narrow_at_first
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
 from heliograph.serving.protocol import protocol_of
@@ -28,7 +28,7 @@ from heliograph.serving.rpc import Rpc, credentials_of
 from heliograph.serving.store import Store
 from heliograph.serving.tables import served_of
 from heliograph.serving.web import Web
-from heliograph.serving.wire import pem
+from heliograph.serving.wire import pem, reason
 
 _MOST_CONNECTIONS = 2000
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -115,8 +115,8 @@ def problem_of(context: ssl.SSLContext, chain: Path) -> str | None:
         for side in (client, server, client):  # its hello, the certificate, what the client says to it
             with contextlib.suppress(ssl.SSLWantReadError):
                 side.do_handshake()
-    except ssl.SSLCertVerificationError as error:
-        return error.verify_message
+    except ssl.SSLError as error:
+        return getattr(error, "verify_message", None) or reason(error)
     return None
 
 
@@ -249,6 +249,7 @@ class Process:
 def run(options: Options) -> None:
     """`heliograph serve`."""
     before = os.umask(0o077)  # what it writes is for its own user, whoever started it
+    narrow_at_first()
     try:
         process = Process(options, Log(sys.stderr))
         with asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:

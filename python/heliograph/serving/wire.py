@@ -187,7 +187,7 @@ class Line:
                 ) from None
             except ssl.SSLError as error:
                 _require_taken(self, error)
-                raise UnreachableError(f"{self!r} does not speak TLS as it should: {printable(_reason(error))}") from None
+                raise UnreachableError(f"{self!r} does not speak TLS as it should: {printable(reason(error))}") from None
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:  # no later try finds it
                     raise UnreachableError(f"{self!r} does not answer: no machine is known by this name") from None
@@ -224,7 +224,7 @@ def _require_taken(line: Line, error: ssl.SSLError) -> None:
     """Raises AccessError where the service says that it takes no client without a certificate, or not this one."""
     said = str(error.reason or "").upper()
     if "ALERT" in said and any(word in said for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        raise AccessError(f"{line!r} does not take this client: {printable(_reason(error))}") from None
+        raise AccessError(f"{line!r} does not take this client: {printable(reason(error))}") from None
 
 
 _NO_AUTHORITY = (18, 19, 20, 21)  # X509_V_ERR_...: signed by itself, or by whom nobody here knows
@@ -237,7 +237,7 @@ def _untrusted(error: ssl.CertificateError) -> str:
     return said + ("; ca= (--ca) is the file of the authority that issued it" if missing else "")
 
 
-def _reason(error: ssl.SSLError) -> str:
+def reason(error: ssl.SSLError) -> str:
     """OpenSSL's word, as a text."""
     return (error.reason or "it cannot be read").lower().replace("_", " ")
 
@@ -302,6 +302,6 @@ def pem(what: str, *paths: Any) -> Iterator[None]:
     try:
         yield
     except ssl.SSLError as error:
-        raise _core.ParameterError(f"{named} holds no {what} (PEM): {printable(_reason(error))}{lone}") from None
+        raise _core.ParameterError(f"{named} holds no {what} (PEM): {printable(reason(error))}{lone}") from None
     except OSError as error:
         raise type(error)(error.errno, error.strerror, named) from None
