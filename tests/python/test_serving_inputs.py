@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import heliograph as hg
 import serving_rig as rig
 from heliograph.cli import run as command
 from heliograph.serving import companion
+from page_blocks import blocks
 from serving_rig import running
 
 pytest.importorskip("starlette")
@@ -190,3 +193,22 @@ def test_connections_that_never_shake_hands(folder: Path, tmp_path: Path) -> Non
             silent.enter_context(socket.create_connection(("127.0.0.1", service.ports["http"]), 20))
         assert np.array_equal(client.run(rig.DIGIT), rig.expected())
         assert service.memory() - before < 120 << 20  # 200 MiB would be asyncio's buffers alone
+
+
+def test_certificates_as_the_page_makes_them(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of docs/serving.md, by which a service and a client find each other."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).resolve().parents[2] / "docs/serving.md"
+    (script,) = [block for block in blocks(page, "sh") if "openssl" in block]
+    subprocess.run(["sh", "-e", "-c", script], check=True, capture_output=True)
+    tls = ["--tls", "server.pem", "--tls-key", "server.key", "--clients", "ca.pem"]
+    with running(folder / "digits.hgm", "--store", "store", *tls) as service:
+        address = f"https://localhost:{service.ports['http']}"
+        client = hg.Client(address, model="digits", certificate="ann.pem", key="ann.key", ca="ca.pem")
+        rig.party(client)
+        assert np.array_equal(client.run(rig.DIGIT), rig.expected())
+        assert service.events("uploaded")[0]["client"] == "certificate:ann"
+        with pytest.raises(hg.AccessError):
+            hg.Client(address, model="digits", ca="ca.pem")
