@@ -50,6 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--tls lone.pem --tls-key nowhere", "nowhere"),
         ("--tls-key lone.key", "give --tls, too"),  # no service in clear in place of one with TLS
         ("--tls localhost.pem --clients bytes", "bytes holds no certificates of authorities"),
+        ("--port 18999 --grpc 18999", "each has a port of its own"),
         ("--metrics :²", "--metrics is HOST:PORT"),
         ("--metrics :99999", ":99999"),
         ("--quota 0", "with 0 bytes nothing could be served"),
@@ -68,6 +69,26 @@ def test_a_service_that_cannot_be(
     store = [] if "--store" in words else ["--store", "store"]
     assert command(["serve", "digits.hgm", *store, "--port", "0", *words]) in (1, 2)
     assert said in capsys.readouterr().err.replace("\n", "")
+
+
+@pytest.mark.parametrize("option", ["--port", "--grpc", "--metrics"])
+def test_a_port_that_is_taken(
+    folder: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before an engine prepares what is served."""
+
+    async def never(_: Any) -> None:
+        pytest.fail("an engine was started")
+
+    monkeypatch.setattr("heliograph.serving.core.Service.start", never)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        value = place if option == "--metrics" else place.partition(":")[2]
+        arguments = ["serve", str(folder / "digits.hgm"), "--store", str(tmp_path), "--port", "0", option, value]
+        assert command(arguments) == 1
+    said = capsys.readouterr().err.replace("\n", "")
+    assert "in use" in said
+    assert place in said
 
 
 def test_a_certificate_that_has_expired(folder: Path, tmp_path: Path) -> None:

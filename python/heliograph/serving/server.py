@@ -154,6 +154,10 @@ class Process:
             spans=Spans(options.spans),
         )
         self.socket = _listening(options.host, options.port)
+        if options.grpc:  # gRPC takes its port once tables are prepared, which is late to hear that it cannot
+            if options.grpc == options.port:
+                raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
+            _listening(options.host, options.grpc).close()
         self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
 
     def _uvicorn(self) -> uvicorn.Server:
