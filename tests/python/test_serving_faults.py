@@ -340,6 +340,7 @@ def test_the_end_of_a_body_is_no_head() -> None:
         """A parser of three words."""
 
         cycle = None
+        headers = ((b"content-length", b"9999999"),)
 
         def data_received(self, data: bytes) -> None:
             """Begins or ends a message, or does neither."""
