@@ -199,8 +199,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void CudaKernels::run(Queue& q, const device::ByteProduct& call) {
-  constexpr u32 kBlocks = 2048;             // that keep every GPU busy
-  constexpr u64 kWide = u64{1} << 19;       // bytes for which it pays to lay out the columns first
+  constexpr u32 kBlocks = 2048;        // that keep every GPU busy
+  constexpr u64 kWide = u64{1} << 19;  // bytes for which it pays to lay out the columns first
   const auto items = static_cast<u32>(call.out.items());
   if (items == 0 || call.out.n == 0) return;
   const ByteArguments a{.bytes = reinterpret_cast<const unsigned char*>(call.bytes.address(0, 0, 0)),

@@ -27,7 +27,7 @@ __device__ __forceinline__ void planes_of(const uint4& words, u32 (&planes)[4]) 
 }
 
 /// For GPUs of compute capability 9.0 and many bytes: by the matrix units' asynchronous products, for which the words' digits are
-/// laid out first, in `columns`: as many bytes as the words of all items, and of enough that there are 32 after each 64.
+/// laid out first, in `columns`: as many bytes as the words of all items have, their number rounded up to a multiple of 32.
 /// `a.out` need not be zero before.
 void wide_byte_product(Queue& queue, State& state, const ByteArguments& a, unsigned char* columns);
 
