@@ -21,7 +21,7 @@ from heliograph import _core
 from heliograph._arrays import printable
 
 Array = npt.NDArray[Any]
-_MAGIC, _VERSION, _READ = b"\x89HELIO\r\n", 2, (1, 2)
+_MAGIC, _VERSION, _READ = b"\x89HELIO\r\n", 3, (1, 2, 3)
 PREFIX, DIGEST, _ALIGNMENT = 32, 32, 64
 _LONGEST_HEADER, _DEEPEST, _MOST_ARRAYS, _MOST_AXES = 1 << 20, 32, 1 << 16, 16
 _DTYPES = {"u8": "<u1", "i8": "<i1", "u32": "<u4", "u64": "<u8", "i64": "<i8"}
@@ -183,8 +183,7 @@ def header_length(prefix: bytes, size: int) -> int:
         raise _core.DamagedFileError("a file is truncated")
     _, version, reserved, length, total = struct.unpack("<8sIIQQ", prefix)
     if version not in _READ:
-        versions = " and ".join(map(str, _READ))
-        raise _core.VersionError(f"the file is of format version {version}; this Heliograph reads versions {versions}")
+        raise _core.VersionError(f"the file is of format version {version}; this Heliograph reads versions {_READ[0]} to {_READ[-1]}")
     if reserved or length > _LONGEST_HEADER:
         raise _core.DamagedFileError("a file's prefix says what cannot be")
     if total != size:

@@ -207,7 +207,7 @@ Prefix read_prefix(std::span<const std::byte> first, std::size_t size) {
   const auto version = load_le<std::uint32_t>(first, 8);
   if (version < 1 || version > format_version) {
     throw VersionError("a Heliograph file of format version " + std::to_string(version) +
-                       "; this Heliograph reads versions 1 and 2");
+                       "; this Heliograph reads versions 1 to 3");
   }
   if (first.size() < prefix_bytes) truncated(prefix_bytes);
   if (load_le<std::uint32_t>(first, 12) != 0) damaged("the reserved field is not zero");

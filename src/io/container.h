@@ -102,7 +102,7 @@ struct Array {
   void check_values(const char* expected_dtype) const;
 };
 
-inline constexpr std::uint32_t format_version = 2;  // written; versions read: 1 and 2
+inline constexpr std::uint32_t format_version = 3;  // written; versions 1 to 3 are read
 
 struct Container {
   std::string type;              // what is inside: "bfv.ciphertexts", ...; 1 to 64 bytes

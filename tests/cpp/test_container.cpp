@@ -226,7 +226,7 @@ TEST(ContainerDamage, EverySingleBitFlipped) {
     if (at < 8) {
       expect_error<FormatError>(flipped, "not a Heliograph file");
     } else if (at < 12) {
-      expect_error<VersionError>(flipped, "reads versions 1 and 2");
+      expect_error<VersionError>(flipped, "reads versions 1 to 3");
     } else {
       expect_error<DamagedFileError>(flipped, at >= 32 ? "digest" : "");
     }
@@ -285,7 +285,7 @@ TEST(ContainerDamage, PrefixFields) {
     Bytes bytes = good;
     put_u32(bytes, 8, version);
     expect_error<VersionError>(sign(bytes),
-                               "version " + std::to_string(version) + "; this Heliograph reads versions 1 and 2");
+                               "version " + std::to_string(version) + "; this Heliograph reads versions 1 to 3");
   }
   Bytes bytes = good;
   put_u32(bytes, 12, 1);

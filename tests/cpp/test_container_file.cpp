@@ -447,7 +447,7 @@ TEST(ContainerKnownAnswer, Version1) {
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   EXPECT_EQ(kept.version, 1u);
   const auto bytes = std::as_bytes(std::span(text));
-  Bytes written = to_bytes(sample());  // by version 2, which has the same layout
+  Bytes written = to_bytes(sample());  // by the present version, which has the same layout
   EXPECT_EQ(from_bytes(written).version, 2u);
   written[8] = std::byte{1};
   EXPECT_TRUE(std::equal(written.begin(), written.end() - 32, bytes.begin(), bytes.end() - 32));
