@@ -107,6 +107,15 @@ class Parameters : public RingParametersOf<Scheme> {
   std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
 };
 
+/// Bounds on values. Both 0: none was said.
+struct Interval {
+  double low = 0, high = 0;
+};
+
+/// Why a tensor's values will be handed out: this process vouches that they fit their modulus; they do if files and users are right;
+/// known places behind them show whether they do; or their coefficients have to show it.
+enum class Standing : unsigned char { vouched, assumed, places, open };
+
 /// Host numbers: a dense [items, width] array.
 struct Values {
   std::vector<std::complex<double>> data;
@@ -132,8 +141,16 @@ class Ciphertext : public CiphertextOf<Scheme> {
   /// 0 at least. It promises nothing where something came from a file, evaluation and public keys included (NaN), nor where
   /// values of that magnitude may have outgrown their modulus on the way (minus infinity).
   double precision() const;
-  /// No value is larger, if what was said at encryption and in files is so; NaN: unknown.
-  double public_bound() const;
+  /// All values lie between these, if what was said at encryption and in files is so; infinite: unknown.
+  Interval bounds() const;
+  /// No |value| is larger, by the smaller of the bounds that this process vouches for and that it was told; NaN: unknown.
+  double known_bound() const;
+  /// By how many bits the told bound is beyond what the values' level holds; negative: it fits. NaN: unknown.
+  double bits_beyond_room() const;
+  /// Why decryption will hand out the values.
+  Standing standing() const;
+  /// Whether a known bound says that values may have outgrown the modulus of their level.
+  bool may_outgrow() const;
 };
 
 class Plaintext : public ObjectOf<Scheme, PlaintextData> {
@@ -166,13 +183,13 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
  public:
   using OpenKeyOf::OpenKeyOf;
-  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, double bound = 0) const;
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, Interval bound = {}) const;
 };
 
-/// What decryption refuses with a RoomError: values that visibly outgrew their modulus; also those whose size is known here to
-/// have outgrown it perhaps, by bounds that take every sum and product at its worst; or also those of which files do not say
-/// that they fit.
-enum class Checked : unsigned char { visible, vouched, assumed };
+/// What decryption refuses with a RoomError. usual: values whose known places are wrong; and, where no place is known, values
+/// whose bounds (vouched for here, or told) do not show that they fit their modulus and whose coefficients do not either. proof: values that
+/// no bound of this process alone shows to fit. none: nothing.
+enum class Checked : unsigned char { none, usual, proof };
 
 class SecretKey : public SecretKeyOf<Scheme> {
  public:
@@ -181,12 +198,11 @@ class SecretKey : public SecretKeyOf<Scheme> {
   /// `bootstrapping`: all that `bootstrap` needs, relinearization and conjugation among it.
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
                                  const Progress& progress = {}, bool bootstrapping = false) const;
-  /// Seeded: the uniform half travels as 32 bytes. Level 0: the top. `bound`: no |value| is larger, PlaintextRangeError
-  /// where one is. It is public and travels in files, grown as operations may let values grow. 0: about the largest that the
-  /// lowest level holds.
-  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, double bound = 0) const;
+  /// Seeded: the uniform half travels as 32 bytes. Level 0: the top. `bound`: all values lie there, PlaintextRangeError where one
+  /// does not. It is public and travels in files, grown as operations may let values grow. None: the parameters' own.
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, Interval bound = {}) const;
   /// Throws WrongKeyError, MismatchError; RoomError where values have outgrown their modulus, as far as `checked` asks.
-  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::visible) const;
+  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::usual) const;
   /// Decryption for publication: a fresh Gaussian of `noise_bits` bits above the bound on the ciphertext's own noise is added
   /// to the phase before decoding (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
   /// `precision`: bits after the binary point that the caller knows to be right, for a tensor that came from a file, whatever
@@ -194,7 +210,7 @@ class SecretKey : public SecretKeyOf<Scheme> {
   /// the values; RoomError as decrypt.
   Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits,
                                  double precision = std::numeric_limits<double>::quiet_NaN(), const Progress& progress = {},
-                                 Checked checked = Checked::vouched) const;
+                                 Checked checked = Checked::usual) const;
 };
 
 // Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands of
@@ -287,13 +303,17 @@ Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const Ev
 /// The same values at the top level again, from any level of `parameters().bootstrapping_level()` or above: of magnitudes of at most
 /// `bound`, the smaller the more precise (docs/ckks.md). Real items are done in pairs. `iterations`: each bootstraps what the one
 /// before left out, down to the rounding at the scale (Bae, Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that
-/// level, ScaleError for products that were not rescaled, PlaintextRangeError where what was computed here may exceed `bound`,
-/// MissingKeyError, ParameterError for sets without bootstrapping.
-Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 1, const Progress& progress = {},
+/// level, ScaleError for products that were not rescaled, PlaintextRangeError if the known bound of the values is larger than `bound`
+/// (0: takes the known bound, at most 2^20), MissingKeyError, ParameterError for sets without bootstrapping.
+Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, const Progress& progress = {},
                      int iterations = 1);
-/// Values that the caller knows to be at most `bound`, whatever operations that made them could have given. Nobody vouches for their
-/// precision from here on, where the tracked bound is larger.
+/// The same values, which the caller knows to be at most `bound` in magnitude. If the tracked bound is larger, this process vouches
+/// neither for their precision nor for their range from here on.
 Ciphertext within(const Ciphertext& x, double bound);
+/// The results of a variance of x's items times `factor`, of x's shape or of one item for several: at most the mean square, and a
+/// quarter of the squared interval. Of covariances of x's items, of shape (items, items): by Cauchy and Schwarz.
+Ciphertext with_variances(const Ciphertext& results, const Ciphertext& x, double factor);
+Ciphertext with_covariances(const Ciphertext& results, const Ciphertext& x, double factor);
 
 /// table[m] of each real value, a whole number m up to noise, modulo the table's size p: at the top level, less what its polynomial of
 /// degree p - 1 takes, none where p is 2 and the table real. Noise of a part e of a step, up to about a quarter, becomes at most

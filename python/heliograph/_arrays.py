@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -191,6 +192,20 @@ def real(value: Any, what: str) -> float:
     except OverflowError:
         pass
     raise _core.DtypeError(f"{what} must be a real number, not {described(value)}")
+
+
+def interval_of(bound: Any) -> tuple[float, float]:
+    """A bound on values as their lowest and highest: a number above 0, or such a pair. Raises ParameterError."""
+    if is_real(bound) and 0 < bound <= sys.float_info.max:
+        return -float(bound), float(bound)
+    pair = listed(bound)
+    if pair is not None and len(pair) == 2 and all(is_real(v) and abs(v) <= sys.float_info.max for v in pair):
+        low, high = (float(v) for v in pair)
+        if low <= high and (low or high):
+            return low, high
+    raise _core.ParameterError(
+        f"a bound on values is a number above 0, or a pair of the lowest and the highest value, not {described(bound)}"
+    )
 
 
 def text_of(value: Any, what: str, known: Sequence[str]) -> str:

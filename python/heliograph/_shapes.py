@@ -347,12 +347,16 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     def __getitem__(self, key: Any) -> Self:
         return self._wrap(take(self._core, key, self._calls))
 
+    def _leaving(self, what: str) -> None:
+        """Raises RoomError in strict mode for a tensor that should not be `what` ("saved")."""
+
     def to_bytes(self) -> bytes:
         """The tensor as a file's bytes.
 
         >>> server.from_bytes(x.to_bytes()).shape
         (2,)
         """
+        self._leaving("sent")
         data: bytes = self._core.to_bytes()
         return data
 
@@ -363,6 +367,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         >>> secret.decrypt(hg.load("values.hg"))[0]
         array([1, 2, 3, 4])
         """
+        self._leaving("saved")
         self._core.save(path_of(path))
 
     @classmethod

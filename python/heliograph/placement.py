@@ -16,19 +16,20 @@ class Bootstraps:
     """How a program bootstraps: ``hg.program(f, bootstrap=hg.ckks.Bootstraps(bound=2))``; True is ``Bootstraps()``.
 
     `bound`: your word that every tensor of the function, on its way too, has values of at most that magnitude; larger ones come out
-    wrong. `iterations`: as of `hg.ckks.bootstrap`. Raises ParameterError, DtypeError.
+    wrong. Without it each tensor's tracked bound counts: PlaintextRangeError where it is unknown or beyond 2^20. `iterations`: as of `hg.ckks.bootstrap`. Raises ParameterError, DtypeError.
 
     >>> hg.ckks.Bootstraps(bound=2)
     Bootstraps(bound=2.0, iterations=1)
     """
 
-    bound: float = 1.0
+    bound: float | None = None
     iterations: int = 1
 
     def __post_init__(self) -> None:
-        if not is_real(self.bound) or not 0 < self.bound < math.inf:
-            raise _core.ParameterError(f"a bound on values is a number above 0, not {described(self.bound)}")
-        object.__setattr__(self, "bound", float(self.bound))
+        if self.bound is not None:
+            if not is_real(self.bound) or not 0 < self.bound < math.inf:
+                raise _core.ParameterError(f"a bound on values is a number above 0, not {described(self.bound)}")
+            object.__setattr__(self, "bound", float(self.bound))
         object.__setattr__(self, "iterations", count_of(self.iterations, "iterations", 1))
 
 

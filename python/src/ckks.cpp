@@ -47,6 +47,12 @@ nb::object array_from(Values&& v) {
   return array_of(std::move(real), shape);
 }
 
+/// How Python names what decryption asks for.
+ckks::Checked checked_of(const std::string& name) {
+  if (name == "proof") return ckks::Checked::proof;
+  return name == "none" ? ckks::Checked::none : ckks::Checked::usual;
+}
+
 const Names kNames{"Ckks", "ckks_"};
 
 void bind_spec(nb::module_& m) {
@@ -80,7 +86,24 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("scale", &Ciphertext::scale)
       .def_prop_ro("complex", &Ciphertext::complex)
       .def_prop_ro("precision", &Ciphertext::precision)
-      .def_prop_ro("public_bound", &Ciphertext::public_bound);
+      .def_prop_ro("bounds",
+                   [](const Ciphertext& c) {
+                     const ckks::Interval in = c.bounds();
+                     return std::pair(in.low, in.high);
+                   })
+      .def_prop_ro("public_bound",
+                   [](const Ciphertext& c) {
+                     const ckks::Interval in = c.bounds();
+                     return std::max(-in.low, in.high);
+                   })
+      .def_prop_ro("known_bound", &Ciphertext::known_bound)
+      .def_prop_ro("bits_beyond_room", &Ciphertext::bits_beyond_room)
+      .def_prop_ro("standing",
+                   [](const Ciphertext& c) {
+                     constexpr const char* names[] = {"vouched", "assumed", "places", "open"};
+                     return names[static_cast<std::size_t>(c.standing())];
+                   })
+      .def_prop_ro("may_outgrow", &Ciphertext::may_outgrow);
   nb::class_<Plaintext>(m, "CkksPlaintext")
       .def_prop_ro("shape", &Plaintext::shape)
       .def_prop_ro("parameters", &Plaintext::parameters)
@@ -102,13 +125,13 @@ void bind_encryption(nb::class_<Key>& k) {
   k.def(
       "encrypt",
       [](const Key& key, const Complexes& values, bool complex, std::size_t level, const nb::object& progress,
-         double bound) {
+         std::pair<double, double> bound) {
         const Values v = values_of(values, complex);
         const Progress p = progress_of(progress);
         const Released released;
-        return key.encrypt(v, level, p, bound);
+        return key.encrypt(v, level, p, {bound.first, bound.second});
       },
-      "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none(), "bound"_a = 0.0);
+      "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none(), "bound"_a = std::pair(0.0, 0.0));
 }
 
 void bind_secret_key(nb::module_& m) {
@@ -126,30 +149,29 @@ void bind_secret_key(nb::module_& m) {
           "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none(), "bootstrapping"_a = false)
       .def(
           "decrypt",
-          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, bool checked) {
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, const std::string& checked) {
             const Progress p = progress_of(progress);
             Values values;
             {
               const Released released;
-              values = k.decrypt(c, p, checked ? ckks::Checked::assumed : ckks::Checked::visible);
+              values = k.decrypt(c, p, checked_of(checked));
             }
             return array_from(std::move(values));
           },
-          "ciphertext"_a, "progress"_a = nb::none(), "checked"_a = false)
+          "ciphertext"_a, "progress"_a = nb::none(), "checked"_a = "usual")
       .def(
           "decrypt_for_publication",
           [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress,
-             bool checked) {
+             const std::string& checked) {
             const Progress p = progress_of(progress);
             Values values;
             {
               const Released released;
-              values = k.decrypt_for_publication(c, noise_bits, precision, p,
-                                                 checked ? ckks::Checked::assumed : ckks::Checked::vouched);
+              values = k.decrypt_for_publication(c, noise_bits, precision, p, checked_of(checked));
             }
             return array_from(std::move(values));
           },
-          "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none(), "checked"_a = false);
+          "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none(), "checked"_a = "usual");
 }
 
 void bind_keys(nb::module_& m) {
@@ -218,9 +240,11 @@ void bind_key_switches(nb::module_& m) {
         const Released released;
         return ckks::bootstrap(a, keys, bound, p, iterations);
       },
-      "a"_a, "keys"_a, "bound"_a = 1.0, "progress"_a = nb::none(), "iterations"_a = 1);
+      "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1);
   m.def("ckks_lookup", with_progress(&ckks::lookup), "a"_a, "table"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_within", &ckks::within, "a"_a, "bound"_a, Unlocked());
+  m.def("ckks_with_variances", &ckks::with_variances, "results"_a, "x"_a, "factor"_a, Unlocked());
+  m.def("ckks_with_covariances", &ckks::with_covariances, "results"_a, "x"_a, "factor"_a, Unlocked());
   m.def("ckks_rotate", with_progress(&ckks::rotate), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_sum_slots", with_progress(&ckks::sum_slots), "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
 }

@@ -134,10 +134,34 @@ void describe(io::Json& h, const exact::CiphertextData& x) {
   h["noise"] = std::move(noise), h["parts"] = std::move(parts);
 }
 
+/// Exact, for results' ranges follow from them: [low, high, peak, rms, mean] of each item.
+io::Json ranges_json(const ckks::Ranges& ranges) {
+  io::Json all = io::Json::array();
+  for (const ckks::RangePair& pair : ranges.list()) {
+    const ckks::Range& r = pair.assumed;
+    io::Json one = io::Json::array();
+    for (const double bound : {r.low, r.high, r.peak, r.rms, r.mean}) one.push_back(figure(bound));
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+ckks::Ranges ranges_from(const io::Json& json) {
+  std::vector<ckks::RangePair> list;
+  for (const io::Json& one : json.as_array("ranges", ckks::Ranges::kMost)) {
+    std::vector<double> bounds;
+    for (const io::Json& bound : one.as_array("a range", 5)) bounds.push_back(figure_from(bound));
+    require_saved(bounds.size() == 5, "a saved program has a range of another number of bounds");
+    list.push_back({ckks::Range::unknown(), {bounds[0], bounds[1], bounds[2], bounds[3], bounds[4]}});
+  }
+  require_saved(!list.empty(), "a saved program has an operand without a range");
+  return ckks::Ranges::of(std::move(list));
+}
+
 void describe(io::Json& h, const ckks::CiphertextData& x) {
   h["level"] = x.level, h["scale"] = x.scale, h["width"] = x.width, h["complex"] = x.complex;
   if (x.width < x.context->period()) x.tail.describe(h);
-  h["noise"] = figure(x.noise.assumed), h["bound"] = figure(x.bound.assumed), h["tensor"] = tensor_json(x.tensor);
+  h["noise"] = figure(x.noise.assumed), h["tensor"] = tensor_json(x.tensor);
+  if (const auto ranges = x.ranges.stored()) h["ranges"] = *ranges;
 }
 
 void describe(io::Json& h, const tfhe::CiphertextData& x) { h["type"] = x.type.text(); }
@@ -178,7 +202,7 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Co
 }
 
 AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Context>& c, const View*& views) {
-  h.require_only({"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "tensor", "tail"},
+  h.require_only({"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "ranges", "tensor", "tail"},
                  "a saved program's result");
   ckks::CiphertextData x;
   x.context = c;
@@ -189,8 +213,14 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Con
                 "a saved program's result has an impossible scale");
   x.width = h.unsigned_at("width", c->slots()), x.complex = h.bool_at("complex");
   if (x.width < c->period()) x.tail = ckks::Tail::from(h, false);
-  x.noise = {std::nan(""), figure_from(h.at("noise"))}, x.bound = {std::nan(""), figure_from(h.at("bound"))};
+  x.noise = {std::nan(""), figure_from(h.at("noise"))};
   x.tensor = tensor_from(h.at("tensor"), c->rlwe(), *views++);
+  if (const io::Json* const ranges = h.find("ranges")) {
+    x.ranges = ckks::Ranges::from(*ranges, x.tensor.items());
+  } else if (const io::Json* const bound = h.find("bound")) {  // of a program saved before there were ranges
+    const double most = std::exp2(figure_from(*bound));
+    if (std::isfinite(most)) x.ranges = ckks::Ranges({ckks::Range::unknown(), ckks::Range::of(-most, most, 1, 1)});
+  }
   require_saved(x.tensor.primes() == c->rlwe().chain(x.level) && x.tensor.domain() == math::Domain::ntt,
                 "a saved program's result is of no level");
   return ckks::Ciphertext(std::make_shared<ckks::CiphertextData>(std::move(x)));
@@ -250,6 +280,9 @@ bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) c
                            "from a file was not recorded for that");
     known = known && !std::isnan(given.limits[i]);
   }
+  // Results' ranges hold for operands within those recorded. A program saved before there were ranges has bounds among its limits.
+  for (std::size_t i = 0; i < takes.ranges.size() && i < given.ranges.size(); ++i)
+    known = known && given.ranges[i].inside(takes.ranges[i]);
   // The text says it of an honest file.
   std::vector<device::View> views;
   for (const Operand& o : operands) {
@@ -282,6 +315,9 @@ io::Container RecordedProgram::State::describe(const std::string& note) const {
   file.header["keys"] = takes.keys;
   file.header["sources"] = takes.sources;
   file.header["limits"] = std::move(limits);
+  io::Json ranges = io::Json::array();
+  for (const ckks::Ranges& r : takes.ranges) ranges.push_back(recording::ranges_json(r));
+  if (!takes.ranges.empty()) file.header["ranges"] = std::move(ranges);
   file.header["results"] = std::move(described);
   const auto text = std::as_bytes(std::span(takes.text));
   file.arrays.push_back({"takes", "u8", {text.size()}, text});
@@ -308,7 +344,7 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
   using recording::require_saved;
   if (file.type != recording::kType) throw FormatError("this file holds an object of kind " + file.type + ", not a program");
   const io::Json& h = file.header;
-  h.require_only({"note", "parameters", "operands", "keys", "sources", "limits", "results", "kernels"}, "a saved program");
+  h.require_only({"note", "parameters", "operands", "keys", "sources", "limits", "ranges", "results", "kernels"}, "a saved program");
   recording::Parameters parameters;
   for (const io::Json& p : h.array_at("parameters", 64)) parameters.list.push_back(recording::context_from(p));
   auto state = std::make_shared<State>();
@@ -320,6 +356,9 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
   state->takes.keys = h.unsigned_at("keys", 2 * operands), state->takes.sources = h.unsigned_at("sources", operands);
   for (const io::Json& limit : h.array_at("limits", std::size_t{1} << 16))
     state->takes.limits.push_back(recording::figure_from(limit));
+  if (h.contains("ranges")) {
+    for (const io::Json& r : h.array_at("ranges", operands)) state->takes.ranges.push_back(recording::ranges_from(r));
+  }
   const io::Array* const text = file.find("takes");
   require_saved(text && text->dtype == "u8" && text->shape.size() == 1, "a saved program does not say what it takes");
   state->takes.text.assign(reinterpret_cast<const char*>(text->data.data()), text->data.size());

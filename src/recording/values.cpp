@@ -31,6 +31,8 @@ class Text {
     add(tail.kind()), add(tail.numbers());
   }
   void add(const rlwe::Figure& figure) { add(figure.vouched), add(figure.assumed); }
+  void add(const ckks::Range& r) { add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word); }
+  void add(const ckks::RangePair& r) { add(r.vouched), add(r.assumed); }
   std::string take() { return std::move(bytes_); }
 
  private:
@@ -91,7 +93,8 @@ void add_figures(Text& to, const exact::CiphertextData& x) {
   to.add(x.tails);
 }
 void add_figures(Text& to, const ckks::CiphertextData& x) {
-  to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.bound), to.add(x.seed.has_value());
+  to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.ranges.list());
+  to.add(x.seed.has_value());
   to.add(x.fresh), to.add(x.tail);
 }
 void add_figures(Text& to, const tfhe::CiphertextData& x) { to.add(x.seed.has_value()); }
@@ -286,12 +289,16 @@ void add_limits(std::vector<double>& to, const exact::CiphertextData& x) {
   to.push_back(x.independent ? 0 : 1), to.push_back(x.distinct ? 0 : 1);  // figures of independent items are smaller
 }
 void add_limits(std::vector<double>& to, const ckks::CiphertextData& x) {
-  to.push_back(x.noise.assumed), to.push_back(x.bound.assumed);
+  to.push_back(x.noise.assumed), to.push_back(x.peak().assumed);
 }
 void add_limits(std::vector<double>&, const tfhe::CiphertextData&) {}
 
+void add_ranges(std::vector<ckks::Ranges>& to, const ckks::CiphertextData& x) { to.push_back(x.ranges.unvouched()); }
+template <class Data>
+void add_ranges(std::vector<ckks::Ranges>&, const Data&) {}
+
 void forget(exact::CiphertextData& x) { x.noise.assign(x.noise.size(), std::nan("")); }
-void forget(ckks::CiphertextData& x) { x.noise = x.bound = std::nan(""); }
+void forget(ckks::CiphertextData& x) { x.noise = std::nan(""), x.ranges = {}; }
 void forget(tfhe::CiphertextData&) {}
 
 }  // namespace
@@ -302,7 +309,8 @@ Takes::Takes(const std::vector<Operand>& operands) {
   std::vector<View> views;
   for (const Operand& o : operands) {
     to.add(o.tensor.index());
-    std::visit([&](const auto& c) { add_portable(to, c.data()), add_limits(limits, c.data()); }, o.tensor);
+    std::visit([&](const auto& c) { add_portable(to, c.data()), add_limits(limits, c.data()), add_ranges(ranges, c.data()); },
+               o.tensor);
     to.add(place(ids, key_of(o.tensor))), to.add(o.keys.index()), to.add(place(ids, key_of(o.keys)));
     contexts.push_back(context_of(o.tensor));
     for (const View& v : views_of(o.tensor)) views.push_back(v);

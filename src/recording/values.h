@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "program/program.h"
 #include "ring/entropy.h"
+#include "schemes/ckks/ranges.h"
 
 namespace heliograph::recording {
 
@@ -28,6 +29,7 @@ struct Takes {
   std::string text;  // equal where a program's calls are right for both
   std::vector<double>
       limits;  // assumed figures of noise and size, flags that make them smaller: results' grow with them; NaN: unknown
+  std::vector<ckks::Ranges> ranges;   // assumed ones, of each operand of CKKS
   std::vector<AnyContext> contexts;   // of each operand
   std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
 

@@ -15,6 +15,9 @@ from heliograph._arrays import count_of, described, is_real
 from heliograph.host import logger
 from heliograph.recording import recording_now
 
+#: The largest bound that a bootstrap takes.
+_MOST = 2.0**20
+
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,14 +75,15 @@ class AutoBootstrap:
     0
     """
 
-    def __init__(self, bound: float, iterations: int) -> None:
+    def __init__(self, bound: float | None, iterations: int) -> None:
         self.bound, self.iterations = bound, iterations
         self.count = 0
         #: By a tensor's identity: the tensor, how often it had been changed, in which recording it was, and what it became.
         self._done: dict[int, tuple[weakref.ref[Any], int, Any, Any]] = {}
 
     def __repr__(self) -> str:
-        return f"<automatic bootstraps of values of at most {self.bound:g}: {self.count} so far>"
+        most = "their own bounds" if self.bound is None else f"at most {self.bound:g}"
+        return f"<automatic bootstraps of values of {most}: {self.count} so far>"
 
     def _ready(self, x: Any, levels: int, keys: Any, least: int) -> Any:
         """x with so many levels above the one that bootstrapping starts at, bootstrapped where it has not.
@@ -104,7 +108,7 @@ class AutoBootstrap:
                 return made
         observer = OBSERVER.get()
         with observed(None):
-            made = x.within(self.bound).bootstrap(self.bound, iterations=self.iterations, keys=keys)
+            made = bounded(x, self.bound).bootstrap(self.bound, iterations=self.iterations, keys=keys)
         if observer is not None:
             observer.bootstrapped(made, x)
         self.count += 1
@@ -112,6 +116,18 @@ class AutoBootstrap:
         key, done = id(x), self._done
         done[key] = weakref.ref(x, lambda _: done.pop(key, None)), x._changes, now, made
         return made
+
+
+def bounded(x: Any, bound: float | None) -> Any:
+    """x on the user's word that its values are at most `bound`. Without one its own bound has to do: PlaintextRangeError that says so."""
+    if bound is not None:
+        return x.within(bound)
+    if not x._core.known_bound <= _MOST:
+        raise _core.PlaintextRangeError(
+            f"this tensor's values may reach {x._core.known_bound:.6g} by their tracked bound, and a bootstrap takes at most 2^20: say the "
+            "bound that they keep, auto_bootstrap(bound=...) or Bootstraps(bound=...), or say within(x, bound) before"
+        )
+    return x
 
 
 def ready(x: T, levels: int, keys: Any, least: int = 1) -> T:
@@ -140,12 +156,13 @@ def by_hand() -> Iterator[None]:
 
 
 @contextmanager
-def auto_bootstrap(bound: float = 1.0, *, iterations: int = 1) -> Iterator[AutoBootstrap]:
+def auto_bootstrap(bound: float | None = None, *, iterations: int = 1) -> Iterator[AutoBootstrap]:
     """Inside, an operation on tensors of CKKS that would leave a result too low to bootstrap bootstraps its operands first: no levels
     are counted. Of this thread or task alone; one inside another has its own `bound` and `iterations` (`hg.ckks.bootstrap`).
 
-    `bound`: your word that every tensor that is bootstrapped so has values of at most that magnitude, whatever the operations
-    that made it could have given (`within`); larger ones come out wrong. A tensor that several operations use is bootstrapped once.
+    `bound`: your word that every tensor that is bootstrapped so has values of at most that magnitude (`within`); larger ones come out
+    wrong. Without it each tensor's tracked bound counts, which grows from operation to operation: PlaintextRangeError where it is unknown
+    or beyond 2^20. A tensor that several operations use is bootstrapped once.
     The keys are the operands' (`evaluation_keys(bootstrap=True)` at their server). A program that is recorded inside holds the
     bootstraps as calls of its own.
 
@@ -153,15 +170,15 @@ def auto_bootstrap(bound: float = 1.0, *, iterations: int = 1) -> Iterator[AutoB
     for more levels than a bootstrap leaves, or below the level that it starts at.
 
     >>> y = party.bind(owner.encrypt(np.full(1024, 0.5)))
-    >>> with hg.ckks.auto_bootstrap() as auto:
+    >>> with hg.ckks.auto_bootstrap(bound=1) as auto:
     ...     for _ in range(9):
     ...         y = 1 - y * y / 2  # far more levels than there are
     >>> auto.count, owner.decrypt(y).round(4)[:3]
     (5, array([0.7442, 0.7442, 0.7442]))
     """
-    if not is_real(bound) or not 0 < bound < math.inf:
+    if bound is not None and (not is_real(bound) or not 0 < bound < math.inf):
         raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
-    auto = AutoBootstrap(float(bound), count_of(iterations, "iterations", 1))
+    auto = AutoBootstrap(None if bound is None else float(bound), count_of(iterations, "iterations", 1))
     token = _NOW.set(auto)
     try:
         yield auto

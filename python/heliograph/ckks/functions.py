@@ -124,7 +124,8 @@ def polynomial(
     """p(x) of real coefficients, lowest first, in ceil(log2(degree + 1)) levels (`polynomial_depth`).
 
     Basis "monomial": coefficients of 1, x, x^2, ...; "chebyshev": of T_0, T_1, ... for values in [-1, 1], as
-    `numpy.polynomial.chebyshev` has them, and of higher degrees far more precise. Baby steps and giant steps (Paterson and Stockmeyer; Bossuat et al., ePrint 2020/1203).
+    `numpy.polynomial.chebyshev` has them, and of higher degrees far more precise. A tensor whose bound leaves that interval is refused:
+    PlaintextRangeError (scale it, or say `within(x, 1)`). Baby steps and giant steps (Paterson and Stockmeyer; Bossuat et al., ePrint 2020/1203).
     Raises LevelError telling how many levels it takes, DtypeError, ShapeError, ParameterError, MissingKeyError.
 
     >>> secret.decrypt(hg.ckks.polynomial(x[0], [1, 0, 2])).round(4)  # 1 + 2 x^2
@@ -135,7 +136,7 @@ def polynomial(
 
 def bootstrap(
     x: Tensor,
-    bound: float = 1.0,
+    bound: float | None = None,
     *,
     iterations: int = 1,
     keys: EvaluationKeys | None = None,
@@ -144,13 +145,13 @@ def bootstrap(
     """The same values at the top level again, from the level `Parameters.bootstrapping_level` or any above. It needs a set with
     bootstrapping (`parameters(..., bootstrap=True)`) and keys of ``evaluation_keys(bootstrap=True)``.
 
-    `bound`: no value is larger in magnitude. Larger ones come out wrong; the smaller the bound, the smaller the error. All of a tensor
-    is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
+    `bound`: no value is larger in magnitude; the smaller the bound, the smaller the error. Default: the tensor's own bound, by what this
+    process encrypted, by what files say, or by `within`. All of a tensor is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
     `Tensor.precision` tells (docs/ckks.md). With more `iterations` each bootstraps what the one before left out, down to the
     rounding at the set's scale ("n16-b10-h" has a long one).
 
-    Raises LevelError below that level, PlaintextRangeError where what was computed here may be beyond the bound (say a larger
-    one, or `within`), ScaleError for a product that nobody rescaled, MissingKeyError, ParameterError for sets without bootstrapping.
+    Raises LevelError below that level, PlaintextRangeError if the tensor's bound is larger than `bound`, unknown or above 2^20 (say
+    `within`), ScaleError for a product that nobody rescaled, MissingKeyError, ParameterError for sets without bootstrapping.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024), level=small.bootstrapping_level))
     >>> y.level, hg.ckks.bootstrap(y).level
@@ -187,8 +188,9 @@ def lookup(x: Tensor, table: Any, *, keys: EvaluationKeys | None = None, progres
 
 
 def within(x: Tensor, bound: float) -> Tensor:
-    """The same tensor, of which you know that no value is larger than `bound`, whatever the operations that made it could have given:
-    bounds take every sum and product at its worst. Nobody vouches for its precision from here on where they are larger.
+    """The same tensor, of which you know that no value is larger than `bound` in magnitude. Tracked bounds take sums and products at their
+    worst and may be far larger. If they are, this process vouches for neither precision nor range from here on (`precision`, ``checked=True``),
+    and other results rest on your word: values beyond it make wrong results.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024)))
     >>> y = y * (2 - y * y)  # within 1.1; at its worst 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +13,7 @@ from heliograph._arrays import (
     complexes,
     described,
     flag,
-    is_real,
+    interval_of,
     moved_from_last,
     moved_last,
     readable_bytes,
@@ -26,7 +25,7 @@ from heliograph._arrays import (
 )
 from heliograph._schemes import told
 from heliograph._shapes import Progress, of_tensors
-from heliograph._strict import is_strict
+from heliograph._strict import judged
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
@@ -43,23 +42,21 @@ class _Encrypts(keys.Keyed[Parameters]):
         slots: int = -1,
         pad: bool = False,
         level: int | None = None,
-        bound: float | None = None,
+        bound: float | tuple[float, float] | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
         tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0).
 
         `level`: lower than the top where fewer multiplications follow: smaller and faster. A secret key's result is seeded: half
-        the bytes when saved. `bound`: no value is larger in magnitude. It is public: it travels in files, and what operations make of
-        it tells whether a result surely fits its modulus (``decrypt(..., checked=True)``). Without it, about the largest that the
-        lowest level holds. Raises DtypeError, ShapeError, PlaintextRangeError (a value too large, above the bound, infinite),
-        LevelError, OutOfMemoryError (before anything is computed).
+        the bytes when saved. `bound`: the largest magnitude, or (lowest, highest), of the values. It is public: it travels in files, and
+        operations compute from it whether a result fits its modulus. Default: `Parameters.bound`. Raises DtypeError, ShapeError,
+        PlaintextRangeError (a value outside the bound, or infinite), LevelError, OutOfMemoryError (before anything is computed).
 
         >>> secret.decrypt(secret.public_key().encrypt([0.5, 1, 1.5, 2])).round(4)
         array([0.5, 1. , 1.5, 2. ])
         """
-        if bound is not None and not (is_real(bound) and 0 < bound <= sys.float_info.max):
-            raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
+        given = (0.0, 0.0) if bound is None else interval_of(bound)
         parameters = self.parameters
         at, slots = level_of(parameters, level), whole(slots, "the slot axis")
         require_room(parameters, values, slots, parameters.ciphertext_bytes(1, at))
@@ -69,7 +66,7 @@ class _Encrypts(keys.Keyed[Parameters]):
         if have > room:
             raise _core.ShapeError(f"{have:,} values for {room:,} slots")
         require_filled(have, room, "slots", pad)
-        return Tensor(self._core.encrypt(array, is_complex, at, progress, 0.0 if bound is None else float(bound)))
+        return Tensor(self._core.encrypt(array, is_complex, at, progress, given))
 
 
 class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.CkksPublicKey):
@@ -155,6 +152,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         publish_bits: float | None = None,
         precision: float | None = None,
         checked: bool = False,
+        unchecked: bool = False,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
         """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
@@ -169,10 +167,11 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         No bound is taken from a file. For a tensor that was loaded say what `precision` the same computation has: the owner's own
         tensors tell (`Tensor.precision`, on fresh encryptions of any values as large, with keys that were not loaded).
 
-        Values that outgrow their modulus decrypt to anything. RoomError is raised where a coefficient shows it, as wrapped values
-        of many kinds do, a constant not. ``checked=True`` asks for a proof: RoomError unless values as large as those encrypted in
-        this process cannot have outgrown it, nor, if files are what they say, values of the `bound` they were encrypted with.
-        Bounds take every sum and product at its worst: a result that is refused may have stayed far below. `hg.strict` asks for it.
+        Values that outgrow their modulus would decrypt to wrong numbers, so each ciphertext must be shown to fit. Known places behind
+        its values are compared first: a wrong one is a RoomError, right ones show that nothing wrapped. Without such places a bound must
+        prove it (of what this process encrypted, of what files say, or of `within`), or the largest coefficient lies 14 bits below the
+        room. Else RoomError. ``checked=True`` takes a proof of this process alone, as `hg.strict` does: nothing that came from a file.
+        ``unchecked=True`` tests nothing. A RoomError without ``checked=True`` depends on the values: do not show it to the server.
 
         Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError where no bound is known or nothing would be
         left of the values.
@@ -183,12 +182,12 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         array([0.5, 1.5, 2.5, 3.5])
         """
         of_tensors([tensor], Tensor, "decrypt")
-        checked = flag(checked, "checked") or is_strict()
+        how = judged(checked, unchecked)
         if publish_bits is None:
-            values: Any = self._core.decrypt(tensor._core, progress, checked)
+            values: Any = self._core.decrypt(tensor._core, progress, how)
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
             known = float("nan") if precision is None else real(precision, "the precision")
-            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, checked)
+            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, how)
         return moved_from_last(np.asarray(values), slots)

@@ -19,7 +19,7 @@ import numpy as np
 
 from heliograph import _core
 from heliograph._shapes import Tensor
-from heliograph.ckks.automatic import auto_bootstrap, by_hand, observed
+from heliograph.ckks.automatic import auto_bootstrap, bounded, by_hand, observed
 from heliograph.ckks.placement import Choice, Graph, Operation, Value, place, settle
 from heliograph.forecasting import rates_of, recorded
 from heliograph.functions import concatenate
@@ -468,7 +468,7 @@ class Plan:
     def bootstrap(self, t: Any) -> Any:
         """As asked."""
         a = self._asked
-        return t.within(a.bound).bootstrap(a.bound, iterations=a.iterations, keys=self._keys)
+        return bounded(t, a.bound).bootstrap(a.bound, iterations=a.iterations, keys=self._keys)
 
     @property
     def parameters(self) -> Any:

@@ -43,8 +43,10 @@ def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKe
     array([1.25, 1.25])
     """
     x, along, count = _sample(x, axis, "var", 1 + _centring(x), keys)
-    z = ready(_centred(x, along, count, 1 / math.sqrt(_freedom(count, ddof))), 1, None)
-    return _products(z, z.conjugate() if z.dtype == np.complex128 else z, along)
+    freedom = _freedom(count, ddof)
+    z = ready(_centred(x, along, count, 1 / math.sqrt(freedom)), 1, None)
+    made = _products(z, z.conjugate() if z.dtype == np.complex128 else z, along)
+    return made._narrowed(_core.ckks_with_variances, x._core, count / freedom)
 
 
 def cov(x: Tensor, y: Tensor | None = None, *, ddof: int = 1, keys: EvaluationKeys | None = None) -> Tensor:
@@ -56,7 +58,9 @@ def cov(x: Tensor, y: Tensor | None = None, *, ddof: int = 1, keys: EvaluationKe
            [1.667, 1.667]])
     """
     v, count = _variables(x, y, "cov", 1 + _centring(x), keys)
-    c = _gram(_centred(v, None, count, 1 / math.sqrt(_freedom(count, ddof))))
+    freedom = _freedom(count, ddof)
+    c = _gram(_centred(v, None, count, 1 / math.sqrt(freedom)))
+    c = c._narrowed(_core.ckks_with_covariances, v._core, count / freedom)
     return c[0, 0] if c.size == 1 else c
 
 
@@ -98,7 +102,8 @@ def corrcoef(
         return 1 / np.sqrt(u + middle)
 
     coefficients = chebyshev.chebinterpolate(inverse_root, degree)
-    c = _gram(z * (_products(z, z, None) - middle).polynomial(coefficients, "chebyshev"))
+    inside = (_products(z, z, None) - middle).within(1)  # by the caller's `variances`
+    c = _gram(z * inside.polynomial(coefficients, "chebyshev"))
     return c[0, 0] if c.size == 1 else c
 
 

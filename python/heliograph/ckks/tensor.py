@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 
 _ONES = (1j, -1j)
 
+#: Whether decryption will hand out values, by what is known before.
+_STANDINGS = {
+    "vouched": "fits",
+    "assumed": "fits by its told bound",
+    "places": "decrypt compares known places",
+    "open": "decrypt refuses large values",
+}
+
 
 class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCiphertext):
     """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
@@ -65,12 +73,6 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     def __init__(self, core: Any, keys: EvaluationKeys | None = None) -> None:
         super().__init__(core, keys)
         self._changes = 0  # in place
-        if is_strict() and core.precision == -math.inf:
-            raise _core.RoomError(
-                "values may outgrow their modulus here and decrypt to anything (hg.strict is on): by the bound on what was "
-                "encrypted, with every sum and product at its worst. Encrypt smaller values, or choose parameters of more "
-                "integer_bits"
-            )
 
     # What it is
 
@@ -86,15 +88,35 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     def precision(self) -> float | None:
         """Bits after the binary point that are right: a bound from the noise model and the size of what was encrypted here; 0
         where it is less than one. None where nothing can be promised: where anything came from a file, keys included, or where
-        values may have outgrown their modulus on the way.
+        this process does not vouch that the values fit their modulus.
         """
         bits = float(self._core.precision)
         return bits if math.isfinite(bits) else None
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The interval of all values by what is public: bounds said at encryption, in files and by `within`, and the operations since.
+        None where no bound is known. `decrypt` takes it as the sender's word; no promise rests on it.
+
+        >>> server.bind(secret.encrypt([1, 2, 3, 4], bound=(0, 4))).bounds
+        (0.0, 4.0)
+        """
+        low, high = self._core.bounds
+        return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+    def _leaving(self, what: str) -> None:
+        if is_strict() and self._core.may_outgrow:
+            raise _core.RoomError(
+                f"this tensor is not {what} (hg.strict is on): by their bounds its values may have outgrown their modulus by "
+                f"{max(self._core.bits_beyond_room, 1):.0f} bits. Choose parameters of more integer_bits, or say a smaller bound where it "
+                "holds (bound= at encryption, within)"
+            )
+
     def __repr__(self) -> str:
         p, bits = self.parameters, self.precision
-        none = "precision unknown (loaded)" if math.isnan(self._core.precision) else "no bit right (outgrown)"
+        none = "precision unknown (loaded)" if math.isnan(self._core.precision) else "precision unknown (may have outgrown)"
         right = none if bits is None else f"{bits:.0f} bits after the point (estimate)"
+        right = f"{right}, {_STANDINGS[self._core.standing]}"
         seeded = ", seeded" if self._core.seeded else ""
         return (
             f"<CKKS tensor {self.shape} x {self.slots:,} {self.dtype}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, "
@@ -160,8 +182,6 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
 
     @operation
     def _add(self, other: Any, call: str, into: bool = False) -> Self:
-        if into and is_strict():  # a result that is refused leaves the tensor as it was
-            return self._become(self._add(other, call))
         if isinstance(other, Tensor):
             return self._call(call, other, into=into)
         if isinstance(other, Plaintext):
@@ -322,7 +342,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     @operation
     def bootstrap(
         self,
-        bound: float = 1.0,
+        bound: float | None = None,
         *,
         iterations: int = 1,
         keys: EvaluationKeys | None = None,
@@ -331,7 +351,11 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         """As `hg.ckks.bootstrap`."""
         found = keys_of([self], keys, "bootstrapping")
         times = count_of(iterations, "iterations")
-        core = _core.ckks_bootstrap(self._core, found._core, real(bound, "the bound"), progress, times)
+        self._leaving("bootstrapped")
+        most = 0.0 if bound is None else real(bound, "the bound")
+        if bound is not None and not most > 0:
+            raise _core.ParameterError(f"the bound of a bootstrap is a number above 0, not {described(bound)}")
+        core = _core.ckks_bootstrap(self._core, found._core, most, progress, times)
         return type(self)(core, found)
 
     @operation
@@ -347,6 +371,11 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     def within(self, bound: float) -> Self:
         """As `hg.ckks.within`."""
         return self._wrap(_core.ckks_within(self._core, real(bound, "the bound")))
+
+    @operation
+    def _narrowed(self, rule: Any, *facts: Any) -> Self:
+        """With the bounds that a rule of the engine gives these results besides."""
+        return self._wrap(rule(self._core, *facts))
 
     @operation
     def polynomial(

@@ -1,6 +1,7 @@
 // Bootstrapping: from the lowest levels back to the top, with the same values (schemes/ckks/bootstrapping.h says by what way).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "base/errors.h"
@@ -37,9 +38,7 @@ class Bootstrap {
     CiphertextData r = stages_.result(context_.top_level());
     r.tensor = stages_.joined(halves);
     r.tail = stages_.low().tail;
-    // Nobody here vouches for what values of unknown size became.
-    const double most = std::log2(bound_);
-    r.bound = {std::isnan(stages_.low().bound.vouched) ? std::nan("") : most, most};
+    r.ranges = stages_.low().ranges;
     r.noise = rlwe::log2_sum(stages_.noise(), error()) + std::log2(r.scale);
     return finish(std::move(r));
   }
@@ -75,7 +74,7 @@ class Bootstrap {
     }
     CiphertextData data = c.data();
     data.scale = context_.scale(first);
-    data.bound = std::log2(bound_);
+    data.ranges = Ranges(Range::of(-bound_, bound_, 1, 1));
     return finish(std::move(data));
   }
 
@@ -110,7 +109,7 @@ class Bootstrap {
     else
       add_constants_into(square, number(-less));
     CiphertextData data = relinearize_rescale(square, stages_.keys(), stages_.next(end)).data();
-    data.bound = 1;
+    data.ranges = Ranges(Range::of(-2, 2, 1, 1));
     return finish(std::move(data));
   }
 
@@ -146,25 +145,42 @@ class Bootstrap {
 
 Ciphertext within(const Ciphertext& x, double bound) {
   require<ParameterError>(bound > 0 && std::isfinite(bound), "a bound on values is a number above 0");
-  const double most = std::log2(bound);
+  const double slack = 1 + 0x1p-30;
   CiphertextData data = x.data();
-  if (data.bound.vouched > most + 0x1p-30) data.noise.vouched = rlwe::log2_sum(data.noise.vouched, std::nan(""));
-  data.bound = {std::min(data.bound.vouched, most), std::min(data.bound.assumed, most)};
-  if (std::isnan(data.bound.assumed)) data.bound.assumed = most;
+  Range most = Range::of(-bound, bound, 1, 1);
+  if (data.tail.is_number()) most.peak = most.rms = std::numeric_limits<double>::infinity();  // `finish` knows these places
+  const auto said = [&](const Range& r) {
+    if (r.largest() <= bound * slack && r.known()) return r;
+    Range both = narrowed(r, most);
+    both.word = true;
+    return both;
+  };
+  const Range vouched = data.ranges.merged().vouched;
+  if (!(vouched.largest() <= bound * slack)) data.noise.vouched = std::nan("");
+  data.ranges = data.ranges.map(said);
   return finish(std::move(data));
 }
 
-Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, const Progress& progress,
+Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, const Progress& progress,
                      int iterations) {
-  const CiphertextData& data = x.data();
-  require_bootstrapping(x, keys);
+  require_bootstrapping(given, keys);
   require<ParameterError>(iterations >= 1 && iterations <= 4, "a bootstrap has 1 to 4 iterations");
-  require<ParameterError>(bound >= 0x1p-20 && bound <= 0x1p20, "the bound of a bootstrap lies between 2^-20 and 2^20");
-  if (data.bound.vouched > std::log2(bound) + 0x1p-30) {
-    throw PlaintextRangeError("what was computed here may have values up to " +
-                              std::to_string(std::exp2(data.bound.vouched)) + ", beyond the bound of " +
-                              std::to_string(bound) + ": say that bound, or that values stay within this one (within)");
+  const double known = known_bound(given.data());
+  if (bound == 0) {
+    if (std::isnan(known) || known > 0x1p20)
+      throw PlaintextRangeError((std::isnan(known) ? std::string("no bound is known on the values of this tensor")
+                                                   : "the values of this tensor may reach " + std::to_string(known)) +
+                                ", and a bootstrap needs one of at most 2^20: give a bound that holds (within(x, 8)), or encrypt "
+                                "with one (bound=)");
+    bound = std::max(known, 0x1p-20);
   }
+  require<ParameterError>(bound >= 0x1p-20 && bound <= 0x1p20, "the bound of a bootstrap lies between 2^-20 and 2^20");
+  if (known > bound * (1 + 0x1p-30)) {
+    throw PlaintextRangeError("the values of this tensor may reach " + std::to_string(known) + ", beyond the bound of " +
+                              std::to_string(bound) + ": give a larger bound, or say that they stay within this one (within)");
+  }
+  const Ciphertext x = within(given, bound);
+  const CiphertextData& data = x.data();
   if (data.tensor.items() == 0) return nothing(x, data.context->top_level());
   const std::size_t entry = x.parameters().bootstrapping_level();
   Parts parts(progress);
@@ -176,7 +192,9 @@ Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bou
     // What is missing is small, and its values' bound is known; its noise is not y's, which is among these values.
     const Ciphertext have = lower(x, entry);
     CiphertextData left = subtract(have, lower(y, entry)).data();
-    left.bound = missing;
+    const double most = std::exp2(missing.assumed);
+    left.ranges = Ranges(RangePair{std::isnan(missing.vouched) ? Range::unknown() : Range::of(-most, most, 1, 1),
+                                   Range::of(-most, most, 1, 1)});
     left.noise = rlwe::log2_sum(have.data().noise, rlwe::Figure(data.context->rounding_noise(2)));
     left.complex = true;  // errors are, also those of real values: each item by itself
     const Progress part = parts.next((i + 1.0) / iterations);
@@ -184,7 +202,7 @@ Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bou
     const Ciphertext more = rest.run();
     missing = rest.error();
     CiphertextData sum = add(y, more).data();
-    sum.noise = more.data().noise, sum.bound = y.data().bound, sum.complex = data.complex;
+    sum.noise = more.data().noise, sum.ranges = y.data().ranges, sum.complex = data.complex;
     y = finish(std::move(sum));
   }
   return y;

@@ -65,7 +65,7 @@ Ciphertext BootstrapStages::angles(double factor) {
   v.tensor = t;
   v.level = to_slots.back().level - 1, v.scale = context_.scale(v.level);
   v.width = context_.period(), v.complex = true;
-  v.noise = 0, v.bound = 0;
+  v.noise = 0, v.ranges = Ranges(Range::of(-1, 1, 1, 1));
   const Ciphertext z = finish(std::move(v)), turned = conjugate(z, keys_);
   const Shape one = {1, t.items()};
   const Ciphertext real = reshape(add(z, turned), one);

@@ -10,15 +10,98 @@
 
 namespace heliograph::ckks {
 
+namespace {
+
+/// What a matrix W makes of bounds.
+struct Norms {
+  struct Row {
+    double plus = 0, minus = 0;  // sums of its positive and of its negative entries' magnitudes; of complex ones all in plus
+    double squares = 0;
+  };
+  std::vector<Row> rows;
+  double spectral = 0;  // at least the largest ||W x||_2 / ||x||_2
+  bool complex = false;
+};
+
+}  // namespace
+
 struct LinearTransformData {
   Parameters parameters;
   std::size_t level, width;
   LinearSum sum;
   bool whole;                 // as large as the period; else the same on each stretch of a vector that repeats
   std::size_t rows, columns;  // of a whole one's corner that has all that is not 0
+  Norms norms;
 };
 
 namespace {
+
+/// ||W||_2 by sqrt(||W||_1 ||W||_inf), by the entries' squares, and for small matrices by sqrt(||W* W||_inf), which is 1 for an
+/// orthogonal one.
+Norms norms_of(const Diagonals& diagonals, std::size_t size) {
+  constexpr std::size_t most_products = std::size_t{1} << 24;
+  Norms norms{std::vector<Norms::Row>(size)};
+  std::vector<double> columns(size);
+  std::vector<std::vector<std::pair<std::size_t, std::complex<double>>>> entries(size);  // of each row
+  double squares = 0, products = 0;
+  for (const auto& [k, values] : diagonals) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::complex<double> v = values[i];
+      if (v == std::complex<double>(0)) continue;
+      const std::size_t column = (i + k) & (size - 1);
+      norms.complex = norms.complex || v.imag() != 0;
+      const double magnitude = std::abs(v);
+      (v.imag() == 0 && v.real() < 0 ? norms.rows[i].minus : norms.rows[i].plus) += magnitude;
+      norms.rows[i].squares += magnitude * magnitude;
+      columns[column] += magnitude, squares += magnitude * magnitude;
+      entries[i].emplace_back(column, v);
+    }
+  }
+  double row = 0, column = 0;
+  for (const Norms::Row& r : norms.rows) row = std::max(row, r.plus + r.minus);
+  for (const double c : columns) column = std::max(column, c);
+  norms.spectral = std::min(std::sqrt(row * column), std::sqrt(squares));
+  for (const auto& each : entries) products += static_cast<double>(each.size()) * static_cast<double>(each.size());
+  if (products <= most_products && size <= 2048) {
+    std::vector<std::complex<double>> gram(size * size);
+    for (const auto& each : entries)
+      for (const auto& [p, a] : each)
+        for (const auto& [q, b] : each) gram[p * size + q] += std::conj(a) * b;
+    double most = 0;
+    for (std::size_t p = 0; p < size; ++p) {
+      double sum = 0;
+      for (std::size_t q = 0; q < size; ++q) sum += std::abs(gram[p * size + q]);
+      most = std::max(most, sum);
+    }
+    norms.spectral = std::min(norms.spectral, std::sqrt(most) * (1 + 0x1p-40));
+  }
+  std::vector<Norms::Row> distinct;  // equal rows bound alike
+  for (const Norms::Row& r : norms.rows)
+    if (distinct.empty() || distinct.back().plus != r.plus || distinct.back().minus != r.minus ||
+        distinct.back().squares != r.squares)
+      distinct.push_back(r);
+  norms.rows = std::move(distinct);
+  return norms;
+}
+
+/// `inside`: the matrix reads nothing but values.
+Range applied(const Norms& w, const Range& x, const Packing& packing, bool inside) {
+  const double low = inside ? x.low : -x.peak, high = inside ? x.high : x.peak;
+  const double length = x.rms * std::sqrt(static_cast<double>(packing.period));
+  Range r{.low = 0, .high = 0, .word = x.word};
+  bool first = true;
+  for (const Norms::Row& row : w.rows) {
+    const double largest = std::min((row.plus + row.minus) * x.peak, std::sqrt(row.squares) * length);
+    double most = row.plus * high - row.minus * low, least = row.plus * low - row.minus * high;
+    if (w.complex || packing.complex || !(most <= largest)) most = largest;
+    if (w.complex || packing.complex || !(least >= -largest)) least = -largest;
+    r.high = first ? most : std::max(r.high, most), r.low = first ? least : std::min(r.low, least);
+    first = false;
+  }
+  r.peak = r.mean = r.largest();
+  r.rms = std::min(r.peak, x.rms * w.spectral);
+  return x.known() ? r : Range::unknown();
+}
 
 Diagonals diagonals_of(const std::vector<std::complex<double>>& matrix, std::size_t size) {
   if (size == 0 || matrix.size() / size != size || matrix.size() % size != 0)
@@ -73,7 +156,7 @@ std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, co
         rows = std::max(rows, i + 1), columns = std::max(columns, (i + k) % size + 1);
   return std::make_shared<LinearTransformData>(
       LinearTransformData{parameters, level, width, sum_of(*parameters.context(), diagonals, size, level, baby),
-                          size == parameters.context()->period(), rows, columns});
+                          size == parameters.context()->period(), rows, columns, norms_of(diagonals, size)});
 }
 
 }  // namespace
@@ -111,6 +194,11 @@ Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const Ev
   CiphertextData result = reshape(apply(data.sum, reshape(x, {items}), keys, progress), shape).data();
   result.width = data.width > 0 ? data.width : a.slots();
   if (data.whole && data.rows <= result.width) result.tail = {};
+  const bool inside = known.data().tail.kind() == Tail::Kind::even || (data.whole && data.columns <= known.slots()) ||
+                      known.slots() == known.data().context->period();
+  const Packing packing = known.data().packing();
+  const Ranges image = known.data().ranges.map([&](const Range& r) { return applied(data.norms, r, packing, inside); });
+  result.ranges = Ranges::both(result.ranges, shape, image, shape, shape, narrowed);
   return finish(std::move(result));
 }
 

@@ -96,12 +96,11 @@ class Lookup {
     if (low.tail.is_zero()) r.tail = Tail::of({table_[0]});
     if (low.tail.kind() == Tail::Kind::even) r.tail = Tail::even();
     r.complex = reading_.complex;
-    double largest = 1, apart = 0;
+    double apart = 0;
     for (const Complex& a : table_) {
-      largest = std::max(largest, std::abs(a));
       for (const Complex& b : table_) apart = std::max(apart, std::abs(a - b));
     }
-    r.bound = std::log2(largest);
+    r.ranges = Ranges(range());
     r.noise = found.data().noise;
     if (apart > 0) {
       // The weight of other numbers is at most (pi^2 / 3) e^2, e in parts of a step.
@@ -113,6 +112,12 @@ class Lookup {
   }
 
  private:
+  /// However far off values are, results are means of the table's numbers.
+  Range range() const {
+    const Range r = Range::of_values(table_, reading_.complex, table_.size());
+    return {.low = r.low, .high = r.high, .peak = r.peak, .rms = r.peak, .mean = r.peak};
+  }
+
   /// z = exp(2 pi i u) times the gain, of kSineRange y = 2 u, at the top level.
   Ciphertext turned(const Ciphertext& y) {
     const std::size_t top = context_.sine_level(), last = top + 1;
@@ -134,14 +139,15 @@ class Lookup {
     }
     CiphertextData data = z.data();
     data.scale = context_.scale(top);
-    data.bound = std::log2(std::abs(reading_.gain));
+    const double size = std::abs(reading_.gain);
+    data.ranges = Ranges(Range::of(-size, size, 1, 1));
     data.noise = after_keys(noise() + std::log2(data.scale * std::abs(reading_.gain)), stages_.keys().data());
     return lower(finish(std::move(data)), context_.top_level());
   }
 
   static Ciphertext of_size(const Ciphertext& a, double largest) {
     CiphertextData data = a.data();
-    data.bound = std::max(0.0, std::log2(largest)), data.noise = 0;
+    data.ranges = Ranges(Range::of(-std::max(1.0, largest), std::max(1.0, largest), 1, 1)), data.noise = 0;
     return finish(std::move(data));
   }
 

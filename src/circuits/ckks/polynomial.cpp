@@ -121,21 +121,31 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
 /// So many parts of a sum are there at once, at most: what a call sums.
 constexpr std::size_t kHeld = 8;
 
+/// By how much an argument of Chebyshev polynomials may be beyond 1, relative: less than a set's noise, more than doubles' roundings.
+constexpr double kReach = 0x1p-30;
+
+/// Ranges of so many ciphertexts are looked at one by one.
+constexpr std::size_t kEach = 64;
+
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
 /// Values of C_k on [-2, 2]: at most 2, whatever the operations that made them could have given.
 Ciphertext within_two(const Ciphertext& a) {
+  constexpr double two = 2 * (1 + kReach);
+  const Range most{.low = -two, .high = two, .peak = two, .rms = two, .mean = two};
   CiphertextData data = a.data();
-  data.bound = {std::min(data.bound.vouched, 1.0), std::min(data.bound.assumed, 1.0)};
+  data.ranges = data.ranges.map([&](const Range& r) { return narrowed(r, most); });
   return finish(std::move(data));
 }
 
-/// Twice an argument that its caller says is at most 1. Nobody here vouches for what comes of one that could be larger.
+/// Twice an argument of Chebyshev polynomials. Throws PlaintextRangeError if its bounds leave [-1, 1]; where no bound is known it is
+/// the caller's word that they do not.
 Ciphertext doubled(const Ciphertext& a) {
-  constexpr double rounded = 0x1p-30;
-  CiphertextData data = a.data();
-  if (data.bound.vouched > rounded) data.noise.vouched = rlwe::log2_sum(data.noise.vouched, std::nan(""));
-  const Ciphertext x = finish(std::move(data));
+  const double most = known_bound(a.data());
+  if (most > 1 + kReach)
+    throw PlaintextRangeError("a Chebyshev series takes values in [-1, 1], and these may reach " + std::to_string(most) +
+                              ": scale them, encrypt with a bound (bound=1), or say that they stay inside (within(x, 1))");
+  const Ciphertext x = within(a, 1);
   return within_two(add(x, x));
 }
 
@@ -252,6 +262,30 @@ class Evaluation {
 
 std::size_t polynomial_depth(std::size_t degree) { return std::bit_width(degree); }
 
+namespace {
+
+/// The result, which has the extremes of the polynomial on its argument's interval: far tighter than those of its terms.
+Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, Basis basis) {
+  std::vector<double> real;
+  for (const Complex& c : p) {
+    if (c.imag() != 0 || x.complex()) return result;
+    real.push_back(c.real());
+  }
+  const Ranges arguments = x.data().ranges.list().size() <= kEach ? x.data().ranges : Ranges(x.data().ranges.merged());
+  const auto inside = [&](Range r) {
+    if (basis != Basis::chebyshev) return r;
+    r.word = r.word || r.largest() > 1 + kReach;  // the caller's word, or another purpose's bound
+    r.low = std::max(r.low, -1.0), r.high = std::min(r.high, 1.0);
+    return r;
+  };
+  const Ranges image = arguments.map([&](const Range& r) { return polynomial_of(inside(r), real, basis); });
+  CiphertextData data = result.data();
+  data.ranges = Ranges::both(data.ranges, x.shape(), image, x.shape(), x.shape(), narrowed);
+  return finish(std::move(data));
+}
+
+}  // namespace
+
 Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coefficients, Basis basis,
                             const EvaluationKeys& keys, const Progress& progress) {
   require<ParameterError>(!coefficients.empty(), "a polynomial has at least one coefficient");
@@ -266,10 +300,17 @@ Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coe
                      " levels; this ciphertext is at level " + std::to_string(x.level()) + " and has " +
                      std::to_string(x.level() - 1) + " left");
   if (degree == 0) return add_constants(subtract(x, x), complex_number(p[0]));
-  const Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
-  if (basis == Basis::monomial) return Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis));
-  for (std::size_t k = 1; k < p.size(); ++k) p[k] /= 2;
-  return evaluate_doubled(doubled(start), p, keys, progress);
+  Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
+  if (basis == Basis::monomial)
+    return bounded(Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis)), start, p, basis);
+  // Chebyshev polynomials grow fast beyond 1: what stands behind the values must not.
+  const auto& behind = start.data().tail.numbers();
+  if (start.data().tail.is_number() &&
+      std::any_of(behind.begin(), behind.end(), [](const Complex& v) { return std::abs(v) > 1; }))
+    start = cleared(start);
+  Coefficients halves = p;
+  for (std::size_t k = 1; k < p.size(); ++k) halves[k] /= 2;
+  return bounded(evaluate_doubled(doubled(start), halves, keys, progress), start, p, basis);
 }
 
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,

@@ -269,7 +269,7 @@ AnyCiphertext Runner::State::result(std::size_t r, RnsTensor tensor, bool comple
   data.level = scheme.level_of(linked->results[r].level);
   data.scale = any ? found.results[r] : c->scale(data.level);
   data.width = c->period(), data.complex = complex;
-  data.noise = data.bound = std::nan("");  // a program's text tells neither
+  data.noise = std::nan("");  // a program's text tells neither noise nor ranges
   return ckks::finish(std::move(data));
 }
 

@@ -133,7 +133,7 @@ AnyCiphertext result(const AnyCiphertext& recorded, const rlwe::KeyId& key, RnsT
     ckks::CiphertextData x = c->data();
     x.key = key, x.tensor = std::move(tensor), x.width = x.context->period(), x.tail = {};
     x.complex = x.complex || complex;
-    x.noise = x.bound = std::nan("");
+    x.noise = std::nan(""), x.ranges = {};
     x.seed = std::nullopt, x.fresh = false;
     return ckks::finish(std::move(x));
   }

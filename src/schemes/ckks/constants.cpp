@@ -63,8 +63,11 @@ CiphertextData plus_figures(const CiphertextData& x, const Values& values, const
   CiphertextData r = derived(x);
   r.complex = x.complex || values.complex;
   r.noise = rlwe::log2_sum(x.noise, 0);  // the rounding of two coefficients
-  r.bound = rlwe::log2_sum(x.bound, std::log2(std::max(largest_of(values), 0x1p-60)));
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::plus<>());
+  const bool complex = r.complex;
+  r.ranges = Ranges::both(
+      x.ranges, x.shape(), ranges_of_numbers(values.data), values.shape, shape,
+      [&](const Range& a, const Range& b) { return complex ? sum(magnitudes(a), magnitudes(b)) : sum(a, b); });
   return r;
 }
 
@@ -90,9 +93,10 @@ CiphertextData times_figures(const CiphertextData& x, const Values& values, cons
   r.noise = x.noise + std::log2(factor);
   if (std::any_of(numbers.begin(), numbers.end(),
                   [&](const auto& v) { return std::rint(v.real() * scale) != v.real() * scale; }))
-    r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1);
-  r.bound = x.bound + std::log2(std::max(largest, 0x1p-60));
+    r.noise = rlwe::log2_sum(r.noise, x.peak() + std::log2(x.scale) - 1);
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::multiplies<>());
+  r.ranges = Ranges::both(x.ranges, x.shape(), ranges_of_numbers(values.data), values.shape, shape,
+                          [](const Range& a, const Range& b) { return scaled(a, b.high); });
   return r;
 }
 
@@ -141,13 +145,13 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
   CiphertextData r = derived(x);
   r.scale = x.scale * scale;
   r.noise = x.noise + std::log2(std::max(1.0, most_whole));
-  if (rounded) r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1 + std::log2(static_cast<double>(columns)));
-  r.bound = x.bound + std::log2(std::max(most, 0x1p-60));
+  if (rounded) r.noise = rlwe::log2_sum(r.noise, x.peak() + std::log2(x.scale) - 1 + std::log2(static_cast<double>(columns)));
   Shape shape = x.shape();
   const auto product = c.engine().product(ring::matrix_product(c.engine(), std::move(whole), rows, columns, shape));
   const auto none = [](std::size_t) { return std::complex<double>(0); };
   const auto times = [&](std::size_t weight, std::complex<double> number) { return weights[weight] * number; };
   r.tail = x.tail.gathered(product->product(), false, none, times, std::plus<>());
+  r.ranges = x.ranges.gathered(weights, product->product());
   shape[0] = rows;
   r.tensor = ring::gathered_product(x.tensor, product, shape, progress);
   return finish(std::move(r));
@@ -156,36 +160,40 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
 namespace {
 
 /// The same ciphertexts in another arrangement. A reshape keeps what makes an encryption fresh, the order of its items.
-Ciphertext arranged(const Ciphertext& a, RnsTensor tensor, bool in_order, Tail tail) {
+Ciphertext arranged(const Ciphertext& a, RnsTensor tensor, bool in_order, Tail tail, Ranges ranges) {
   CiphertextData r = in_order ? a.data() : derived(a.data());
   r.tensor = std::move(tensor);
   r.tail = std::move(tail);
+  r.ranges = std::move(ranges);
   return finish(std::move(r));
 }
 
 }  // namespace
 
 Ciphertext reshape(const Ciphertext& a, const Shape& shape) {
-  return arranged(a, a.data().tensor.reshape(shape), true, a.data().tail);
+  return arranged(a, a.data().tensor.reshape(shape), true, a.data().tail, a.data().ranges);
 }
 Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order) {
   const CiphertextData& x = a.data();
   RnsTensor turned = x.tensor.transpose(order);  // which refuses what is no order
-  return arranged(a, std::move(turned), false, x.tail.transposed(x.shape(), order));
+  return arranged(a, std::move(turned), false, x.tail.transposed(x.shape(), order), x.ranges.transposed(x.shape(), order));
 }
 Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
   const CiphertextData& x = a.data();
   RnsTensor some = x.tensor.slice(axis, start, step, count);
-  return arranged(a, std::move(some), false, x.tail.sliced(x.shape(), axis, start, step, count));
+  return arranged(a, std::move(some), false, x.tail.sliced(x.shape(), axis, start, step, count),
+                  x.ranges.sliced(x.shape(), axis, start, step, count));
 }
 Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position) {
   require<ShapeError>(axis < a.shape().size() && position < a.shape()[axis], "an index is out of range");
   return arranged(a, a.data().tensor.drop_axis(axis, position), false,
-                  a.data().tail.sliced(a.shape(), axis, position, 1, 1));
+                  a.data().tail.sliced(a.shape(), axis, position, 1, 1),
+                  a.data().ranges.sliced(a.shape(), axis, position, 1, 1));
 }
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
   RnsTensor wide = a.data().tensor.broadcast_to(shape);
-  return arranged(a, std::move(wide), false, a.data().tail.broadcast(a.shape(), shape));
+  return arranged(a, std::move(wide), false, a.data().tail.broadcast(a.shape(), shape),
+                  a.data().ranges.broadcast(a.shape(), shape));
 }
 
 Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
@@ -207,19 +215,22 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     const Ciphertext low = lower(p, level);
     CiphertextData x = derived(low.data());
     x.tail = low.data().tail;
+    x.ranges = x.ranges.map([&](const Range& a) {
+      return p.slots() < width ? moved(a, low.data().packing(), x.tail) : a;
+    });
     if (tensors.empty()) r = x;
     require_scales(x.scale, r.scale);
     if (tensors.empty()) {
       shape = p.shape();
     } else if (const Shape more = p.shape(); axis < shape.size() && more.size() == shape.size()) {  // else refused below
       r.tail = Tail::joined(r.tail, shape, x.tail, more, axis);
+      r.ranges = Ranges::joined(r.ranges, shape, x.ranges, more, axis);
       shape[axis] += more[axis];
     }
     settle_scale(x, r.scale);
     r.width = std::max(r.width, x.width);
     r.complex = r.complex || x.complex;
     r.noise = rlwe::log2_max(r.noise, x.noise);
-    r.bound = rlwe::log2_max(r.bound, x.bound);
     tensors.push_back(low.data().tensor);
   }
   r.tensor = ring::concatenate(tensors, axis);

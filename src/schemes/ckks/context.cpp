@@ -161,8 +161,35 @@ CiphertextData derived(const CiphertextData& a) {
 }
 
 bool outgrown(double bound, double noise, double scale, double log_modulus) {
-  const double values = bound + std::log2(scale);
-  return (std::isnan(noise) ? values : rlwe::log2_sum(values, noise)) > log_modulus - 1;
+  return !(rlwe::log2_sum(bound + std::log2(scale), noise) <= log_modulus - 1);
+}
+
+namespace {
+
+Fits fits_of(const CiphertextData& x, const RangePair& r) {
+  const double scale = x.scale, modulus = x.context->decoding_room(x.level, scale);
+  const auto log2_of = [](double v) { return std::isfinite(v) ? std::log2(std::max(v, 0x1p-1000)) : std::nan(""); };
+  // Bounds are sums of doubles: a part in 2^30 covers their roundings.
+  const double vouched = log2_of(r.vouched.rms * (1 + 0x1p-30)), assumed = log2_of(r.assumed.rms * (1 + 0x1p-30));
+  Fits f;
+  f.vouched = !r.vouched.word && !outgrown(vouched, x.noise.vouched, scale, modulus);
+  f.assumed = !outgrown(assumed, x.noise.assumed, scale, modulus);
+  f.vouched_out = std::isfinite(vouched) && outgrown(vouched, std::isnan(x.noise.vouched) ? 0 : x.noise.vouched, scale, modulus);
+  f.assumed_out = std::isfinite(assumed) && outgrown(assumed, std::isnan(x.noise.assumed) ? 0 : x.noise.assumed, scale, modulus);
+  f.bits = std::fmin(vouched, assumed);
+  f.room = modulus - 1 - std::log2(scale);
+  return f;
+}
+
+}  // namespace
+
+Fits fits(const CiphertextData& x) { return fits_of(x, x.ranges.merged()); }
+Fits fits(const CiphertextData& x, std::size_t item) { return fits_of(x, x.ranges.at(item)); }
+
+double known_bound(const CiphertextData& x) {
+  const RangePair all = x.ranges.merged();
+  const double least = std::min(all.vouched.largest(), all.assumed.largest());
+  return std::isfinite(least) ? least : std::nan("");
 }
 
 Ciphertext finish(CiphertextData data) {
@@ -171,9 +198,7 @@ Ciphertext finish(CiphertextData data) {
     data.tail = {};
   else if (!std::all_of(data.tail.numbers().begin(), data.tail.numbers().end(), finite))
     data.tail = Tail::unknown();
-  const double room = data.context->log_modulus(data.level), none = std::numeric_limits<double>::infinity();
-  if (outgrown(data.bound.vouched, data.noise.vouched, data.scale, room)) data.noise.vouched = none;
-  if (outgrown(data.bound.assumed, data.noise.assumed, data.scale, room)) data.noise.assumed = none;
+  data.ranges = data.ranges.settled(data.packing(), data.tail);
   return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
 }
 

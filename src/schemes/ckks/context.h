@@ -6,9 +6,9 @@
 #include "heliograph/ckks.h"
 #include "rlwe/noise.h"
 #include "schemes/ckks/embedding.h"
+#include "schemes/ckks/ranges.h"
 #include "schemes/ckks/spec.h"
 #include "schemes/ring_keys.h"
-#include "schemes/tail.h"
 
 namespace heliograph::ckks {
 
@@ -91,8 +91,6 @@ class Context : public schemes::RingContext<Context, Spec> {
   std::shared_ptr<BootstrappingPlan> bootstrapping_;
 };
 
-using Tail = schemes::Tail<std::complex<double>>;
-
 struct CiphertextData {
   std::shared_ptr<Context> context;
   rlwe::KeyId key{};
@@ -102,7 +100,7 @@ struct CiphertextData {
   std::size_t width = 0;  // slots used
   bool complex = false;
   rlwe::Figure noise = 0;      // log2 of the model's bound on the error's canonical norm, at the scale
-  rlwe::Figure bound = 0;      // log2 of a bound on the values, 0 at least; vouched: from what was encrypted here, so secret
+  Ranges ranges;               // bounds on the values; vouched: from values encrypted here, so secret
   std::optional<Key256> seed;  // the mask's, of fresh secret-key encryptions
   bool fresh = false;          // an encryption nothing was computed on
   Tail tail;                   // in the places from `width` on, up to the period; zero where there are none
@@ -112,6 +110,9 @@ struct CiphertextData {
   bool seeded() const { return seed.has_value(); }
   bool shared() const { return tensor.shared(); }
   std::size_t bytes() const { return tensor.bytes(); }
+  Packing packing() const { return {width, context->period(), complex}; }
+  /// log2 of the largest |value| at any place; NaN where it is unknown.
+  rlwe::Figure peak() const { return ranges.peak(); }
 };
 
 struct PlaintextData {
@@ -122,6 +123,7 @@ struct PlaintextData {
   double scale = 0;
   double bound = 0;  // log2 of the largest value
   bool complex = false;
+  Ranges ranges;
 };
 
 struct SecretKeyData : schemes::RingSecretKey<Context> {};
@@ -136,13 +138,24 @@ Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Cipher
 
 /// Everything but the tensor and what makes an encryption fresh; the tail is unknown.
 CiphertextData derived(const CiphertextData& a);
-/// The ciphertext, whose noise is infinite from here on where its values may not fit its level. Its tail is zero where there is
-/// none.
+/// The ciphertext. Its tail is zero where there is none, and its ranges hold what its packing implies. Values beyond their level's
+/// modulus harm nothing before they are decoded or bootstrapped: sums, products and rescalings take c + k Q to c' + k Q'.
 Ciphertext finish(CiphertextData data);
 /// Noise as it is after a use of keys: what a file's keys add nobody vouches for.
 rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys);
-/// Whether values and noise of these sizes, log2, may exceed a modulus at a scale. Unknown values do not, unknown noise does
-/// not count.
+/// Whether values and noise of these sizes, log2, may exceed a modulus at a scale. Unknown values or unknown noise may.
 bool outgrown(double bound, double noise, double scale, double log_modulus);
+/// What is known of whether a tensor's values fit: those it would be decoded from at its own level.
+struct Fits {
+  bool vouched = false, assumed = false;   // proved for all items by this process alone; by what files and users say
+  bool vouched_out = false, assumed_out = false;  // bounds are known and do not fit
+  double bits = 0;                         // log2 of the values' bound, the smaller of both; NaN: unknown
+  double room = 0;                         // log2 of the largest coefficient that fits, in units of the values
+};
+Fits fits(const CiphertextData& x);
+/// The same of one item.
+Fits fits(const CiphertextData& x, std::size_t item);
+/// The smaller bound on |value| over all items, of the two that are known; NaN: unknown.
+double known_bound(const CiphertextData& x);
 
 }  // namespace heliograph::ckks

@@ -124,6 +124,33 @@ double largest_of(const Values& values) {
   return largest;
 }
 
+double largest_magnitude(std::span<const double> polynomial) {
+  double largest = 0;
+  for (const double v : polynomial) largest = std::max(largest, std::abs(v));
+  return largest;
+}
+
+Ranges ranges_of(const Values& values, std::size_t period) {
+  const std::size_t items = ring::element_count(values.shape), n = values.width;
+  std::vector<RangePair> list;
+  Range whole;
+  for (std::size_t i = 0; i < items; ++i) {
+    const Range r = Range::of_values(std::span(values.data).subspan(i * n, n), values.complex, period);
+    whole = i == 0 ? r : merged(whole, r);
+    if (items <= Ranges::kMost) list.push_back({r, r});
+  }
+  return list.empty() ? Ranges(whole) : Ranges::of(std::move(list));
+}
+
+Ranges ranges_of_numbers(const std::vector<std::complex<double>>& numbers) {
+  std::vector<RangePair> list;
+  for (const std::complex<double>& v : numbers) {
+    const Range r = shifted(Range{}, v);
+    list.push_back({r, r});
+  }
+  return list.empty() ? Ranges(Range{}) : Ranges::of(std::move(list));
+}
+
 void check_values(const Context& c, const Values& values, std::size_t level, double scale, std::size_t most) {
   if (most == 0) most = c.slots();
   if (values.width > most) {
@@ -247,12 +274,20 @@ std::size_t encoding_stretch(const Context& c, std::size_t limbs) {
 }
 
 void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
-                std::complex<double>* out) {
-  const std::size_t n = c.spec().n, items = polynomials.size() / n;
+                std::complex<double>* out, const Apart& apart, const Behind& behind) {
+  const std::size_t n = c.spec().n, items = polynomials.size() / n, period = c.period();
   parallel_for(items, items * n * 16, [&](std::size_t i) {
     std::vector<std::complex<double>> slots(n / 2);
     c.embedding().to_slots(polynomials.data() + i * n, scale, slots.data());
     for (std::size_t k = 0; k < width; ++k) out[i * width + k] = complex ? slots[k] : slots[k].real();
+    if (!apart) return;
+    const std::complex<double> known = behind(i);
+    double most = 0;
+    for (std::size_t k = width; k < period; ++k) {
+      const double x = slots[k].real() - known.real(), y = slots[k].imag() - known.imag();
+      most = std::max(most, x * x + y * y);
+    }
+    apart(i, std::sqrt(most));
   });
 }
 
@@ -283,6 +318,7 @@ Plaintext encode(const Parameters& parameters, const Values& values, std::size_t
   data->context = c, data->shape = values.shape, data->level = level, data->width = values.width, data->scale = scale;
   data->complex = values.complex;
   data->bound = std::log2(std::max(largest_of(values), 0x1p-60));
+  data->ranges = ranges_of(values, std::max(c->period(), values.width));
   const device::PrimeList primes = c->primes_up_to(level);
   RnsTensor all(c->rlwe().engine(), {items}, 1, primes, Domain::ntt);
   ring::Engine& e = c->engine();

@@ -1,6 +1,8 @@
 // Values to polynomials and back, on the host.
 #pragma once
 
+#include <functional>
+
 #include "schemes/ckks/context.h"
 
 namespace heliograph::ckks {
@@ -10,6 +12,12 @@ namespace heliograph::ckks {
 void check_values(const Context& c, const Values& values, std::size_t level, double scale, std::size_t most = 0);
 /// The largest |value|.
 double largest_of(const Values& values);
+/// The largest |coefficient|, without a branch that depends on them.
+double largest_magnitude(std::span<const double> polynomial);
+/// Bounds on the values of plaintexts, in one range for all or one for each item.
+Ranges ranges_of(const Values& values, std::size_t period);
+/// The same of numbers at every place.
+Ranges ranges_of_numbers(const std::vector<std::complex<double>>& numbers);
 /// Items [first, first + count) as rounded coefficients. Values repeat with the period, or where they are more with their number.
 std::vector<double> rounded_polynomials(const Context& c, const Values& values, double scale, std::size_t first,
                                         std::size_t count);
@@ -30,8 +38,12 @@ void upload_transforms(Context& c, const std::vector<double>& polynomials, const
 SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase);
 /// Items that are encoded in one go.
 std::size_t encoding_stretch(const Context& c, std::size_t limbs);
-/// The polynomials' slots, `width` of each item, to out[first ...].
+/// Takes the largest distance of an item's places behind its values from the number that is known to be there.
+using Apart = std::function<void(std::size_t item, double distance)>;
+using Behind = std::function<std::complex<double>(std::size_t item)>;
+/// The polynomials' slots, `width` of each item, to out[0 ...]. With `apart`, the places from there to the period are compared with
+/// `behind`.
 void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
-                std::complex<double>* out);
+                std::complex<double>* out, const Apart& apart = {}, const Behind& behind = {});
 
 }  // namespace heliograph::ckks

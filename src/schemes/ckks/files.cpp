@@ -19,7 +19,7 @@ io::Container describe(const CiphertextData& x, ring::Words words) {
   h["complex"] = x.complex;
   h["fresh"] = x.fresh;
   if (const auto noise = rlwe::stored_figures({x.noise.assumed}); noise && !(x.fresh && x.seed)) h["noise"] = *noise;
-  if (const auto bound = rlwe::stored_figures({x.bound.assumed})) h["bound"] = *bound;
+  if (const auto ranges = x.ranges.stored()) h["ranges"] = *ranges;
   if (x.width < x.context->period() && !x.fresh) x.tail.describe(h);
   if (x.seed) h["seed"] = io::to_hex(*x.seed);
   rlwe::add(k, "words", x.seed ? x.tensor.with_components(0, 1) : x.tensor, Domain::ntt, words);
@@ -49,9 +49,9 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   x.context = schemes::context_of<Context>(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;
   const io::Json& h = k.header;
-  const bool figures = k.version > 1;
+  const bool figures = k.version > 1, ranges = k.version > 2;
   h.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "scale", "width", "complex", "fresh",
-                  "seed", figures ? "noise" : "seed", figures ? "bound" : "seed", figures ? "tail" : "seed"},
+                  "seed", figures ? "noise" : "seed", ranges ? "ranges" : figures ? "bound" : "seed", figures ? "tail" : "seed"},
                  "a ciphertext");
   require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext has one array");
   x.key = ring::key_of(k);
@@ -81,7 +81,12 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
     noise = rlwe::log2_sum(fresh, c.noise().rounding());
   }
   x.noise = {std::nan(""), noise};
-  x.bound = {std::nan(""), rlwe::figures_from(k, "bound", 1)[0]};
+  if (const io::Json* const stored = ranges ? h.find("ranges") : nullptr) {
+    x.ranges = Ranges::from(*stored, ring::element_count(shape));
+  } else if (const double bound = rlwe::figures_from(k, "bound", 1)[0]; !ranges && std::isfinite(bound)) {  // of format 2
+    const double most = std::exp2(bound);
+    x.ranges = Ranges(RangePair{Range::unknown(), Range::of(-most, most, 1, 1)});
+  }
   return finish(std::move(x));
 }
 

@@ -5,15 +5,15 @@
 
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/decrypt.h"
+#include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
 
 namespace {
 
-/// What of the values all processes know: the key holder alone has them.
+/// What all processes know of the values, which the key holder alone has.
 struct Described {
   std::size_t width = 0;
-  double bound = 0;
   bool complex = false;
 };
 
@@ -23,28 +23,69 @@ std::string short_number(double value) {
   return text;
 }
 
-/// log2 of what all may know of the values' size. Throws PlaintextRangeError where they are larger, or it fits no level.
-double public_bound(const Context& c, double largest, double bound, std::size_t level) {
-  require<ParameterError>(bound >= 0 && std::isfinite(bound), "a bound on values is a number above 0");
-  const double log_bound = bound == 0 ? c.public_bound() : std::log2(std::max(bound, 1.0));
-  if (log_bound + std::log2(c.scale(level)) > c.log_modulus(level) - 1)
-    throw PlaintextRangeError("values up to " + short_number(std::exp2(log_bound)) + " do not fit level " +
-                              std::to_string(level));
-  const double most = bound == 0 ? std::exp2(log_bound) : bound;
-  if (largest > most) {
-    throw PlaintextRangeError("a value of magnitude " + short_number(largest) + " is beyond " + short_number(most) +
-                              (bound == 0
-                                   ? ", the room of the lowest level: take parameters with more integer_bits, or, where "
-                                     "results stay above that level, say a bound (it is public)"
-                                   : ", the bound given"));
+/// The interval that everybody may know the values to lie in. Throws ParameterError, and PlaintextRangeError if it does not fit the
+/// level.
+Interval public_interval(const Context& c, Interval given, bool complex, std::size_t level) {
+  const bool said = given.low != 0 || given.high != 0;
+  const double most = std::exp2(c.public_bound());
+  const Interval in = said ? given : Interval{-most, most};
+  if (!std::isfinite(in.low) || !std::isfinite(in.high) || !(in.low <= in.high))
+    throw ParameterError("a bound on values is a finite number above 0, or a lowest and a highest value, not " +
+                         short_number(in.low) + " to " + short_number(in.high));
+  require<ParameterError>(!complex || in.low == -in.high, "a bound on complex values is one number: of their magnitudes");
+  const double largest = std::max(-in.low, in.high);
+  if (std::log2(largest) + std::log2(c.scale(level)) > c.log_modulus(level) - 1)
+    throw PlaintextRangeError("values up to " + short_number(largest) + " do not fit level " + std::to_string(level));
+  return in;
+}
+
+/// Throws PlaintextRangeError for a value outside the interval.
+void require_inside(const Values& values, Interval in, bool said) {
+  const auto refuse = [&](double v) {
+    if (said)
+      throw PlaintextRangeError("a value of " + short_number(v) + " is outside the bound given, " + short_number(in.low) +
+                                " to " + short_number(in.high));
+    throw PlaintextRangeError("a value of magnitude " + short_number(std::abs(v)) + " is beyond " + short_number(in.high) +
+                              ", which these parameters take inputs to be below: give the bound of these values (bound=, "
+                              "it is public), or choose parameters with a larger one (bound= there)");
+  };
+  for (const std::complex<double>& v : values.data) {
+    if (values.complex) {
+      if (std::abs(v) > in.high) refuse(std::abs(v));
+    } else if (v.real() < in.low || v.real() > in.high) {
+      refuse(v.real());
+    }
   }
-  return log_bound;
+}
+
+/// Bounds on the values of each ciphertext, five numbers each; of all together for many ciphertexts.
+std::vector<double> measured(const Values& values, std::size_t period) {
+  const Ranges ranges = ranges_of(values, period);
+  std::vector<double> all;
+  for (const RangePair& pair : ranges.list()) {
+    const Range& r = pair.vouched;
+    all.insert(all.end(), {r.low, r.high, r.peak, r.rms, r.mean});
+  }
+  return all;
+}
+
+/// `numbers` as `measured` gives them; `in` is what everybody knows.
+Ranges ranges_of(const std::vector<double>& numbers, Interval in, std::size_t width, std::size_t period) {
+  // Rounded as in a file: bytes are equal whether a tensor was loaded or not, and programs meet the same bounds again.
+  const Range assumed = rounded(Range::of(in.low, in.high, width, period));
+  if (numbers.empty()) return Ranges(RangePair{assumed, assumed});
+  std::vector<RangePair> list;
+  for (std::size_t i = 0; i < numbers.size(); i += 5) {
+    const Range r{numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]};
+    list.push_back({rounded(r), assumed});
+  }
+  return Ranges::of(std::move(list));
 }
 
 /// `encrypt_zero` is called in the key holder. `seed`: of the masks, where they have one.
 template <class EncryptZero>
 CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
-                       const Values& values, std::size_t level, double bound, rlwe::Figure fresh_noise,
+                       const Values& values, std::size_t level, Interval bound, rlwe::Figure fresh_noise,
                        const std::optional<Key256>& seed, const Progress& progress, EncryptZero encrypt_zero) {
   CiphertextData data;
   data.level = c->require_level(level);
@@ -55,10 +96,13 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
     check_values(*c, values, data.level, data.scale);
     shape = values.shape;
   });
-  const auto described = ring::broadcast<Described>(device, [&] {
-    const double largest = largest_of(values);
-    public_bound(*c, largest, bound, data.level);
-    return Described{.width = values.width, .bound = std::log2(std::max(largest, 1.0)), .complex = values.complex};
+  const auto described = ring::broadcast<Described>(
+      device, [&] { return Described{.width = values.width, .complex = values.complex}; });
+  const Interval in = public_interval(*c, bound, described.complex, data.level);
+  std::vector<double> numbers;
+  ring::broadcast(device, numbers, [&] {
+    require_inside(values, in, bound.low != 0 || bound.high != 0);
+    numbers = measured(values, c->period());
   });
   const std::size_t items = ring::element_count(shape);
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
@@ -86,9 +130,7 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
   if (seed) rlwe::key_holder_left_masks(all, *seed);
   data.tensor = all.reshape(shape);
   data.noise = rlwe::log2_sum(fresh_noise, c->noise().rounding());
-  const double assumed = public_bound(*c, 0, bound, data.level);
-  data.bound = {described.bound,
-                rlwe::figure_from(rlwe::stored_figure(assumed))};  // as in a file: equal bytes, loaded or not
+  data.ranges = ranges_of(numbers, in, described.width, c->period());
   data.seed = seed;
   return data;
 }
@@ -165,7 +207,7 @@ std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->step
 std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
-Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
+Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress, Interval bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   Secret<Key256> errors;
   const auto seed = ring::broadcast<Key256>(c->engine().device(), [&] {
@@ -178,7 +220,7 @@ Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Pro
       [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, errors, first, out); }));
 }
 
-Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
+Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress, Interval bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
   const Secret<Key256> secret = entropy.next_secret();  // of which only the key holder makes use
@@ -195,32 +237,65 @@ Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Pro
 
 namespace {
 
-[[noreturn]] void no_room(const std::string& why) {
-  throw RoomError("the values of this ciphertext may have outgrown their modulus and decrypt to anything: " + why);
+std::string bits_text(double bits) { return std::isnan(bits) ? "unknown" : "2^" + short_number(std::ceil(bits * 10) / 10); }
+
+/// RoomError of an item. `why`: what was seen of it.
+[[noreturn]] void no_room(const CiphertextData& x, std::size_t item, const std::string& why, bool promise = false) {
+  const Fits f = fits(x, item);
+  std::string text = "values of this tensor may have outgrown their modulus and decrypt to wrong numbers: " + why +
+                     ". Room for " + bits_text(f.room) + ", bound on the values " + bits_text(f.bits);
+  if (x.tensor.items() > 1) text += " (ciphertext " + std::to_string(item) + ")";
+  const double needs = std::ceil(f.bits - f.room + x.context->room());
+  text += ". Choose parameters with more room";
+  if (std::isfinite(needs) && needs > 0 && needs <= 200)
+    text += " (integer_bits=" + std::to_string(static_cast<int>(needs)) + " holds this bound)";
+  text += promise ? ", or encrypt and compute in this process" : ", or give a smaller bound where it holds (bound= at encryption, within)";
+  text += promise ? "" : ", or take the numbers as they are (unchecked=True)";
+  throw RoomError(text);
 }
 
-/// Throws RoomError where a coefficient lies at the very edge of the modulus: what wrapped is spread over all of it.
-void require_inside(std::span<const double> polynomials, double log_modulus) {
-  double largest = 0;
-  for (const double v : polynomials) largest = std::max(largest, std::abs(v));
-  if (declassified(largest > 0.98 * std::exp2(log_modulus - 1))) no_room("a coefficient lies at the edge of it");
+/// What decryption looks at in each ciphertext.
+struct Evidence {
+  double largest = 0;  // coefficient, in units of the phase
+  double apart = 0;    // places behind the values from what they are known to be
+};
+
+/// Known places behind the values show every wrap: a wrap adds 2 R w, w an integer polynomial that is not 0, which vanishes at no
+/// place.
+constexpr std::size_t kLeastPlaces = 2;
+/// Coefficients so many bits below the room: a wrapped one is there with probability 2^-14.
+constexpr double kEmptyBits = 14;
+
+/// Throws RoomError for a ciphertext that neither its known places, nor a bound, nor empty bits show to be right.
+void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, double room, bool publication) {
+  const double modulus = std::exp2(room - 1), largest_place = std::exp2(room - 1) / x.scale;
+  const Fits f = fits(x, item);
+  if (x.tail.kind() == Tail::Kind::known && x.context->period() >= x.width + kLeastPlaces) {
+    const double noise = rlwe::log2_sum(x.noise.assumed, tail_noise(x).assumed), relative = 0x1p-12 * largest_place;
+    const double known = std::isnan(noise) ? relative : std::min(relative, 2 * std::exp2(noise) / x.scale);
+    if (declassified(seen.apart > std::max(0x1p-8, known)))
+      no_room(x, item, "places behind them are not what they should be");
+    return;
+  }
+  if (f.vouched) return;
+  const bool edge = declassified(seen.largest > 0.98 * modulus);
+  if (f.assumed && !publication && !edge) return;
+  if (declassified(seen.largest <= modulus * std::exp2(-kEmptyBits))) return;
+  if (edge) no_room(x, item, "a coefficient lies at the edge of it");
+  no_room(x, item, std::isnan(f.bits) ? "no bound on them is known" : "no bound shows that they fit");
 }
 
 }  // namespace
 
-void require_room_for_values(const CiphertextData& x, Checked checked) {
-  const double room = x.context->decoding_room(x.level, x.scale);
-  const auto full = [&](double bound, double noise) { return std::isinf(noise) || outgrown(bound, noise, x.scale, room); };
-  if (checked != Checked::visible && full(x.bound.vouched, x.noise.vouched))
-    no_room(
-        "what was encrypted and computed here could exceed it. Take parameters with more room (integer_bits), or smaller "
-        "values, or do not ask for a check: bounds take every sum and product at its worst");
-  if (checked != Checked::assumed) return;
-  if (std::isnan(x.bound.assumed) || std::isnan(x.noise.assumed)) no_room("the file it came from does not tell their size");
-  if (full(x.bound.assumed, x.noise.assumed))
-    no_room(
-        "values of the bound that they were encrypted with could exceed it. A smaller bound can be said there, where it "
-        "holds");
+void require_vouched(const CiphertextData& x) {
+  for (std::size_t i = 0; i < x.ranges.list().size(); ++i) {
+    const Fits f = fits(x, i);
+    if (f.vouched) continue;
+    if (!x.ranges.at(i).vouched.known() || std::isnan(x.noise.vouched))
+      no_room(x, i, "a proof is asked for, and this process does not vouch for all that made them (something came from a file)",
+              true);
+    no_room(x, i, "a proof is asked for, and what was encrypted and computed here could exceed it", true);
+  }
 }
 
 Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress, Checked checked,
@@ -230,20 +305,30 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
   Values v{.shape = x.shape(), .width = x.width, .complex = x.complex};
   const std::size_t items = x.tensor.items();
   v.data = c.engine().host_array<std::complex<double>>(checked_mul(items, x.width), "decrypting this tensor");
-  require_room_for_values(x, checked);
+  if (checked == Checked::proof) require_vouched(x);
+  const bool looks = checked != Checked::none && !c.engine().device().counter();
   const device::PrimeList primes = c.decoding_primes(x.level, x.scale);
   const double room = c.decoding_room(x.level, x.scale);
   const RnsTensor flat = x.tensor.reshape({items});
-  const std::size_t stretch = encoding_stretch(c, primes.size());
+  const std::size_t stretch = encoding_stretch(c, primes.size()), n = c.spec().n;
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
     const RnsTensor some = ring::limbs_of(flat.slice(0, first, 1, count), primes);
     const std::span<std::complex<double>> slots(v.data.data() + first * x.width, count * x.width);
     rlwe::key_holder_reads(some, key.key.context(), slots, [&](const RnsTensor& mine) {
       SecretVector<double> polynomials = download_polynomials(*c.key_holder(), rlwe::phase(key.key, mine));
-      if (!c.engine().device().counter()) require_inside(polynomials, room);
+      if (looks) {
+        std::vector<Evidence> seen(count);
+        for (std::size_t i = 0; i < count; ++i) seen[i].largest = largest_magnitude(std::span(polynomials).subspan(i * n, n));
+        const bool places = x.tail.kind() == Tail::Kind::known && c.period() >= x.width + kLeastPlaces;
+        const auto behind = [&](std::size_t i) { return x.tail.at(first + i); };
+        // Noise for publication comes after the tests.
+        read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data(),
+                   places ? [&](std::size_t i, double apart) { seen[i].apart = apart; } : Apart(), behind);
+        for (std::size_t i = 0; i < count; ++i) judge(x, first + i, seen[i], room, disturb != nullptr);
+      }
       if (disturb) disturb(polynomials);
-      read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());
+      if (disturb || !looks) read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());
     });
     if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
   }

@@ -16,24 +16,29 @@ std::vector<u64> galois_of(const Context& c, const std::vector<std::int64_t>& ro
   return elements;
 }
 
-/// Noise and bound of the sum before it is rescaled, where `r` is the operand's.
+/// Noise and bounds of the sum before it is rescaled, where `r` is the operand's.
 void describe(CiphertextData& r, const LinearSum& sum, double scale) {
   const Context& c = *sum.context;
   const auto& plan = *sum.plan;
   const double rounding = c.noise().rounding(), product = c.key_product_noise(sum.level);
-  const rlwe::Figure values = r.bound + std::log2(r.scale), turned = rlwe::log2_sum(r.noise, product);
+  const rlwe::Figure values = r.peak() + std::log2(r.scale), turned = rlwe::log2_sum(r.noise, product);
   const CiphertextData x = r;
-  r.noise = -1e9, r.bound = -1e9;
+  r.noise = -1e9;
+  double most = 0;
   for (std::size_t t = 0; t < plan.terms.size(); ++t) {
     const double norm = rlwe::log2_sum(sum.bounds[t] + std::log2(scale), rounding);
     const rlwe::Figure& noise = plan.babies[plan.terms[t].baby] ? turned : x.noise;
     r.noise = rlwe::log2_sum(r.noise, rlwe::log2_sum(noise + norm, values + rounding));
-    r.bound = rlwe::log2_sum(r.bound, x.bound + sum.bounds[t]);
+    most += std::exp2(sum.bounds[t]);
   }
   // Each giant step that turns divides its second component by P, rounded, and switches it.
   const double giants = static_cast<double>(device::LinearPlan::turning(plan.giants));
   if (giants > 0) r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(sum.level) + std::log2(giants));
   r.scale = x.scale * scale;
+  r.ranges = x.ranges.map([&](const Range& a) {  // each place a sum of terms
+    const double largest = a.peak * most;
+    return Range{-largest, largest, largest, std::min(largest, a.rms * most), largest, a.word};
+  });
 }
 
 /// Makes the plaintexts, of so many words a limb, and returns 0; or how many one of them takes, where that is more.

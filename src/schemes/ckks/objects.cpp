@@ -48,12 +48,35 @@ bool Ciphertext::fresh() const { return data_->fresh; }
 
 double Ciphertext::precision() const {
   const CiphertextData& x = *data_;
-  const double noise = x.noise.vouched, room = x.context->decoding_room(x.level, x.scale);
-  if (std::isinf(noise) || outgrown(x.bound.vouched, noise, x.scale, room)) return -std::numeric_limits<double>::infinity();
+  const double noise = x.noise.vouched;
+  if (!std::isnan(noise) && !fits(x).vouched) return -std::numeric_limits<double>::infinity();
   const double bits = std::log2(x.scale) - noise;
   return bits < 0 ? 0 : bits;  // NaN stays
 }
 
-double Ciphertext::public_bound() const { return std::exp2(data_->bound.assumed); }
+Interval Ciphertext::bounds() const {
+  const Range r = data_->ranges.merged().assumed;
+  return {r.low, r.high};
+}
+
+double Ciphertext::known_bound() const { return ckks::known_bound(*data_); }
+
+double Ciphertext::bits_beyond_room() const {
+  const CiphertextData& x = *data_;
+  return rlwe::log2_sum(x.ranges.coefficient() + std::log2(x.scale), x.noise).assumed - std::log2(x.scale) - fits(x).room;
+}
+
+Standing Ciphertext::standing() const {
+  const CiphertextData& x = *data_;
+  const Fits f = fits(x);
+  if (f.vouched) return Standing::vouched;
+  if (f.assumed) return Standing::assumed;
+  return x.tail.kind() == Tail::Kind::known && x.context->period() >= x.width + 2 ? Standing::places : Standing::open;
+}
+
+bool Ciphertext::may_outgrow() const {
+  const Fits f = fits(*data_);
+  return f.vouched_out || (f.assumed_out && !f.vouched);
+}
 
 }  // namespace heliograph::ckks

@@ -33,23 +33,36 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
   return r;
 }
 
-/// The other summand at scale `scale` of r.
-void add_noise(CiphertextData& r, rlwe::Figure noise, rlwe::Figure bound, double scale) {
+/// The other summand, of these bounds, at scale `scale` of r.
+void add_noise(CiphertextData& r, rlwe::Figure noise, const Ranges& ranges, double scale) {
   r.noise = rlwe::log2_sum(r.noise, noise);
   if (const double off = std::abs(scale / r.scale - 1); off > 0)
-    r.noise = rlwe::log2_sum(r.noise, bound + std::log2(r.scale) + std::log2(off));
-  r.bound = rlwe::log2_sum(r.bound, bound);
+    r.noise = rlwe::log2_sum(r.noise, ranges.peak() + std::log2(r.scale) + std::log2(off));
+}
+
+/// Bounds of a tensor that becomes wider: zeros follow its values, or what its tail has.
+Ranges widened(const Ranges& ranges, const Packing& packing, const Tail& tail, std::size_t width) {
+  if (width <= packing.width) return ranges;
+  return ranges.map([&](const Range& r) { return moved(r, packing, tail); });
 }
 
 /// `over`: into x's memory, where it is what is added to.
+/// `negative`: a difference.
 template <class Op, class TailOp>
-Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, TailOp tail_op) {
+Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, TailOp tail_op, bool negative) {
   const auto [p, q] = aligned(x, y);
   const CiphertextData &a = p.data(), &b = q.data();
   require_scales(a.scale, b.scale);
   CiphertextData r = derived(a, b);
-  add_noise(r, b.noise, b.bound, b.scale);
-  r.tail = Tail::sum(a.tail, a.shape(), b.tail, b.shape(), ring::broadcast_shapes(a.shape(), b.shape()), tail_op);
+  add_noise(r, b.noise, b.ranges, b.scale);
+  const Shape to = ring::broadcast_shapes(a.shape(), b.shape());
+  r.tail = Tail::sum(a.tail, a.shape(), b.tail, b.shape(), to, tail_op);
+  const bool complex = r.complex;
+  const auto added = [&](const Range& p, const Range& q) {
+    return complex ? sum(magnitudes(p), magnitudes(q)) : sum(p, negative ? negated(q) : q);
+  };
+  r.ranges = Ranges::both(widened(a.ranges, a.packing(), a.tail, r.width), a.shape(),
+                          widened(b.ranges, b.packing(), b.tail, r.width), b.shape(), to, added);
   r.tensor = op(a.tensor, b.tensor, over && &a == &x.data());
   return finish(std::move(r));
 }
@@ -70,18 +83,30 @@ CiphertextData derived(const CiphertextData& a, const PlaintextData& b) {
   return r;
 }
 
+/// The bounds of a plaintext: its places behind are zeros.
+Ranges plain_ranges(const PlaintextData& b, std::size_t width, std::size_t period) {
+  return widened(b.ranges, {b.width, period, b.complex}, Tail(), width);
+}
+
 template <class Op>
-Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, bool over, Op op) {
+Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, bool over, Op op, bool negative) {
   const auto [p, m] = aligned(x, y);
   const PlaintextData& b = y.data();
   if (b.level != p.level() && std::abs(b.scale / p.scale() - 1) > kScaleTolerance)
     throw ScaleError("the plaintext was encoded for level " + std::to_string(b.level) + ", the ciphertext is at level " +
                      std::to_string(p.level()) + " with another scale: encode at its level and scale");
   require_scales(p.scale(), b.scale);
-  CiphertextData r = derived(p.data(), b);
-  add_noise(r, p.data().context->noise().rounding(), b.bound, b.scale);
-  if (b.width <= r.width && p.data().tail.kind() == Tail::Kind::known)
-    r.tail = p.data().tail.broadcast(p.shape(), ring::broadcast_shapes(p.shape(), y.shape()));
+  const CiphertextData& a = p.data();
+  CiphertextData r = derived(a, b);
+  add_noise(r, a.context->noise().rounding(), b.ranges, b.scale);
+  const Shape to = ring::broadcast_shapes(p.shape(), y.shape());
+  if (b.width <= r.width && a.tail.kind() == Tail::Kind::known) r.tail = a.tail.broadcast(p.shape(), to);
+  const bool complex = r.complex;
+  const auto added = [&](const Range& u, const Range& v) {
+    return complex ? sum(magnitudes(u), magnitudes(v)) : sum(u, negative ? negated(v) : v);
+  };
+  r.ranges = Ranges::both(widened(a.ranges, a.packing(), a.tail, r.width), p.shape(),
+                          plain_ranges(b, r.width, a.context->period()), y.shape(), to, added);
   r.tensor = op(p.data().tensor, m, over && &p.data() == &x.data());
   return finish(std::move(r));
 }
@@ -97,7 +122,7 @@ void require_scales(double a, double b) {
 void settle_scale(CiphertextData& x, double scale) {
   if (x.scale == scale) return;
   require_scales(x.scale, scale);
-  x.noise = rlwe::log2_sum(x.noise, x.bound + std::log2(scale) + std::log2(std::abs(x.scale / scale - 1)));
+  x.noise = rlwe::log2_sum(x.noise, x.peak() + std::log2(scale) + std::log2(std::abs(x.scale / scale - 1)));
   x.scale = scale;
 }
 
@@ -136,14 +161,16 @@ void require_place(const Ciphertext& a, bool complex) {
 }
 
 Ciphertext sum_of(const Ciphertext& a, const Ciphertext& b, bool over) {
-  return combine(a, b, over, ring::add, std::plus<>());
+  return combine(a, b, over, ring::add, std::plus<>(), false);
 }
 Ciphertext difference_of(const Ciphertext& a, const Ciphertext& b, bool over) {
-  return combine(a, b, over, ring::subtract, std::minus<>());
+  return combine(a, b, over, ring::subtract, std::minus<>(), true);
 }
-Ciphertext sum_of(const Ciphertext& a, const Plaintext& b, bool over) { return combine_plain(a, b, over, ring::add); }
+Ciphertext sum_of(const Ciphertext& a, const Plaintext& b, bool over) {
+  return combine_plain(a, b, over, ring::add, false);
+}
 Ciphertext difference_of(const Ciphertext& a, const Plaintext& b, bool over) {
-  return combine_plain(a, b, over, ring::subtract);
+  return combine_plain(a, b, over, ring::subtract, true);
 }
 
 }  // namespace
@@ -200,7 +227,7 @@ Ciphertext weighted_sum(std::vector<Summand> summands, double constant) {
       part = finish(std::move(r));
     }
     terms.push_back({x.tensor, constants_of(whole, c.rlwe().moduli(x.tensor.primes()))});
-    figures = figures ? combine(*figures, part, false, wider, std::plus<>()) : part;
+    figures = figures ? combine(*figures, part, false, wider, std::plus<>(), false) : part;
   }
   CiphertextData r = figures->data();
   const double whole = std::rint(constant * r.scale);
@@ -215,6 +242,7 @@ Ciphertext weighted_sum(std::vector<Summand> summands, double constant) {
 Ciphertext negate(const Ciphertext& a) {
   CiphertextData r = derived(a.data());
   r.tensor = ring::negate(a.data().tensor);
+  r.ranges = r.ranges.map(negated);
   r.tail = a.data().tail.map(std::negate<>());
   return finish(std::move(r));
 }
@@ -226,12 +254,16 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y) {
                          "a factor is itself a product of ciphertexts: relinearize it first");
   require_room(a, a.scale * b.scale);
   CiphertextData r = derived(a, b);
-  const rlwe::Figure la = a.bound + std::log2(a.scale), lb = b.bound + std::log2(b.scale);
+  const rlwe::Figure la = a.peak() + std::log2(a.scale), lb = b.peak() + std::log2(b.scale);
   r.noise = rlwe::log2_sum(rlwe::log2_sum(a.noise + lb, b.noise + la), a.noise + b.noise);
-  r.bound = a.bound + b.bound;
   r.scale = a.scale * b.scale;
   r.tensor = rlwe::multiply(a.tensor, b.tensor);
   r.tail = Tail::product(a.tail, a.shape(), b.tail, b.shape(), r.shape(), std::multiplies<>());
+  const Packing packing = r.packing();
+  const bool square = &x.data() == &y.data() && !r.complex;
+  r.ranges = Ranges::both(widened(a.ranges, a.packing(), a.tail, r.width), a.shape(),
+                          widened(b.ranges, b.packing(), b.tail, r.width), b.shape(), r.shape(),
+                          [&](const Range& u, const Range& v) { return product(u, v, packing, square); });
   return finish(std::move(r));
 }
 
@@ -242,11 +274,14 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   require_room(a, a.scale * b.scale);
   CiphertextData r = derived(a, b);
   const double rounding = a.context->noise().rounding(), norm = rlwe::log2_sum(b.bound + std::log2(b.scale), rounding);
-  r.noise = rlwe::log2_sum(a.noise + norm, a.bound + std::log2(a.scale) + rounding);
-  r.bound = a.bound + b.bound;  // below 0 for values below 1: sums of many such are not taken for more than they are
+  r.noise = rlwe::log2_sum(a.noise + norm, a.peak() + std::log2(a.scale) + rounding);
   r.scale = a.scale * b.scale;
   r.tensor = ring::multiply_polynomial(a.tensor, m);
   if (b.width <= r.width || a.tail.is_zero()) r.tail = {};
+  const Packing packing = r.packing();
+  r.ranges = Ranges::both(widened(a.ranges, a.packing(), a.tail, r.width), a.shape(),
+                          plain_ranges(b, r.width, packing.period), y.shape(), r.shape(),
+                          [&](const Range& u, const Range& v) { return product(u, v, packing); });
   return finish(std::move(r));
 }
 
@@ -254,6 +289,7 @@ Ciphertext multiply_i(const Ciphertext& a) {
   CiphertextData r = derived(a.data());
   r.complex = true;
   r.tail = a.data().tail.map([](const auto& v) { return v * std::complex<double>(0, 1); });
+  r.ranges = r.ranges.map(magnitudes);
   r.tensor =
       ring::multiply_polynomial(a.data().tensor, ring::limbs_of(r.context->imaginary_unit(), a.data().tensor.primes()));
   return finish(std::move(r));

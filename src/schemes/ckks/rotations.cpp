@@ -68,7 +68,7 @@ double log2_count(std::size_t count) { return std::log2(static_cast<double>(std:
 
 CiphertextData described_sum(const CiphertextData& x, std::size_t count) {
   CiphertextData r = derived(x);
-  r.noise += log2_count(count), r.bound += log2_count(count);
+  r.noise += log2_count(count);
   return r;
 }
 
@@ -107,6 +107,11 @@ Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, c
     r.tail = Tail::even();
   else if (x.data().tail.is_zero() && std::all_of(steps.begin(), steps.end(), stays_inside))
     r.tail = {};
+  Shape same = x.shape();
+  same.insert(same.begin(), 1);
+  r.ranges = x.data()
+                 .ranges.map([&](const Range& a) { return moved(a, x.data().packing(), x.data().tail); })
+                 .broadcast(same, r.shape());
   return finish(std::move(r));
 }
 
@@ -132,7 +137,8 @@ Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
   } else {
     r.tensor = sums.tensor;
   }
-  r.bound = x.bound + log2_count(x.width);
+  const Packing packing = x.packing();
+  r.ranges = x.ranges.map([&](const Range& a) { return summed_values(a, packing); });
   return finish(std::move(r));
 }
 
@@ -157,20 +163,30 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
     const auto steps = static_cast<std::int64_t>(k);
     CiphertextData r = turned(sums, {c.galois(steps)}, {steps}, keys, false, {});
     const CiphertextData& own = sums.data();
-    r.noise = rlwe::log2_sum(r.noise, own.noise), r.bound = rlwe::log2_sum(r.bound, own.bound);
+    r.noise = rlwe::log2_sum(r.noise, own.noise);
     r.tensor = ring::add(own.tensor, r.tensor);
     if (!all) r.width = c.slots();  // values move into slots that were padding
+    const Packing packing = own.packing();
+    r.ranges = own.ranges.map([&](const Range& a) { return sum(a, moved(a, packing, own.tail)); });
     if (x.data().tail.kind() == Tail::Kind::even) r.tail = Tail::even();
     sums = finish(std::move(r));
     if (progress) progress(log2_count(2 * k) / log2_count(count));
   }
-  return all ? sum_of_values(sums.data(), x.data()) : sums;
+  if (all) return sum_of_values(sums.data(), x.data());
+  if (count == 1 || count != c.period()) return sums;
+  CiphertextData r = sums.data();  // each place has the sum of all values
+  const Packing packing = x.data().packing();
+  r.ranges = Ranges::both(r.ranges, x.shape(), x.data().ranges, x.shape(), x.shape(), [&](const Range& u, const Range& v) {
+    return narrowed(u, summed_values(v, packing));
+  });
+  return finish(std::move(r));
 }
 
 Ciphertext sum(const Ciphertext& a, std::size_t axis) {
   const CiphertextData& x = a.data();
   require_axis(x.shape(), axis);
   CiphertextData r = described_sum(x, x.shape()[axis]);
+  r.ranges = x.ranges.summed(x.shape(), axis);
   r.tensor = summed(*x.context, x.tensor, axis);
   r.tail = x.tail.summed(x.shape(), axis, std::plus<>());
   return finish(std::move(r));

@@ -21,7 +21,7 @@ Values behind(const Context& c, std::size_t width, const Tail& tail, std::size_t
 
 }  // namespace
 
-rlwe::Figure tail_noise(const CiphertextData& x) { return x.bound + (std::log2(x.scale) - 48); }
+rlwe::Figure tail_noise(const CiphertextData& x) { return x.peak() + (std::log2(x.scale) - 48); }
 
 Ciphertext cleared(const Ciphertext& a) {
   const CiphertextData& x = a.data();

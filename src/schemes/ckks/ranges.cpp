@@ -1,0 +1,401 @@
+#include "schemes/ckks/ranges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <tuple>
+
+#include "base/errors.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+/// a b, where 0 times an unknown bound is 0.
+double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
+
+Range symmetric(double largest, double rms, double mean, bool word) {
+  return {.low = -largest, .high = largest, .peak = largest, .rms = rms, .mean = mean, .word = word};
+}
+
+/// An infinite interval is unknown as a whole: a bound that overflowed says no more than one that was never there.
+Range checked(Range a) {
+  if (std::isnan(a.low) || std::isnan(a.high) || std::isnan(a.peak) || std::isnan(a.rms) || std::isnan(a.mean)) {
+    const bool word = a.word;
+    a = Range::unknown();
+    a.word = word;
+  }
+  return a;
+}
+
+}  // namespace
+
+Range Range::of(double low, double high, std::size_t n, std::size_t period) {
+  const double largest = std::max(std::abs(low), std::abs(high));
+  const double share = period == 0 ? 1 : std::sqrt(static_cast<double>(n) / static_cast<double>(period));
+  return {.low = low, .high = high, .peak = largest, .rms = largest * std::min(1.0, share), .mean = largest};
+}
+
+Range Range::of_values(std::span<const std::complex<double>> values, bool complex, std::size_t period) {
+  Range r;
+  double squares = 0;
+  std::complex<double> total = 0;
+  for (const std::complex<double>& v : values) {
+    const double size = complex ? std::abs(v) : std::abs(v.real());
+    const double low = complex ? -size : v.real(), high = complex ? size : v.real();
+    const bool first = &v == values.data();
+    r.low = first ? low : std::min(r.low, low), r.high = first ? high : std::max(r.high, high);
+    squares += size * size, total += v;
+  }
+  r.peak = r.largest();
+  r.rms = std::sqrt(squares / static_cast<double>(std::max<std::size_t>(1, period)));
+  r.mean = values.empty() ? 0 : std::abs(total) / static_cast<double>(values.size());
+  return r;
+}
+
+Range Range::unknown() {
+  return {.low = -kUnbounded, .high = kUnbounded, .peak = kUnbounded, .rms = kUnbounded, .mean = kUnbounded};
+}
+
+bool Range::inside(const Range& o) const {
+  return low >= o.low && high <= o.high && peak <= o.peak && rms <= o.rms && mean <= o.mean;
+}
+
+Range sum(const Range& a, const Range& b) {
+  return checked({a.low + b.low, a.high + b.high, a.peak + b.peak, a.rms + b.rms, a.mean + b.mean, a.word || b.word});
+}
+
+Range negated(const Range& a) { return {-a.high, -a.low, a.peak, a.rms, a.mean, a.word}; }
+
+Range scaled(const Range& a, double factor) {
+  const double size = std::abs(factor);
+  const Range b = factor < 0 ? negated(a) : a;
+  return {times(b.low, size), times(b.high, size), times(b.peak, size), times(b.rms, size), times(b.mean, size), a.word};
+}
+
+Range magnitudes(const Range& a) { return {-a.largest(), a.largest(), a.peak, a.rms, a.mean, a.word}; }
+
+Range shifted(const Range& a, std::complex<double> number) {
+  const double size = std::abs(number);
+  Range r{a.low + number.real(), a.high + number.real(), a.peak + size, a.rms + size, a.mean + size, a.word};
+  if (number.imag() != 0) r.high = a.largest() + size, r.low = -r.high;
+  return checked(r);
+}
+
+double mean_square(const Range& a, const Packing& packing) {
+  const double n = static_cast<double>(std::max<std::size_t>(1, packing.width));
+  const double all = times(times(a.rms, a.rms), static_cast<double>(packing.period) / n);
+  return std::min(all, times(a.largest(), a.largest()));
+}
+
+Range product(const Range& a, const Range& b, const Packing& packing, bool square) {
+  Range r;
+  r.word = a.word || b.word;
+  if (packing.complex) {
+    r.high = times(a.largest(), b.largest()), r.low = -r.high;
+  } else {
+    const double corners[] = {times(a.low, b.low), times(a.low, b.high), times(a.high, b.low), times(a.high, b.high)};
+    r.low = *std::min_element(std::begin(corners), std::end(corners));
+    r.high = *std::max_element(std::begin(corners), std::end(corners));
+    if (square) r.low = std::max(r.low, 0.0);
+  }
+  r.peak = times(a.peak, b.peak);
+  r.rms = std::min(times(a.peak, b.rms), times(a.rms, b.peak));
+  r.mean = std::sqrt(mean_square(a, packing)) * std::sqrt(mean_square(b, packing));  // Cauchy and Schwarz
+  if (a.largest() == 0 || b.largest() == 0) r.mean = 0;
+  return checked(r);
+}
+
+Range summed_values(const Range& a, const Packing& packing) {
+  const auto n = static_cast<double>(packing.width);
+  const double mean = std::min(a.mean, std::sqrt(mean_square(a, packing)));
+  Range r{times(n, std::max(a.low, -mean)), times(n, std::min(a.high, mean)), 0, 0, 0, a.word};
+  if (packing.complex) r.high = times(n, std::min(mean, a.largest())), r.low = -r.high;
+  r.peak = r.rms = r.mean = r.largest();
+  return checked(r);
+}
+
+Range moved(const Range& a, const Packing& from, const Tail& tail) {
+  if (from.width >= from.period || tail.kind() == Tail::Kind::even) return a;
+  Range r = a;
+  if (tail.is_zero())
+    r.low = std::min(a.low, 0.0), r.high = std::max(a.high, 0.0);
+  else
+    r.low = -a.peak, r.high = a.peak;
+  r.mean = r.largest();
+  return r;
+}
+
+Range narrowed(const Range& a, const Range& b) {
+  Range r{std::max(a.low, b.low), std::min(a.high, b.high), std::min(a.peak, b.peak), std::min(a.rms, b.rms),
+          std::min(a.mean, b.mean), a.word || b.word};
+  if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // of doubles' last bits
+  return r;
+}
+
+Range merged(const Range& a, const Range& b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high), std::max(a.peak, b.peak), std::max(a.rms, b.rms),
+          std::max(a.mean, b.mean), a.word || b.word};
+}
+
+namespace {
+
+double value_at(double x, const std::vector<double>& c, Basis basis) {
+  double next = 0, after = 0;
+  for (std::size_t k = c.size(); k-- > 0;) {
+    if (basis == Basis::monomial) {
+      next = next * x + c[k];
+    } else {  // Clenshaw
+      const double here = c[k] + (k == 0 ? x : 2 * x) * next - after;
+      after = next, next = here;
+    }
+  }
+  return next;
+}
+
+}  // namespace
+
+Range polynomial_of(const Range& x, const std::vector<double>& c, Basis basis) {
+  Range r = Range::unknown();
+  r.word = x.word;
+  if (!x.known()) return r;
+  const auto range_over = [&](double low, double high) {
+    // On K > d points of Chebyshev a polynomial of degree d reaches cos(pi d / 2K) of its largest value (Ehlich and Zeller).
+    const std::size_t degree = std::max<std::size_t>(1, c.size() - 1), points = 16 * degree;
+    const double middle = (high + low) / 2, half = (high - low) / 2;
+    double least = kUnbounded, most = -kUnbounded, terms = 0, power = 1;
+    for (std::size_t i = 0; i <= points; ++i) {
+      const double angle = std::numbers::pi * static_cast<double>(i) / static_cast<double>(points);
+      const double y = value_at(std::clamp(middle + half * std::cos(angle), low, high), c, basis);
+      least = std::min(least, y), most = std::max(most, y);
+    }
+    for (const double each : c) terms += std::abs(each) * power, power *= basis == Basis::monomial ? std::max(std::abs(low), std::abs(high)) : 1;
+    const double reach = 1 / std::cos(std::numbers::pi * static_cast<double>(degree) / (2 * static_cast<double>(points)));
+    const double more = (most - least) / 2 * (reach - 1) + 0x1p-44 * terms * static_cast<double>(degree);
+    return std::pair(least - more, most + more);
+  };
+  std::tie(r.low, r.high) = range_over(x.low, x.high);
+  // Places behind the values hold what they held, so within `peak`.
+  const auto [least, most] = x.peak > x.largest() ? range_over(-x.peak, x.peak) : std::pair(r.low, r.high);
+  r.peak = std::max({-least, most, r.largest(), std::abs(value_at(0, c, basis))});
+  r.rms = r.peak, r.mean = r.largest();
+  return checked(r);
+}
+
+Ranges Ranges::of(std::vector<RangePair> list) {
+  if (list.size() <= kMost) return Ranges(schemes::PerItem<RangePair>::of(std::move(list), {}));
+  RangePair all = list.front();
+  for (const RangePair& r : list)
+    all = {ckks::merged(all.vouched, r.vouched), ckks::merged(all.assumed, r.assumed)};
+  return Ranges(all);
+}
+
+RangePair Ranges::merged() const {
+  RangePair all = list().front();
+  for (const RangePair& r : list())
+    all = {ckks::merged(all.vouched, r.vouched), ckks::merged(all.assumed, r.assumed)};
+  return all;
+}
+
+namespace {
+
+double log2_of(double size) { return std::isfinite(size) ? std::log2(std::max(size, 0x1p-1000)) : std::nan(""); }
+
+}  // namespace
+
+rlwe::Figure Ranges::peak() const {
+  const RangePair all = merged();
+  return {log2_of(all.vouched.peak), log2_of(all.assumed.peak)};
+}
+
+rlwe::Figure Ranges::coefficient() const {
+  const RangePair all = merged();
+  return {log2_of(all.vouched.rms), log2_of(all.assumed.rms)};
+}
+
+Ranges Ranges::few(const Shape& to) const {
+  return uniform() || device::element_count(to) <= kMost ? *this : Ranges(merged());
+}
+
+Ranges Ranges::sliced(const Shape& shape, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const {
+  return Ranges(items_.sliced(shape, axis, start, step, count));
+}
+
+Ranges Ranges::summed(const Shape& shape, std::size_t axis) const {
+  if (uniform()) {
+    const auto count = static_cast<double>(shape[axis]);
+    return map([&](const Range& r) { return scaled(r, count); });
+  }
+  const auto add = [](const RangePair& a, const RangePair& b) {
+    return RangePair{sum(a.vouched, b.vouched), sum(a.assumed, b.assumed)};
+  };
+  return Ranges(items_.summed(shape, axis, {}, add));
+}
+
+Ranges Ranges::gathered(const std::vector<double>& weights, const device::GatheredProduct& p) const {
+  constexpr std::size_t most = std::size_t{1} << 22;  // terms that are looked at one by one
+  const auto times = [&](std::size_t weight, const RangePair& r) {
+    return RangePair{scaled(r.vouched, weights[weight]), scaled(r.assumed, weights[weight])};
+  };
+  const auto add = [](const RangePair& a, const RangePair& b) {
+    return RangePair{sum(a.vouched, b.vouched), sum(a.assumed, b.assumed)};
+  };
+  const auto none = [](std::size_t) { return RangePair{}; };
+  const std::size_t rows = p.groups * p.outputs;
+  // A result that has one range for each row, or for all, is not longer than it is worth.
+  if (!uniform() && device::element_count({rows, p.positions}) <= kMost &&
+      device::element_count({rows, p.positions, p.terms}) <= most)
+    return Ranges(schemes::PerItem<RangePair>::gathered(items_, p, none, times, add));
+  const RangePair all = merged();
+  std::vector<RangePair> list;
+  const bool each = device::element_count({rows, p.positions}) <= kMost;
+  RangePair most_of_all{};
+  for (std::size_t row = 0; row < rows; ++row) {
+    RangePair total{};
+    for (std::size_t k = 0; k < p.terms; ++k) total = add(total, times(row * p.terms + k, all));
+    if (each)
+      list.insert(list.end(), p.positions, total);
+    else
+      most_of_all = row == 0 ? total
+                             : RangePair{ckks::merged(most_of_all.vouched, total.vouched),
+                                         ckks::merged(most_of_all.assumed, total.assumed)};
+  }
+  return each ? of(std::move(list)) : Ranges(most_of_all);
+}
+
+Ranges Ranges::joined(const Ranges& a, const Shape& of_a, const Ranges& b, const Shape& of_b, std::size_t axis) {
+  Shape to = of_a;
+  to[axis] += of_b[axis];
+  const Ranges p = a.few(to), q = b.few(to);
+  if (p.uniform() && q.uniform() && device::element_count(to) > kMost) {
+    const RangePair x = p.at(0), y = q.at(0);
+    return Ranges(RangePair{ckks::merged(x.vouched, y.vouched), ckks::merged(x.assumed, y.assumed)});
+  }
+  return Ranges(schemes::PerItem<RangePair>::joined(p.items_, of_a, q.items_, of_b, axis));
+}
+
+Ranges Ranges::settled(const Packing& packing, const Tail& tail) const {
+  const double share = std::sqrt(static_cast<double>(packing.width) / static_cast<double>(std::max<std::size_t>(1, packing.period)));
+  const bool known = tail.kind() == Tail::Kind::known, even = tail.kind() == Tail::Kind::even;
+  const auto settle = [&](Range r, double behind) {
+    if (known || even) r.peak = std::min(r.peak, std::max(r.largest(), even ? 0 : behind));
+    r.low = std::max(r.low, -r.peak), r.high = std::min(r.high, r.peak);
+    r.rms = std::min(r.rms, r.peak);
+    if (known && behind == 0) r.rms = std::min(r.rms, r.largest() * std::min(1.0, share));
+    r.mean = std::min(r.mean, r.largest());
+    return r;
+  };
+  const auto each = [&](const RangePair& r, double behind) {
+    return RangePair{settle(r.vouched, behind), settle(r.assumed, behind)};
+  };
+  if (!known || tail.numbers().size() == 1) {
+    const double behind = known ? std::abs(tail.at(0)) : 0;
+    return Ranges(items_.map([&](const RangePair& r) { return each(r, behind); }));
+  }
+  if (uniform()) {
+    double behind = 0;
+    for (const auto& number : tail.numbers()) behind = std::max(behind, std::abs(number));
+    return Ranges(each(items_.at(0), behind));
+  }
+  std::vector<RangePair> list;
+  for (std::size_t i = 0; i < items_.list().size(); ++i) list.push_back(each(items_.at(i), std::abs(tail.at(i))));
+  return of(std::move(list));
+}
+
+Ranges Ranges::unvouched() const {
+  return Ranges(items_.map([](const RangePair& r) { return RangePair{Range::unknown(), r.assumed}; }));
+}
+
+bool Ranges::inside(const Ranges& other) const {
+  if (other.uniform()) return merged().assumed.inside(other.at(0).assumed);
+  for (std::size_t i = 0; i < other.list().size(); ++i)
+    if ((!uniform() && i >= list().size()) || !at(i).assumed.inside(other.at(i).assumed)) return false;
+  return true;
+}
+
+// Files. A magnitude v is kept as the integer 2^15 + e, e = 16 log2 v: 0 is 0, and signs are the code's.
+
+namespace {
+
+constexpr std::int64_t kMiddle = std::int64_t{1} << 15, kMostExponent = 16 * 1023;
+/// Of log2 in sixteenths: no tie that another machine's logarithm decides otherwise.
+constexpr double kSlack = 0x1p-10;
+
+/// Of a magnitude, upward or downward; kMiddle + kMostExponent + 1 is unbounded.
+std::int64_t code_of(double size, bool up) {
+  if (size == 0) return 0;
+  if (!std::isfinite(size)) return kMiddle + kMostExponent + 1;
+  const double sixteenths = 16 * std::log2(size);
+  const double whole = up ? std::ceil(sixteenths - kSlack) : std::floor(sixteenths + kSlack);
+  if (!up && whole < -kMostExponent) return 0;
+  return kMiddle + static_cast<std::int64_t>(std::clamp(whole, static_cast<double>(-kMostExponent), kMostExponent + 1.0));
+}
+
+double size_of(std::int64_t code) {
+  if (code == 0) return 0;
+  const std::int64_t e = code - kMiddle;
+  return e > kMostExponent ? kUnbounded : std::exp2(static_cast<double>(e) / 16);
+}
+
+/// A number rounded up.
+std::int64_t upper(double v) { return v >= 0 ? code_of(v, true) : -code_of(-v, false); }
+double number_of(std::int64_t code) { return code < 0 ? -size_of(-code) : size_of(code); }
+
+io::Json stored_range(const Range& r) {
+  io::Json list = io::Json::array();
+  // Bounds that follow from the interval are left out.
+  const std::int64_t low = -upper(-r.low), high = upper(r.high), largest = upper(r.largest());
+  std::vector<std::int64_t> codes = {low, high, upper(r.rms), upper(r.mean), upper(r.peak), r.word ? 1 : 0};
+  if (codes[5] == 0) codes.pop_back();
+  if (codes.size() == 5 && codes[4] == largest) codes.pop_back();
+  if (codes.size() == 4 && codes[3] == largest) codes.pop_back();
+  if (codes.size() == 3 && codes[2] == largest) codes.pop_back();
+  for (const std::int64_t code : codes) list.push_back(code);
+  return list;
+}
+
+Range range_from(const io::Json& json) {
+  const io::Json::Array& list = json.as_array("a range", 6);
+  require<DamagedFileError>(list.size() >= 2, "the file has a range of values that is none");
+  std::vector<std::int64_t> codes;
+  for (const io::Json& code : list) codes.push_back(code.as_signed("a range", -2 * kMiddle, 2 * kMiddle));
+  Range r{.low = number_of(codes[0]), .high = number_of(codes[1])};
+  r.rms = r.mean = r.peak = r.largest();
+  if (codes.size() > 2) r.rms = number_of(codes[2]);
+  if (codes.size() > 3) r.mean = number_of(codes[3]);
+  if (codes.size() > 4) r.peak = number_of(codes[4]);
+  if (codes.size() > 5) r.word = codes[5] != 0;
+  require<DamagedFileError>(r.low <= r.high && r.rms >= 0 && r.mean >= 0 && r.peak >= 0,
+                            "the file has a range of values that is none");
+  return r;
+}
+
+}  // namespace
+
+Range rounded(const Range& a) { return range_from(stored_range(a)); }
+
+std::optional<io::Json> Ranges::stored() const {
+  const bool few = list().size() <= 256;  // a header stays small
+  io::Json all = io::Json::array();
+  if (few) {
+    for (const RangePair& r : list()) all.push_back(stored_range(r.assumed));
+  } else {
+    all.push_back(stored_range(merged().assumed));
+  }
+  for (const RangePair& r : list())
+    if (!r.assumed.known()) return std::nullopt;
+  return all;
+}
+
+Ranges Ranges::from(const io::Json& stored, std::size_t items) {
+  const io::Json::Array& all = stored.as_array("ranges", 256);
+  require<DamagedFileError>(all.size() == 1 || all.size() == items, "the file has ranges of another number of ciphertexts");
+  std::vector<RangePair> list;
+  for (const io::Json& one : all) list.push_back({Range::unknown(), range_from(one)});
+  return of(std::move(list));
+}
+
+}  // namespace heliograph::ckks
