@@ -167,9 +167,9 @@ def test_fifty_in_a_row(p: Party) -> None:
     """Errors add up as noise does: small values, where the sine is a line, neither move nor shrink."""
     values = random(size=2.0**-4)
     y = p.tensor(values)
-    once = p.off(hg.ckks.bootstrap(y), values)
+    once = p.off(hg.ckks.bootstrap(y, bound=1), values)
     for _ in range(50):
-        y = hg.ckks.bootstrap(hg.ckks.lower(hg.ckks.within(y, 1), ENTRY))
+        y = hg.ckks.bootstrap(hg.ckks.lower(y, ENTRY), bound=1)
     error = p.secret.decrypt(y) - values
     assert np.abs(error).max() < 20 * once
     assert abs(error.mean()) < 6 * error.std() / np.sqrt(SLOTS)
@@ -321,7 +321,8 @@ def test_what_is_refused(p: Party) -> None:
     y = hg.Server(plain.evaluation_keys()).bind(plain.encrypt(random()))
     refused: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: hg.ckks.bootstrap(p.tensor(random(), level=3)), hg.LevelError, "starts at level 4; .* level 3"),
-        (lambda: hg.ckks.bootstrap(x + x), hg.PlaintextRangeError, "up to 2.0*, beyond the bound of 1.0*"),
+        (lambda: hg.ckks.bootstrap(x + x, bound=1), hg.PlaintextRangeError, "may reach 2.0*, beyond the bound of 1.0*"),
+        (lambda: hg.ckks.bootstrap(x * 3e6), hg.PlaintextRangeError, "at most 2.20"),
         (lambda: hg.ckks.bootstrap(x, bound=0.5), hg.PlaintextRangeError, "within"),
         (lambda: hg.ckks.bootstrap(product), hg.ScaleError, "rescale"),
         (lambda: hg.ckks.bootstrap(p.secret.encrypt(random())), hg.MissingKeyError, "bootstrapping needs evaluation keys"),

@@ -18,7 +18,8 @@ EXACT = pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_no_exhausted_ciphertext_decrypts_wrongly(number: int) -> None:
     """A sample of what `exhausted.py` counts: every scheme, operation and kind of data, saved and loaded or not."""
     case = Case(number)
-    assert outcome(case, **word_of(case)) == "error"
+    found = outcome(case, **word_of(case))
+    assert found in (("error", "right") if case.scheme == "ckks" else ("error",))  # what fits is handed out
 
 
 @EXACT
@@ -148,39 +149,43 @@ def reloaded(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_values_that_outgrow_their_modulus(count: int) -> None:
-    """300^3 in a room of 2^11: nothing is promised, and decryption refuses; of a loaded answer, where it is asked to check."""
+    """30,000^3 in a room of 2^41: nothing is promised, and decryption refuses, of a loaded answer too."""
     secret, _ = party("ckks")
-    x = ckks(np.full(count, 300.0))
+    x = ckks(np.full(count, 30_000.0))
     cube = x * x * x
     assert cube.precision is None
     assert "outgrown" in repr(cube)
     for lost in (cube, reloaded(cube)):
-        with pytest.raises(hg.RoomError):
-            secret.decrypt(lost, checked=True)
-    with pytest.raises(hg.RoomError):
+        for words in ({}, {"checked": True}):
+            with pytest.raises(hg.RoomError):
+                secret.decrypt(lost, **words)
+        assert abs(secret.decrypt(lost, unchecked=True)[0] / 2.7e13 - 1) > 0.01
+    with pytest.raises((hg.RoomError, hg.NoiseError)):
         secret.decrypt(cube, publish_bits=1)
     assert (x * x).precision
-    np.testing.assert_allclose(secret.decrypt(reloaded(x * x), checked=True)[:count], 90_000, rtol=1e-4)
+    np.testing.assert_allclose(secret.decrypt(x * x, checked=True)[:count], 9e8, rtol=1e-4)
+    np.testing.assert_allclose(secret.decrypt(reloaded(x * x))[:count], 9e8, rtol=1e-4)
+    with pytest.raises(hg.RoomError, match="came from a file"):
+        secret.decrypt(reloaded(x * x), checked=True)
 
 
-def test_what_is_lost_stays_lost() -> None:
-    """Values that wrapped are not saved by a small factor afterwards."""
+def test_values_beyond_the_room_on_the_way_harm_nothing() -> None:
+    """Sums, products and rescalings of c + k Q are those of c: a difference that fits is right, and is handed out."""
     secret, _ = party("ckks")
-    x = ckks(np.full(4, 1000.0), level=2)
-    for _ in range(60):
-        x = x + x
-    low = x * 1e-25
-    assert low.precision is None
-    for lost in (low, reloaded(low), low + ckks(np.ones(4)), ckks(np.ones(4)) + low):
-        with pytest.raises(hg.RoomError):
-            secret.decrypt(lost, checked=True)
+    values = np.linspace(1, 1000, 64)
+    x = ckks(values)
+    wide = hg.ckks.lower(x * 3.0e10, 1)  # 3e13, beyond 2^41
+    assert "outgrown" in repr(wide)
+    back = wide - hg.ckks.lower(x * 2.9999999e10, 1)
+    for y in (back, reloaded(back)):
+        np.testing.assert_allclose(secret.decrypt(y)[:64], values * 1000, rtol=1e-3)
 
 
 def test_wrapped_values_show_by_themselves() -> None:
     """Many different values that wrapped reach the edge of the modulus: refused though nobody knows how large they were."""
     secret, _ = party("ckks")
-    x = ckks(np.random.default_rng(3).normal(0, 300, secret.parameters.slots))
-    cube = reloaded(x * x * x)
+    x = ckks(np.random.default_rng(3).normal(0, 100_000, secret.parameters.slots))
+    cube = reloaded(hg.ckks.within(x * x * x, 1000))  # a lie, which would be taken for a proof
     with pytest.raises(hg.RoomError, match="edge"):
         secret.decrypt(cube)
 
@@ -190,21 +195,21 @@ def test_a_public_bound() -> None:
     secret, server = party("ckks")
     values = np.linspace(-2, 2, secret.parameters.slots)
     small, plain = ckks(values, bound=2.5), ckks(values)
-    answer = small * small * small
-    np.testing.assert_allclose(secret.decrypt(reloaded(answer), checked=True), values**3, atol=1e-2)
+    answer = reloaded(small * small * small)
+    assert answer.bounds == (-15.625, 15.625)
+    assert reloaded(ckks(np.abs(values), bound=(0, 4)) * 2 - 1).bounds == (-1.0, 7.0)
+    assert reloaded(plain).bounds == (-secret.parameters.bound, secret.parameters.bound)
+    np.testing.assert_allclose(secret.decrypt(answer), values**3, atol=1e-2)
     np.testing.assert_allclose(secret.decrypt(reloaded(plain * plain * plain)), values**3, atol=1e-2)
-    with pytest.raises(hg.RoomError, match="smaller bound"):
-        secret.decrypt(reloaded(plain * plain * plain), checked=True)
-    np.testing.assert_allclose(secret.decrypt(plain * plain * plain), values**3, atol=1e-2)
     headers = [parse(ckks(v).to_bytes()).header for v in (values, values / 1000, values * 0)]
-    assert len({h["bound"][0] for h in headers}) == 1
-    for options in ({"bound": 1.5}, {"bound": 1e40}):
+    assert len({str(h["ranges"]) for h in headers}) == 1
+    for options in ({"bound": 1.5}, {"bound": 1e40}, {"bound": (0, 2)}, {"bound": (-2, 1)}):
         with pytest.raises(hg.PlaintextRangeError):
             ckks(values, **options)
-    with pytest.raises(hg.PlaintextRangeError, match="say a bound"):
-        ckks(values * 1e4)
-    assert np.abs(secret.decrypt(ckks(values * 1e4, bound=3e4)) - values * 1e4).max() < 1
-    for bound in (0, -1, float("nan"), float("inf"), "2"):
+    with pytest.raises(hg.PlaintextRangeError, match="bound="):
+        ckks(values * 1e7)
+    assert np.abs(secret.decrypt(ckks(values * 1e7, bound=3e7)) - values * 1e7).max() < 100
+    for bound in (0, -1, float("nan"), float("inf"), "2", (2, 1), (1, 2, 3), (0, 0), (0, float("nan")), ("0", 1), True):
         with pytest.raises(hg.ParameterError):
             ckks(values, bound=bound)
     assert server.bind(secret.public_key().encrypt(values, bound=2)).fresh

@@ -439,39 +439,46 @@ def test_sums_over_slots() -> None:
 
 
 def test_strict_mode() -> None:
-    """Values that may outgrow their modulus, 2^9 here, are an error where they are made, in this thread alone."""
+    """Values whose bounds do not fit their modulus, 2^9 here, are neither decrypted nor saved, in this thread alone."""
     p = ckks_rig.party()
-    x = p.tensor(ckks_rig.real(), level=1)
+    x = p.tensor(np.full(SLOTS, 1.0), level=1)
     half = x * 300
-    assert (half + half).precision is None
+    wide = half + half
+    assert wide.precision is None
     with hg.strict():
-        assert (x + half).precision is not None
-        for call in (lambda: half + half, lambda: hg.sum(hg.stack([half, half])), lambda: half - x * -300):
-            with pytest.raises(hg.RoomError, match="strict is on"):
+        np.testing.assert_allclose(p.secret.decrypt(half), 300, atol=1e-3)
+        np.testing.assert_allclose(p.secret.decrypt(wide - half), 300, atol=1e-3)  # right again, and proved
+        for call in (lambda: p.secret.decrypt(wide), wide.to_bytes, lambda: wide.save("wide.hg")):
+            with pytest.raises(hg.RoomError):
                 call()
         with hg.strict(False):
-            assert (half + half).precision is None
-        with pytest.raises(hg.RoomError):
-            half + half
+            assert wide.to_bytes()
         elsewhere: list[Any] = []
-        thread = threading.Thread(target=lambda: elsewhere.append(half + half))
+        thread = threading.Thread(target=lambda: elsewhere.append(wide.to_bytes()))
         thread.start()
         thread.join()
         assert len(elsewhere) == 1
-    assert (half + half).precision is None
+    assert wide.to_bytes()
+    with pytest.raises(hg.ParameterError, match="not both"):
+        p.secret.decrypt(x, checked=True, unchecked=True)
 
 
 def test_strict_decryption_asks_for_proof() -> None:
-    """Of what a file says of its bound, too."""
+    """A file's bound is the sender's word: decryption takes it, a proof does not."""
     p = ckks_rig.party()
     x = p.tensor(np.full(SLOTS, 0.5), level=1, bound=1.0)
     half = x * 450
     fits, grown = (p.server.from_bytes(t.to_bytes()) for t in (half, half + half))
+    np.testing.assert_allclose(p.secret.decrypt(fits), 225, atol=1e-3)
+    with pytest.raises(hg.RoomError):
+        p.secret.decrypt(grown)
+    np.testing.assert_allclose(p.secret.decrypt(grown, unchecked=True), 450, atol=1e-3)
     with hg.strict():
-        np.testing.assert_allclose(p.secret.decrypt(fits), 225, atol=1e-3)
+        np.testing.assert_allclose(p.secret.decrypt(half), 225, atol=1e-3)
+        with pytest.raises(hg.RoomError, match="came from a file"):
+            p.secret.decrypt(fits)
         with pytest.raises(hg.RoomError):
-            p.secret.decrypt(grown)
-    np.testing.assert_allclose(p.secret.decrypt(grown), 450, atol=1e-3)
+            p.server.bind(grown).to_bytes()
 
 
 # Sets for a computation

@@ -213,25 +213,6 @@ def test_what_is_refused_leaves_it_as_it_was(scheme: str) -> None:
         y += x
 
 
-def test_strict_mode_leaves_it_as_it_was() -> None:
-    """A sum that may outgrow its modulus is refused before anything is written."""
-    p = hg.ckks.parameters(depth=1, precision=25, integer_bits=4, slots=4)
-    x = hg.SecretKey.generate(p).encrypt([15.0, 0, 0, 0])
-    x = hg.ckks.lower(x, 1)
-    for _ in range(60):
-        data, before = x.to_bytes(), place(x)
-        try:
-            with hg.strict():
-                x += x
-        except hg.RoomError:
-            break
-    else:
-        pytest.fail("nothing was refused")
-    assert place(x) == before
-    assert x.to_bytes() == data
-    assert x.precision is not None
-
-
 def test_integers_of_tfhe() -> None:
     """The same object, of its own type."""
     p = tfhe_rig.party()

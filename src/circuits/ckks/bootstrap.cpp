@@ -18,6 +18,9 @@ double straight_enough(const Bootstrapping& b) {
   return b.log_scale > kLongest64 ? (corrected ? 9 : 14) : (corrected ? 7.5 : 10);
 }
 
+/// A quarter of a bit, with room: bounds of what was encrypted here are rounded to it (`coarse`).
+constexpr double kQuarterBit = 1.1893;
+
 class Bootstrap {
  public:
   Bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, const Progress& progress)
@@ -145,7 +148,7 @@ class Bootstrap {
 
 Ciphertext within(const Ciphertext& x, double bound) {
   require<ParameterError>(bound > 0 && std::isfinite(bound), "a bound on values is a number above 0");
-  const double slack = 1 + 0x1p-30;
+  const double slack = 1 + 0x1p-14;  // bounds in files have 16 bits
   CiphertextData data = x.data();
   Range most = Range::of(-bound, bound, 1, 1);
   if (data.tail.is_number()) most.peak = most.rms = std::numeric_limits<double>::infinity();  // `finish` knows these places
@@ -175,10 +178,11 @@ Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double
     bound = std::max(known, 0x1p-20);
   }
   require<ParameterError>(bound >= 0x1p-20 && bound <= 0x1p20, "the bound of a bootstrap lies between 2^-20 and 2^20");
-  if (known > bound * (1 + 0x1p-30)) {
+  if (known > bound * kQuarterBit) {
     throw PlaintextRangeError("the values of this tensor may reach " + std::to_string(known) + ", beyond the bound of " +
                               std::to_string(bound) + ": give a larger bound, or say that they stay within this one (within)");
   }
+  bound = std::fmax(bound, known);  // at most a quarter of a bit more
   const Ciphertext x = within(given, bound);
   const CiphertextData& data = x.data();
   if (data.tensor.items() == 0) return nothing(x, data.context->top_level());

@@ -71,13 +71,13 @@ std::vector<double> measured(const Values& values, std::size_t period) {
 
 /// `numbers` as `measured` gives them; `in` is what everybody knows.
 Ranges ranges_of(const std::vector<double>& numbers, Interval in, std::size_t width, std::size_t period) {
-  // Rounded as in a file: bytes are equal whether a tensor was loaded or not, and programs meet the same bounds again.
+  // Rounded as in a file: bytes are equal whether a tensor was loaded or not.
   const Range assumed = rounded(Range::of(in.low, in.high, width, period));
   if (numbers.empty()) return Ranges(RangePair{assumed, assumed});
   std::vector<RangePair> list;
   for (std::size_t i = 0; i < numbers.size(); i += 5) {
     const Range r{numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]};
-    list.push_back({rounded(r), assumed});
+    list.push_back({narrowed(coarse(r), assumed), assumed});
   }
   return Ranges::of(std::move(list));
 }

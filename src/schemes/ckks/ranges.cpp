@@ -316,66 +316,87 @@ bool Ranges::inside(const Ranges& other) const {
   return true;
 }
 
-// Files. A magnitude v is kept as the integer 2^15 + e, e = 16 log2 v: 0 is 0, and signs are the code's.
+namespace {
+
+/// A magnitude upward, or else downward, to one of `steps` numbers between a power of two and the next: mantissas in [1/2, 1).
+double to_grid(double size, std::span<const double> steps, bool up) {
+  if (size == 0 || !std::isfinite(size)) return size;
+  int exponent = 0;
+  const double mantissa = std::frexp(size, &exponent);
+  if (up) {
+    const auto found = std::lower_bound(steps.begin(), steps.end(), mantissa);
+    return found == steps.end() ? std::ldexp(1, exponent) : std::ldexp(*found, exponent);
+  }
+  return std::ldexp(*std::prev(std::upper_bound(steps.begin(), steps.end(), mantissa)), exponent);
+}
+
+/// The same to 16 significant bits.
+double to_bits(double size, bool up) {
+  if (size == 0 || !std::isfinite(size)) return size;
+  int exponent = 0;
+  const double mantissa = std::ldexp(std::frexp(size, &exponent), 16);
+  return std::ldexp(up ? std::ceil(mantissa) : std::floor(mantissa), exponent - 16);
+}
+
+/// A number upward; downward: -upward(-v).
+template <class Round>
+double upward(double v, Round round) {
+  return v >= 0 ? round(v, true) : -round(-v, false);
+}
+
+constexpr double kQuarters[] = {0.5, 0.59460355750136051, 0.70710678118654757, 0.84089641525371461};
+constexpr double kHalves[] = {0.5, 0.70710678118654757}, kWhole[] = {0.5};
+
+}  // namespace
+
+Range rounded(const Range& a) {
+  Range r = a;
+  r.low = -upward(-a.low, to_bits), r.high = upward(a.high, to_bits);
+  r.peak = to_bits(a.peak, true), r.rms = to_bits(a.rms, true), r.mean = to_bits(a.mean, true);
+  return r;
+}
+
+Range coarse(const Range& a) {
+  const auto quarters = [](double size, bool up) { return to_grid(size, kQuarters, up); };
+  Range r = a;
+  r.low = -upward(-a.low, quarters), r.high = upward(a.high, quarters), r.peak = quarters(a.peak, true);
+  r.rms = to_grid(a.rms, kHalves, true), r.mean = to_grid(std::max(a.mean, a.rms / 8), kWhole, true);
+  return r;
+}
+
+// Files.
 
 namespace {
 
-constexpr std::int64_t kMiddle = std::int64_t{1} << 15, kMostExponent = 16 * 1023;
-/// Of log2 in sixteenths: no tie that another machine's logarithm decides otherwise.
-constexpr double kSlack = 0x1p-10;
-
-/// Of a magnitude, upward or downward; kMiddle + kMostExponent + 1 is unbounded.
-std::int64_t code_of(double size, bool up) {
-  if (size == 0) return 0;
-  if (!std::isfinite(size)) return kMiddle + kMostExponent + 1;
-  const double sixteenths = 16 * std::log2(size);
-  const double whole = up ? std::ceil(sixteenths - kSlack) : std::floor(sixteenths + kSlack);
-  if (!up && whole < -kMostExponent) return 0;
-  return kMiddle + static_cast<std::int64_t>(std::clamp(whole, static_cast<double>(-kMostExponent), kMostExponent + 1.0));
-}
-
-double size_of(std::int64_t code) {
-  if (code == 0) return 0;
-  const std::int64_t e = code - kMiddle;
-  return e > kMostExponent ? kUnbounded : std::exp2(static_cast<double>(e) / 16);
-}
-
-/// A number rounded up.
-std::int64_t upper(double v) { return v >= 0 ? code_of(v, true) : -code_of(-v, false); }
-double number_of(std::int64_t code) { return code < 0 ? -size_of(-code) : size_of(code); }
-
-io::Json stored_range(const Range& r) {
+io::Json stored_range(const Range& exact) {
+  const Range r = rounded(exact);
   io::Json list = io::Json::array();
   // Bounds that follow from the interval are left out.
-  const std::int64_t low = -upper(-r.low), high = upper(r.high), largest = upper(r.largest());
-  std::vector<std::int64_t> codes = {low, high, upper(r.rms), upper(r.mean), upper(r.peak), r.word ? 1 : 0};
-  if (codes[5] == 0) codes.pop_back();
-  if (codes.size() == 5 && codes[4] == largest) codes.pop_back();
-  if (codes.size() == 4 && codes[3] == largest) codes.pop_back();
-  if (codes.size() == 3 && codes[2] == largest) codes.pop_back();
-  for (const std::int64_t code : codes) list.push_back(code);
+  std::vector<double> bounds = {r.low, r.high, r.rms, r.mean, r.peak};
+  if (!r.word)
+    while (bounds.size() > 2 && bounds.back() == r.largest()) bounds.pop_back();
+  for (const double bound : bounds) list.push_back(bound);
+  if (r.word) list.push_back(true);
   return list;
 }
 
 Range range_from(const io::Json& json) {
   const io::Json::Array& list = json.as_array("a range", 6);
   require<DamagedFileError>(list.size() >= 2, "the file has a range of values that is none");
-  std::vector<std::int64_t> codes;
-  for (const io::Json& code : list) codes.push_back(code.as_signed("a range", -2 * kMiddle, 2 * kMiddle));
-  Range r{.low = number_of(codes[0]), .high = number_of(codes[1])};
+  std::vector<double> bounds;
+  for (std::size_t i = 0; i < std::min<std::size_t>(5, list.size()); ++i) bounds.push_back(list[i].as_double("a range"));
+  Range r{.low = bounds[0], .high = bounds[1]};
   r.rms = r.mean = r.peak = r.largest();
-  if (codes.size() > 2) r.rms = number_of(codes[2]);
-  if (codes.size() > 3) r.mean = number_of(codes[3]);
-  if (codes.size() > 4) r.peak = number_of(codes[4]);
-  if (codes.size() > 5) r.word = codes[5] != 0;
+  if (bounds.size() > 2) r.rms = bounds[2];
+  if (bounds.size() > 3) r.mean = bounds[3];
+  if (bounds.size() > 4) r.peak = bounds[4];
+  if (list.size() > 5) r.word = list[5].as_bool("a range");
   require<DamagedFileError>(r.low <= r.high && r.rms >= 0 && r.mean >= 0 && r.peak >= 0,
                             "the file has a range of values that is none");
   return r;
 }
 
 }  // namespace
-
-Range rounded(const Range& a) { return range_from(stored_range(a)); }
 
 std::optional<io::Json> Ranges::stored() const {
   const bool few = list().size() <= 256;  // a header stays small

@@ -130,7 +130,7 @@ class Ranges {
   /// Whether the assumed bounds of each item are at most the other's.
   bool inside(const Ranges& other) const;
 
-  // In a file: the assumed bounds, in sixteenths of a bit, rounded outward.
+  // In a file: the assumed bounds, rounded outward.
 
   std::optional<io::Json> stored() const;
   /// `items`: of the tensor. DamagedFileError.
@@ -143,7 +143,9 @@ class Ranges {
   schemes::PerItem<RangePair> items_;
 };
 
-/// As a file keeps a bound: rounded outward to a sixteenth of a bit.
+/// As a file keeps bounds: outward to 16 significant bits, so that another machine's last bits make the same file.
 Range rounded(const Range& a);
+/// Outward to a quarter of a bit and more: tensors of like data have equal bounds, for which one recording of a program serves.
+Range coarse(const Range& a);
 
 }  // namespace heliograph::ckks
