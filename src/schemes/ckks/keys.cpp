@@ -1,7 +1,6 @@
 // Keys, encryption, decryption.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/decrypt.h"
@@ -17,20 +16,14 @@ struct Described {
   bool complex = false;
 };
 
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 /// log2 of what all may know of the values' size. Throws PlaintextRangeError where they are larger, or it fits no level.
 double public_bound(const Context& c, double largest, double bound, std::size_t level) {
   require<ParameterError>(bound >= 0 && std::isfinite(bound), "a bound on values is a number above 0");
-  const double log_bound = bound == 0 ? c.public_bound() : std::log2(std::max(bound, 1.0));
+  const double log_bound = bound == 0 ? c.input_bound() : std::log2(std::max(bound, 1.0));
   if (log_bound + std::log2(c.scale(level)) > c.log_modulus(level) - 1)
     throw PlaintextRangeError("values up to " + short_number(std::exp2(log_bound)) + " do not fit level " +
                               std::to_string(level));
-  const double most = bound == 0 ? std::exp2(log_bound) : bound;
+  const double most = bound == 0 ? c.input_magnitude() : bound;
   if (largest > most) {
     throw PlaintextRangeError("a value of magnitude " + short_number(largest) + " is beyond " + short_number(most) +
                               (bound == 0
