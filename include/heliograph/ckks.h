@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,16 +42,25 @@ struct Spec {
   /// turn these alone; else the slots beyond are 0 and rotations turn all N/2.
   std::size_t slots = 0;
   bool insecure = false;  // the user said so
+  bool repeat = true;     // false: a power of two of slots does not repeat either, the slots beyond are 0
+  /// Public bound on the values that encryption assumes if the call says none; 0: a rule of the room (Parameters::input_bound).
+  double bound = 0;
 };
 
 struct Request {
-  int depth = 1;          // multiplications in sequence
-  int precision = 30;     // bits after the binary point that every operation keeps; errors add up
-  int integer_bits = 10;  // bits before it: values stay below 2^integer_bits
+  int depth = 1;       // multiplications in sequence
+  int precision = 30;  // bits after the binary point that every operation keeps; errors add up
+  /// The lowest level holds values up to 2^integer_bits at least. Not said: 10 at least, and one prime more where that costs no
+  /// larger N, precision is below 22 and the room would be below 2^26.
+  std::optional<int> integer_bits = {};
   std::size_t slots = 0;  // values to pack; 0: no wish
   std::string edition = "w64";
+  bool repeat = true;   // Spec::repeat
+  double bound = 0;     // Spec::bound; the room holds it if integer_bits is not said
+  std::string version;  // whose numbers: "0.2", or "0.3" as empty
 };
-/// The smallest 128-bit set for a request. Throws ParameterError where none of N <= 2^17 does it.
+/// The smallest 128-bit set for a request, with the most room up to 2^41 that the same N, primes and digits hold.
+/// Version 0.2 took the room of integer_bits alone. Throws ParameterError where none of N <= 2^17 does it.
 Spec choose(const Request& request);
 /// `levels` levels of `log_scale` bits each, the lowest of `base_bits`, and `special_count` special primes; a digit takes as
 /// many chain primes. w64: primes below 2^50, scales of 30 to 49.8 bits, one prime a level and one or two for the lowest.
@@ -105,6 +115,11 @@ class Parameters : public RingParametersOf<Scheme> {
   double scale(std::size_t level) const;        // what operations keep ciphertexts of a level at
   std::size_t level_limbs(std::size_t level) const;
   std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
+  std::size_t period() const;                                                         // slots that rotations turn
+  double room() const;         // the largest values that fit the lowest level, before noise
+  double input_bound() const;  // the bound on values that encryption assumes if the call says none
+  /// What tells two sets apart, in words.
+  std::string difference(const Parameters& other) const;
 };
 
 /// Bounds on values. Both 0: none was said.

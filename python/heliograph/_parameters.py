@@ -57,6 +57,10 @@ class Parameters(Faced, Generic[K]):
     def _spaced_name(self) -> str:
         return f" {printable(self.name)}" if self.name else ""
 
+    def _differs_from(self, other: object) -> str:
+        """What tells two sets apart, in words."""
+        return f"parameters: {self!r} and {other!r}"
+
     def _summary(self) -> str:
         """What a repr says behind the name."""
         raise NotImplementedError

@@ -290,7 +290,7 @@ class Server(Shown, Generic[T]):
             raise _core.DtypeError(f"a server binds tensors, not {type(tensor).__name__}")
         if tensor.parameters != self.keys.parameters:
             raise _core.MismatchError(
-                f"the tensor is of other parameters ({tensor.parameters!r}) than these keys ({self.parameters!r})"
+                f"the tensor and these keys are of different {tensor.parameters._differs_from(self.parameters)}"
             )
         if tensor.key_id and tensor.key_id != self.keys.id:
             raise _core.WrongKeyError(

@@ -419,7 +419,7 @@ class SealedModel(Shown):
             raise _core.DtypeError(f"{what}, not by {described(key)}")
         if key.parameters != self.parameters:
             raise _core.MismatchError(
-                f"the key is of other parameters ({key.parameters!r}) than the model {self.name} ({self.parameters!r})"
+                f"the key and the model {self.name} are of different {key.parameters._differs_from(self.parameters)}"
             )
 
     # For people

@@ -2,6 +2,7 @@
 #include "heliograph/ckks.h"
 
 #include <nanobind/stl/complex.h>
+#include <nanobind/stl/optional.h>
 
 #include "bindings.h"
 #include "objects.h"
@@ -56,7 +57,11 @@ ckks::Checked checked_of(const std::string& name) {
 const Names kNames{"Ckks", "ckks_"};
 
 void bind_spec(nb::module_& m) {
-  bind_spec_of<Spec>(m, kNames, "CKKS").def_rw("levels", &Spec::levels).def_rw("log_scale", &Spec::log_scale);
+  bind_spec_of<Spec>(m, kNames, "CKKS")
+      .def_rw("levels", &Spec::levels)
+      .def_rw("log_scale", &Spec::log_scale)
+      .def_rw("repeat", &Spec::repeat)
+      .def_rw("bound", &Spec::bound);
   m.def("ckks_make_spec", &ckks::make_spec, "n"_a, "levels"_a, "log_scale"_a, "base_bits"_a, "special_count"_a,
         "edition"_a = "w64", "slots"_a = 0, "insecure"_a = false, Unlocked());
   m.def("ckks_make_bootstrapping_spec", &ckks::make_bootstrapping_spec, "n"_a, "depth"_a, "log_scale"_a, "log_top"_a,
@@ -65,10 +70,12 @@ void bind_spec(nb::module_& m) {
   m.def("ckks_named_specs", &ckks::named_specs);
   m.def(
       "ckks_choose",
-      [](int depth, int precision, int integer_bits, std::size_t slots, std::string edition) {
-        return ckks::choose({depth, precision, integer_bits, slots, std::move(edition)});
+      [](int depth, int precision, std::optional<int> integer_bits, std::size_t slots, std::string edition, bool repeat,
+         double bound, std::string version) {
+        return ckks::choose({depth, precision, integer_bits, slots, std::move(edition), repeat, bound, std::move(version)});
       },
-      "depth"_a, "precision"_a, "integer_bits"_a, "slots"_a, "edition"_a, Unlocked());
+      "depth"_a, "precision"_a, "integer_bits"_a.none(), "slots"_a, "edition"_a, "repeat"_a = true, "bound"_a = 0.0,
+      "version"_a = "", Unlocked());
 }
 
 void bind_parameters(nb::module_& m) {
@@ -76,6 +83,10 @@ void bind_parameters(nb::module_& m) {
       .def_prop_ro("top_level", &Parameters::top_level)
       .def_prop_ro("bootstrapping_level", &Parameters::bootstrapping_level)
       .def_prop_ro("bootstrapping_key_bytes", &Parameters::bootstrapping_key_bytes)
+      .def_prop_ro("period", &Parameters::period)
+      .def_prop_ro("room", &Parameters::room)
+      .def_prop_ro("input_bound", &Parameters::input_bound)
+      .def("difference", &Parameters::difference, "other"_a)
       .def("scale", &Parameters::scale, "level"_a)
       .def("level_limbs", &Parameters::level_limbs, "level"_a)
       .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1, "level"_a = 0);

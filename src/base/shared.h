@@ -25,6 +25,12 @@ class Shared {
     open_.emplace(name, made);
     return made;
   }
+  /// What is held under `name`, or null.
+  std::shared_ptr<T> find(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(name);
+    return found == open_.end() ? nullptr : found->second.lock();
+  }
   /// Names that are kept.
   std::size_t size() const {
     const std::lock_guard lock(mutex_);

@@ -30,11 +30,18 @@ class Context {
   std::shared_ptr<device::Device> own_device_;
 };
 
+/// The open contexts of a scheme, by the hashes of their numbers.
+template <class C>
+Shared<C>& open_contexts() {
+  static Shared<C> open;
+  return open;
+}
+
 /// The one context of these numbers on the process's device, whatever they are called, for as long as somebody holds it: so
 /// that objects that were made or read apart share plans and tables, and fit together (docs/adr/0019).
 template <class C, class Spec>
 std::shared_ptr<C> open_context(const Spec& given) {
-  static Shared<C> open;
+  Shared<C>& open = open_contexts<C>();
   const Spec spec = C::canonical(given);
   const std::string hash = hash_of(spec);
   ring::confirm_parameters(C::title(spec), hash);
@@ -65,7 +72,10 @@ std::string difference(const Spec& a, const Spec& b) {
   if constexpr (requires { a.edition; }) {
     if (a.edition != b.edition) return between("editions", a.edition, b.edition);
   }
-  return between("parameters", short_text(a), short_text(b));
+  if constexpr (requires { difference_text(a, b); })
+    return difference_text(a, b);
+  else
+    return between("parameters", short_text(a), short_text(b));
 }
 
 /// Throws WrongKeyError or MismatchError unless a ciphertext is of this context and key (or of no key, as trivial ones are).

@@ -21,6 +21,19 @@ io::Container start(const char* kind, const C& context, const std::string& key) 
   return k;
 }
 
+/// Throws MismatchError unless a file's parameters have the hash `wanted`; empty: any. Names both sets if the other one is open.
+template <class C, class Spec>
+void require_wanted(const Spec& spec, const std::string& wanted) {
+  const std::string hash = hash_of(spec);
+  if (!wanted.empty() && hash != wanted) {
+    if (const std::shared_ptr<C> other = open_contexts<C>().find(wanted)) {
+      throw MismatchError("the tensor and these keys are of different " + difference(spec, other->spec()) + " (hashes " +
+                          hash.substr(0, 16) + " and " + wanted.substr(0, 16) + ")");
+    }
+  }
+  ring::require_parameters(hash, wanted);
+}
+
 /// The context that a file's parameters say. `wanted`: the hash that they must have; empty: any.
 template <class C>
 std::shared_ptr<C> context_of(const io::Container& from, const char* kind, const std::string& wanted = {}) {
@@ -31,7 +44,7 @@ std::shared_ptr<C> context_of(const io::Container& from, const char* kind, const
   }
   const auto spec = C::spec_from(from.header.object_at("parameters"));
   ring::check_hash(from, [&](bool named) { return hash_of(spec, named); });
-  ring::require_parameters(hash_of(spec), wanted);
+  require_wanted<C>(spec, wanted);
   const std::shared_ptr<C> context = open_saved_context<C>(spec, "the file's parameters");
   require<DamagedFileError>(context->scheme() == type.scheme, "the parameters are of another scheme");
   return context;

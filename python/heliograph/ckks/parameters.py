@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import count_of, described, flag, readable_bytes, require_alone, set_name
+from heliograph._arrays import complexes, count_of, described, flag, readable_bytes, real, require_alone, set_name
 from heliograph._parameters import RingParameters
 from heliograph._schemes import told
 from heliograph.ckks.scheme import CKKS
@@ -21,17 +21,40 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
     """A parameter set: ring degree, moduli by level, gadget, scale. Immutable; equal sets are interchangeable.
 
     >>> params
-    <CKKS parameters: N=2^14, log q 234, 4 multiplications, scale 2^43.0, 4 slots, 128-bit, w64>
+    <CKKS parameters: N=2^14, log q 256, 4 multiplications, scale 2^43.0, 4 slots, 128-bit, w64>
     >>> params.levels, params.security
     (5, '128-bit')
     """
 
     _scheme = CKKS
 
+    period = told(
+        "period",
+        int,
+        "Slots that rotations turn: a power of two of slots that repeats through the N/2 places, else all N/2 places.",
+    )
+
     @property
-    def period(self) -> int:
-        """What rotations turn: the slots where they are a power of two, else all N/2 places."""
-        return self.slots if self.slots & (self.slots - 1) == 0 else self.n // 2
+    def room(self) -> float:
+        """The largest values that fit the lowest level, before noise.
+
+        >>> params.room > 2.0**30
+        True
+
+        Results beyond it do not decrypt.
+        """
+        return float(self._core.room)
+
+    @property
+    def bound(self) -> float:
+        """Public bound on the magnitude of inputs that encryption assumes unless a call says its own.
+
+        >>> hg.ckks.parameters(depth=1, precision=20).bound, hg.ckks.parameters(depth=3, bound=100).bound
+        (1048576.0, 100.0)
+
+        Without ``parameters(..., bound=)`` it has half of the room's bits, 10 to 20 of them, and fits the room with its noise.
+        """
+        return float(self._core.input_bound)
 
     levels = told("top_level", int, "The level of a fresh ciphertext; each rescaling takes one, and 1 is the lowest.")
 
@@ -77,20 +100,43 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
 
     def _rows(self) -> list[tuple[str, str]]:
         limbs = [self._core.level_limbs(level) for level in (1, self.levels)]
-        room = _log2_product(self._core, 1) - 1 - math.log2(self.scale(1))
         levels = f"{self.levels}: {self.depth} multiplications in sequence, from {limbs[1]} primes down to {limbs[0]}"
         rows = self._moduli_rows()
         return [
             *rows[:3],
             ("levels", levels),
             *rows[3:],
-            ("scale", f"2^{self.log_scale:.1f}; at the lowest level values up to 2^{room:.0f} fit"),
-            ("packing", f"{self.slots:,} real or complex numbers"),
+            ("scale", f"2^{self.log_scale:.1f}"),
+            ("room", f"values up to {_power(self.room)} fit at the lowest level{self._shorter()}"),
+            ("inputs", f"encryption takes values up to {_magnitude(self.bound)}, or up to a bound that its call says"),
+            ("packing", f"{self.slots:,} real or complex numbers{self._repeats()}"),
             self._security_row(),
             ("publishing", "decrypted values may tell of the key: see SecretKey.decrypt, publish_bits"),
             *self._byte_rows(f", at the lowest level {readable_bytes(self.ciphertext_bytes(1, 1))}"),
             *self._bootstrapping_rows(),
         ]
+
+    def _repeats(self) -> str:
+        """Of `explain`: what the other places hold."""
+        if self.slots == self.n // 2:
+            return ""
+        return ", repeated through the ciphertext" if self.period == self.slots else ", zeros behind them"
+
+    def _shorter(self) -> str:
+        """Of `explain`: the price of a lowest level that has more primes than `integer_bits=10` takes."""
+        limbs, longest = self._core.level_limbs(1), _LONGEST_PRIMES[self.edition]
+        if self.bootstrapping_level or math.ceil(self.log_scale + 1.3) + _LEAST_BITS > longest * (limbs - 1):
+            return ""
+        saved = self.ciphertext_bytes() // self._core.level_limbs(self.levels)
+        return (
+            f"; integer_bits={_LEAST_BITS} takes a prime less in each level: ciphertexts have {readable_bytes(saved)} less "
+            f"({100 / self._core.level_limbs(self.levels):.0f}%, at the lowest level {100 / limbs:.0f}%)"
+        )
+
+    def _differs_from(self, other: object) -> str:
+        if isinstance(other, Parameters):
+            return str(self._core.difference(other._core))
+        return super()._differs_from(other)
 
     def _bootstrapping_rows(self) -> list[tuple[str, str]]:
         """Of `explain`, where the set has bootstrapping."""
@@ -134,11 +180,20 @@ _BOOTSTRAPPING = {
 _TOP_SCALES, _ENTRY = {"w64": 49.9, "w32": 59.2}, 3
 
 
-def _log2_product(core: _core.CkksParameters, level: int) -> float:
-    """log2 of a level's modulus."""
-    s = core.spec
-    primes = [s.chain[i] for i in s.levels[level - 1]] if s.levels else s.chain[:level]
-    return sum(math.log2(q) for q in primes)
+#: Bits of the longest primes, by edition; integer bits of a request that says none.
+_LONGEST_PRIMES, _LEAST_BITS = {"w64": 50, "w32": 30}, 10
+#: Heliographs whose rules choose a set; the first is the present one.
+_VERSIONS = ("0.3", "0.2")
+
+
+def _power(value: float) -> str:
+    """The power of two at most `value`."""
+    return f"2^{math.floor(math.log2(value))}"
+
+
+def _magnitude(value: float) -> str:
+    """A bound as a number, or as a power of two if it is a long one."""
+    return f"2^{math.log2(value):.4g}" if value >= 1 << 14 else f"{value:,.6g}"
 
 
 def parameters(
@@ -147,7 +202,10 @@ def parameters(
     depth: int | None = None,
     precision: int | None = None,
     integer_bits: int | None = None,
+    bound: float | None = None,
     slots: int = 0,
+    repeat: bool = True,
+    like: Any = None,
     n: int | None = None,
     levels: int | None = None,
     log_scale: float | None = None,
@@ -156,13 +214,13 @@ def parameters(
     edition: str = "w64",
     bootstrap: bool = False,
     insecure: bool = False,
+    version: str | None = None,
 ) -> Parameters:
     """A CKKS parameter set, in one of three ways.
 
     - By name: ``parameters("n16-l24")``; ``/w32`` after it names the 32-bit edition.
-    - By need: ``parameters(depth=10, precision=30)``: the smallest 128-bit set for `depth` multiplications in sequence of
-      values below 2^`integer_bits` (10) with results right to `precision` bits (30) after the binary point, with at least `slots`
-      slots.
+    - By need: ``parameters(depth=10, precision=30)``: the smallest 128-bit set for `depth` multiplications in sequence, with
+      results right to `precision` bits (30) after the binary point and at least `slots` slots.
     - By numbers: ``parameters(n=2**14, levels=6, log_scale=40, base_bits=50, special=2)``: levels of `log_scale` bits above a
       base of `base_bits`, `special` primes for key switching.
 
@@ -172,7 +230,21 @@ def parameters(
     is some 3 to 4 bits worse, and a tensor's own `precision` bounds it); by numbers, of `n`, `depth` and `log_scale`. With few `slots`, a power of two,
     bootstraps are faster: complex values and pairs of real tensors take what one of real ones does.
 
-    Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
+    Room and inputs:
+
+    - Results up to `Parameters.room` fit the lowest level. A set by need has the most room up to 2^41 that its N, primes and
+      digits hold. If that is below 2^26 and `precision` is below 22, each level has a prime more, unless N would grow.
+    - `integer_bits`: the room is 2^`integer_bits` at least, and no prime is added to have more.
+    - `bound`: encryption takes inputs up to this magnitude unless a call says its own bound. It is public.
+    - `like`: clear values, as an array. The bound is the next power of two above twice their largest magnitude, the slots are as
+      many as their last axis has, unless said. The bound is public, and so are these two numbers about the values.
+    - `repeat`: a power of two of `slots` repeats through the N/2 places, and rotations turn the slots alone. With
+      ``repeat=False`` zeros follow the values. Then all N/2 places turn, small vectors have up to 4.5 bits more room, and
+      decryption sees by the zeros whether a result left the room.
+    - `version`: ``"0.2"`` gives the numbers that Heliograph 0.2 chose for a need, ``"0.3"`` the present ones. Sets of different
+      numbers do not mix.
+
+    Raises ParameterError if no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
     >>> hg.ckks.parameters("n14-l8").levels
     8
@@ -186,6 +258,14 @@ def parameters(
     4
     >>> hg.ckks.parameters(depth=9, bootstrap=True, slots=512).period
     512
+    >>> hg.ckks.parameters(depth=2, slots=4).period, hg.ckks.parameters(depth=2, slots=4, repeat=False).period
+    (4, 4096)
+    >>> measured = hg.ckks.parameters(depth=2, like=[171.3, 180.0, 165.2])
+    >>> measured.bound, measured.slots
+    (512.0, 3)
+    >>> old = hg.ckks.parameters(depth=1, precision=20, version="0.2")
+    >>> old.room < 2**12, hg.ckks.parameters(depth=1, precision=20).room > 2**40
+    (True, True)
     """
     insecure, bootstrap = flag(insecure, "insecure"), flag(bootstrap, "bootstrap")
     depth, n, levels = (
@@ -196,15 +276,21 @@ def parameters(
     of_gadget = {"base_bits": base_bits is not None, "special": special is not None}
     of_levels = {"log_scale": log_scale is not None, **of_gadget}
     precision = count_of((20 if bootstrap else 30) if precision is None else precision, "precision")
-    integer_bits = count_of((9 if bootstrap else 10) if integer_bits is None else integer_bits, "integer_bits")
+    integer_bits = None if integer_bits is None else count_of(integer_bits, "integer_bits")
+    repeat, version = flag(repeat, "repeat"), _version(version)
     slots, base_bits = count_of(slots, "slots"), count_of(50 if base_bits is None else base_bits, "base_bits")
     special, log_scale = count_of(1 if special is None else special, "special"), 40 if log_scale is None else log_scale
     if not isinstance(log_scale, (int, float, np.integer, np.floating)) or not 1 <= log_scale <= 1024:
         raise _core.ParameterError(f"log_scale is a number of bits, not {described(log_scale)}")
     numbers = {"n": n is not None, "levels": levels is not None}
+    limit, width = _inputs(bound, like)
     if name is not None:
-        name = set_name(name, edition, **numbers, depth=depth is not None, slots=slots, bootstrap=bootstrap)
-        return Parameters(_core.CkksParameters(_core.ckks_named_spec(name, insecure)))
+        name = set_name(
+            name, edition, **numbers, depth=depth is not None, slots=slots, bootstrap=bootstrap, repeat=not repeat
+        )
+        spec = _core.ckks_named_spec(name, insecure)
+        return _of(spec, width, limit)
+    slots = slots or width
     if bootstrap:
         if depth is None:
             raise _core.ParameterError("with bootstrap=True say a depth: multiplications between one bootstrap and the next")
@@ -217,19 +303,61 @@ def parameters(
         else:
             require_alone("a set with bootstrapping by depth and precision", **of_levels)
             set_name("", edition)  # which refuses other editions
-            spec = _core.ckks_named_spec(_bootstrapping_name(depth, precision, integer_bits, edition), insecure)
-        if slots > spec.n // 2:
-            raise _core.ParameterError(f"N=2^{spec.n.bit_length() - 1} has {spec.n // 2:,} slots, not {slots:,}")
-        spec.slots = slots
-        return Parameters(_core.CkksParameters(spec))
+            bits = max(9, math.ceil(math.log2(limit)) if limit else 0) if integer_bits is None else integer_bits
+            spec = _core.ckks_named_spec(_bootstrapping_name(depth, precision, bits, edition), insecure)
+        spec.slots, spec.repeat = slots, repeat
+        return _of(spec, width, limit)
     if n is not None and levels is not None:
         require_alone("a set by n and levels", depth=depth is not None)
         spec = _core.ckks_make_spec(n, levels, float(log_scale), base_bits, special, edition, slots, insecure)
-        return Parameters(_core.CkksParameters(spec))
+        spec.repeat = repeat
+        return _of(spec, width, limit)
     if depth is None:
         raise _core.ParameterError("say a name, or depth and precision, or n and levels")
     require_alone("a set by depth and precision", **numbers)
-    return Parameters(_core.CkksParameters(_core.ckks_choose(depth, precision, integer_bits, slots, edition)))
+    return _of(_core.ckks_choose(depth, precision, integer_bits, slots, edition, repeat, limit, version), width, limit)
+
+
+def _version(version: Any) -> str:
+    """Whose rules choose a set; empty for the present ones."""
+    if version is None:
+        return ""
+    if not isinstance(version, str) or version not in _VERSIONS:
+        known = " and ".join(f'"{v}"' for v in sorted(_VERSIONS))
+        raise _core.ParameterError(f"version must be one of {known}, whose numbers are known, not {described(version)}")
+    return version
+
+
+def _inputs(bound: Any, like: Any) -> tuple[float, int]:
+    """Bound on inputs, 0 for the rule of the room; and the values in a ciphertext, 0 without `like`."""
+    limit = 0.0
+    if bound is not None:
+        limit = real(bound, "the bound on inputs")
+        if not 0 < limit < math.inf:
+            raise _core.ParameterError(f"the bound on inputs must be a finite number above 0, not {described(bound)}")
+    if like is None:
+        return limit, 0
+    values, _ = complexes(like, "the values of `like`")
+    if values.ndim == 0 or values.size == 0:
+        raise _core.ShapeError(f"`like` must have at least one axis and one value, not shape {values.shape}")
+    largest = float(np.abs(values).max())
+    if limit == 0:
+        limit = 2.0 ** math.ceil(math.log2(2 * largest)) if largest > 2.0**-1000 else 1.0
+    elif largest > limit:
+        raise _core.ParameterError(f"the values of `like` reach {largest:g}, beyond the bound of {limit:g} on inputs")
+    return limit, values.shape[-1]
+
+
+def _of(spec: Any, width: int, bound: float) -> Parameters:
+    """The set of these numbers and of a bound on inputs. Raises ParameterError if it has too few slots."""
+    slots = max(width, spec.slots)
+    if slots > (spec.slots or spec.n // 2) or slots > spec.n // 2:
+        raise _core.ParameterError(
+            f"{slots:,} slots are too many: this set has {spec.slots or spec.n // 2:,} of N/2 = {spec.n // 2:,}"
+        )
+    if bound:
+        spec.bound = bound
+    return Parameters(_core.CkksParameters(spec))
 
 
 def _bootstrapping_name(depth: int, precision: int, integer_bits: int, edition: str) -> str:

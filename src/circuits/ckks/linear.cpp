@@ -125,6 +125,12 @@ Diagonals checked(const Parameters& parameters, const Diagonals& diagonals, std:
   if (const std::size_t period = parameters.context()->period(); !std::has_single_bit(size) || size > period)
     throw ShapeError("a matrix on slots has a power of two of rows, at most " + std::to_string(period) + " here, not " +
                      std::to_string(size));
+  if (const std::size_t slots = parameters.slots(), period = parameters.context()->period();
+      size < period && slots != period)
+    throw ShapeError("a matrix on " + std::to_string(size) +
+                     " slots takes values that repeat through the whole ciphertext; " + std::to_string(slots) +
+                     " slots of these parameters have zeros behind them: take parameters with a " +
+                     "power of two of slots and without repeat=False");
   Diagonals kept;
   for (const auto& [k, values] : diagonals) {
     if (k >= size || values.size() > size)

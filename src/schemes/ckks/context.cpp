@@ -25,6 +25,7 @@ const Spec& checked(const Spec& s) {
   require<ParameterError>(std::has_single_bit(s.n) && s.n >= 1024 && s.n <= (1 << 17), "N is a power of two, 2^10 to 2^17");
   require<ParameterError>(s.slots <= s.n / 2, "there are at most N/2 slots");
   require<ParameterError>(s.log_scale >= 10 && s.log_scale <= 200, "a scale has 10 to 200 bits");
+  require_bound(s.bound);
   require<ParameterError>(!s.special.empty(), "a CKKS set has at least one special prime");
   require<ParameterError>(!s.chain.empty() && s.chain.size() + s.special.size() <= device::kMaxLimbs,
                           "a set has at most 128 primes");
@@ -60,6 +61,11 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
                             "each level's modulus is larger than the one below by about the scale");
   }
   require<ParameterError>(room() >= 1, "the lowest level has no room for the scale and a value");
+  if (spec().bound > 0 && std::log2(spec().bound) > largest_bound()) {
+    throw ParameterError("a bound of " + short_number(spec().bound) +
+                         " on inputs is beyond the lowest level's room: " + short_number(std::exp2(largest_bound())) +
+                         " at most; take parameters with more integer_bits, or say a smaller bound");
+  }
 }
 
 std::size_t Context::require_level(std::size_t level) const {
@@ -99,7 +105,12 @@ double Context::decoding_room(std::size_t level, double scale) const {
   return rlwe::log2_product(rlwe().moduli(decoding_primes(level, scale)));
 }
 
-std::size_t Context::period() const { return std::has_single_bit(slots()) ? slots() : spec().n / 2; }
+std::size_t Context::period() const { return spec().repeat && std::has_single_bit(slots()) ? slots() : spec().n / 2; }
+
+double Context::input_bound() const {
+  if (spec().bound > 0) return std::log2(spec().bound);
+  return std::min(std::clamp(room() / 2, 10.0, 20.0), largest_bound());
+}
 
 double Context::rounding_noise(std::size_t components) const {
   const double linear = noise_.rounding_times_secret(2), secret = noise_.random(std::log2(2.0 / 3));
@@ -147,6 +158,7 @@ RnsTensor Context::imaginary_unit() {
 
 Spec Context::canonical(const Spec& given) {
   Spec s = schemes::honest(given);
+  if (!std::has_single_bit(s.slots) || s.slots >= s.n / 2) s.repeat = true;  // these do not repeat anyway
   if (const std::string name = known_name(s); !name.empty()) s.name = name;
   return s;
 }

@@ -50,9 +50,13 @@ class Context : public schemes::RingContext<Context, Spec> {
   device::PrimeList primes_up_to(std::size_t level) const;
   /// log2 of the largest values that fit the lowest level.
   double room() const { return log_moduli_[0] - 1 - std::log2(scales_[0]); }
-  /// log2 of how large values are taken to be of whose size nothing is said in public: so that they fit the lowest level with
-  /// their noise.
-  double public_bound() const { return room() - 0.25; }
+  /// log2 of the largest public bound on inputs: values that fit the lowest level with their noise.
+  double largest_bound() const { return room() - 0.25; }
+  /// log2 of the public bound on inputs that encryption assumes if the call says none: Spec::bound, or half of the room's bits,
+  /// 10 to 20 of them (a product of two inputs fits from 2^20 on), largest_bound() at most.
+  double input_bound() const;
+  /// 2^input_bound(), and Spec::bound to the last bit.
+  double input_magnitude() const { return spec().bound > 0 ? spec().bound : std::exp2(input_bound()); }
   /// Primes whose product holds a phase of values below 2^64 at a scale: the first few of a level's.
   device::PrimeList decoding_primes(std::size_t level, double scale) const;
   /// log2 of their product.

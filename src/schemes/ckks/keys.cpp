@@ -1,7 +1,6 @@
 // Keys, encryption, decryption.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/decrypt.h"
@@ -17,17 +16,11 @@ struct Described {
   bool complex = false;
 };
 
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 /// The interval that everybody may know the values to lie in. Throws ParameterError, and PlaintextRangeError if it does not fit the
 /// level.
 Interval public_interval(const Context& c, Interval given, bool complex, std::size_t level) {
   const bool said = given.low != 0 || given.high != 0;
-  const double most = std::exp2(c.public_bound());
+  const double most = c.input_magnitude();
   const Interval in = said ? given : Interval{-most, most};
   if (!std::isfinite(in.low) || !std::isfinite(in.high) || !(in.low <= in.high))
     throw ParameterError("a bound on values is a finite number above 0, or a lowest and a highest value, not " +

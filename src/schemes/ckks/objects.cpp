@@ -28,6 +28,13 @@ std::size_t Parameters::level_limbs(std::size_t level) const {
   return context()->rlwe().chain(context()->require_level(level)).size();
 }
 
+std::size_t Parameters::period() const { return context()->period(); }
+double Parameters::room() const { return std::exp2(context()->room()); }
+double Parameters::input_bound() const { return context()->input_magnitude(); }
+std::string Parameters::difference(const Parameters& other) const {
+  return schemes::difference(context()->spec(), other.context()->spec());
+}
+
 std::size_t Parameters::ciphertext_bytes(std::size_t degree, std::size_t level) const {
   const rlwe::RingParameters& r = context()->rlwe().parameters();
   return (degree + 1) * level_limbs(level) * r.n * math::word_bytes(r.word);

@@ -186,34 +186,86 @@ double noise_of_one(std::size_t n) {
                         model.rounding_times_secret(2));
 }
 
-/// The set of degree n with the fewest digits that is secure, or nothing.
-bool fit(std::size_t n, const Request& r, Spec& found) {
+// Rooms that a set is given beyond its request, in bits: the most, and from what on no prime is added.
+constexpr int kMostRoom = 41, kEnoughRoom = 26;
+constexpr int kLeastIntegerBits = 10;     // unless a request says so
+constexpr int kPrecisionOfOnePrime = 22;  // sets below it have one short prime at the lowest level
+
+bool is_secure(const Spec& s) {
+  return rlwe::log2_product(s.chain) + rlwe::log2_product(s.special) <= rlwe::largest_secure_log_qp(s.n);
+}
+
+/// log2 of the scale that a request takes at a degree; nothing if the words of its edition hold none so long.
+std::optional<double> scale_for(std::size_t n, const Request& r) {
   double log_scale = r.precision + noise_of_one(n);
   if (r.edition == "w64") {
     log_scale = std::max(log_scale, 30.0);
   } else if (log_scale > 29.8) {
     log_scale = std::max(log_scale, 48.0);
   }
-  // A sign, and the quarter of a bit that Context::public_bound leaves.
-  const int base = static_cast<int>(std::ceil(log_scale + 1.3)) + r.integer_bits, bound = rlwe::largest_secure_log_qp(n);
+  if (log_scale > (r.edition == "w64" ? 49.8 : 53.0)) return {};
+  return log_scale;
+}
+
+/// The set of a request with so much room and so many special primes; nothing if there is none that is secure.
+std::optional<Spec> with_special(std::size_t n, const Request& r, double log_scale, int integer_bits, std::size_t special) {
+  // A sign, and the quarter of a bit that Context::largest_bound leaves.
+  const int base = static_cast<int>(std::ceil(log_scale + 1.3)) + integer_bits;
   const auto levels = static_cast<std::size_t>(r.depth) + 1;
-  if (base + log_scale * r.depth > bound) return false;
-  if (log_scale > (r.edition == "w64" ? 49.8 : 53.0)) return false;
-  // The more special primes, the fewer digits; of as many digits the one with the fewest special primes.
-  bool any = false;
-  for (std::size_t special = std::min<std::size_t>(64, 2 * levels + 8); special >= 1; --special) {
-    Spec s;
-    try {
-      s = make_spec(n, levels, log_scale, base, special, r.edition, r.slots);
-    } catch (const ParameterError&) {  // more or fewer special primes than the digits need
-      continue;
-    }
-    if (s.chain.size() + special > device::kMaxLimbs || special > s.chain.size()) continue;
-    if (rlwe::log2_product(s.chain) + rlwe::log2_product(s.special) > bound) continue;
-    if (any && s.digits.size() > found.digits.size()) break;
-    found = s, any = true;
+  try {
+    Spec s = make_spec(n, levels, log_scale, base, special, r.edition, r.slots);
+    if (s.chain.size() + special > device::kMaxLimbs || special > s.chain.size() || !is_secure(s)) return {};
+    return s;
+  } catch (const ParameterError&) {  // more or fewer special primes than the digits need
+    return {};
   }
-  return any;
+}
+
+/// The set of degree n with the fewest digits that is secure, or nothing.
+std::optional<Spec> fit(std::size_t n, const Request& r, int integer_bits) {
+  const std::optional<double> log_scale = scale_for(n, r);
+  if (!log_scale) return {};
+  const int base = static_cast<int>(std::ceil(*log_scale + 1.3)) + integer_bits;
+  if (base + *log_scale * r.depth > rlwe::largest_secure_log_qp(n)) return {};
+  // The more special primes, the fewer digits; of as many digits the one with the fewest special primes.
+  std::optional<Spec> found;
+  const auto levels = static_cast<std::size_t>(r.depth) + 1;
+  for (std::size_t special = std::min<std::size_t>(64, 2 * levels + 8); special >= 1; --special) {
+    const std::optional<Spec> s = with_special(n, r, *log_scale, integer_bits, special);
+    if (!s) continue;
+    if (found && s->digits.size() > found->digits.size()) break;
+    found = s;
+  }
+  return found;
+}
+
+/// Whether each level of `a` has at most so many primes more than that of `b`.
+bool is_as_short(const Spec& a, const Spec& b, std::size_t more) {
+  const std::size_t count = level_count(a);
+  if (a.chain.size() > b.chain.size() + more || count != level_count(b)) return false;
+  const auto limbs = [](const Spec& s, std::size_t level) { return s.levels.empty() ? level : s.levels[level - 1].size(); };
+  for (std::size_t level = 1; level <= count; ++level) {
+    if (limbs(a, level) > limbs(b, level) + more) return false;
+  }
+  return true;
+}
+
+/// The set with the most room up to 2^kMostRoom; `s` if it has the most. `more` 0: no more primes at any level than `s`, and the
+/// same special primes and digits in number. 1: one prime more at each level at most, and the smallest switching keys.
+Spec widened(const Spec& s, const Request& r, std::size_t more) {
+  const double room = log2_room(s);
+  const auto key_limbs = [](const Spec& set) { return set.digits.size() * (set.chain.size() + set.special.size()); };
+  for (int bits = kMostRoom; bits > room; --bits) {
+    std::optional<Spec> best;
+    for (std::size_t special = more > 0 ? 1 : s.special.size(); special <= s.special.size() + more; ++special) {
+      const std::optional<Spec> wide = with_special(s.n, r, s.log_scale, bits, special);
+      if (!wide || !is_as_short(*wide, s, more) || (more == 0 && wide->digits.size() != s.digits.size())) continue;
+      if (const double found = log2_room(*wide); found >= kMostRoom + 1 || found <= room) continue;
+      if (!best || key_limbs(*wide) < key_limbs(*best)) best = wide;
+    }
+    if (best) return *best;
+  }
+  return s;
 }
 
 }  // namespace
@@ -221,15 +273,28 @@ bool fit(std::size_t n, const Request& r, Spec& found) {
 Spec choose(const Request& r) {
   require<ParameterError>(r.depth >= 0 && r.depth < 100, "depth lies between 0 and 99");
   require<ParameterError>(r.precision >= 1 && r.precision <= 40, "precision lies between 1 and 40 bits");
-  require<ParameterError>(r.integer_bits >= 0 && r.integer_bits <= 40, "integer_bits lies between 0 and 40");
+  require_bound(r.bound);
+  const int bits_of_bound = r.bound > 0 ? static_cast<int>(std::ceil(std::log2(r.bound))) : 0;
+  const int integer_bits = r.integer_bits.value_or(std::max(kLeastIntegerBits, bits_of_bound));
+  if (!r.integer_bits && integer_bits > 40)
+    throw ParameterError("a bound of " + short_number(r.bound) + " on inputs is beyond 2^40, the largest room of a request");
+  require<ParameterError>(integer_bits >= 0 && integer_bits <= 40, "integer_bits lies between 0 and 40");
   require<ParameterError>(r.slots <= (1 << 16), "there are at most 2^16 slots");
   if (r.edition != "w64" && r.edition != "w32")
     throw ParameterError("there is no edition \"" + r.edition + "\"; there are w64 and w32");
+  if (!r.version.empty() && r.version != "0.2" && r.version != "0.3")
+    throw ParameterError("there are no numbers of version \"" + r.version + "\"; there are those of 0.2 and 0.3");
   for (int log_n = 11; log_n <= 17; ++log_n) {
     const std::size_t n = std::size_t{1} << log_n;
     if (n / 2 < r.slots) continue;
-    Spec s;
-    if (fit(n, r, s)) return s;
+    std::optional<Spec> s = fit(n, r, integer_bits);
+    if (!s) continue;
+    if (r.version != "0.2") {
+      s = widened(*s, r, 0);
+      if (!r.integer_bits && r.precision < kPrecisionOfOnePrime && log2_room(*s) < kEnoughRoom) s = widened(*s, r, 1);
+    }
+    s->repeat = r.repeat, s->bound = r.bound;
+    return *s;
   }
   throw ParameterError("no parameter set of 128 bits has depth " + std::to_string(r.depth) + " with " +
                        std::to_string(r.precision) + " bits of precision: N would exceed 2^17, or the scale its words");

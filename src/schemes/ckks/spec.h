@@ -54,9 +54,19 @@ io::Json to_json(const Spec& spec);
 /// Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
 Spec spec_from_json(const io::Json& json);
 using schemes::hash_of;
-/// "n16-l24 (N=2^16, 24 levels, w64)"
+/// "n16-l24 (N=2^16, log q 1187, 23 levels, scale 2^49.7, room 2^48, w64)"
 std::string short_text(const Spec& spec);
+/// What tells two sets apart, and how to get the numbers of the other version if only their rooms or bounds differ.
+std::string difference_text(const Spec& a, const Spec& b);
+/// "%.6g"
+std::string short_number(double value);
 
+/// Throws ParameterError unless a public bound on inputs is 0, for none, or a number above 0.
+void require_bound(double bound);
+/// Levels of ciphertexts and of bootstrapping.
+std::size_t level_count(const Spec& spec);
+/// log2 of the largest values that fit the lowest level.
+double log2_room(const Spec& spec);
 /// 2^log_scale with 30 significant bits: the same on every machine.
 double fresh_scale(double log_scale);
 /// Product of `from` over product of `to`, what both have left out; in one order, in doubles.

@@ -1,0 +1,324 @@
+"""CKKS parameter sets: the room that is free, bounds on inputs, versions, zeros behind small vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph import _core
+
+PRECISIONS = (12, 15, 18, 20, 22, 25, 28, 30)
+DEPTHS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+
+#: Sets that version 0.2 chose: edition, depth, precision, integer bits, slots; log2 N, primes, hash.
+OLD = [
+    ("w64", 0, 12, 10, 0, 12, 1, "d80b9c119b1ab9ed"),
+    ("w64", 1, 20, 10, 0, 13, 2, "ba1cb8784457fb5c"),
+    ("w64", 1, 30, 10, 0, 13, 3, "188647b0c2841e50"),
+    ("w64", 2, 18, 10, 16, 13, 3, "5bcf5db58faaf08b"),
+    ("w64", 3, 30, 10, 4, 14, 5, "83f3c68d75c657cd"),
+    ("w64", 3, 25, 20, 1000, 14, 5, "b2e134abaea182b1"),
+    ("w64", 4, 20, 6, 0, 14, 5, "a1892d274cdff26c"),
+    ("w64", 5, 22, 10, 0, 14, 7, "0945b00d70073ed6"),
+    ("w64", 6, 28, 0, 0, 14, 7, "e60bc38936c71f92"),
+    ("w64", 8, 15, 10, 8192, 14, 9, "a041b3aa1eb39e00"),
+    ("w64", 8, 30, 30, 0, 15, 10, "6e53ac9e07efa4e2"),
+    ("w64", 10, 30, 10, 0, 15, 12, "394fb56677593f0d"),
+    ("w64", 12, 20, 40, 0, 15, 14, "a15bdb36b4c8700a"),
+    ("w64", 16, 25, 10, 0, 15, 18, "a029a867bbe9745e"),
+    ("w64", 20, 12, 10, 0, 15, 21, "386e9e2417a2124d"),
+    ("w64", 20, 28, 10, 0, 16, 22, "91e18f3fa32d44d8"),
+    ("w32", 0, 12, 10, 0, 12, 2, "9981965e977565da"),
+    ("w32", 1, 20, 10, 0, 13, 5, "61c99ea36a17d510"),
+    ("w32", 1, 30, 10, 0, 13, 5, "61c99ea36a17d510"),
+    ("w32", 2, 18, 10, 16, 14, 10, "b3ed4aa742e96b84"),
+    ("w32", 3, 30, 10, 4, 15, 12, "fe52230dc86ecdfa"),
+    ("w32", 3, 25, 20, 1000, 15, 12, "b7a607469bdce43e"),
+    ("w32", 4, 20, 6, 0, 15, 13, "3a9ec255fc2f1f7e"),
+    ("w32", 5, 22, 10, 0, 15, 15, "0c566705a79ffe5f"),
+    ("w32", 6, 28, 0, 0, 15, 16, "7c09780f9fe7a819"),
+    ("w32", 8, 15, 10, 8192, 15, 20, "d812ef203a036d9f"),
+    ("w32", 8, 30, 30, 0, 15, 21, "530d4b1eff2b66ba"),
+    ("w32", 10, 30, 10, 0, 15, 24, "32ecb904b80cd372"),
+    ("w32", 12, 20, 40, 0, 16, 28, "3425ef7c53751085"),
+    ("w32", 16, 25, 10, 0, 16, 34, "ffe6b1289dd7eb0e"),
+    ("w32", 20, 12, 10, 0, 16, 40, "1c3c7258fde0d3b5"),
+    ("w32", 20, 28, 10, 0, 16, 40, "1c3c7258fde0d3b5"),
+]
+
+
+def chosen(depth: int, precision: int, edition: str, version: str) -> Any:
+    """The set of a request, on the device that computes nothing; None if there is none."""
+    try:
+        spec = _core.ckks_choose(depth, precision, None, 0, edition, version=version)
+    except hg.ParameterError:
+        return None
+    return _core.CkksParameters(spec).on_device("null")
+
+
+def shape(p: Any) -> tuple[Any, ...]:
+    """What a set costs: N, primes by level, special primes, digits, bytes."""
+    s = p.spec
+    limbs = [p.level_limbs(level) for level in range(1, p.top_level + 1)]
+    return s.n, len(s.chain), limbs, len(s.special), len(s.digits), p.ciphertext_bytes(), p.switch_key_bytes
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda old: "-".join(map(str, old[:5])))
+def test_version_0_2_has_its_numbers(old: tuple[Any, ...]) -> None:
+    """Recorded from that version."""
+    edition, depth, precision, integer_bits, slots, log_n, primes, digest = old
+    request = {"depth": depth, "precision": precision, "integer_bits": integer_bits, "slots": slots, "edition": edition}
+    p = hg.ckks.parameters(**request, version="0.2")
+    assert (p.n, len(p._core.spec.chain), p.hash[:16]) == (2**log_n, primes, digest)
+    now = hg.ckks.parameters(**request)
+    assert now == hg.ckks.parameters(**request, version="0.3")
+    assert now.n == p.n
+    assert len(now._core.spec.chain) == primes  # integer_bits was said
+    assert now.room >= p.room >= 2.0**integer_bits
+
+
+@pytest.mark.parametrize("edition", ["w64", "w32"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_room_costs_nothing_or_a_prime(edition: str, precision: int) -> None:
+    """From precision 22 on the same N, primes, digits and bytes as version 0.2; below it one prime more at most."""
+    seen = 0
+    for depth in DEPTHS:
+        old, new = chosen(depth, precision, edition, "0.2"), chosen(depth, precision, edition, "")
+        assert (old is None) == (new is None)
+        if old is None:
+            continue
+        seen += 1
+        (n, primes, limbs, *_), (new_n, new_primes, new_limbs, *_) = shape(old), shape(new)
+        assert new.secure
+        assert new.room >= old.room
+        assert new.room < 2.0**42
+        if shape(new) != shape(old):
+            assert precision < 22, (depth, shape(old), shape(new))
+            assert new_n == n
+            assert new_primes <= primes + 1
+            assert all(b <= a + 1 for a, b in zip(limbs, new_limbs, strict=True))
+            assert new.room > old.room
+    assert seen >= 9
+
+
+def test_most_sets_have_room() -> None:
+    """By far the most default sets of precision below 22 hold 2^31."""
+    rooms = [math.log2(chosen(d, p, "w64", "").room) for p in (12, 15, 18) for d in DEPTHS]
+    assert sum(room >= 31 for room in rooms) >= 25
+    assert sum(room >= 26 for room in rooms) >= 34
+
+
+def test_integer_bits_is_the_least_room() -> None:
+    """And takes no prime beyond what it needs."""
+    p = hg.ckks.parameters(depth=1, precision=20, integer_bits=10)
+    more = hg.ckks.parameters(depth=1, precision=20)
+    assert len(p._core.spec.chain) + 1 == len(more._core.spec.chain)
+    assert p.room >= 2**11
+    assert more.room >= 2.0**40
+    assert hg.ckks.parameters(depth=1, precision=20, integer_bits=30).room >= 2.0**30
+    assert "a prime less" in more.explain()
+    assert "a prime less" not in p.explain()
+    assert "a prime less" not in hg.ckks.parameters(depth=1, precision=30).explain()
+
+
+@pytest.mark.parametrize("name", ["n13-l4", "n14-l8", "n15-l20", "n16-l24", "n13-l4/w32"])
+def test_named_sets_keep_their_numbers(name: str) -> None:
+    """Versions share them."""
+    assert hg.ckks.parameters(name) == hg.ckks.parameters(name, version="0.2")
+    assert hg.ckks.parameters(name).name == name
+
+
+# Bounds on inputs
+
+
+def test_the_bound_follows_the_room() -> None:
+    """Half of its bits, 10 to 20 of them, and what fits with its noise at most."""
+    for p in (
+        hg.ckks.parameters("n13-l4"),
+        hg.ckks.parameters("n15-l20"),
+        hg.ckks.parameters("n16-l24"),
+        hg.ckks.parameters(depth=1, precision=20),
+        hg.ckks.parameters(depth=3, precision=25),
+        hg.ckks.parameters(depth=1, precision=20, version="0.2"),
+        hg.ckks.parameters(depth=2, precision=20, edition="w32"),
+    ):
+        room = math.log2(p.room)
+        assert math.log2(p.bound) == pytest.approx(min(min(max(room / 2, 10), 20), room - 0.25))
+    assert hg.ckks.parameters(depth=1, precision=20).bound == 2**20
+
+
+def test_a_bound_of_the_set() -> None:
+    """It is exact, part of the set, and says what encryption takes."""
+    p = hg.ckks.parameters(depth=1, precision=20, slots=2, bound=1000)
+    assert p.bound == 1000
+    assert p != hg.ckks.parameters(depth=1, precision=20, slots=2)
+    assert "up to 1,000," in p.explain()
+    secret = hg.ckks.SecretKey.generate(p)
+    x = secret.encrypt([1000.0, -1000.0])
+    assert np.allclose(secret.decrypt(x), [1000, -1000], atol=2**-20)
+    with pytest.raises(hg.PlaintextRangeError, match="1000"):
+        secret.encrypt([1000.1, 0])
+    assert np.allclose(secret.decrypt(secret.encrypt([5000.0, 5000], bound=5000)), 5000, atol=2**-20)
+
+
+def test_inputs_beyond_the_default_bound() -> None:
+    """They need a word, although the lowest level holds them."""
+    secret = hg.ckks.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=1))
+    with pytest.raises(hg.PlaintextRangeError):
+        secret.encrypt([2.0**21])
+    assert np.allclose(secret.decrypt(secret.encrypt([2.0**21], bound=2.0**22)), 2.0**21)
+
+
+def test_a_small_bound() -> None:
+    """Below 1: the largest value counts."""
+    secret = hg.ckks.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=1, bound=0.01))
+    assert np.allclose(secret.decrypt(secret.encrypt([0.01])), 0.01, atol=2**-20)
+    with pytest.raises(hg.PlaintextRangeError):
+        secret.encrypt([0.02])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: hg.ckks.parameters(depth=1, bound=0), "above 0"),
+        (lambda: hg.ckks.parameters(depth=1, bound=-3), "-3"),
+        (lambda: hg.ckks.parameters(depth=1, bound=math.inf), "finite"),
+        (lambda: hg.ckks.parameters(depth=1, bound=math.nan), "finite"),
+        (lambda: hg.ckks.parameters(depth=1, bound=2.0**50), "beyond 2\\^40"),
+        (lambda: hg.ckks.parameters("n13-l4", bound=1024), "1024 .* room: 430.5"),
+        (lambda: hg.ckks.parameters(depth=1, precision=12, integer_bits=10, bound=2.0**20), "1.04858e\\+06 .* room"),
+        (lambda: hg.ckks.parameters(depth=1, version="0.1"), '"0.2" and "0.3"'),
+        (lambda: hg.ckks.parameters(depth=1, version=0.2), '"0.2" and "0.3"'),
+        (lambda: _core.ckks_choose(1, 20, None, 0, "w64", version="1"), "0.2 and 0.3"),
+        (lambda: hg.ckks.parameters("n13-l4", repeat=False), "takes no repeat"),
+        (lambda: hg.ckks.parameters(depth=1, like=[1.0, -3.0], bound=2), "reach 3"),
+        (lambda: hg.ckks.parameters("n13-l4", like=np.ones(5000)), "5,000 slots"),
+    ],
+)
+def test_what_is_refused(make: Callable[[], Any], said: str) -> None:
+    """With what was given and what is allowed."""
+    with pytest.raises(hg.ParameterError, match=said):
+        make()
+
+
+def test_a_bound_asks_for_its_room() -> None:
+    """If integer_bits is not said."""
+    p = hg.ckks.parameters(depth=0, precision=22, bound=2.0**30)
+    assert p.bound == 2.0**30
+    assert p.room >= 2.0**30
+    assert hg.ckks.parameters(depth=9, bootstrap=True, bound=500).bound == 500
+
+
+def test_sets_like_data() -> None:
+    """Twice the largest magnitude, to a power of two; slots from the last axis unless said."""
+    p = hg.ckks.parameters(depth=1, like=np.array([[1.0, -90.0, 3.0], [2.0, 60.0, 0.0]]))
+    assert (p.bound, p.slots) == (256, 3)
+    assert hg.ckks.parameters(depth=1, like=[1, 2], slots=16).slots == 16
+    assert hg.ckks.parameters(depth=1, like=[1, 2], bound=2).bound == 2
+    assert hg.ckks.parameters(depth=1, like=[3 + 4j]).bound == 16
+    assert hg.ckks.parameters(depth=1, like=[0.001]).bound == 2.0**-8
+    assert hg.ckks.parameters(depth=1, like=[0, 0]).bound == 1
+    assert hg.ckks.parameters("n13-l4", like=[7, 7]).bound == 16
+    with pytest.raises(hg.ShapeError):
+        hg.ckks.parameters(depth=1, like=3.0)
+    with pytest.raises(hg.DtypeError):
+        hg.ckks.parameters(depth=1, like="many")
+
+
+# Zeros behind small vectors
+
+
+@pytest.mark.parametrize("edition", ["w64", "w32"])
+def test_vectors_that_do_not_repeat(edition: str, tmp_path: Path) -> None:
+    """Zeros follow the values; rotations turn all places; files keep it."""
+    p = hg.ckks.parameters(depth=2, precision=20, slots=4, repeat=False, edition=edition)
+    assert (p.slots, p.period) == (4, p.n // 2)
+    assert p != hg.ckks.parameters(depth=2, precision=20, slots=4, edition=edition)
+    assert "zeros behind" in p.explain()
+    secret = hg.ckks.SecretKey.generate(p)
+    keys = secret.evaluation_keys(rotations=[1, -1])
+    server = hg.Server(keys)
+    x = server.bind(secret.encrypt([1.0, 2, 3, 4]))
+    assert np.allclose(secret.decrypt(x.rotate(1)), [2, 3, 4, 0], atol=1e-4)
+    assert np.allclose(secret.decrypt(x.rotate(-1)), [0, 1, 2, 3], atol=1e-4)
+    assert np.allclose(secret.decrypt(x * x + 1), [2, 5, 10, 17], atol=1e-4)
+    x.save(tmp_path / "x")
+    again = server.load(tmp_path / "x")
+    assert again.parameters == p
+    assert again.parameters.period == p.period
+    same = [hg.ckks.parameters(depth=2, precision=20, slots=3, repeat=r, edition=edition) for r in (True, False)]
+    assert same[0] == same[1]  # three do not repeat anyway
+
+
+def test_circuits_on_vectors_that_do_not_repeat() -> None:
+    """Matrices, sums and statistics are right; a matrix on values that repeat is refused, and so with 1,000 slots."""
+    values, matrix = np.array([0.1, -0.5, 0.25, 1.0]), np.arange(16.0).reshape(4, 4) / 10
+    p = hg.ckks.parameters(depth=3, precision=20, slots=4, repeat=False)
+    on_slots = hg.ckks.LinearTransform(p, matrix)
+    secret = hg.ckks.SecretKey.generate(p)
+    keys = secret.evaluation_keys(rotations=sorted({*on_slots.rotations, *hg.ckks.sum_rotations(p.period)}))
+    x = hg.Server(keys).bind(secret.encrypt(values))
+    assert np.allclose(secret.decrypt(on_slots(x)), matrix @ values, atol=1e-5)
+    assert np.allclose(secret.decrypt(x.sum_slots()), values.sum(), atol=1e-4)
+    assert np.allclose(secret.decrypt(hg.ckks.mean(x)), values.mean(), atol=1e-4)
+    assert np.allclose(secret.decrypt(hg.ckks.var(x)), values.var(), atol=1e-4)
+    for other in (p, hg.ckks.parameters(depth=3, precision=20, slots=1000)):
+        with pytest.raises(hg.ShapeError, match="repeat=False"):
+            hg.ckks.LinearTransform(other, matrix, repeats=True)
+
+
+def test_bootstraps_of_vectors_that_do_not_repeat() -> None:
+    """Real values of few slots, by a set that is too small to be secure."""
+    p = hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True, slots=4, repeat=False)
+    assert (p.slots, p.period) == (4, 1024)
+    secret = hg.ckks.SecretKey.generate(p)
+    values = np.array([0.1, -0.5, 0.25, 1.0])
+    x = hg.Server(secret.evaluation_keys(bootstrap=True)).bind(secret.encrypt(values, level=p.bootstrapping_level))
+    y = hg.ckks.bootstrap(x)
+    assert y.level == p.levels
+    assert np.allclose(secret.decrypt(y), values, atol=1e-4)
+
+
+# Sets that do not mix
+
+
+def test_mismatches_name_both_sets(tmp_path: Path) -> None:
+    """By their numbers, and how to get those of the other version."""
+    new, old = (hg.ckks.parameters(depth=1, precision=20, slots=16, version=v) for v in ("0.3", "0.2"))
+    a, b = hg.ckks.SecretKey.generate(new), hg.ckks.SecretKey.generate(old)
+    x, server = b.encrypt(np.ones(16)), hg.Server(a.evaluation_keys())
+    x.save(tmp_path / "x")
+    for fault in (
+        lambda: server.bind(x),
+        lambda: server.load(tmp_path / "x"),
+        lambda: a.decrypt(x),
+        lambda: a.encrypt(np.ones(16)) + x,
+    ):
+        with pytest.raises(hg.MismatchError) as raised:
+            fault()
+        text = str(raised.value)
+        for part in (
+            "N=2^13",
+            "log q 86",
+            "log q 115",
+            "room 2^11",
+            "room 2^40",
+            "2 levels",
+            "scale 2^37.0",
+            'version="0.2"',
+        ):
+            assert part in text, text
+    other = hg.ckks.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=16, bound=50))
+    with pytest.raises(hg.MismatchError, match=r"bound 50.*same bound="):
+        server.bind(other.encrypt(np.ones(16)))
+    far = hg.ckks.SecretKey.generate(hg.ckks.parameters("n13-l4"))
+    with pytest.raises(hg.MismatchError) as raised:
+        server.bind(far.encrypt(np.ones(4096)))
+    assert "version" not in str(raised.value)
+    assert "n13-l4 (N=2^13, log q 154" in str(raised.value)
