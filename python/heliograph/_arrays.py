@@ -59,6 +59,12 @@ def array_of(values: Any, what: str) -> npt.NDArray[Any]:
         raise _core.ShapeError(f"{what}: ragged, rows of different lengths") from None
 
 
+def require_unmasked(values: Any, what: str) -> None:
+    """Raises DtypeError for NumPy's masked arrays with a masked value, which ``np.asarray`` would turn into numbers."""
+    if np.ma.is_masked(values):
+        raise _core.DtypeError(f"{what} have masked values, which no ciphertext holds: fill them, or drop their rows")
+
+
 def integers(values: Any, what: str) -> Int64Array:
     """`values` as int64, unchanged in value.
 

@@ -6,6 +6,7 @@ code of the file's: it holds numbers and names of known kinds, each of which is 
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Buffer, described, listed, path_of, printable, readable_bytes
+from heliograph._arrays import Buffer, described, flag, listed, path_of, printable, readable_bytes, require_unmasked
 from heliograph._container import Container, from_bytes, load, save, to_bytes
 from heliograph._html import Rows, Shown
 from heliograph._parameters import Parameters
@@ -27,7 +28,7 @@ from heliograph._shapes import Tensor
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server
 
 TYPE = "heliograph.sealed-model"
-_FORMAT = 1  #: of what the header says; a later one may say more
+_FORMATS = (1, 2)  #: of what the header says; a form writes the first that has its fields
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST_TITLE, _LONGEST_LABEL, _MOST_LABELS, _MOST_BYTES = 1000, 200, 1 << 16, 1 << 62
 _LARGE = 1 << 28  #: bytes of a tensor that is not written to see how many it takes
@@ -66,6 +67,8 @@ class Side:
     encoding: str  #: how items lie in ciphertexts: "packed", "tiled", "batch", "slots", "coefficients" or "elements"
     items: int  #: that one request or answer holds at most
     text: str  #: the same for a person
+    #: [low, high] of each value along the last axis, where these differ; `low` and `high` are the extremes.
+    ranges: tuple[tuple[float, float], ...] = ()
 
 
 class Form(ABC):
@@ -74,6 +77,7 @@ class Form(ABC):
     kind: ClassVar[str]
     parameters: Any
     complete: bool
+    format: int = 1  #: the first format of sealed models that has all its fields
 
     @classmethod
     @abstractmethod
@@ -112,8 +116,10 @@ class Form(ABC):
         """Bytes of a request, of an answer, and what a server needs, keys included, for one request at a time."""
 
     @abstractmethod
-    def encrypt(self, key: Any, x: Any) -> Any:
-        """A request: a tensor, or a tuple of several."""
+    def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> Any:
+        """A request: a tensor, or a tuple of several. Raises PlaintextRangeError for values outside the input ranges, unless
+        `unchecked`.
+        """
 
     @abstractmethod
     def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], Any]:
@@ -122,6 +128,22 @@ class Form(ABC):
     @abstractmethod
     def decrypted(self, secret: Any, tensor: Any) -> Any:
         """An answer's items [count, ...], or what several results hold."""
+
+    def require_results(self, values: Any) -> None:
+        """Raises PlaintextRangeError for decrypted values outside the range of `outputs`: an input inside the ranges may still lead
+        there, because a client's half knows these of single values only.
+        """
+        low, high = self.outputs[0].low, self.outputs[0].high
+        if low is None or high is None or not isinstance(values, np.ndarray):
+            return
+        slack = (high - low) * 2.0**-10  # for the error of CKKS
+        least, most = float(values.min(initial=low)), float(values.max(initial=high))
+        if least < low - slack or most > high + slack:
+            raise _core.PlaintextRangeError(
+                f"the answer holds {least if least < low - slack else most:.6g}, outside [{low:.6g}, {high:.6g}], the range of the model's "
+                "results: an input was unlike the calibration data, and all results of this request may be wrong; pass unchecked=True to "
+                "read them"
+            )
 
     def count(self, x: Any) -> tuple[int, bool]:
         """How many items a user's array holds, and whether it is one alone, without an axis of items."""
@@ -172,11 +194,12 @@ class SealedModel(Shown):
         if container.type != TYPE:
             raise _core.FormatError(f"this holds {printable(container.type)}, not {TYPE}")
         version = header.get("format")
-        if type(version) is int and version > _FORMAT:
+        if type(version) is int and version > _FORMATS[-1]:
             raise _core.VersionError(
-                f"this model is of format {version}; this Heliograph, {_core.version()}, reads format {_FORMAT}: a newer one reads it"
+                f"this model is of format {version}; this Heliograph, {_core.version()}, reads formats {_FORMATS[0]} to {_FORMATS[-1]}: "
+                "a newer one reads it"
             )
-        if version != _FORMAT or set(header) - {"whole"} != set(_FIELDS):
+        if type(version) is not int or version not in _FORMATS or set(header) - {"whole"} != set(_FIELDS):
             raise _core.DamagedFileError("a sealed model has other fields than its format has")
         self.name = _named(header["name"], "name")
         self.version = _named(header["version"], "version")
@@ -194,6 +217,8 @@ class SealedModel(Shown):
         if whole is not None and container.arrays:
             raise _core.DamagedFileError("a model without weights has arrays")
         self._form = kind.read(header["model"], container.arrays if whole is None else None, self.parameters)
+        if self._form.format != version:
+            raise _core.DamagedFileError("a sealed model has fields of another format than it says")
         if header["needs"] != self._form.needs:
             raise _core.DamagedFileError("a sealed model asks for other keys than it needs")
         self.labels = _labels(header["labels"], self._form.outputs)
@@ -315,10 +340,14 @@ class SealedModel(Shown):
         made: EvaluationKeys[Any, Any] = secret.evaluation_keys(**self.needs, progress=progress)
         return made
 
-    def encrypt(self, key: SecretKey[Any, Any] | PublicKey[Any], x: Any) -> Any:
+    def encrypt(self, key: SecretKey[Any, Any] | PublicKey[Any], x: Any, *, unchecked: bool = False) -> Any:
         """A request: of one item (`inputs` says its shape), or of several along a first axis.
 
-        Raises ShapeError, DtypeError, PlaintextRangeError for values beyond `inputs`, MismatchError.
+        Values outside the ranges of `inputs` are a PlaintextRangeError, for their answer may be wrong. A whole model of an estimator
+        runs its clear layers on the samples instead, which is exact. ``unchecked=True`` encrypts such values all the same, but for
+        programs, whose servers compute with the recorded ranges alone.
+
+        Raises ShapeError, DtypeError, PlaintextRangeError, MismatchError.
 
         >>> model = hg.nn.setup("digits-batch").seal("digits.hgm")
         >>> secret = hg.SecretKey.generate(model.parameters)
@@ -326,13 +355,16 @@ class SealedModel(Shown):
         (1, 8, 8)
         """
         self._require(key, (SecretKey, PublicKey), "requests are encrypted by a secret or public key")
-        return self._form.encrypt(key, x)
+        for values in x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else (x,):
+            require_unmasked(values, "the values to encrypt")
+        return self._form.encrypt(key, x, flag(unchecked, "unchecked"))
 
-    def decrypt(self, secret: SecretKey[Any, Any], tensor: Any, like: Any = None) -> Any:
+    def decrypt(self, secret: SecretKey[Any, Any], tensor: Any, like: Any = None, *, unchecked: bool = False) -> Any:
         """An answer's scores [items, ...], as many as it holds. With `like`, what was asked: scores of these items alone, and
         without the first axis where it was one item.
 
-        Raises WrongKeyError, MismatchError, NoiseError, ShapeError for what is no answer of this model.
+        Raises WrongKeyError, MismatchError, NoiseError, ShapeError for what is no answer of this model; PlaintextRangeError for
+        scores that no sample inside the input ranges gives, unless `unchecked`.
 
         >>> model = hg.nn.setup("digits").seal("digits.hgm")
         >>> secret = hg.SecretKey.generate(model.parameters)
@@ -343,6 +375,8 @@ class SealedModel(Shown):
         """
         self._require(secret, SecretKey, "answers are decrypted by a secret key")
         found = self._form.decrypted(secret, tensor)
+        if not flag(unchecked, "unchecked"):
+            self._form.require_results(found)
         if like is None or not isinstance(found, np.ndarray):
             return found
         count, alone = self._form.count(like)
@@ -461,7 +495,7 @@ def write(form: Form, path: Any, name: Any = None, version: Any = "1", title: An
     at = Path(path_of(path))
     header: dict[str, Any] = {
         "figures": form.figures(),
-        "format": _FORMAT,
+        "format": form.format,
         "kind": form.kind,
         "labels": _given_labels(labels, form.outputs),
         "model": form.described(),
@@ -515,6 +549,17 @@ def count_in(value: Any, what: str, least: int = 0, most: int = 1 << 31) -> int:
     if type(value) is not int or not least <= value <= most:
         raise _core.DamagedFileError(f"a sealed model says a {what} that cannot be")
     return value
+
+
+def real_in(value: Any, what: str) -> float:
+    """A finite number of a header, C's hexadecimal text. Raises DamagedFileError."""
+    try:
+        found = float.fromhex(value) if isinstance(value, str) and len(value) <= 32 else math.nan
+    except (ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found) or found.hex() != value:
+        raise _core.DamagedFileError(f"a sealed model says a {what} that cannot be")
+    return found
 
 
 def list_in(value: Any, what: str, most: int) -> list[Any]:
@@ -597,7 +642,7 @@ def _some(values: tuple[Any, ...] | list[Any]) -> str:
 
 
 def _side(side: Side) -> str:
-    reach = "" if side.low is None else f", {side.low:g} to {side.high:g}"
+    reach = "" if side.low is None else f", {side.low:g} to {side.high:g}" + (" by its place" if side.ranges else "")
     size = " x ".join(map(str, side.shape)) or "one value"
     return f"{printable(side.name)}: {size} of {side.dtype}{reach}; {side.encoding}, {side.items:,} at most; {printable(side.text)}"
 

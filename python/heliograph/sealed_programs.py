@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import described
+from heliograph._arrays import complexes, described, printable
 from heliograph._html import Rows
 from heliograph._schemes import SCHEMES
 from heliograph._sealing import SEALERS
@@ -91,12 +91,32 @@ def _encrypted(key: Any, said: dict[str, Any], values: Any) -> Any:
     side = _side(said, 1)
     if np.shape(values) != side.shape:
         raise _core.ShapeError(f"{side.name} is an array of shape {side.shape}, not of {np.shape(values)}")
-    if said["scheme"] == "tfhe":
-        return key.encrypt(values, said["type"])
-    if said["scheme"] == "exact":
-        return key.encrypt(values, **{said["packing"]: -1}, pad=True)
-    given = {"bound": side.high} if side.high is not None else {}
-    return key.encrypt(values, level=said["level"], pad=True, **given)
+    try:
+        if said["scheme"] == "tfhe":
+            return key.encrypt(values, said["type"])
+        if said["scheme"] == "exact":
+            return key.encrypt(values, **{said["packing"]: -1}, pad=True)
+        given = {} if side.high is None else {"bound": side.high}
+        _require_inside(side, complexes(values, "the values to encrypt"))
+        return key.encrypt(values, level=said["level"], pad=True, **given)
+    except (_core.PlaintextRangeError, _core.DtypeError) as error:
+        raise type(error)(f"operand {printable(side.name)}: {error}") from None
+
+
+def _require_inside(side: Side, values: tuple[npt.NDArray[Any], bool]) -> None:
+    """Raises PlaintextRangeError for values beyond the bound that the program was recorded with, DtypeError for complex ones in place
+    of real ones.
+    """
+    array, is_complex = values
+    if is_complex and side.dtype != "complex128":
+        raise _core.DtypeError("the program was recorded for real numbers, not for complex ones")
+    if side.high is not None and (sizes := np.abs(array)).max(initial=0) > side.high:
+        place = tuple(int(i) for i in np.unravel_index(int(sizes.argmax()), sizes.shape))
+        value = complex(array[place]) if is_complex else float(array[place].real)
+        raise _core.PlaintextRangeError(
+            f"the value {value:.6g} at {place} is outside [{side.low:.6g}, {side.high:.6g}], the range that the program was recorded for: "
+            "scale the values, or record the program for operands encrypted with a larger bound="
+        )
 
 
 def _needs(numbers: list[int], scheme: str, n: int) -> dict[str, Any]:
@@ -185,7 +205,7 @@ class ProgramForm(Form):
         gives = [_said(one, key, name) for one, name in zip(core.given, names, strict=True)]
         needs = _needs(core.key_numbers, key, getattr(parameters, "n", 0))
         for said, tensor in zip(takes, taken, strict=True):
-            if key == "ckks" and tensor._core.public_bound < _default_bound(parameters, said):
+            if key == "ckks" and tensor._core.public_bound <= _default_bound(parameters, said):
                 said["bound"] = float(tensor._core.public_bound).hex()
         return cls(parameters, {"gives": gives, "needs": needs, "takes": takes}, data)
 
@@ -239,8 +259,8 @@ class ProgramForm(Form):
             raise _core.ShapeError(f"this model takes {len(takes)} arrays, {', '.join(names)}, not {len(x)}")
         return zip(takes, x, strict=True)
 
-    def encrypt(self, key: Any, x: Any) -> Any:
-        """A tensor for each operand."""
+    def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> Any:
+        """A tensor for each operand. `unchecked` opens nothing: a server's recording holds for the recorded bounds alone."""
         made = tuple(_encrypted(key, said, values) for said, values in self._operands(x))
         return made[0] if len(made) == 1 else made
 

@@ -65,8 +65,8 @@ def test_damage(tmp_path: Path) -> None:
     with pytest.raises(hg.FormatError, match=r"SealedModel\.load"):
         hg.load(tmp_path / "m.hgm")
     later = resign.take_apart(good)
-    later.header["format"] = 2
-    with pytest.raises(hg.VersionError, match="format 2"):
+    later.header["format"] = 3
+    with pytest.raises(hg.VersionError, match="format 3"):
         hg.SealedModel.load(resign.signed(later))
 
 

@@ -22,6 +22,7 @@ from heliograph.nn import sealing as sealing
 from heliograph.nn.estimators import Activation, Dense, Model, Report, from_sklearn
 from heliograph.nn.networks import Counts, Layer, Network, load, names
 from heliograph.nn.packed import PackedNetwork, PackedServer
+from heliograph.nn.ranges import Ranges
 from heliograph.nn.sets import SETUPS, Setup, setup
 from heliograph.nn.tiled import TiledNetwork, TiledServer
 
@@ -35,6 +36,7 @@ __all__ = [
     "Network",
     "PackedNetwork",
     "PackedServer",
+    "Ranges",
     "Report",
     "Setup",
     "TiledNetwork",

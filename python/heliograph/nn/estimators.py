@@ -15,12 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._arrays import complexes, count_of, described, real
+from heliograph._arrays import complexes, count_of, described, flag, real, require_unmasked, text_of
 from heliograph._html import Rows, Shown
 from heliograph._sealing import seal
 from heliograph.functions import matmul
+from heliograph.nn.ranges import (
+    Floats,
+    Ranges,
+    calibrated,
+    image,
+    polynomial_image,
+    proven_share,
+    require_bound,
+    require_features,
+    require_layers,
+    room_of,
+)
 
-Floats = npt.NDArray[np.float64]
 #: Those whose predictions are a matrix product: regressors, and classifiers by the largest product.
 _REGRESSORS = frozenset(
     (
@@ -59,6 +70,7 @@ _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
     "tanh": np.tanh,
     "logistic": lambda z: 1 / (1 + np.exp(-z)),
 }
+_MORE_ROOM = 64  # 6 bits, which most parameter sets have free
 _GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibration data, evenly over the interval
 
 
@@ -113,7 +125,7 @@ class Dense:
         return np.asarray(np.polynomial.chebyshev.chebval(z, self.activation.coefficients), dtype=np.float64)
 
     def encrypted(self, x: ckks.Tensor) -> ckks.Tensor:
-        """The same of a tensor (inputs,).
+        """The same of a tensor (inputs,). An activation's argument counts as within [-1, 1]: `Model.encrypt` checks samples.
 
         >>> secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=2))
         >>> x = secret.encrypt([[1, 2], [3, 4]])
@@ -121,7 +133,10 @@ class Dense:
         array([[5.5, 8.5]])
         """
         z = matmul(self.weight, x, self.bias, axis=0)
-        return z if self.activation is None else ckks.polynomial(z, list(self.activation.coefficients), "chebyshev")
+        if self.activation is None:
+            return z
+        # Worst-case bounds of z exceed 1. The model vouches for 1: its clients refuse samples that leave the calibrated interval.
+        return ckks.polynomial(ckks.within(z, 1), list(self.activation.coefficients), "chebyshev")
 
 
 @dataclass(frozen=True)
@@ -171,14 +186,25 @@ class Model(Shown):
     """
 
     def __init__(
-        self, name: str, layers: tuple[Dense, ...], classes: npt.NDArray[Any] | None, probable: bool, largest: float
+        self,
+        name: str,
+        layers: tuple[Dense, ...],
+        classes: npt.NDArray[Any] | None,
+        probable: bool,
+        largest: float,
+        *,
+        ranges: Ranges | None = None,
+        complete: bool = True,
     ) -> None:
         self.name = name
         self.layers = layers
         #: The classes in the order of decision values; None of a regressor.
         self.classes = classes
         self._probable = probable
-        self._largest = largest  # of all values on the way, on the calibration data
+        #: Of the features; None if the model was made without calibration data.
+        self.ranges = ranges
+        self._reach = 2 * largest if ranges is None else ranges.reach  # of inputs and results
+        self._complete = complete  # false of a client's half, whose weights are zeros
         self.report = Report(0, 0.0, 0.0, None)
 
     @property
@@ -199,23 +225,29 @@ class Model(Shown):
     def parameters(self, *, precision: int = 25, samples: int = 0) -> ckks.Parameters:
         """The smallest set of CKKS for it: with `precision` bits after the point in each product, and slots for so many samples.
 
-        Values on the way may be twice as large as the calibration data made them; nothing notices larger ones. Evaluation keys need
-        no rotations. Raises ParameterError.
+        Inputs and results may be twice as large as the calibration data made them; `encrypt` refuses samples with larger ones.
+        Evaluation keys need no rotations. Raises ParameterError.
 
         >>> found = model.parameters(samples=2)
         >>> found.security, found.slots
         ('128-bit', 2)
         """
-        bits = max(1, math.ceil(math.log2(max(self._largest, 1.0)))) + 1
+        bits = max(1, math.ceil(math.log2(max(self._reach / 2, 1.0)))) + 1
         count = count_of(samples, "samples")
         slots = 1 << (count - 1).bit_length() if count else 0  # so many are repeated, and no place is empty
         return ckks.parameters(depth=self.depth, precision=precision, integer_bits=bits, slots=slots)
 
-    def encrypt(self, key: ckks.SecretKey | ckks.PublicKey, samples: Any) -> ckks.Tensor:
+    def encrypt(self, key: ckks.SecretKey | ckks.PublicKey, samples: Any, *, unchecked: bool = False) -> ckks.Tensor:
         """Samples [count, features] as a tensor (features,). They are repeated to fill the slots: an empty slot would be a sample of
         zeros, which may be far from all others, and a value that outgrows its modulus in one slot spoils all of them.
 
-        Raises ShapeError for none or more than there are slots, DtypeError, ParameterError for slots that are no power of two.
+        The clear samples are checked first: the model's layers are run on them, and a sample that takes an activation outside its
+        calibrated interval, or a result beyond the room of the parameters, is a PlaintextRangeError. A client's half has no
+        weights: it refuses samples with a feature outside `ranges`. With ``unchecked=True`` nothing is checked, and one such sample
+        may make the results of all samples wrong.
+
+        Raises ShapeError for none or more than there are slots, DtypeError, PlaintextRangeError, ParameterError for slots that are
+        no power of two.
 
         >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
         >>> model.encrypt(secret, [[1, 3], [2, 4]]).shape  # a ciphertext for each feature
@@ -223,12 +255,27 @@ class Model(Shown):
         """
         if not isinstance(key, (ckks.SecretKey, ckks.PublicKey)):
             raise _core.DtypeError(f"samples are encrypted by a secret or public key of CKKS, not by {described(key)}")
+        checked = not flag(unchecked, "unchecked")
         x, slots = self._columns(samples), key.parameters.slots
         if slots != key.parameters.period:
             raise _core.ParameterError(f"a set of {slots:,} slots leaves places empty: model.parameters has a power of two")
         if not 1 <= x.shape[1] <= slots:
             raise _core.ShapeError(f"{x.shape[1]:,} samples for {slots:,} slots")
-        return key.encrypt(np.ascontiguousarray(x[:, np.arange(slots) % x.shape[1]]))
+        if checked:
+            self._require_inside(x, key.parameters)
+        # Public: a constant of the model, by which a server's bounds hold. Unchecked values may be beyond.
+        bound = self.ranges.bound if checked and self.ranges is not None else None
+        return key.encrypt(np.ascontiguousarray(x[:, np.arange(slots) % x.shape[1]]), bound=bound)
+
+    def _require_inside(self, x: Floats, parameters: ckks.Parameters) -> None:
+        """Raises PlaintextRangeError for samples [features, count] whose results may be wrong."""
+        if self._complete:
+            with np.errstate(all="ignore"):  # what overflows is refused
+                require_layers(self.layers, x, min(self._reach, room_of(parameters, parameters.levels - self.depth)))
+            if self.ranges is not None:
+                require_bound(x, self.ranges.bound)
+        elif self.ranges is not None:
+            require_features(self.ranges, x)
 
     def _columns(self, samples: Any) -> Floats:
         return _matrix(samples, self.features, "the samples").T
@@ -247,7 +294,9 @@ class Model(Shown):
             )
         for layer in self.layers:
             x = layer.encrypted(x)
-        return x
+        # Worst-case bounds of the results are far too large after polynomials. Clients refuse samples with results beyond `reach`.
+        assured = any(layer.activation is not None for layer in self.layers) and math.isfinite(self._reach)
+        return ckks.within(x, self._reach) if assured else x
 
     def clear(self, samples: Any) -> Floats:
         """What the encrypted run would give but for CKKS's error [outputs, count], of clear samples [count, features].
@@ -330,7 +379,8 @@ class Model(Shown):
 
     def _rows(self) -> Rows:
         sizes = " -> ".join(str(n) for n in (self.features, *(len(layer.weight) for layer in self.layers)))
-        return [("of", self.name), ("layers", sizes), ("levels", str(self.depth)), *self.report._rows()]
+        known = [] if self.ranges is None else [("features", self.ranges.summary())]
+        return [("of", self.name), ("layers", sizes), ("levels", str(self.depth)), *known, *self.report._rows()]
 
     def __repr__(self) -> str:
         rows = dict(self._rows())
@@ -338,7 +388,9 @@ class Model(Shown):
         return f"<model of {self.name}: {rows['layers']}, {self.depth} levels, error {self.report.largest_error:.2g}{same}>"
 
 
-def from_sklearn(estimator: Any, calibration: Any, *, degree: int = 7, margin: float = 1.25) -> Model:
+def from_sklearn(
+    estimator: Any, calibration: Any, *, degree: int = 7, margin: float = 1.25, intervals: str = "calibrated"
+) -> Model:
     """A fitted estimator of scikit-learn as a model for encrypted features, by CKKS.
 
     Linear models (LinearRegression, Ridge, Lasso, ElasticNet, SGDRegressor, LinearSVR, LogisticRegression, RidgeClassifier, LinearSVC,
@@ -347,8 +399,12 @@ def from_sklearn(estimator: Any, calibration: Any, *, degree: int = 7, margin: f
 
     `calibration` are samples [count, features] like those that will come, such as the training data. They tell how large values become,
     and the intervals on which activations are polynomials: of `degree`, fitted by least squares, `margin` times as wide as the
-    values seen. Beyond its interval a polynomial is far from its function, nothing notices, and a value that outgrows its modulus there
-    spoils the other samples of its ciphertext. `report` says how near the model is on the calibration data. Softmax and the logistic function at the end are left to the client (`predict_proba`).
+    values seen. Outside its interval a polynomial is far from its function, so `Model.encrypt` refuses samples that lead there.
+    `ranges` holds the range of each feature, `margin` times as wide, too. `report` says how near the model is on the calibration
+    data. Softmax and the logistic function at the end are left to the client (`predict_proba`).
+
+    With ``intervals="proven"`` the intervals are as wide as any sample inside `ranges` needs (interval arithmetic, layer by layer):
+    clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
 
     Raises DtypeError for other estimators, ParameterError for one that is not fitted, ShapeError.
 
@@ -366,6 +422,7 @@ def from_sklearn(estimator: Any, calibration: Any, *, degree: int = 7, margin: f
     margin = real(margin, "the margin")
     if not 1 <= margin < math.inf:
         raise _core.ParameterError(f"a margin is a factor of at least 1, not {described(margin)}")
+    proven = text_of(intervals, "intervals", ("calibrated", "proven")) == "proven"
     steps, last = _steps(estimator)
     kind = _kind(last, _REGRESSORS | _CLASSIFIERS | _PERCEPTRONS)
     weights, biases = _linear(last) if kind not in _PERCEPTRONS else _perceptron(last)
@@ -376,10 +433,12 @@ def from_sklearn(estimator: Any, calibration: Any, *, degree: int = 7, margin: f
     for step in reversed(steps):
         weights[0], biases[0] = _after(step, weights[0], biases[0])
     name = str(getattr(last, "activation", "identity"))
-    layers, largest = _fitted(weights, biases, name, samples.T, degree, margin)
+    low, high = calibrated(samples, margin)
+    layers, largest = _fitted(weights, biases, name, samples.T, degree, margin, (low, high) if proven else None)
+    ranges = _ranges(layers, low, high, largest, proven)
     probable = kind in _PROBABLE and not (getattr(last, "solver", "") == "liblinear" and len(biases[-1]) > 1)
     classes = getattr(last, "classes_", None) if kind not in _REGRESSORS | {"MLPRegressor"} else None
-    model = Model(kind, layers, None if classes is None else np.asarray(classes), probable, largest)
+    model = Model(kind, layers, None if classes is None else np.asarray(classes), probable, largest, ranges=ranges)
     model.report = _compared(model, weights, biases, name, samples)
     return model
 
@@ -431,31 +490,62 @@ def _after(step: Any, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
     return weight @ linear.T, bias + weight @ at_zero
 
 
+def _ranges(layers: tuple[Dense, ...], low: Floats, high: Floats, largest: float, proven: bool) -> Ranges:
+    """Of the features. Linear models get room for all samples inside, unless that takes more than `_MORE_ROOM` times as much."""
+    reach = max(2 * largest, float(np.abs(low).max()), float(np.abs(high).max()), 1.0)
+    if proven or all(layer.activation is None for layer in layers):
+        at, to = low, high
+        for layer in layers:
+            at, to = image(layer.weight, layer.bias, at, to)
+            if layer.activation is not None:
+                at, to = polynomial_image(layer.activation.coefficients, np.maximum(at, -1), np.minimum(to, 1))
+        needed = max(reach, -float(at.min()), float(to.max()))
+        reach = needed if proven or needed <= _MORE_ROOM * reach else reach
+    return Ranges(tuple(low.tolist()), tuple(high.tolist()), reach, proven_share(layers, low, high, reach))
+
+
 def _fitted(
-    weights: list[Floats], biases: list[Floats], name: str, x: Floats, degree: int, margin: float
+    weights: list[Floats],
+    biases: list[Floats],
+    name: str,
+    x: Floats,
+    degree: int,
+    margin: float,
+    box: tuple[Floats, Floats] | None,
 ) -> tuple[tuple[Dense, ...], float]:
-    """Layers with polynomials, fitted one after the other on what the ones before give; the largest value on the way."""
+    """Layers with polynomials, fitted one after the other on what the ones before give; the largest value on the way. With a `box` of
+    the features, intervals cover all samples inside.
+    """
     layers: list[Dense] = []
     largest = float(np.abs(x).max(initial=0))
     for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         z = weight @ x + bias[:, None]
         layer = Dense(weight, bias)
         if number + 1 < len(weights) and name != "identity":
-            activation = _polynomial(name, z.ravel(), degree, margin)
+            covered = None
+            if box is not None:
+                at, to = box = image(weight, bias, *box)
+                covered = float(at.min()), float(to.max())
+            activation = _polynomial(name, z.ravel(), degree, margin, covered)
             middle, half = (activation.high + activation.low) / 2, (activation.high - activation.low) / 2
             layer = Dense(weight / half, (bias - middle) / half, activation)
+            if box is not None:
+                box = polynomial_image(activation.coefficients, *(np.clip((end - middle) / half, -1, 1) for end in box))
         x = layer.clear(x)
         largest = max(largest, float(np.abs(x).max(initial=0)))
         layers.append(layer)
     return tuple(layers), largest
 
 
-def _polynomial(name: str, z: Floats, degree: int, margin: float) -> Activation:
-    """The least-squares fit on the data, with some weight everywhere in the interval."""
+def _polynomial(name: str, z: Floats, degree: int, margin: float, covered: tuple[float, float] | None) -> Activation:
+    """The least-squares fit on the data, with some weight everywhere in the interval, which contains `covered`."""
     function = _ACTIVATIONS.get(name)
     if function is None:
         raise _core.DtypeError(f'the activation "{name}" is none of identity, {", ".join(_ACTIVATIONS)}')
     middle, half = (z.max() + z.min()) / 2, max(float(np.ptp(z)) / 2, 1e-6) * margin
+    if covered is not None:
+        low, high = min(covered[0], middle - half), max(covered[1], middle + half)
+        middle, half = (high + low) / 2, (high - low) / 2
     data = z if len(z) <= _SAMPLES else np.random.default_rng(0).choice(z, _SAMPLES, replace=False)
     places = np.concatenate([(data - middle) / half, np.linspace(-1, 1, _GRID)])
     shares = np.concatenate([np.full(len(data), 1 / len(data)), np.full(_GRID, _GRID_WEIGHT / _GRID)])
@@ -488,6 +578,7 @@ def _compared(model: Model, weights: list[Floats], biases: list[Floats], name: s
 
 def _matrix(samples: Any, features: int, what: str) -> Floats:
     """Real numbers [count, features]."""
+    require_unmasked(samples, what)
     array, is_complex = complexes(samples, what)
     if is_complex:
         raise _core.DtypeError(f"{what} are real numbers")

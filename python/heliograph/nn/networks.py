@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, bfv
-from heliograph._arrays import Int64Array, absolute_sums, from_residues
+from heliograph._arrays import Int64Array, absolute_sums, array_of, flag, from_residues, integers, require_unmasked
 from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
 from heliograph.exact import EvaluationKeys, Tensor
@@ -175,25 +175,42 @@ class Network:
         """Bits of a plaintext modulus of more than four times the largest logit of the training images."""
         return math.ceil(math.log2(4 * int(self.meta["max_abs_logit_training"])))
 
-    def quantize(self, images: npt.ArrayLike) -> Int64Array:
+    def quantize(self, images: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
         """Images of 0 ... `top` (255; 16 for digits), (count, *image), as integers 0 ... levels, to nearest.
+
+        Pixels outside 0 ... `top` are a PlaintextRangeError, for their logits may be wrong, unless ``unchecked=True``. Pixels with a
+        fraction are a PlaintextRangeError, too. Raises DtypeError, ShapeError besides.
 
         >>> int(network.quantize([image]).max()), network.levels
         (8, 8)
         """
-        values = np.asarray(images)
-        top = self.top
+        require_unmasked(images, "images")
+        values, top = array_of(images, "images"), self.top
         if values.shape[1:] != self.image:
             raise _core.ShapeError(f"{self.name} takes images of shape {self.image}, not {values.shape[1:]}")
-        return (values.astype(np.int64) * self.levels + top // 2) // top
+        if values.dtype.kind == "f":
+            if not np.array_equal(values, np.rint(values)):  # NaN differs from itself
+                raise _core.PlaintextRangeError(
+                    f"pixels are whole numbers from 0 to {top}; these have fractions, or are no numbers"
+                )
+            values = np.clip(values, -(2.0**62), 2.0**62).astype(np.int64)  # beyond 62 bits all are outside
+        values = integers(values, "images")
+        if not flag(unchecked, "unchecked") and (values.min(initial=0) < 0 or values.max(initial=0) > top):
+            rows = values.reshape(len(values), -1)
+            row = int(((rows < 0) | (rows > top)).any(1).argmax())
+            raise _core.PlaintextRangeError(
+                f"row {row}: pixels are whole numbers from 0 to {top}; these go from {rows[row].min()} to {rows[row].max()}; scale them, or "
+                "pass unchecked=True to use them anyway"
+            )
+        return (values * self.levels + top // 2) // top
 
-    def arrange(self, images: npt.ArrayLike) -> Int64Array:
-        """Quantized pixels [channels, height, width, count]: one pixel a ciphertext, one image a slot.
+    def arrange(self, images: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
+        """Quantized pixels [channels, height, width, count]: one pixel a ciphertext, one image a slot. Raises as `quantize`.
 
         >>> network.arrange([image, image]).shape  # one pixel a ciphertext, one image a slot
         (1, 8, 8, 2)
         """
-        return np.moveaxis(self.quantize(images), 0, -1).reshape(*self.shapes()[0], -1)
+        return np.moveaxis(self.quantize(images, unchecked=unchecked), 0, -1).reshape(*self.shapes()[0], -1)
 
     def blank(self) -> Int64Array:
         """One image of zeros.

@@ -110,13 +110,14 @@ class PackedNetwork:
 
     # The client
 
-    def pack(self, image: npt.ArrayLike) -> Int64Array:
-        """Quantized pixels of one image, as `SecretKey.encrypt` takes them: [taps, n], or [n] without a convolution.
+    def pack(self, image: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
+        """Quantized pixels of one image, as `SecretKey.encrypt` takes them: [taps, n], or [n] without a convolution. Raises as
+        `Network.quantize`.
 
         >>> nn.setup("digits").layout().pack(image).shape
         (8192,)
         """
-        pixels = self.network.quantize(np.asarray(image)[None])[0]
+        pixels = self.network.quantize(np.asanyarray(image)[None], unchecked=unchecked)[0]
         if self.convolution is None:
             return self._repeated(pixels.reshape(-1))
         padded, stride = self.convolution.padded(pixels[None])[0], self.convolution.stride

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +14,27 @@ from heliograph._arrays import count_of, described
 from heliograph._html import Rows
 from heliograph._sealing import SEALERS
 from heliograph.keys import SecretKey, Server
-from heliograph.nn.estimators import Activation, Dense, Floats, Model
-from heliograph.sealed import Form, SealedModel, Side, Watch, count_in, fields_of, form, list_in, sent_bytes, text_in, write
+from heliograph.nn.estimators import Activation, Dense, Model
+from heliograph.nn.ranges import Floats, Ranges, room_of
+from heliograph.sealed import (
+    Form,
+    SealedModel,
+    Side,
+    Watch,
+    count_in,
+    fields_of,
+    form,
+    list_in,
+    real_in,
+    sent_bytes,
+    text_in,
+    write,
+)
 
 Arrays = dict[str, npt.NDArray[Any]]
 _MOST_LAYERS, _MOST_UNITS, _MOST_WEIGHTS, _MOST_DEGREE = 64, 1 << 16, 1 << 26, 1 << 12
+_LARGEST = 2.0**1000  # of a reach: sums of such values stay finite
+_MOST_RANGES = 1 << 14  # that a header has room for; more features share one range
 
 
 def _damaged(what: str) -> _core.DamagedFileError:
@@ -68,6 +85,37 @@ def _layers(said: Any, arrays: Arrays | None) -> tuple[Dense, ...]:
     return tuple(layers)
 
 
+def _said_ranges(ranges: Ranges) -> dict[str, Any]:
+    """Ranges as headers have them: of each feature, or one of all where these are very many."""
+    low, high = ranges.low, ranges.high
+    if len(low) > _MOST_RANGES:
+        low, high = (min(low),), (max(high),)
+    proven = ranges.proven if len(low) == len(ranges.low) else 0.0
+    return {
+        "high": [value.hex() for value in high],
+        "low": [value.hex() for value in low],
+        "proven": proven.hex(),
+        "reach": ranges.reach.hex(),
+    }
+
+
+def _ranges(said: Any, features: int) -> Ranges:
+    """Those of a file. Raises DamagedFileError."""
+    fields = fields_of(said, "high", "low", "proven", "reach")
+    low, high = (
+        tuple(real_in(one, "range of a feature") for one in list_in(fields[name], "ranges", _MOST_RANGES))
+        for name in ("low", "high")
+    )
+    proven, reach = real_in(fields["proven"], "proven share"), real_in(fields["reach"], "reach")
+    if not len(low) == len(high) == (1 if features > _MOST_RANGES else features):
+        raise _damaged("has other ranges than features")
+    if any(a > b for a, b in zip(low, high, strict=True)) or not 0 <= proven <= 1:
+        raise _damaged("has a range whose ends are reversed, or a proven share that is none")
+    if not 0 < reach < _LARGEST or max(map(abs, (*low, *high))) > reach:
+        raise _damaged("has ranges beyond its own reach")
+    return Ranges(low * (features // len(low)), high * (features // len(high)), reach, proven)
+
+
 @form
 class EstimatorForm(Form):
     """A fitted estimator: a feature a ciphertext, a sample a slot."""
@@ -79,21 +127,31 @@ class EstimatorForm(Form):
             raise _core.DtypeError(f"estimators are sealed with parameters of CKKS, not {described(parameters)}")
         if parameters.levels < model.depth + 1:
             raise _core.ParameterError(f"{model.name} takes {model.depth} levels; this set has {parameters.levels - 1}")
+        if model.ranges is not None and (room := room_of(parameters, parameters.levels - model.depth)) < model.ranges.reach:
+            raise _core.ParameterError(
+                f"results of {model.name} may be as large as {model.ranges.reach:.6g}; this set has room for {room:.6g}: take more "
+                "integer_bits, or model.parameters(samples=...)"
+            )
         if parameters.slots != parameters.period:
             raise _core.ParameterError("a set for estimators has a power of two of slots: model.parameters finds one")
         self.model, self.parameters, self.complete = model, parameters, complete
+        self.format = 1 if model.ranges is None else 2
 
     @classmethod
     def read(cls, said: Any, arrays: Arrays | None, parameters: Any) -> EstimatorForm:
         """Of a file."""
-        fields = fields_of(said, "classifies", "layers", "name")
+        known = isinstance(said, dict) and "ranges" in said  # format 1 has none
+        fields = fields_of(said, "classifies", "layers", "name", *(["ranges"] if known else []))
         if type(fields["classifies"]) is not bool:
             raise _damaged("does not say whether it classifies")
         layers = _layers(fields["layers"], arrays)
         outputs = len(layers[-1].bias)
         classes = np.arange(2 if outputs == 1 else outputs) if fields["classifies"] else None
+        ranges = _ranges(fields["ranges"], layers[0].weight.shape[1]) if known else None
+        complete, name = arrays is not None, text_in(fields["name"], "name")
         try:
-            return cls(Model(text_in(fields["name"], "name"), layers, classes, False, 1.0), parameters, arrays is not None)
+            model = Model(name, layers, classes, False, math.inf, ranges=ranges, complete=complete)
+            return cls(model, parameters, complete)
         except (_core.ParameterError, _core.DtypeError) as error:
             raise _damaged(f"cannot be: {error}") from None
 
@@ -108,7 +166,8 @@ class EstimatorForm(Form):
             }
             for layer in self.model.layers
         ]
-        return {"classifies": self.model.classes is not None, "layers": layers, "name": self.model.name}
+        known = {} if self.model.ranges is None else {"ranges": _said_ranges(self.model.ranges)}
+        return {"classifies": self.model.classes is not None, "layers": layers, "name": self.model.name, **known}
 
     def arrays(self) -> Arrays:
         """Weights and polynomials."""
@@ -129,25 +188,30 @@ class EstimatorForm(Form):
     def inputs(self) -> tuple[Side, ...]:
         """Samples."""
         text = "a feature a ciphertext, a sample a slot; samples are repeated to fill the slots"
-        side = Side("samples", (self.model.features,), "float64", None, None, "batch", int(self.parameters.slots), text)
-        return (side,)
+        shape, slots, known = (self.model.features,), int(self.parameters.slots), self.model.ranges
+        if known is None:
+            return (Side("samples", shape, "float64", None, None, "batch", slots, text),)
+        ranges = tuple(zip(known.low, known.high, strict=True))
+        return (Side("samples", shape, "float64", min(known.low), max(known.high), "batch", slots, text, ranges),)
 
     @property
     def outputs(self) -> tuple[Side, ...]:
         """Predictions, or decision values."""
         text = "predictions" if self.model.classes is None else "decision values; the class is the largest's, or the sign's"
-        side = Side("values", (self.model.outputs,), "float64", None, None, "batch", int(self.parameters.slots), text)
-        return (side,)
+        reach = None if self.model.ranges is None else self.model.ranges.reach
+        low = None if reach is None else -reach
+        return (Side("values", (self.model.outputs,), "float64", low, reach, "batch", int(self.parameters.slots), text),)
 
     def rows(self) -> Rows:
         """Its layers."""
         sizes = " -> ".join(str(n) for n in (self.model.features, *(len(layer.bias) for layer in self.model.layers)))
-        return [("estimator", f"{self.model.name}: {sizes}, {self.model.depth} levels")]
+        known = [] if self.model.ranges is None else [("features", self.model.ranges.summary())]
+        return [("estimator", f"{self.model.name}: {sizes}, {self.model.depth} levels"), *known]
 
-    def encrypt(self, key: Any, x: Any) -> ckks.Tensor:
+    def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> ckks.Tensor:
         """Of one sample or several."""
         _, alone = self.count(x)
-        return self.model.encrypt(key, np.asarray(x)[None] if alone else x)
+        return self.model.encrypt(key, np.asarray(x)[None] if alone else x, unchecked=unchecked)
 
     def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], ckks.Tensor]:
         """The layers."""
@@ -178,7 +242,7 @@ class EstimatorForm(Form):
         parameters = ckks.Parameters(self.parameters._core.on_device("null"))
         secret = SecretKey.generate(parameters)
         server: Server[Any] = Server(secret.evaluation_keys(**self.needs))
-        x = server.bind(self.model.encrypt(secret, np.zeros((1, self.model.features))))
+        x = server.bind(self.model.encrypt(secret, np.zeros((1, self.model.features)), unchecked=True))
         y = self.model(x)
         return {
             "input_bytes": sent_bytes(x),

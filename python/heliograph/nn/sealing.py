@@ -210,18 +210,14 @@ class _NetworkForm(Form):
         """Ciphertexts of a request."""
 
     @abstractmethod
-    def packed(self, images: Int64Array) -> Int64Array:
+    def packed(self, images: Int64Array, unchecked: bool = False) -> Int64Array:
         """What is encrypted of images [count, ...]."""
 
-    def encrypt(self, key: Any, x: Any) -> Tensor:
+    def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> Tensor:
         """Of one image or several."""
         images = integers(x, "images")
         _, alone = self.count(images)
-        if images.min(initial=0) < 0 or images.max(initial=0) > self.network.top:
-            raise _core.PlaintextRangeError(
-                f"pixels are integers from 0 to {self.network.top}; these go from {images.min()} to {images.max()}"
-            )
-        made: Tensor = key.encrypt(self.packed(images[None] if alone else images), pad=True)
+        made: Tensor = key.encrypt(self.packed(images[None] if alone else images, unchecked), pad=True)
         return made
 
     def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], Tensor]:
@@ -322,9 +318,9 @@ class BatchForm(_NetworkForm):
         """One pixel a ciphertext."""
         return self.network.shapes()[0]
 
-    def packed(self, images: Int64Array) -> Int64Array:
+    def packed(self, images: Int64Array, unchecked: bool = False) -> Int64Array:
         """Pixels by images."""
-        return self.network.arrange(images)
+        return self.network.arrange(images, unchecked=unchecked)
 
     def runner(self, parameters: Any) -> Callable[[Tensor, Watch | None], Tensor]:
         """`Network.evaluate`."""
@@ -404,9 +400,9 @@ class PackedForm(_SlotsForm):
         """The network, and how its inputs are repeated."""
         return {"network": _said(self.network), "copies": self.layout.copies, "period": self.layout.period}
 
-    def packed(self, images: Int64Array) -> Int64Array:
+    def packed(self, images: Int64Array, unchecked: bool = False) -> Int64Array:
         """One."""
-        values: Int64Array = self.layout.pack(images[0])
+        values: Int64Array = self.layout.pack(images[0], unchecked=unchecked)
         return values
 
 
@@ -434,9 +430,9 @@ class TiledForm(_SlotsForm):
         """The network."""
         return _said(self.network)
 
-    def packed(self, images: Int64Array) -> Int64Array:
+    def packed(self, images: Int64Array, unchecked: bool = False) -> Int64Array:
         """Side by side."""
-        values: Int64Array = self.layout.pack(images)
+        values: Int64Array = self.layout.pack(images, unchecked=unchecked)
         return values
 
 

@@ -86,13 +86,14 @@ class TiledNetwork:
 
     # The client
 
-    def pack(self, images: npt.ArrayLike) -> Int64Array:
-        """Quantized pixels of up to `images` images, as `SecretKey.encrypt` takes them: [taps, n]. Raises ShapeError.
+    def pack(self, images: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
+        """Quantized pixels of up to `images` images, as `SecretKey.encrypt` takes them: [taps, n]. Raises ShapeError, and as
+        `Network.quantize`.
 
         >>> nn.setup("mnist-small").layout().pack(np.zeros((2, 28, 28))).shape
         (25, 4096)
         """
-        pixels = self.network.quantize(images)
+        pixels = self.network.quantize(images, unchecked=unchecked)
         if not 1 <= len(pixels) <= self.images:
             raise _core.ShapeError(f"{len(pixels):,} images; a request to {self.network.name} holds 1 to {self.images}")
         windows = np.lib.stride_tricks.sliding_window_view(

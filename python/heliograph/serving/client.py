@@ -255,11 +255,21 @@ class Client:
 
     # Jobs
 
-    def run(self, x: Any, *, progress: Callable[[str, float], None] | None = None, deadline: float | None = None) -> Any:
+    def run(
+        self,
+        x: Any,
+        *,
+        progress: Callable[[str, float], None] | None = None,
+        deadline: float | None = None,
+        unchecked: bool = False,
+    ) -> Any:
         """As `hg.Client` shows.
 
         The model's answer to x. An array is encrypted here, and the answer decrypted: scores, as `SealedModel.decrypt` gives
         them. An encrypted tensor (or several) gives an encrypted answer.
+
+        Clear values outside the model's input ranges are a PlaintextRangeError, and nothing is sent; ``unchecked=True`` sends them
+        all the same (`SealedModel.encrypt`).
 
         `progress` is called with what is computed, and the share of it. `deadline` is in how many seconds the service must
         be done; it frees its device then. A try that got no answer is repeated, and computed once; keys that the service let
@@ -269,10 +279,15 @@ class Client:
         EvictedKeyError, UnreachableError, AccessError, CancelledError; as `SealedModel.encrypt` and `decrypt`; DeviceError
         where the service's engine ended at it more than once.
         """
-        return self._run(x, progress, deadline, secrets.token_hex(16))
+        return self._run(x, progress, deadline, unchecked, secrets.token_hex(16))
 
     async def arun(
-        self, x: Any, *, progress: Callable[[str, float], None] | None = None, deadline: float | None = None
+        self,
+        x: Any,
+        *,
+        progress: Callable[[str, float], None] | None = None,
+        deadline: float | None = None,
+        unchecked: bool = False,
     ) -> Any:
         """As `hg.Client` shows.
 
@@ -281,9 +296,11 @@ class Client:
         Raises as `run`.
         """
         id = secrets.token_hex(16)
-        return await self._calls.run(id, self._run, x, progress, deadline, id)
+        return await self._calls.run(id, self._run, x, progress, deadline, unchecked, id)
 
-    def _run(self, x: Any, progress: Callable[[str, float], None] | None, deadline: float | None, id: str) -> Any:
+    def _run(
+        self, x: Any, progress: Callable[[str, float], None] | None, deadline: float | None, unchecked: bool, id: str
+    ) -> Any:
         tensors = x if isinstance(x, (list, tuple)) and x and all(isinstance(t, Tensor) for t in x) else (x,)
         model, clear = self.model, not isinstance(tensors[0], Tensor)
         if clear:
@@ -291,7 +308,7 @@ class Client:
                 raise _core.MissingKeyError(
                     "clear values are encrypted by a secret key: upload_keys(secret), or hg.Client(..., secret=secret)"
                 )
-            made = model.encrypt(self._secret, x)
+            made = model.encrypt(self._secret, x, unchecked=unchecked)
             tensors = made if isinstance(made, tuple) else (made,)
         if self._keys is None:
             raise _core.MissingKeyError(
@@ -303,7 +320,7 @@ class Client:
         if not clear:
             return answer
         assert self._secret is not None
-        return model.decrypt(self._secret, answer, like=x)
+        return model.decrypt(self._secret, answer, like=x, unchecked=unchecked)
 
     def get(self, key: Any, *, deadline: float | None = None) -> Any:
         """As `hg.Client` shows.

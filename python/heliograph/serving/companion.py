@@ -49,7 +49,7 @@ class Companion:
             "model": model.name,
             "title": model.title,
             "shape": list(side.shape),
-            "high": side.high,
+            "high": side.high if side.low == 0 or side.high is None else min(side.high, 255),  # of a drawing's pixels
             "request_bytes": model.input_bytes,
         }
 
