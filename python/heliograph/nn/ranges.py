@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph.ckks.parameters import Parameters, _log2_product
+from heliograph.ckks.parameters import Parameters
 
 if TYPE_CHECKING:
     from heliograph.nn.estimators import Dense
@@ -119,8 +119,11 @@ def proven_share(layers: Sequence[Dense], low: Floats, high: Floats, reach: floa
 
 def room_of(parameters: Parameters, level: int) -> float:
     """The largest magnitude that decodes at a level. Above level 1 decoding reads two levels at most."""
-    core = parameters._core
-    return float(2.0 ** min(1000.0, _log2_product(core, min(level, 2)) - 1 - math.log2(core.scale(level))))
+    if level == 1:
+        return parameters.room
+    spec = parameters._core.spec
+    primes = [spec.chain[i] for i in spec.levels[1]] if spec.levels else spec.chain[:2]
+    return float(2.0 ** min(1000.0, sum(map(math.log2, primes)) - 1 - math.log2(parameters.scale(level))))
 
 
 def require_features(known: Ranges, samples: Floats) -> None:
