@@ -27,8 +27,8 @@ void require_wanted(const Spec& spec, const std::string& wanted) {
   const std::string hash = hash_of(spec);
   if (!wanted.empty() && hash != wanted) {
     if (const std::shared_ptr<C> other = open_contexts<C>().find(wanted)) {
-      throw MismatchError("the tensor and these keys are of different " + difference(spec, other->spec()) + " (hashes " +
-                          hash.substr(0, 16) + " and " + wanted.substr(0, 16) + ")");
+      throw MismatchError("the tensor and these keys are of different " + difference(spec, other->spec()) +
+                          " (hashes of their parameters: " + hash.substr(0, 16) + " and " + wanted.substr(0, 16) + ")");
     }
   }
   ring::require_parameters(hash, wanted);

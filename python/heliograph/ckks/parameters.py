@@ -350,11 +350,10 @@ def _inputs(bound: Any, like: Any) -> tuple[float, int]:
 
 def _of(spec: Any, width: int, bound: float) -> Parameters:
     """The set of these numbers and of a bound on inputs. Raises ParameterError if it has too few slots."""
-    slots = max(width, spec.slots)
-    if slots > (spec.slots or spec.n // 2) or slots > spec.n // 2:
-        raise _core.ParameterError(
-            f"{slots:,} slots are too many: this set has {spec.slots or spec.n // 2:,} of N/2 = {spec.n // 2:,}"
-        )
+    if spec.slots > spec.n // 2:
+        raise _core.ParameterError(f"N=2^{spec.n.bit_length() - 1} has {spec.n // 2:,} slots, not {spec.slots:,}")
+    if width > (spec.slots or spec.n // 2):
+        raise _core.ParameterError(f"this set has {spec.slots or spec.n // 2:,} slots, and `like` {width:,} values in a row")
     if bound:
         spec.bound = bound
     return Parameters(_core.CkksParameters(spec))
