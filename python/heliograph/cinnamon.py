@@ -344,7 +344,7 @@ class Program(Shown):
         """Runs it once: ciphertexts, plaintexts and scalars by name, results by name. `at` is for running it more than once, though
         what stays the same from one call to the next is kept. Raises as `at` and a Runner.
 
-        >>> secret.decrypt(program.run(server, x=x, one=1)["y"])[:2].round(3)
+        >>> secret.decrypt(hg.ckks.within(program.run(server, x=x, one=1)["y"], 2))[:2].round(3)
         array([1.5, 2. ])
         """
         given = {**(inputs or {}), **named}
@@ -422,7 +422,7 @@ class Runner(Shown):
     """A program with keys and constants (`Program.at`). Calls are safe from several threads, which take turns.
 
     >>> runner = program.at(server, {"one": 1})
-    >>> secret.decrypt(runner(x=x)["y"])[:2].round(3), runner.calls
+    >>> secret.decrypt(hg.ckks.within(runner(x=x)["y"], 2))[:2].round(3), runner.calls
     (array([1.5, 2. ]), 1)
     """
 

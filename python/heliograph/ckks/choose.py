@@ -39,8 +39,8 @@ def chosen(
 ) -> Parameters:
     """`hg.parameters_for` of CKKS.
 
-    A run on sets of many levels tells the depth. Then sets of that depth are tried, with more integer bits where values may
-    outgrow their modulus and more precision where the results have too little.
+    A run on sets of many levels tells the depth. Then sets of that depth are tried: with the room that the results' bounds need, by the
+    rules of each operation for inputs of the set's bound, and with more precision where the results have too little.
     """
     edition = text_of(edition, "the edition", list(_SCALES))
     precision = count_of(precision, "precision", 1)
@@ -49,6 +49,7 @@ def chosen(
     if not values.size:
         raise _core.ShapeError(f"an example of shape {values.shape} has no values")
     largest = float(np.abs(values).max())
+    limit = 2.0 ** math.ceil(math.log2(max(2 * largest, 2.0**-20)))  # twice as large as what was seen
     if bound is not None:
         limit = real(bound, "the bound")
         if not largest <= limit or not 0 < limit < math.inf:
@@ -57,10 +58,10 @@ def chosen(
         largest = limit
     example = values if is_complex else values.real
     depth = _depth(function, example / max(largest, 1e-300), edition)
-    bits, more = max(1, math.ceil(math.log2(max(largest, 1))) + 1), 0
+    bits, more = max(1, math.ceil(math.log2(max(limit, 1))) + 1), 0
     while True:
         try:
-            spec = _core.ckks_choose(depth, precision + more, bits, values.shape[-1], edition)
+            spec = _core.ckks_choose(depth, precision + more, bits, values.shape[-1], edition, bound=limit)
         except _core.ParameterError as error:
             raise _core.ParameterError(
                 f"no set keeps {precision} bits of this computation of {depth} levels right: for bounds on values of {bits} bits and "
@@ -76,11 +77,12 @@ def chosen(
         except (_core.PlaintextRangeError, _core.RoomError):
             bits += 1
             continue
+        beyond = max(float(t._core.bits_beyond_room) for t in results)
         right = min(float(t._core.precision) for t in results)
-        if math.isnan(right):
+        if math.isnan(right) and not any(t._core.rests_on_word for t in results):
             raise _core.ParameterError("no bound is known on this computation's errors: it uses what came from files")
-        if right == -math.inf:
-            bits += 1
+        if not beyond <= 0:
+            bits += max(1, math.ceil(beyond)) if math.isfinite(beyond) else 1
         elif right < precision:
             more += max(1, math.ceil(precision - right))
         else:

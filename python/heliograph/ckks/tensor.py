@@ -96,10 +96,11 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     @property
     def bounds(self) -> tuple[float, float] | None:
         """The interval of all values by what is public: bounds said at encryption, in files and by `within`, and the operations since.
-        None where no bound is known. `decrypt` takes it as the sender's word; no promise rests on it.
 
         >>> server.bind(secret.encrypt([1, 2, 3, 4], bound=(0, 4))).bounds
         (0.0, 4.0)
+
+        None where no bound is known. `decrypt` takes it as the sender's word; no promise rests on it.
         """
         low, high = self._core.bounds
         return (low, high) if math.isfinite(low) and math.isfinite(high) else None

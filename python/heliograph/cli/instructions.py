@@ -29,7 +29,8 @@ def run(folder: Path, n: int, values: Path | None, out: Path | None, runs: int, 
         results = party.run()
         party.wait(results)
         screen.say(f"run {run + 1}: {screen.seconds(time.perf_counter() - begin)}, {party.runner.calls:,} kernel calls")
-    decrypted = {name: party.secret.decrypt(x) for name, x in results.items()}
+    # A program's text says nothing of sizes: no bound can show that results fit.
+    decrypted = {name: party.secret.decrypt(x, unchecked=True) for name, x in results.items()}
     rows = [(name, f"{results[name].level}", _shown(v)) for name, v in decrypted.items()]
     screen.table("Results", ("name", "level", "first values"), rows)
     if check:

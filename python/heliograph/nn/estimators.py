@@ -294,9 +294,8 @@ class Model(Shown):
             )
         for layer in self.layers:
             x = layer.encrypted(x)
-        # Worst-case bounds of the results are far too large after polynomials. Clients refuse samples with results beyond `reach`.
-        assured = any(layer.activation is not None for layer in self.layers) and math.isfinite(self._reach)
-        return ckks.within(x, self._reach) if assured else x
+        # Tracked bounds take every weight and every feature at its worst. Clients refuse samples with results beyond `reach`.
+        return ckks.within(x, self._reach) if math.isfinite(self._reach) else x
 
     def clear(self, samples: Any) -> Floats:
         """What the encrypted run would give but for CKKS's error [outputs, count], of clear samples [count, features].

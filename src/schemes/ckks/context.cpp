@@ -185,7 +185,9 @@ Fits fits_of(const CiphertextData& x, const RangePair& r) {
   const double vouched = log2_of(r.vouched.rms * (1 + 0x1p-30)), assumed = log2_of(r.assumed.rms * (1 + 0x1p-30));
   Fits f;
   f.vouched = !r.vouched.word && !outgrown(vouched, x.noise.vouched, scale, modulus);
-  f.assumed = !outgrown(assumed, x.noise.assumed, scale, modulus);
+  // A word on values counts where nothing tells of the noise, as of results of instructions.
+  const double noise = std::isnan(x.noise.assumed) && r.assumed.word ? 0 : x.noise.assumed;
+  f.assumed = !outgrown(assumed, noise, scale, modulus);
   f.vouched_out = std::isfinite(vouched) && outgrown(vouched, std::isnan(x.noise.vouched) ? 0 : x.noise.vouched, scale, modulus);
   f.assumed_out = std::isfinite(assumed) && outgrown(assumed, std::isnan(x.noise.assumed) ? 0 : x.noise.assumed, scale, modulus);
   f.bits = std::fmin(vouched, assumed);
