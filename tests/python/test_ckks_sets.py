@@ -138,7 +138,7 @@ def test_named_sets_keep_their_numbers(name: str) -> None:
 
 
 def test_the_bound_follows_the_room() -> None:
-    """Half of its bits, 10 to 20 of them, and what fits with its noise at most."""
+    """14 bits below it, 10 to 20 of them, and what fits with its noise at most."""
     for p in (
         hg.ckks.parameters("n13-l4"),
         hg.ckks.parameters("n15-l20"),
@@ -149,7 +149,7 @@ def test_the_bound_follows_the_room() -> None:
         hg.ckks.parameters(depth=2, precision=20, edition="w32"),
     ):
         room = math.log2(p.room)
-        assert math.log2(p.bound) == pytest.approx(min(min(max(room / 2, 10), 20), room - 0.25))
+        assert math.log2(p.bound) == pytest.approx(min(min(max(math.floor(room - 14), 10), 20), room - 0.25))
     assert hg.ckks.parameters(depth=1, precision=20).bound == 2**20
 
 

@@ -52,7 +52,7 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
         >>> hg.ckks.parameters(depth=1, precision=20).bound, hg.ckks.parameters(depth=3, bound=100).bound
         (1048576.0, 100.0)
 
-        Without ``parameters(..., bound=)`` it has half of the room's bits, 10 to 20 of them, and fits the room with its noise.
+        Without ``parameters(..., bound=)`` it lies 14 bits below the room, but from 2^10 to 2^20 if the room holds it.
         """
         return float(self._core.input_bound)
 

@@ -109,7 +109,7 @@ std::size_t Context::period() const { return spec().repeat && std::has_single_bi
 
 double Context::input_bound() const {
   if (spec().bound > 0) return std::log2(spec().bound);
-  return std::min(std::clamp(room() / 2, 10.0, 20.0), largest_bound());
+  return std::min(std::clamp(std::floor(room() - kEmptyBits), 10.0, 20.0), largest_bound());
 }
 
 double Context::rounding_noise(std::size_t components) const {

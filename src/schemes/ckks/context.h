@@ -20,6 +20,9 @@ using rlwe::Key256;
 class Bootstrapper;
 class BootstrappingPlan;
 
+/// Bits below the room that inputs leave empty unless a bound is said: a modulus that is so empty shows that nothing wrapped.
+inline constexpr double kEmptyBits = 14;
+
 class Context : public schemes::RingContext<Context, Spec> {
  public:
   Context(Spec spec, std::shared_ptr<device::Device> own_device);
@@ -52,8 +55,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   double room() const { return log_moduli_[0] - 1 - std::log2(scales_[0]); }
   /// log2 of the largest public bound on inputs: values that fit the lowest level with their noise.
   double largest_bound() const { return room() - 0.25; }
-  /// log2 of the public bound on inputs that encryption assumes if the call says none: Spec::bound, or half of the room's bits,
-  /// 10 to 20 of them (a product of two inputs fits from 2^20 on), largest_bound() at most.
+  /// log2 of the public bound on inputs that encryption assumes if the call says none: Spec::bound, or kEmptyBits below the room,
+  /// but 10 to 20 (a product of two inputs fits a room of 2^41), and largest_bound() at most.
   double input_bound() const;
   /// 2^input_bound(), and Spec::bound to the last bit.
   double input_magnitude() const { return spec().bound > 0 ? spec().bound : std::exp2(input_bound()); }
