@@ -160,6 +160,10 @@ class Ciphertext : public CiphertextOf<Scheme> {
   Interval bounds() const;
   /// No |value| is larger, by the smaller of the bounds that this process vouches for and that it was told; NaN: unknown.
   double known_bound() const;
+  /// Bits after the binary point that are right if what files say and what users said (`within`) is so; NaN: unknown.
+  double told_precision() const;
+  /// Whether a bound on the values is somebody's word (`within`, a Chebyshev argument's interval).
+  bool rests_on_word() const;
   /// By how many bits the told bound is beyond what the values' level holds; negative: it fits. NaN: unknown.
   double bits_beyond_room() const;
   /// Why decryption will hand out the values.
@@ -218,6 +222,10 @@ class SecretKey : public SecretKeyOf<Scheme> {
   Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, Interval bound = {}) const;
   /// Throws WrongKeyError, MismatchError; RoomError where values have outgrown their modulus, as far as `checked` asks.
   Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::usual) const;
+  /// The same with what is known of `like`, a tensor of this process: its ranges, noise and tail hold of the ciphertext besides.
+  /// MismatchError if both differ in shape, slots, level, scale, degree or kind of values.
+  Values decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, const Progress& progress = {},
+                    Checked checked = Checked::usual) const;
   /// Decryption for publication: a fresh Gaussian of `noise_bits` bits above the bound on the ciphertext's own noise is added
   /// to the phase before decoding (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
   /// `precision`: bits after the binary point that the caller knows to be right, for a tensor that came from a file, whatever
@@ -322,6 +330,9 @@ Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const Ev
 /// (0: takes the known bound, at most 2^20), MissingKeyError, ParameterError for sets without bootstrapping.
 Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, const Progress& progress = {},
                      int iterations = 1);
+/// A tensor under another key of equal parameters that says of itself what x does, without x's words: for trial runs on the device that
+/// computes nothing. Throws MismatchError for other parameters.
+Ciphertext stand_in(const Ciphertext& x, const SecretKey& key);
 /// The same values, which the caller knows to be at most `bound` in magnitude. If the tracked bound is larger, this process vouches
 /// neither for their precision nor for their range from here on.
 Ciphertext within(const Ciphertext& x, double bound);

@@ -108,6 +108,8 @@ void bind_ciphertext(nb::module_& m) {
                      return std::max(-in.low, in.high);
                    })
       .def_prop_ro("known_bound", &Ciphertext::known_bound)
+      .def_prop_ro("told_precision", &Ciphertext::told_precision)
+      .def_prop_ro("rests_on_word", &Ciphertext::rests_on_word)
       .def_prop_ro("bits_beyond_room", &Ciphertext::bits_beyond_room)
       .def_prop_ro("standing",
                    [](const Ciphertext& c) {
@@ -170,6 +172,20 @@ void bind_secret_key(nb::module_& m) {
             return array_from(std::move(values));
           },
           "ciphertext"_a, "progress"_a = nb::none(), "checked"_a = "usual")
+      .def(
+          "decrypt_as",
+          [](const SecretKey& k, const Ciphertext& c, const Ciphertext& like, const nb::object& progress,
+             const std::string& checked) {
+            const Progress p = progress_of(progress);
+            Values values;
+            {
+              const Released released;
+              values = k.decrypt_as(c, like, p, checked_of(checked));
+            }
+            return array_from(std::move(values));
+          },
+          "ciphertext"_a, "like"_a, "progress"_a = nb::none(), "checked"_a = "usual")
+      .def("stand_in", [](const SecretKey& k, const Ciphertext& x) { return ckks::stand_in(x, k); }, "x"_a)
       .def(
           "decrypt_for_publication",
           [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress,

@@ -11,19 +11,14 @@ import numpy as np
 from heliograph import _core
 from heliograph._arrays import complexes, count_of, moved_last, real, text_of, whole
 from heliograph._schemes import chooser
-from heliograph.ckks.keys import EvaluationKeys, SecretKey
+from heliograph.ckks.keys import SecretKey, TrialKeys
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
 from heliograph.ckks.tensor import Tensor
-from heliograph.keys import NotingKeys
 
 #: Levels of the sets that tell how many a computation takes, one after another.
 _TRIALS = (8, 20, 60)
 _SCALES = {"w64": 40.0, "w32": 28.0}
-
-
-class _AnyKeys(NotingKeys, EvaluationKeys):
-    """Keys of the trial runs."""
 
 
 @chooser(CKKS)
@@ -59,13 +54,16 @@ def chosen(
     example = values if is_complex else values.real
     depth = _depth(function, example / max(largest, 1e-300), edition)
     bits, more = max(1, math.ceil(math.log2(max(limit, 1))) + 1), 0
+    refused: Exception | None = None
     while True:
         try:
             spec = _core.ckks_choose(depth, precision + more, bits, values.shape[-1], edition, bound=limit)
         except _core.ParameterError as error:
+            if refused is not None:  # more room did not help
+                raise refused from None
             raise _core.ParameterError(
                 f"no set keeps {precision} bits of this computation of {depth} levels right: for bounds on values of {bits} bits and "
-                f"{more} bits against its errors, {error}. A smaller bound, or a lower precision, may be had"
+                f"{more} bits against its errors, {error}. A smaller bound, a lower precision, or hg.ckks.within on the way, may be had"
             ) from None
         try:
             core = _core.CkksParameters(spec)
@@ -74,11 +72,11 @@ def chosen(
             continue
         try:
             results, keys = _run(function, example, core)
-        except (_core.PlaintextRangeError, _core.RoomError):
-            bits += 1
+        except (_core.PlaintextRangeError, _core.RoomError) as error:
+            refused, bits = error, bits + 4
             continue
         beyond = max(float(t._core.bits_beyond_room) for t in results)
-        right = min(float(t._core.precision) for t in results)
+        right = min(float(t._core.told_precision) for t in results)
         if math.isnan(right) and not any(t._core.rests_on_word for t in results):
             raise _core.ParameterError("no bound is known on this computation's errors: it uses what came from files")
         if not beyond <= 0:
@@ -105,11 +103,11 @@ def _depth(function: Callable[[Any], Any], example: Any, edition: str) -> int:
     raise _core.ParameterError(f"this computation takes more than {_TRIALS[-1] - 1} multiplications in sequence")
 
 
-def _run(function: Callable[[Any], Any], example: Any, core: Any) -> tuple[list[Tensor], _AnyKeys]:
+def _run(function: Callable[[Any], Any], example: Any, core: Any, bound: float | None = None) -> tuple[list[Tensor], TrialKeys]:
     """One run on the null device."""
     secret = SecretKey(_core.CkksSecretKey.generate(core.on_device("null")))
-    keys = _AnyKeys(secret._core)
-    result = function(Tensor(secret.encrypt(example)._core, keys))
+    keys = TrialKeys(secret._core)
+    result = function(Tensor(secret.encrypt(example, bound=bound)._core, keys))
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     for t in results:
         if not isinstance(t, Tensor):

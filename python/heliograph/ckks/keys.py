@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from heliograph._arrays import (
     described,
     flag,
     interval_of,
+    listed,
     moved_from_last,
     moved_last,
     readable_bytes,
@@ -109,6 +110,12 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
         return f"<{self._named()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
 
 
+class TrialKeys(keys.NotingKeys, EvaluationKeys):
+    """Keys of a run on the device that computes nothing: whatever is asked for is there."""
+
+    bootstrap = True  # type: ignore[assignment]
+
+
 class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.CkksSecretKey):
     """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
 
@@ -153,6 +160,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         precision: float | None = None,
         checked: bool = False,
         unchecked: bool = False,
+        of: Sequence[Any] | None = None,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
         """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
@@ -173,6 +181,10 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         room. Else RoomError. ``checked=True`` takes a proof of this process alone, as `hg.strict` does: nothing that came from a file.
         ``unchecked=True`` tests nothing. A RoomError without ``checked=True`` depends on the values: do not show it to the server.
 
+        ``of=(function, x, ...)`` says that a server computed the tensor by that function or program from these operands, which this key
+        encrypted. The function is run on the device that computes nothing, with the operands' own bounds, and what follows from them counts
+        in place of what files say: ranges, noise and known places. It is your word that the server ran this function.
+
         Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError where no bound is known or nothing would be
         left of the values.
 
@@ -180,9 +192,18 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         array([0.5, 1.5, 2.5, 3.5])
         >>> secret.decrypt(x[0], publish_bits=5).round(2)  # for others to see: with noise of its own
         array([0.5, 1.5, 2.5, 3.5])
+        >>> mine = secret.encrypt([1, 2, 3, 4])
+        >>> answer = server.from_bytes(mine.to_bytes()) * 2  # as if elsewhere
+        >>> secret.decrypt(answer, of=(lambda x: x * 2, mine), checked=True).round(4)
+        array([2., 4., 6., 8.])
         """
         of_tensors([tensor], Tensor, "decrypt")
         how = judged(checked, unchecked)
+        if of is not None:
+            if publish_bits is not None:
+                raise _core.ParameterError("decrypt takes of= or publish_bits=, not both: say precision= to publish a loaded tensor")
+            like = self._computed(of)
+            return moved_from_last(np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how)), slots)
         if publish_bits is None:
             values: Any = self._core.decrypt(tensor._core, progress, how)
         else:
@@ -191,3 +212,16 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
             known = float("nan") if precision is None else real(precision, "the precision")
             values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, how)
         return moved_from_last(np.asarray(values), slots)
+
+    def _computed(self, of: Any) -> Tensor:
+        """What a function gives for operands, on the device that computes nothing. Raises DtypeError, and what the function raises."""
+        parts = listed(of)
+        if not parts or not callable(parts[0]) or not all(isinstance(x, Tensor) for x in parts[1:]) or len(parts) < 2:
+            raise _core.DtypeError("of= takes a function or program and its operands: of=(function, x, ...)")
+        function, operands = getattr(parts[0], "function", parts[0]), parts[1:]
+        trial = _core.CkksSecretKey.generate(self._core.parameters.on_device("null"))
+        held = TrialKeys(trial)
+        result = function(*(Tensor(trial.stand_in(x._core), held) for x in operands))
+        of_tensors([result], Tensor, "decrypt's of=")
+        found: Tensor = result
+        return found

@@ -256,8 +256,7 @@ struct Evidence {
 /// Known places behind the values show every wrap: a wrap adds 2 R w, w an integer polynomial that is not 0, which vanishes at no
 /// place.
 constexpr std::size_t kLeastPlaces = 2;
-/// Coefficients so many bits below the room: a wrapped one is there with probability 2^-14.
-constexpr double kEmptyBits = 14;
+// Coefficients kEmptyBits below the room: a wrapped one is there with probability 2^-14.
 
 /// Throws RoomError for a ciphertext that neither its known places, nor a bound, nor empty bits show to be right.
 void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, double room, bool publication) {
@@ -326,6 +325,33 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
     if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
   }
   return v;
+}
+
+Ciphertext stand_in(const Ciphertext& x, const SecretKey& key) {
+  const std::shared_ptr<Context>& c = key.data().context;
+  require<MismatchError>(c->hash() == x.data().context->hash(), "a stand-in has the parameters of its tensor");
+  CiphertextData r = x.data();
+  r.context = c, r.key = key.data().key.id();
+  r.tensor = RnsTensor(c->rlwe().engine(), x.shape(), x.degree() + 1, c->rlwe().chain(r.level), Domain::ntt);
+  r.seed.reset(), r.fresh = false;
+  return finish(std::move(r));
+}
+
+Values SecretKey::decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, const Progress& progress,
+                             Checked checked) const {
+  const CiphertextData &x = ciphertext.data(), &known = like.data();
+  if (x.shape() != known.shape() || x.width != known.width || x.level != known.level || x.scale != known.scale ||
+      x.degree() != known.degree() || x.complex != known.complex)
+    throw MismatchError("this tensor is not what that computation gives: it has shape " + ring::to_string(x.shape()) + ", " +
+                        std::to_string(x.width) + " slots, level " + std::to_string(x.level) + ", degree " +
+                        std::to_string(x.degree()) + "; there these are " + ring::to_string(known.shape()) + ", " +
+                        std::to_string(known.width) + ", " + std::to_string(known.level) + ", " +
+                        std::to_string(known.degree()) + ", or scales or kinds of values differ");
+  CiphertextData r = x;
+  r.noise = known.noise;
+  if (r.tail.kind() == Tail::Kind::unknown) r.tail = known.tail;
+  r.ranges = known.ranges;
+  return decrypted(*data_, r, progress, checked, {});
 }
 
 Values SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress, Checked checked) const {

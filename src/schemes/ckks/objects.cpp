@@ -68,6 +68,16 @@ Interval Ciphertext::bounds() const {
 
 double Ciphertext::known_bound() const { return ckks::known_bound(*data_); }
 
+double Ciphertext::told_precision() const {
+  const double bits = std::log2(data_->scale) - data_->noise.assumed;
+  return bits < 0 ? 0 : bits;  // NaN stays
+}
+
+bool Ciphertext::rests_on_word() const {
+  const RangePair all = data_->ranges.merged();
+  return all.vouched.word || all.assumed.word;
+}
+
 double Ciphertext::bits_beyond_room() const {
   const CiphertextData& x = *data_;
   return rlwe::log2_sum(x.ranges.coefficient() + std::log2(x.scale), x.noise).assumed - std::log2(x.scale) - fits(x).room;
