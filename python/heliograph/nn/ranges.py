@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph.ckks.parameters import Parameters, _log2_product
+from heliograph.ckks.parameters import Parameters
 
 if TYPE_CHECKING:
     from heliograph.nn.estimators import Dense
@@ -118,9 +117,8 @@ def proven_share(layers: Sequence[Dense], low: Floats, high: Floats, reach: floa
 
 
 def room_of(parameters: Parameters, level: int) -> float:
-    """The largest magnitude that decodes at a level. Above level 1 decoding reads two levels at most."""
-    core = parameters._core
-    return float(2.0 ** min(1000.0, _log2_product(core, min(level, 2)) - 1 - math.log2(core.scale(level))))
+    """The largest magnitude that decodes at a level. Above level 1 decoding reads two levels, and 64 bits above the scale, at most."""
+    return parameters.room if level == 1 else max(parameters.room, min(2.0**60, parameters.room * parameters.scale(2) / 2))
 
 
 def require_features(known: Ranges, samples: Floats) -> None:
