@@ -81,6 +81,8 @@ def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> No
     assert open_[0, 17] > 1e4
     samples = outlier(10)
     samples[900] *= -10
+    assert np.flatnonzero(~model.inside(samples)).tolist() == [17, 900]
+    model.encrypt(secret, samples[model.inside(samples)])
     with pytest.raises(hg.PlaintextRangeError, match=r"row 17: .*\(2 such rows\)"):
         model.encrypt(secret, samples)
 
@@ -95,6 +97,7 @@ def test_the_check_is_exact(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
             sample = X[row : row + 1] * factor
             z = arguments(sample)
             inside = bool((activation.low <= z).all() and (z <= activation.high).all())
+            assert model.inside(sample).tolist() == [inside]
             try:
                 model._require_inside(sample.T, secret.parameters)
             except hg.PlaintextRangeError:
