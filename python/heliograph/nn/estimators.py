@@ -314,9 +314,8 @@ class Model(Shown):
             )
         for layer in self.layers:
             x = layer.encrypted(x)
-        # If the tracked bound leaves the room, the model vouches for its own: clients refuse samples with results beyond `reach`.
-        fits = x._core.public_bound <= x.parameters.room
-        return x if fits or math.isinf(self._reach) else ckks.within(x, self._reach)
+        # Tracked bounds take every weight and every feature at its worst. Clients refuse samples with results beyond `reach`.
+        return ckks.within(x, self._reach) if math.isfinite(self._reach) else x
 
     def clear(self, samples: Any) -> Floats:
         """What the encrypted run would give but for CKKS's error [outputs, count], of clear samples [count, features].

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -119,8 +120,12 @@ def proven_share(layers: Sequence[Dense], low: Floats, high: Floats, reach: floa
 
 
 def room_of(parameters: Parameters, level: int) -> float:
-    """The largest magnitude that decodes at a level. Above level 1 decoding reads two levels, and 64 bits above the scale, at most."""
-    return parameters.room if level == 1 else max(parameters.room, min(2.0**60, parameters.room * parameters.scale(2) / 2))
+    """The largest magnitude that decodes at a level. Above level 1 decoding reads two levels at most."""
+    if level == 1:
+        return parameters.room
+    spec = parameters._core.spec
+    primes = [spec.chain[i] for i in spec.levels[1]] if spec.levels else spec.chain[:2]
+    return float(2.0 ** min(1000.0, sum(map(math.log2, primes)) - 1 - math.log2(parameters.scale(level))))
 
 
 @dataclass(frozen=True)
