@@ -81,6 +81,8 @@ def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> No
     assert open_[0, 17] > 1e4
     samples = outlier(10)
     samples[900] *= -10
+    assert np.flatnonzero(~model.inside(samples)).tolist() == [17, 900]
+    model.encrypt(secret, samples[model.inside(samples)])
     with pytest.raises(hg.PlaintextRangeError, match=r"row 17: .*\(2 such rows\)"):
         model.encrypt(secret, samples)
 
@@ -95,6 +97,7 @@ def test_the_check_is_exact(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
             sample = X[row : row + 1] * factor
             z = arguments(sample)
             inside = bool((activation.low <= z).all() and (z <= activation.high).all())
+            assert model.inside(sample).tolist() == [inside]
             try:
                 model._require_inside(sample.T, secret.parameters)
             except hg.PlaintextRangeError:
@@ -108,13 +111,13 @@ def test_the_check_is_exact(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
 
 
 def test_what_travels(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
-    """The public bound of a request is the model's, whatever the sample; that of a result is what the model has room for."""
+    """The public bound of a request is the model's, whatever the sample; that of a result fits the room."""
     assert model.ranges is not None
     requests = [model.encrypt(secret, X[row : row + 1]) for row in (0, 17)]
     for request in requests:
         assert 1 <= request._core.public_bound / model.ranges.bound < 2 ** (1 / 16)  # files have sixteenths of a bit
     result = model(hg.Server(secret.evaluation_keys()).bind(requests[0]))
-    assert result._core.public_bound <= model.ranges.reach * 2 ** (1 / 16)
+    assert result._core.public_bound <= secret.parameters.room
 
 
 def test_linear_models() -> None:

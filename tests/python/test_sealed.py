@@ -116,13 +116,13 @@ def test_estimators(tmp_path: Path) -> None:
     square = nn.Activation("square", -2.0, 2.0, (0.5, 0.0, 0.5), 0.0, 0.0)
     one, three = nn.Dense(rng.normal(size=(1, 4)), rng.normal(size=1)), nn.Dense(rng.normal(size=(3, 4)), rng.normal(size=3))
     hidden = nn.Dense(rng.normal(size=(4, 4)) / 4, rng.normal(size=4) / 8, square)
-    names = np.array(["no", "yes"])
+    names, known = np.array(["no", "yes"]), nn.Ranges((-1.0,) * 4, (1.0,) * 4, 16.0, 0.0)
     for number, estimator in enumerate(
         (
-            nn.Model("one", (one,), names, True, 8.0),
-            nn.Model("three", (three,), np.array([5, 6, 7]), False, 8.0),
-            nn.Model("line", (one,), None, False, 8.0),
-            nn.Model("net", (hidden, one), names, False, 8.0),
+            nn.Model("one", (one,), names, True, 8.0, ranges=known),
+            nn.Model("three", (three,), np.array([5, 6, 7]), False, 8.0, ranges=known),
+            nn.Model("line", (one,), None, False, 8.0, ranges=known),
+            nn.Model("net", (hidden, one), names, False, 8.0, ranges=known),
         )
     ):
         model = estimator.seal(tmp_path / f"{number}.hgm", samples=len(x), name="risk")

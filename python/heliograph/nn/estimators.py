@@ -7,7 +7,7 @@ takes as long for one sample as for all the slots hold. Only attributes of the e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,15 +20,16 @@ from heliograph._html import Rows, Shown
 from heliograph._sealing import seal
 from heliograph.functions import matmul
 from heliograph.nn.ranges import (
+    Check,
     Floats,
     Ranges,
     calibrated,
     image,
+    of_bound,
+    of_features,
+    of_layers,
     polynomial_image,
     proven_share,
-    require_bound,
-    require_features,
-    require_layers,
     room_of,
 )
 
@@ -267,15 +268,34 @@ class Model(Shown):
         bound = self.ranges.bound if checked and self.ranges is not None else None
         return key.encrypt(np.ascontiguousarray(x[:, np.arange(slots) % x.shape[1]]), bound=bound)
 
+    def inside(self, samples: Any) -> npt.NDArray[np.bool_]:
+        """Which of the samples [count, features] are like the calibration data, so that `encrypt` takes them: bool [count].
+
+        Raises DtypeError, ShapeError, PlaintextRangeError for infinities and what is no number.
+
+        >>> model.inside([[1, 3], [2, 400]])
+        array([ True, False])
+        """
+        found = np.ones(np.shape(samples)[:1], dtype=bool)
+        with np.errstate(all="ignore"):
+            for check in self._checks(self._columns(samples), math.inf):
+                found &= check.inside()
+        return found
+
     def _require_inside(self, x: Floats, parameters: ckks.Parameters) -> None:
         """Raises PlaintextRangeError for samples [features, count] whose results may be wrong."""
+        with np.errstate(all="ignore"):  # what overflows is refused
+            for check in self._checks(x, room_of(parameters, parameters.levels - self.depth)):
+                check.require()
+
+    def _checks(self, x: Floats, room: float) -> Iterator[Check]:
+        """Conditions for right results of samples [features, count]."""
         if self._complete:
-            with np.errstate(all="ignore"):  # what overflows is refused
-                require_layers(self.layers, x, min(self._reach, room_of(parameters, parameters.levels - self.depth)))
+            yield from of_layers(self.layers, x, min(self._reach, room))
             if self.ranges is not None:
-                require_bound(x, self.ranges.bound)
+                yield of_bound(x, self.ranges.bound)
         elif self.ranges is not None:
-            require_features(self.ranges, x)
+            yield of_features(self.ranges, x)
 
     def _columns(self, samples: Any) -> Floats:
         return _matrix(samples, self.features, "the samples").T

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from heliograph import _core
 from heliograph.ckks.parameters import Parameters
 
 if TYPE_CHECKING:
-    from heliograph.nn.estimators import Dense
+    from heliograph.nn.estimators import Activation, Dense
 
 Floats = npt.NDArray[np.float64]
 #: Slack of comparisons: rounding of float64 in two orders of summation. A polynomial of degree d grows by d^2 times as much.
@@ -93,7 +94,8 @@ def polynomial_image(coefficients: Sequence[float], low: Floats, high: Floats) -
 
 def proven_share(layers: Sequence[Dense], low: Floats, high: Floats, reach: float) -> float:
     """The largest share of a box, about its middle, for which interval arithmetic keeps each activation's argument in [-1, 1]
-    and each output within `reach`; rounded down."""
+    and each output within `reach`; rounded down.
+    """
     middle, half = low / 2 + high / 2, high / 2 - low / 2
 
     def holds(share: float) -> bool:
@@ -126,65 +128,74 @@ def room_of(parameters: Parameters, level: int) -> float:
     return float(2.0 ** min(1000.0, sum(map(math.log2, primes)) - 1 - math.log2(parameters.scale(level))))
 
 
-def require_features(known: Ranges, samples: Floats) -> None:
-    """Raises PlaintextRangeError for samples [features, count] with a feature outside its range."""
+@dataclass(frozen=True)
+class Check:
+    """A condition on samples: values [things, count] that must lie in [low, high], one interval of each thing."""
+
+    values: Floats
+    low: Floats
+    high: Floats
+    message: Callable[[int, float], str]  #: of a thing's number and its value outside
+
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """The samples [count] whose values all lie inside. NaN, the result of an overflow, lies outside."""
+        return np.asarray(((self.values >= self.low[:, None]) & (self.values <= self.high[:, None])).all(0))
+
+    def require(self) -> None:
+        """Raises PlaintextRangeError for the first sample outside, with its value farthest outside."""
+        inside = self.inside()
+        if inside.all():
+            return
+        row, rows = int(inside.argmin()), int(np.count_nonzero(~inside))
+        values = self.values[:, row]
+        place = int(np.maximum(self.low - values, values - self.high).argmax())
+        several = "" if rows == 1 else f" ({rows:,} such rows)"
+        raise _core.PlaintextRangeError(f"row {row}: {self.message(place, float(values[place]))}{several}; {WAYS_OUT}")
+
+
+def of_features(known: Ranges, samples: Floats) -> Check:
+    """Each feature of samples [features, count] lies in its range."""
     low, high = np.array(known.low), np.array(known.high)
     slack = _SLACK * np.maximum(np.abs(low), np.abs(high))
-    if (found := _outside(samples, low - slack, high + slack)) is not None:
-        row, feature, rows = found
-        raise _core.PlaintextRangeError(
-            f"row {row}: feature {feature} is {samples[feature, row]:.6g}, outside its calibrated range "
-            f"[{low[feature]:.6g}, {high[feature]:.6g}]{_more(rows)}; {WAYS_OUT}"
-        )
+
+    def message(feature: int, value: float) -> str:
+        return f"feature {feature} is {value:.6g}, outside its calibrated range [{low[feature]:.6g}, {high[feature]:.6g}]"
+
+    return Check(samples, low - slack, high + slack, message)
 
 
-def require_bound(samples: Floats, bound: float) -> None:
-    """Raises PlaintextRangeError for samples [features, count] with a feature beyond the model's input bound."""
+def of_bound(samples: Floats, bound: float) -> Check:
+    """No feature of samples [features, count] is beyond the model's input bound."""
     most = np.full(len(samples), bound)
-    if (found := _outside(samples, -most, most)) is not None:
-        row, feature, rows = found
-        raise _core.PlaintextRangeError(
-            f"row {row}: feature {feature} is {samples[feature, row]:.6g}, outside [{-bound:.6g}, {bound:.6g}], twice the calibrated "
-            f"ranges{_more(rows)}; {WAYS_OUT}"
-        )
+
+    def message(feature: int, value: float) -> str:
+        return f"feature {feature} is {value:.6g}, outside [{-bound:.6g}, {bound:.6g}], twice the calibrated ranges"
+
+    return Check(samples, -most, most, message)
 
 
-def require_layers(layers: Sequence[Dense], samples: Floats, reach: float) -> None:
-    """Raises PlaintextRangeError for samples [features, count] that take an activation outside its calibrated interval, or a
-    result beyond `reach`. Runs the clear layers.
+def of_layers(layers: Sequence[Dense], samples: Floats, reach: float) -> Iterator[Check]:
+    """Runs the clear layers on samples [features, count]: no activation's argument leaves its calibrated interval, and no result is
+    beyond `reach`.
     """
     x = samples
     for number, layer in enumerate(layers, start=1):
         x = layer.weight @ x + layer.bias[:, None]
-        if (a := layer.activation) is None:
-            continue
-        most = np.full(len(x), 1 + _SLACK)
-        if (found := _outside(x, -most, most)) is not None:
-            row, unit, rows = found
-            value = (a.high + a.low) / 2 + x[unit, row] * (a.high - a.low) / 2
-            raise _core.PlaintextRangeError(
-                f"row {row}: the argument of {a.name} in layer {number}, unit {unit}, is {value:.6g}, outside its calibrated interval "
-                f"[{a.low:.6g}, {a.high:.6g}]{_more(rows)}; {WAYS_OUT}"
-            )
-        x = np.asarray(np.polynomial.chebyshev.chebval(x, a.coefficients), dtype=np.float64)
+        if (a := layer.activation) is not None:
+            most = np.full(len(x), 1 + _SLACK)
+            yield Check(x, -most, most, partial(_argument_message, number, a))
+            x = np.asarray(np.polynomial.chebyshev.chebval(x, a.coefficients), dtype=np.float64)
     most = np.full(len(x), reach)
-    if (found := _outside(x, -most, most)) is not None:
-        row, unit, rows = found
-        raise _core.PlaintextRangeError(
-            f"row {row}: result {unit} is {x[unit, row]:.6g}, outside [{-reach:.6g}, {reach:.6g}], the model's room{_more(rows)}; {WAYS_OUT}"
-        )
+
+    def message(number: int, value: float) -> str:
+        return f"result {number} is {value:.6g}, outside [{-reach:.6g}, {reach:.6g}], the model's room"
+
+    yield Check(x, -most, most, message)
 
 
-def _outside(values: Floats, low: Floats, high: Floats) -> tuple[int, int, int] | None:
-    """Of values [things, count]: the first column with a value outside [low, high], its value farthest outside, and how many such
-    columns there are."""
-    excess = np.maximum(low[:, None] - values, values - high[:, None])
-    columns = ~(excess <= 0).all(0)
-    if not columns.any():
-        return None
-    row = int(columns.argmax())
-    return row, int(excess[:, row].argmax()), int(columns.sum())
-
-
-def _more(rows: int) -> str:
-    return "" if rows == 1 else f" ({rows:,} such rows)"
+def _argument_message(number: int, a: Activation, unit: int, scaled: float) -> str:
+    value = (a.high + a.low) / 2 + scaled * (a.high - a.low) / 2
+    return (
+        f"the argument of {a.name} in layer {number}, unit {unit}, is {value:.6g}, outside its calibrated interval "
+        f"[{a.low:.6g}, {a.high:.6g}]"
+    )
