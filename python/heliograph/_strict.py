@@ -17,7 +17,7 @@ def is_strict() -> bool:
 @contextmanager
 def strict(on: bool = True) -> Iterator[None]:
     """Inside, a tensor of CKKS whose values may outgrow their modulus is a RoomError where it would be made, and decryption asks
-    for the proof (``checked=True``). Of this thread or task alone; ``strict(False)`` takes it back inside.
+    for the proof (``checked=True``), as that of BFV's and BGV's exact integers does. Of this thread or task alone; ``strict(False)`` takes it back inside.
 
     Bounds are those that the process keeps from what it encrypted (`hg.ckks.Tensor.precision`), every sum and product at its
     worst. Nothing is known of tensors from files, nor of what is computed with them, until the key's owner decrypts them: then

@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "program/program.h"
 #include "ring/entropy.h"
+#include "schemes/exact/bound.h"
 
 namespace heliograph::recording {
 
@@ -29,6 +30,7 @@ struct Takes {
   std::vector<double>
       limits;  // assumed figures of noise and size, flags that make them smaller: results' grow with them; NaN: unknown
   std::vector<AnyContext> contexts;   // of each operand
+  std::vector<exact::Growth> bounds;  // on the integers of each operand of BFV and BGV; of sessions by their place among the operands'
   std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
 
   explicit Takes(const std::vector<Operand>& operands);
@@ -56,6 +58,8 @@ class Form {
   Form(const io::Json& from, const AnyContext& context, const View*& views, std::size_t keys);
   /// The same of whose noise and size nothing is known.
   Form unknown() const;
+  /// The same of the size of whose integers nothing is known.
+  Form unbounded() const;
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
@@ -63,6 +67,7 @@ class Form {
   std::size_t tensors_ = 0;
   std::size_t key_ = kNone;   // among key_ids
   std::size_t seed_ = kNone;  // the operand whose masks' seed it shares, where it shares one
+  std::size_t session_ = kNone;  // among the sessions of the operands' bounds
 };
 
 /// The keys of an operand as a program takes them; null where it has none.

@@ -598,7 +598,7 @@ def parse(data: bytes) -> Container:
     """Reads a container, checking its lengths, offsets and digest."""
     magic, version, reserved, header_bytes, total = struct.unpack_from("<8sIIQQ", data)
     assert (magic, reserved, total) == (b"\x89HELIO\r\n", 0, len(data))
-    assert version in (1, 2)
+    assert version in (1, 2, 3)
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
     head = json.loads(data[32 : 32 + header_bytes])
     assert set(head) == {"type", "header", "arrays"}
