@@ -330,7 +330,8 @@ def test_the_edge(scheme: str) -> None:
     p = party(scheme)
     assert p.half == 32768
     x = p.tensor(np.full(N, p.half - 1))
-    np.testing.assert_array_equal(p.secret.decrypt(x + 1, checked=True), p.half)
+    np.testing.assert_array_equal(p.secret.decrypt(x + 1), p.half)
+    np.testing.assert_array_equal(p.secret.decrypt(-x, checked=True), 1 - p.half)
     np.testing.assert_array_equal(p.secret.decrypt(p.through_bytes(-x - 1)), -p.half)
     for beyond in (x + 2, -x - 2, p.through_bytes(x + 2)):
         with pytest.raises(hg.RoomError):

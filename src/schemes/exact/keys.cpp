@@ -1,5 +1,6 @@
 // Keys, encryption, decryption.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -14,6 +15,12 @@ constexpr std::size_t kStretch = 32;
 
 /// Of 64-bit integers.
 constexpr u64 kLargestValue = u64{1} << 63;
+
+/// To five digits of base 2, upwards: what results of like values say of themselves is alike, by which recorded programs go.
+u64 rounded_up(u64 value) {
+  const int bits = std::bit_width(value), dropped = std::max(0, bits - 5);
+  return (value + (u64{1} << dropped) - 1) >> dropped << dropped;
+}
 
 /// The largest magnitude. PlaintextRangeError where it is above a bound.
 u64 largest_within(const Values& values, std::optional<u64> bound) {
@@ -47,7 +54,8 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   auto data = std::make_shared<CiphertextData>();
   data->width = next();
   const u64 largest = next(), session = next();
-  data->bounds = {largest, bound ? Growth::constant(std::min(*bound, kLargestValue))
+  const Magnitude own = rounded_up(largest);
+  data->bounds = {own <= c->most() ? own : c->most(), bound ? Growth::constant(std::min(*bound, kLargestValue))
                                  : (encrypted ? Growth::own(session) : Growth::constant(c->most()))};
   if (encrypted && !bound) encrypted->add(largest);
   const std::size_t items = ring::element_count(shape), level = c->rlwe().top_level();
