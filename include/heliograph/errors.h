@@ -24,7 +24,7 @@ class Error : public std::runtime_error {
   F(DtypeError, Error)             /* an array of the wrong element type */                             \
   F(SlotsError, Error)             /* batching or rotation where there are no slots */                  \
   F(NoiseError, Error)             /* noise exhausted */                                                \
-  F(RoomError, NoiseError)         /* CKKS values that may have outgrown their modulus */               \
+  F(RoomError, NoiseError)         /* values that may have outgrown their modulus */                    \
   F(LevelError, Error)             /* no modulus left to drop */                                        \
   F(ScaleError, Error)             /* CKKS scales that do not fit */                                    \
   F(FormatError, Error)            /* a file that is not one of ours */                                 \

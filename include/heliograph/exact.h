@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,7 +27,11 @@ struct Spec {
   std::vector<std::uint64_t> plain_moduli;  // t, or several coprime ones
   std::size_t slots = 0;                    // values a user packs in one ciphertext; 0: all N
   bool insecure = false;                    // the user said so
+  bool exact = false;                       // values are integers that decryption must know not to have wrapped modulo t; else residues
 };
+
+/// The rules that sets are chosen by: by the present ones noise bounds fail with 2^-128, by the former ones with 2^-64.
+inline constexpr const char *kPresentRules = "0.3", *kFormerRules = "0.2";
 
 struct Request {
   int depth = 1;                            // multiplications in sequence, each summing up to `terms` products
@@ -35,6 +40,9 @@ struct Request {
   std::size_t slots = 0;                    // values to pack; 0: no wish
   std::size_t terms = 1024;
   std::string edition = "w64";
+  std::string version = kPresentRules;
+  /// Spec::exact; else whether t is found for `plain_bits` by the present rules.
+  std::optional<bool> exact = {};
 };
 /// Plaintext primes 1 modulo 2n whose product has more than `bits` bits, `count` of them of like size (0: the fewest).
 std::vector<std::uint64_t> batching_primes(std::size_t n, int bits, std::size_t count = 0);
@@ -113,6 +121,20 @@ class Ciphertext : public CiphertextOf<Scheme> {
   /// Bits left before decryption fails: a bound from the model, of what was loaded if its file is what it says. NaN where
   /// the file does not tell. Negative: exhausted by that much.
   double noise_budget() const;
+  // Bounds on the integers' magnitudes, behind the values too, in hexadecimal digits; empty where nobody knows one.
+  /// What follows, if files are what they say, from the bounds said in public at encryption; where none was, from t/2.
+  std::string bound() const;
+  /// From the values that this process encrypted: a secret. Empty for what is not vouched for.
+  std::string vouched_bound() const;
+};
+
+/// What decryption asks of results of a set of exact integers (Spec::exact) before it hands them out; of residues nothing but
+/// `vouched`, which is always asked.
+enum class Proof : unsigned char {
+  none,    // nothing
+  any,     // a bound within t/2, vouched for or assumed; else values that all lie within t/2 2^-14, where one that wrapped lies with
+           // probability 2^-14
+  vouched  // a bound within t/2 that rests on this process alone
 };
 
 class Plaintext : public ObjectOf<Scheme, PlaintextData> {
@@ -136,7 +158,9 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
  public:
   using OpenKeyOf::OpenKeyOf;
-  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
+  /// `bound`: no value is larger in magnitude (PlaintextRangeError). It is public, and travels in files.
+  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {},
+                     std::optional<std::uint64_t> bound = {}) const;
 };
 
 class SecretKey : public SecretKeyOf<Scheme> {
@@ -146,13 +170,15 @@ class SecretKey : public SecretKeyOf<Scheme> {
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns,
                                  const Progress& progress = {}) const;
   /// Seeded: the uniform half travels as 32 bytes. For some `moduli`, where memory does not hold all at once.
-  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
+  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {},
+                     std::optional<std::uint64_t> bound = {}) const;
   /// Residues modulo each plaintext modulus in turn, [moduli][items][width], canonical. Throws WrongKeyError, MismatchError
   /// where moduli are missing; NoiseError where the noise estimate is exhausted, and where the noise measured is beyond it.
   /// `beyond_estimate`: an exhausted estimate is no error, which is a bound and no measurement; only noise measured, where it
-  /// leaves less than a bit, is one then, and most wrong results of few different values pass (docs/adr/0014).
+  /// leaves less than a bit, is one then, and most wrong results of few different values pass (docs/adr/0014). RoomError for values
+  /// that may have wrapped modulo t, as `proof` asks.
   std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext, const Progress& progress = {},
-                                     bool beyond_estimate = false) const;
+                                     bool beyond_estimate = false, Proof proof = Proof::any) const;
   /// Bits left, measured: the least over all ciphertexts and plaintext moduli; 0 where decrypt would throw NoiseError.
   double noise_budget(const Ciphertext& ciphertext, bool beyond_estimate = false) const;
 };

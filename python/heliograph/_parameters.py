@@ -74,9 +74,10 @@ class Parameters(Faced, Generic[K]):
                modulus  log q = 132.0 in 3 primes
                 gadget  3 digits of 1 prime(s), 0 special; log QP = 132.0
              plaintext  t = 1785857
+                values  exact integers up to 892,928 in magnitude; what may be larger is refused (RoomError)
                packing  4 slots
               security  128-bit (log QP at most 214 for 128 bits at this N; ePrint 2024/463)
-               failure  decryption fails with probability below 2^-64 while the noise estimate is positive
+               failure  decryption fails with probability below 2^-128 while the noise estimate is positive
             ciphertext  384.0 KiB, fresh in a file 192.0 KiB
          switching key  1.1 MiB each, in a file 576.0 KiB
         """

@@ -47,6 +47,8 @@ def parameters(
     special: int = 1,
     edition: str = "w64",
     insecure: bool = False,
+    version: str | None = None,
+    exact: bool | None = None,
 ) -> Parameters:
     """A BFV parameter set, in one of three ways (BGV's: `hg.bgv.parameters`).
 
@@ -56,6 +58,12 @@ def parameters(
       `plain_bits` bits (or `plain_modulus`), with at least `slots` slots.
     - By numbers: ``parameters(n=2**14, log_q=330, special=2, plain_modulus=65537)``.
 
+    Where t is found for `plain_bits`, values are **exact integers**: `SecretKey.decrypt` raises RoomError for what may have
+    wrapped modulo t. Where t is given, and in named sets, they are residues, and wrap by design. `exact` says it otherwise.
+
+    `version`: by whose rules a set is chosen by need. "0.3", the default: noise bounds fail with 2^-128. "0.2": with 2^-64, and
+    values are residues: the sets of that version.
+
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
     >>> hg.bfv.parameters("hcnn5-2020").slots
@@ -64,9 +72,11 @@ def parameters(
     16384
     >>> hg.bfv.parameters(n=2**14, log_q=330, special=2, plain_modulus=65537).security
     '128-bit'
+    >>> hg.bfv.parameters(depth=1, plain_bits=20).exact, hg.bfv.parameters(depth=1, plain_modulus=65537).exact
+    (True, False)
     """
     wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
-    return found("bfv", name, plain_bits, plain_modulus, edition, insecure, wanted)
+    return found("bfv", name, plain_bits, plain_modulus, edition, insecure, version, exact, wanted)
 
 
 def named() -> list[str]:

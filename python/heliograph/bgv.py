@@ -42,6 +42,8 @@ def parameters(
     special: int = 1,
     edition: str = "w64",
     insecure: bool = False,
+    version: str | None = None,
+    exact: bool | None = None,
 ) -> Parameters:
     """A BGV parameter set; arguments and errors are those of `hg.bfv.parameters`.
 
@@ -54,7 +56,7 @@ def parameters(
     16384
     """
     wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
-    return found("bgv", name, plain_bits, plain_modulus, edition, insecure, wanted)
+    return found("bgv", name, plain_bits, plain_modulus, edition, insecure, version, exact, wanted)
 
 
 def named() -> list[str]:

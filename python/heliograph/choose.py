@@ -40,7 +40,8 @@ def parameters_for(function: Callable[[Any], Any], example: Any, *, scheme: str 
     `SecretKey.evaluation_keys` must make for it. Options:
 
     - "bfv" and "bgv", of integers: `slots` (-1), the axis inside the ciphertexts; `plain_bits`, or `plain_modulus`, else the clear
-      run tells the bits and `margin_bits` (2) of room are left; `n`, the only ring degree to look at; `edition` ("w64").
+      run tells the bits and `margin_bits` (2) of room are left, and the bound that decryption goes by is within t/2 for inputs like
+      the example; `exact`, as `hg.bfv.parameters`; `n`, the only ring degree to look at; `edition` ("w64").
     - "ckks", of numbers: `slots` (-1); `precision` (30), bits after the binary point that are right in the results; `bound`, which
       no value is larger than in magnitude (the example's largest); `edition` ("w64"). Levels are traced, and bounds on values and
       errors are those of `Tensor.precision`: no value can outgrow its modulus.

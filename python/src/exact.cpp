@@ -37,7 +37,8 @@ void bind_spec(nb::module_& m) {
   bind_spec_of<Spec>(m, kNames, "BFV or BGV")
       .def_rw("scheme", &Spec::scheme)
       .def_rw("auxiliary", &Spec::auxiliary)
-      .def_rw("plain_moduli", &Spec::plain_moduli);
+      .def_rw("plain_moduli", &Spec::plain_moduli)
+      .def_rw("exact", &Spec::exact);
   m.def(
       "make_spec",
       [](std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
@@ -57,10 +58,12 @@ void bind_spec(nb::module_& m) {
   m.def(
       "choose",
       [](int depth, int plain_bits, std::vector<std::uint64_t> plain_moduli, std::size_t slots, std::size_t terms,
-         std::string edition, const std::string& scheme) {
-        return sets_of(scheme).choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition)});
+         std::string edition, const std::string& scheme, std::string version, std::optional<bool> exact) {
+        return sets_of(scheme).choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition),
+                                       std::move(version), exact});
       },
-      "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, "scheme"_a = "bfv", Unlocked());
+      "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, "scheme"_a = "bfv",
+      "version"_a = exact::kPresentRules, "exact"_a = nb::none(), Unlocked());
   m.def("batching_primes", &exact::batching_primes, "n"_a, "bits"_a, "count"_a = 0, Unlocked());
   m.def("largest_secure_log_qp", &exact::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
@@ -126,7 +129,9 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("plain_moduli", &Ciphertext::plain_moduli)
       .def_prop_ro("first_modulus", &Ciphertext::first_modulus)
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
-      .def_prop_ro("vouched", &Ciphertext::vouched);
+      .def_prop_ro("vouched", &Ciphertext::vouched)
+      .def_prop_ro("bound", &Ciphertext::bound)
+      .def_prop_ro("vouched_bound", &Ciphertext::vouched_bound);
   nb::class_<exact::Plaintext>(m, "Plaintext")
       .def_prop_ro("shape", &exact::Plaintext::shape)
       .def_prop_ro("parameters", &exact::Plaintext::parameters);
@@ -146,17 +151,21 @@ void bind_encryption(nb::class_<Key>& k) {
   k.def(
       "encrypt",
       [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress,
-         std::size_t first_modulus, std::size_t moduli) {
+         std::size_t first_modulus, std::size_t moduli, std::optional<std::uint64_t> bound) {
         const exact::Values v = values_of(values);
         const Progress p = progress_of(progress);
         const Released released;
-        return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli});
+        return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli}, bound);
       },
-      "values"_a, "packing"_a, "progress"_a = nb::none(), "first_modulus"_a = 0, "moduli"_a = 0);
+      "values"_a, "packing"_a, "progress"_a = nb::none(), "first_modulus"_a = 0, "moduli"_a = 0, "bound"_a = nb::none());
 }
 
 void bind_keys(nb::module_& m) {
   using namespace exact;
+  nb::enum_<Proof>(m, "Proof")
+      .value("none", Proof::none)
+      .value("any", Proof::any)
+      .value("vouched", Proof::vouched);
   nb::class_<PublicKey> public_key = bind_open_key<PublicKey>(m, kNames, "PublicKey", "public_key");
   bind_encryption(public_key);
   bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")
@@ -178,19 +187,19 @@ void bind_keys(nb::module_& m) {
           "relinearize"_a, "rotations"_a, "columns"_a, "progress"_a = nb::none())
       .def(
           "decrypt",
-          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, bool beyond_estimate) {
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, bool beyond_estimate, Proof proof) {
             const Progress p = progress_of(progress);
             std::vector<std::uint64_t> residues;
             {
               const Released released;
-              residues = k.decrypt(c, p, beyond_estimate);
+              residues = k.decrypt(c, p, beyond_estimate, proof);
             }
             Shape shape = c.shape();
             shape.insert(shape.begin(), c.parameters().spec().plain_moduli.size());
             shape.push_back(c.slots());
             return array_of(std::move(residues), shape);
           },
-          "ciphertext"_a, "progress"_a = nb::none(), "beyond_estimate"_a = false)
+          "ciphertext"_a, "progress"_a = nb::none(), "beyond_estimate"_a = false, "proof"_a = Proof::any)
       .def("noise_budget", &SecretKey::noise_budget, "ciphertext"_a, "beyond_estimate"_a = false, Unlocked());
   m.def("inspect", &inspect, "path"_a, Unlocked());
   m.def("kind_of", &kind_of, "path"_a, Unlocked());

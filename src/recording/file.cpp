@@ -168,7 +168,7 @@ void describe(io::Json& h, const tfhe::CiphertextData& x) { h["type"] = x.type.t
 
 AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Context>& c, const View*& views) {
   h.require_only({"parameters", "key", "first_part", "packing", "width", "factors", "independent", "distinct", "noise",
-                  "parts", "tail"},
+                  "parts", "tail", "bound"},
                  "a saved program's result");
   exact::CiphertextData x;
   x.context = c;
@@ -198,6 +198,7 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Co
   const bool behind = x.packing == exact::Packing::slots && x.width < c->spec().n;
   x.tails.assign(parts.size(), behind ? exact::Tail::from(h, false) : exact::Tail());
   x.vouched = false;
+  if (h.contains("bound")) x.bounds.assumed = exact::growth_from(h.at("bound"));
   return exact::Ciphertext(std::make_shared<exact::CiphertextData>(std::move(x)));
 }
 
@@ -248,6 +249,10 @@ io::Json Form::describe(std::size_t parameters) const {
   else if (!std::visit([](const auto& c) { return is_trivial(c.data()); }, x_))
     throw RecordingError("a program whose results are of another key than its operands' cannot be saved");
   std::visit([&](const auto& c) { recording::describe(h, c.data()); }, x_);
+  if (const auto* const x = std::get_if<exact::Ciphertext>(&x_)) {
+    const exact::Growth& bound = x->data().bounds.assumed;
+    if (bound.known() && (!bound.open() || session_ != kNone)) h["bound"] = to_json(bound.in(session_));
+  }
   return h;
 }
 
@@ -260,6 +265,8 @@ Form::Form(const io::Json& from, const AnyContext& context, const View*& views, 
     key_ = from.unsigned_at("key", keys - 1);
   }
   require_saved(key_ != kNone || context.index() == 2, "a saved program's result has no key");
+  if (const auto* const x = std::get_if<exact::Ciphertext>(&x_); x && x->data().bounds.assumed.open())
+    session_ = x->data().bounds.assumed.session();
 }
 
 }  // namespace recording
@@ -296,6 +303,17 @@ bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) c
   return known;
 }
 
+bool RecordedProgram::State::bounded(const std::vector<Operand>& operands) const {
+  const std::vector<exact::Growth> given = recording::Takes(operands).bounds;
+  if (given.size() != takes.bounds.size()) return false;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const exact::Growth& taken = takes.bounds[i];
+    if (!taken.known()) continue;  // nor is anything that follows from it
+    if (!given[i].below(taken) || (given[i].open() && given[i].session() != taken.session())) return false;
+  }
+  return true;
+}
+
 io::Container RecordedProgram::State::describe(const std::string& note) const {
   recording::Parameters parameters;
   io::Container file;
@@ -309,6 +327,11 @@ io::Container RecordedProgram::State::describe(const std::string& note) const {
     described.push_back(form.describe(parameters.number(context)));
   }
   for (const double limit : takes.limits) limits.push_back(recording::figure(limit));
+  if (!takes.bounds.empty()) {
+    io::Json bounds = io::Json::array();
+    for (const exact::Growth& bound : takes.bounds) bounds.push_back(bound.known() ? to_json(bound) : io::Json());
+    file.header["bounds"] = std::move(bounds);
+  }
   file.header["note"] = note;
   file.header["parameters"] = parameters.json();
   file.header["operands"] = std::move(operands);
@@ -344,7 +367,8 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
   using recording::require_saved;
   if (file.type != recording::kType) throw FormatError("this file holds an object of kind " + file.type + ", not a program");
   const io::Json& h = file.header;
-  h.require_only({"note", "parameters", "operands", "keys", "sources", "limits", "ranges", "results", "kernels"}, "a saved program");
+  h.require_only({"note", "parameters", "operands", "keys", "sources", "limits", "bounds", "ranges", "results", "kernels"},
+                 "a saved program");
   recording::Parameters parameters;
   for (const io::Json& p : h.array_at("parameters", 64)) parameters.list.push_back(recording::context_from(p));
   auto state = std::make_shared<State>();
@@ -358,6 +382,10 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
     state->takes.limits.push_back(recording::figure_from(limit));
   if (h.contains("ranges")) {
     for (const io::Json& r : h.array_at("ranges", operands)) state->takes.ranges.push_back(recording::ranges_from(r));
+  }
+  if (h.contains("bounds")) {
+    for (const io::Json& bound : h.array_at("bounds", operands))
+      state->takes.bounds.push_back(bound.is_null() ? exact::Growth() : exact::growth_from(bound));
   }
   const io::Array* const text = file.find("takes");
   require_saved(text && text->dtype == "u8" && text->shape.size() == 1, "a saved program does not say what it takes");

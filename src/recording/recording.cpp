@@ -86,9 +86,9 @@ RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, con
 
 std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) const {
   const std::vector<Operand>& operands = given.list();
-  bool known = true;  // what is to be said of the results
+  bool known = true, bounded = true;  // what is to be said of the results
   if (state_->loaded)
-    known = state_->require_fit(operands);
+    known = state_->require_fit(operands), bounded = state_->bounded(operands);
   else if (given.signature() != state_->signature)
     throw MismatchError(
         "a recorded program takes tensors of the parameters, shapes, levels and noise that it was recorded with");
@@ -97,7 +97,8 @@ std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) co
   std::vector<AnyCiphertext> results;
   const device::View* next = views.data();
   for (const Form& form : state_->results) {
-    results.push_back(known ? form.filled(next, operands) : form.unknown().filled(next, operands));
+    const Form said = bounded ? form : form.unbounded();
+    results.push_back(known ? said.filled(next, operands) : said.unknown().filled(next, operands));
     next += form.tensors();
   }
   return results;

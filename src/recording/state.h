@@ -19,6 +19,8 @@ class RecordedProgram::State {
   /// Of a program from a file: whether what it says of its results holds for these operands. Throws MismatchError where it is not
   /// for them.
   bool require_fit(const std::vector<Operand>& operands) const;
+  /// Of the same: whether the bounds on its results' integers hold for these operands.
+  bool bounded(const std::vector<Operand>& operands) const;
   /// As to_bytes and from_bytes.
   io::Container describe(const std::string& note) const;
   static Noted read(io::Container file);

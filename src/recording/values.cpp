@@ -30,6 +30,11 @@ class Text {
   void add(const schemes::Tail<T>& tail) {
     add(tail.kind()), add(tail.numbers());
   }
+  void add(const exact::Magnitude& bound) { add(bound.known()), add(bound.words()); }
+  void add(const exact::Growth& bound) {
+    add(bound.known()), add(bound.open() ? bound.session() : 0), add(bound.terms().size());
+    for (const exact::Growth::Term& t : bound.terms()) add(t.degree), add(t.coefficient);
+  }
   void add(const rlwe::Figure& figure) { add(figure.vouched), add(figure.assumed); }
   void add(const ckks::Range& r) { add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word); }
   void add(const ckks::RangePair& r) { add(r.vouched), add(r.assumed); }
@@ -87,10 +92,55 @@ void add_shape(Text& to, const tfhe::CiphertextData& x) {
   to.add(device::form_of(x.tensor.view()));
 }
 
+std::optional<exact::Growth::Session> session_of(const exact::CiphertextData& x) {
+  return x.bounds.assumed.open() ? std::optional(x.bounds.assumed.session()) : std::nullopt;
+}
+template <class Data>
+std::optional<exact::Growth::Session> session_of(const Data&) {
+  return std::nullopt;
+}
+/// Each once, in the order in which they are first met.
+std::vector<exact::Growth::Session> sessions_of(const std::vector<Operand>& operands) {
+  std::vector<exact::Growth::Session> all;
+  for (const Operand& o : operands) {
+    const auto session = std::visit([](const auto& c) { return session_of(c.data()); }, o.tensor);
+    if (session && std::find(all.begin(), all.end(), *session) == all.end()) all.push_back(*session);
+  }
+  return all;
+}
+/// Which of them a bound is of.
+std::size_t place_of(const std::vector<exact::Growth::Session>& sessions, const exact::Growth& bound) {
+  return static_cast<std::size_t>(std::find(sessions.begin(), sessions.end(), bound.session()) - sessions.begin());
+}
+/// Of each operand, of the session of that place.
+void add_bound(std::vector<exact::Growth>& to, const std::vector<exact::Growth::Session>& sessions,
+               const exact::CiphertextData& x) {
+  const exact::Growth& bound = x.bounds.assumed;
+  to.push_back(bound.open() ? bound.in(place_of(sessions, bound)) : bound);
+}
+template <class Data>
+void add_bound(std::vector<exact::Growth>&, const std::vector<exact::Growth::Session>&, const Data&) {}
+std::vector<exact::Growth> bounds_of(const std::vector<Operand>& operands) {
+  std::vector<exact::Growth> bounds;
+  const auto sessions = sessions_of(operands);
+  for (const Operand& o : operands) std::visit([&](const auto& c) { add_bound(bounds, sessions, c.data()); }, o.tensor);
+  return bounds;
+}
+void forget_bounds(exact::CiphertextData& x) { x.bounds = {}; }
+template <class Data>
+void forget_bounds(Data&) {}
+
+void set_session(exact::CiphertextData& x, exact::Growth::Session session) {
+  x.bounds.assumed = x.bounds.assumed.in(session);
+}
+template <class Data>
+void set_session(Data&, exact::Growth::Session) {}
+
 void add_figures(Text& to, const exact::CiphertextData& x) {
   to.add(x.width), to.add(x.factors), to.add(x.noise), to.add(x.vouched);
   to.add(x.seeds.size()), to.add(x.fresh), to.add(x.independent), to.add(x.distinct);
   to.add(x.tails);
+  if (x.vouched) to.add(x.bounds.vouched);
 }
 void add_figures(Text& to, const ckks::CiphertextData& x) {
   to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.ranges.list());
@@ -241,6 +291,10 @@ Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
   for (std::size_t i = 0; i < operands.size() && !masks.empty() && seed_ == kNone; ++i) {
     if (seeds_of(operands[i].tensor) == masks) seed_ = i;
   }
+  const auto session = std::visit([](const auto& c) { return session_of(c.data()); }, x);
+  const auto sessions = sessions_of(operands);
+  if (session) session_ = static_cast<std::size_t>(std::find(sessions.begin(), sessions.end(), *session) - sessions.begin());
+  if (session_ == sessions.size()) session_ = kNone;  // of none of the operands': as it is
 }
 
 AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operands) const {
@@ -250,6 +304,12 @@ AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operan
           put(data, views);
           if (key_ != kNone) data.key = key_ids(operands)[key_];
           if (seed_ != kNone) set_seeds(data, seeds_of(operands[seed_].tensor));
+          if (session_ == kNone) return;
+          const auto sessions = sessions_of(operands);
+          if (session_ < sessions.size())
+            set_session(data, sessions[session_]);
+          else
+            forget_bounds(data);
         });
       },
       x_);
@@ -324,12 +384,20 @@ Takes::Takes(const std::vector<Operand>& operands) {
   for (std::size_t i = 0; i < operands.size(); ++i)
     std::visit([&](const auto& c) { add_tails(to, i, c.data()); }, operands[i].tensor);
   keys = ids.size();
+  bounds = bounds_of(operands);
   text = to.take();
 }
 
 Form Form::unknown() const {
   Form form = *this;
   form.x_ = std::visit([](const auto& c) { return changed(c, [](auto& data) { forget(data); }); }, x_);
+  return form;
+}
+
+Form Form::unbounded() const {
+  Form form = *this;
+  form.x_ = std::visit([](const auto& c) { return changed(c, [](auto& data) { forget_bounds(data); }); }, x_);
+  form.session_ = kNone;
   return form;
 }
 
@@ -377,6 +445,7 @@ std::string shapes_of(const std::vector<Operand>& operands) {
 std::string figures_of(const std::vector<Operand>& operands) {
   recording::Text text;
   for (const Operand& o : operands) std::visit([&](const auto& c) { recording::add_figures(text, c.data()); }, o.tensor);
+  for (const exact::Growth& bound : recording::bounds_of(operands)) text.add(bound);
   return text.take();
 }
 

@@ -8,6 +8,7 @@
 #include "program/program.h"
 #include "ring/entropy.h"
 #include "schemes/ckks/ranges.h"
+#include "schemes/exact/bound.h"
 
 namespace heliograph::recording {
 
@@ -31,6 +32,7 @@ struct Takes {
       limits;  // assumed figures of noise and size, flags that make them smaller: results' grow with them; NaN: unknown
   std::vector<ckks::Ranges> ranges;   // assumed ones, of each operand of CKKS
   std::vector<AnyContext> contexts;   // of each operand
+  std::vector<exact::Growth> bounds;  // on the integers of each operand of BFV and BGV; of sessions by their place among the operands'
   std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
 
   explicit Takes(const std::vector<Operand>& operands);
@@ -58,6 +60,8 @@ class Form {
   Form(const io::Json& from, const AnyContext& context, const View*& views, std::size_t keys);
   /// The same of whose noise and size nothing is known.
   Form unknown() const;
+  /// The same of the size of whose integers nothing is known.
+  Form unbounded() const;
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
@@ -65,6 +69,7 @@ class Form {
   std::size_t tensors_ = 0;
   std::size_t key_ = kNone;   // among key_ids
   std::size_t seed_ = kNone;  // the operand whose masks' seed it shares, where it shares one
+  std::size_t session_ = kNone;  // among the sessions of the operands' bounds
 };
 
 /// The keys of an operand as a program takes them; null where it has none.

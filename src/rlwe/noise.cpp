@@ -94,10 +94,12 @@ std::uint64_t stored_figure(double figure) {
 
 double figure_from(std::uint64_t stored) { return stored < kMostStored ? static_cast<double>(stored) / 16 : kNone; }
 
-double NoiseModel::random(double log_variance) const { return std::log2(kDeviations) + (std::log2(n_) + log_variance) / 2; }
+double NoiseModel::random(double log_variance) const {
+  return std::log2(deviations_.one) + (std::log2(n_) + log_variance) / 2;
+}
 
 double NoiseModel::random_product(double log_variance) const {
-  const double more = spoils_ == Spoils::values ? std::log2(kProductDeviations / kDeviations) : 0;
+  const double more = spoils_ == Spoils::values ? std::log2(deviations_.product / deviations_.one) : 0;
   return random(log_variance) + more;
 }
 

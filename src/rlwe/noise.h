@@ -2,13 +2,14 @@
 //
 // The model bounds noise in the canonical embedding (Gentry, Halevi, Smart, ePrint 2012/099, appendix A.5): a polynomial
 // with independent coefficients of variance V has norm at most D sqrt(N V) except with probability N e^(-D^2), and norms
-// multiply. Its infinity norm is at most the canonical one. With D = 8 a bound fails with probability below 2^-77 at
-// N = 2^15; over the few thousand random polynomials of a computation that stays below 2^-64. Rounding errors and
-// ciphertext words are taken as uniform and independent. All values are log2.
+// multiply. Its infinity norm is at most the canonical one. With D = 10.4 a bound fails with probability 2^16 e^(-108.16), below 2^-140,
+// at N = 2^16; over 4,096 random polynomials of a computation that stays below 2^-128. Whoever waits for a failure to learn the key
+// (ePrint 2024/127, 2024/116) waits as long as for a guessed key. Rounding errors and ciphertext words are taken as uniform and
+// independent. All values are log2.
 //
 // A product of two random polynomials, such as a rounding error times the secret, has at each point of the embedding the product
 // of their values there. Two values of the complex normal distribution have a product beyond x deviations with probability
-// 2 x K_1(2 x), about sqrt(pi x) e^(-2 x): far more often than one value alone. x = 33.2 is as improbable as D = 8.
+// 2 x K_1(2 x), about sqrt(pi x) e^(-2 x): far more often than one value alone. x = 55.5 is as improbable as D = 10.4.
 #pragma once
 
 #include <cstdint>
@@ -53,15 +54,22 @@ double figure_from(std::uint64_t stored);
 
 class NoiseModel {
  public:
-  static constexpr double kFailureLog2 = -64;
+  static constexpr double kFailureLog2 = -128;
   /// Deviations of one random polynomial, and of a product of two.
-  static constexpr double kDeviations = 8, kProductDeviations = 33.2;
+  static constexpr double kDeviations = 10.4, kProductDeviations = 55.5;
+  struct Deviations {
+    double one = kDeviations, product = kProductDeviations;
+  };
+  /// Bounds that fail with 2^-64: Heliograph 0.2's, by which it chose sets.
+  static constexpr Deviations kFormer = {8, 33.2};
 
   /// What noise spoils: coefficients, each of which is in a product a sum of N terms and lies far below the canonical norm, so that a
   /// product counts like any polynomial; or the embedding's values, the slots of CKKS.
   enum class Spoils { coefficients, values };
 
-  explicit NoiseModel(std::size_t n, Spoils spoils = Spoils::coefficients) : n_(static_cast<double>(n)), spoils_(spoils) {}
+  explicit NoiseModel(std::size_t n, Spoils spoils = Spoils::coefficients) : NoiseModel(n, spoils, Deviations{}) {}
+  NoiseModel(std::size_t n, Spoils spoils, Deviations deviations)
+      : n_(static_cast<double>(n)), spoils_(spoils), deviations_(deviations) {}
 
   /// Canonical norm of a polynomial with coefficient variance 2^log_variance.
   double random(double log_variance) const;
@@ -83,6 +91,7 @@ class NoiseModel {
  private:
   double n_;
   Spoils spoils_;
+  Deviations deviations_;
 };
 
 /// The canonical norm max |b(z)|, z^N = -1, of real polynomials of one degree: what multiplying by b does to noise at most.

@@ -14,6 +14,7 @@ struct RingSecretKey {
   std::shared_ptr<C> context;
   rlwe::SecretKey key;                     // of context->key_holder()
   std::shared_ptr<rlwe::Entropy> entropy;  // asked by the key holder alone
+  bool read = false;                       // from a file, not made here
 
   const rlwe::KeyId& id() const { return key.id(); }
 };
@@ -65,7 +66,7 @@ template <class C>
 RingSecretKey<C> make_secret_key(const std::shared_ptr<C>& c, std::shared_ptr<rlwe::Entropy> entropy) {
   rlwe::SecretKey key = rlwe::broadcast_secret_key(
       c->engine().device(), [&] { return rlwe::SecretKey::generate(c->key_holder()->rlwe_shared(), *entropy); });
-  return {c, std::move(key), std::move(entropy)};
+  return {c, std::move(key), std::move(entropy), false};
 }
 
 template <class C>
@@ -140,7 +141,7 @@ RingSecretKey<C> read_secret_key(const io::Container& from) {
   from.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
   rlwe::SecretKey key = rlwe::broadcast_secret_key(
       c->engine().device(), [&] { return rlwe::read_secret_key(from, c->key_holder()->rlwe_shared()); });
-  return {c, std::move(key), std::make_shared<rlwe::Entropy>()};
+  return {c, std::move(key), std::make_shared<rlwe::Entropy>(), true};
 }
 
 /// In the key holder, which has the key.

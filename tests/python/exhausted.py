@@ -27,7 +27,7 @@ def party(scheme: str) -> tuple[Any, hg.Server]:
         parameters = hg.ckks.parameters(depth=2, precision=20)
         secret: Any = hg.ckks.SecretKey(hg._core.CkksSecretKey.generate_for_test(parameters._core, rigs.SEED))
     else:
-        secret = rigs.secret_for_test(getattr(hg, scheme).parameters(depth=1, plain_bits=30))
+        secret = rigs.secret_for_test(getattr(hg, scheme).parameters(depth=1, plain_bits=30, exact=False))
     return secret, hg.Server(secret.evaluation_keys())
 
 

@@ -75,7 +75,7 @@ def without_figures(data: bytes) -> bytes:
     """The same ciphertext from a file that does not tell its noise, as those of format 1."""
     container = parse(data)
     header = {k: v for k, v in container.header.items() if k != "noise"}
-    return build(Container(container.type, header, container.arrays))
+    return build(Container(container.type, header, container.arrays, container.version))
 
 
 @EXACT

@@ -315,7 +315,7 @@ def test_repr_tells() -> None:
 def test_explain_tells() -> None:
     """Each row, for a person."""
     text = hg.bfv.parameters("hcnn11-2020", insecure=True).explain()
-    for part in ("N = 8,192", "log q = 300.0", "insecure", "at most 214", "2^-64", "8,192 slots", "MiB", *map(str, TEN)):
+    for part in ("N = 8,192", "log q = 300.0", "insecure", "at most 214", "2^-128", "8,192 slots", "MiB", *map(str, TEN)):
         assert part in text
     assert "no slots" in hg.bfv.parameters("hvmul-2020").explain()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heliograph import _core
-from heliograph._arrays import count_of, last_axis, text_of
+from heliograph._arrays import count_of, flag, last_axis, text_of
 from heliograph._schemes import chooser
 from heliograph.clear import ClearTensor
 from heliograph.exact.keys import EvaluationKeys
@@ -36,10 +36,12 @@ def chosen(
     margin_bits: int = 2,
     n: int | None = None,
     edition: str = "w64",
+    exact: bool | None = None,
 ) -> Parameters:
     """`hg.parameters_for` of BFV and BGV.
 
-    The function runs once on the clear values, which tells the plaintext bits unless these or the plaintext moduli are given;
+    The function runs once on the clear values, which tells the plaintext bits unless these or the plaintext moduli are given,
+    and of exact integers on a trial set, whose bounds tell what decryption will take for proven;
     then on trial sets: the noise model says what modulus it needs, the counted products which gadget is cheapest.
     """
     edition = text_of(edition, "the edition", list(_LONGEST))
@@ -48,6 +50,8 @@ def chosen(
     margin_bits = count_of(margin_bits, "margin_bits")
     values = last_axis(example, -1 if slots is None else slots, "the example")
     moduli = given_moduli(plain_modulus)
+    exact = not moduli if exact is None else flag(exact, "exact")
+    sought = not moduli and plain_bits is None
     if moduli:
         plain_bits = math.prod(moduli).bit_length() - 1
     elif plain_bits is None:
@@ -58,11 +62,15 @@ def chosen(
     plain_bits = count_of(plain_bits, "plain_bits", 1)
     width = values.shape[-1]
     sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
+    if sizes and sought and exact:
+        bits = max(plain_bits, ClearTensor(values).bound().bit_length() + 1)
+        plain_bits = max(plain_bits, _proven(function, values, sizes[0], bits, edition, scheme).bit_length() + max(1, margin_bits))
     for size in sizes:
         found = list(_candidates(function, values, size, plain_bits, moduli, edition, scheme))
         if found:
             best = min(found, key=lambda trial: trial.products)
             best.spec.insecure = False
+            best.spec.exact = exact
             parameters = Parameters(_core.Parameters(best.spec))
             parameters.needs = best.needs
             return parameters
@@ -74,6 +82,7 @@ class _Trial:
     spec: _core.Spec
     budget: float
     products: int
+    bound: int
     needs: dict[str, Any]
 
 
@@ -102,6 +111,13 @@ def _candidates(
                 yield found
 
 
+def _proven(function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, edition: str, scheme: str) -> int:
+    """The bound on the result that decryption goes by, of inputs like these."""
+    plain = _core.batching_primes(n, plain_bits)
+    spec = _core.make_spec(n, _core.largest_secure_log_qp(n), 0, plain, edition, min(values.shape[-1], n), True, scheme)
+    return _run(function, values, spec).bound
+
+
 def _run(function: Callable[[Any], Any], values: Any, spec: _core.Spec) -> _Trial:
     """One run on the null device: noise left, modular products, keys used."""
     core = _core.Parameters(spec).on_device("null")
@@ -113,4 +129,5 @@ def _run(function: Callable[[Any], Any], values: Any, spec: _core.Spec) -> _Tria
     products = sum(c["products"] for c in core.counts().values())
     turns = sorted({s % (spec.n // 2) for s in keys.steps} - {0})
     needs = {"relinearize": True, "rotations": turns, "columns": keys.swaps}
-    return _Trial(spec, result._core.noise_budget, products, needs)
+    bound = int(result._core.vouched_bound or "0", 16)
+    return _Trial(spec, result._core.noise_budget, products, bound, needs)

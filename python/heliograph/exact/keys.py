@@ -12,6 +12,7 @@ from heliograph._arrays import (
     described,
     flag,
     from_residues,
+    is_whole,
     last_axis,
     moved_from_last,
     readable_bytes,
@@ -21,6 +22,7 @@ from heliograph._arrays import (
 )
 from heliograph._schemes import told
 from heliograph._shapes import Progress, of_tensors
+from heliograph._strict import is_strict
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
 from heliograph.exact.tensor import Tensor, packing_axis
@@ -39,6 +41,15 @@ def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
     return moduli.start, len(moduli)
 
 
+def _bound(bound: Any) -> int | None:
+    """As the engine takes it. Raises ParameterError."""
+    if bound is None:
+        return None
+    if not is_whole(bound) or bound < 1:
+        raise _core.ParameterError(f"a bound on values is an integer above 0, not {described(bound)}")
+    return min(int(bound), 1 << 63)
+
+
 class _Encrypts(keys.Keyed[Parameters]):
     """What both keys do with values."""
 
@@ -50,6 +61,7 @@ class _Encrypts(keys.Keyed[Parameters]):
         coefficients: int | None = None,
         pad: bool = False,
         moduli: range | None = None,
+        bound: int | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
@@ -57,6 +69,10 @@ class _Encrypts(keys.Keyed[Parameters]):
         There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
         puts values in the polynomial's coefficients. A secret key's result is seeded: half the bytes when saved. `moduli` takes
         some of the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
+
+        `bound`: no value is larger in magnitude. It is public: it travels in files, and what operations make of it tells whether
+        results fit the plaintext modulus (`decrypt`). Without it nothing is said of the values: files carry how results grow with
+        the largest one, which the key that encrypted it keeps to itself while this process lasts.
         Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, OutOfMemoryError (before anything is computed).
 
         >>> secret.decrypt(secret.public_key().encrypt([1, 2, 3, 4]))
@@ -68,7 +84,7 @@ class _Encrypts(keys.Keyed[Parameters]):
         require_room(parameters, values, axis, parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count)
         array = last_axis(values, axis, "the values to encrypt")
         require_filled(array.shape[-1], parameters.slots if packing == "slots" else parameters.n, packing, pad)
-        return Tensor(self._core.encrypt(array, packing, progress, first, count))
+        return Tensor(self._core.encrypt(array, packing, progress, first, count, _bound(bound)))
 
 
 class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.PublicKey):
@@ -137,9 +153,23 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         return EvaluationKeys(keys.with_programs(self._core, made, cinnamon, progress))
 
     def decrypt(
-        self, tensor: Tensor, *, slots: int = -1, beyond_estimate: bool = False, progress: Progress | None = None
+        self,
+        tensor: Tensor,
+        *,
+        slots: int = -1,
+        beyond_estimate: bool = False,
+        checked: bool = False,
+        unchecked: bool = False,
+        progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
         """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
+
+        Of a set of exact integers (`Parameters.exact`) RoomError is raised for values that may have wrapped modulo t. They are
+        handed out where a bound proves that they fit: one from the values that this process encrypted, or one that follows from
+        the `bound` said at encryption, or from the largest value that this key encrypted in this process, if files are what they
+        say. Where none does, they are handed out if all lie within t/2 2^-14: a value that wrapped, and may be anything, lies there
+        with probability 2^-14. ``checked=True``, and `hg.strict`, ask for a proof by this process alone, which nothing from a file
+        has. ``unchecked=True`` asks for nothing: where you know that they fit, or want residues.
 
         Raises WrongKeyError, MismatchError (also where plaintext moduli are missing: `join_moduli`); NoiseError where the noise
         estimate (`Tensor.noise_budget`) is exhausted, and where the noise measured is beyond it. The estimate is a bound: a
@@ -152,7 +182,13 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
                [-1,  0,  1,  2]])
         """
         of_tensors([tensor], Tensor, "decrypt")
-        residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate))
+        checked, unchecked = flag(checked, "checked"), flag(unchecked, "unchecked")
+        if checked and unchecked:
+            raise _core.ParameterError("values are checked or unchecked, not both")
+        proof = _core.Proof.none if unchecked else _core.Proof.any
+        if checked or (is_strict() and self.parameters.exact and not unchecked):
+            proof = _core.Proof.vouched
+        residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate), proof)
         return moved_from_last(from_residues(residues, self.parameters.plain_moduli), slots)
 
     def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:

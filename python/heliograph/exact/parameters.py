@@ -38,6 +38,11 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
         "has_slots", bool, "Whether values can be batched (each plaintext modulus a prime that is 1 modulo 2N)."
     )
     plain_moduli = told("spec.plain_moduli", list[int], "t, or several: values live modulo their product.")
+    exact = told(
+        "spec.exact",
+        bool,
+        "Whether values are integers, and decryption refuses what may have wrapped; else they are residues modulo t.",
+    )
 
     @property
     def plain_modulus(self) -> int:
@@ -53,11 +58,17 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
         return [
             *self._moduli_rows(),
             ("plaintext", f"t = {', '.join(str(v) for v in self.plain_moduli)}"),
+            ("values", self._values()),
             ("packing", f"{self.slots:,} slots" if self.has_slots else f"{self.n:,} coefficients, no slots"),
             self._security_row(),
-            ("failure", "decryption fails with probability below 2^-64 while the noise estimate is positive"),
+            ("failure", "decryption fails with probability below 2^-128 while the noise estimate is positive"),
             *self._byte_rows(),
         ]
+
+    def _values(self) -> str:
+        if self.exact:
+            return f"exact integers up to {self.plain_modulus // 2:,} in magnitude; what may be larger is refused (RoomError)"
+        return "residues modulo t: what is larger wraps"
 
     def _summary(self) -> str:
         packing = f"{self.slots:,} slots" if self.has_slots else "no slots"
@@ -79,6 +90,10 @@ def given_moduli(plain_modulus: int | Sequence[int] | None) -> list[int]:
     return [int(t) for t in values]
 
 
+#: Whose rules choose sets, the present ones last.
+VERSIONS = ("0.2", "0.3")
+
+
 def found(
     scheme: str,
     name: str | None,
@@ -86,29 +101,39 @@ def found(
     plain_modulus: int | Sequence[int] | None,
     edition: str,
     insecure: bool,
+    version: str | None,
+    exact: bool | None,
     wanted: dict[str, Any],
 ) -> Parameters:
     """What `hg.bfv.parameters` and `hg.bgv.parameters` are asked for."""
     moduli = given_moduli(plain_modulus)
+    version = VERSIONS[-1] if version is None else version
+    if version not in VERSIONS:
+        raise _core.ParameterError(
+            f"sets are chosen by the rules of version {' or '.join(map(repr, VERSIONS))}, not of {described(version)}"
+        )
+    exact = None if exact is None else flag(exact, "exact")
     wanted = {label: None if count is None else count_of(count, label) for label, count in wanted.items()}
     bits = count_of(plain_bits, "plain_bits")
     n, log_q, depth, slots = wanted["n"], wanted["log_q"], wanted["depth"], wanted["slots"]
     insecure = flag(insecure, "insecure")
     numbers = {"n": n is not None, "log_q": log_q is not None}
     if name is not None:
-        needs = {"depth": depth is not None, "plain_bits": bits, "plain_modulus": moduli, "slots": slots}
+        needs = {"depth": depth is not None, "plain_bits": bits, "plain_modulus": moduli, "slots": slots, "exact": exact}
         whole = set_name(name, edition, **numbers, **needs)
         return Parameters(_core.Parameters(_core.named_spec(whole, insecure, scheme)))
     if n is not None and log_q is not None:
         require_alone("a set by n and log_q", depth=depth is not None)
-        if not moduli:
+        sought = not moduli
+        if sought:
             moduli = _core.batching_primes(n, bits or 20)
         spec = _core.make_spec(n, log_q, wanted["special"], moduli, edition, slots, insecure, scheme)
+        spec.exact = (sought and version != "0.2") if exact is None else exact
         return Parameters(_core.Parameters(spec))
     if depth is None:
         raise _core.ParameterError("say a name, or depth and plain_bits, or n and log_q")
     require_alone("a set by depth", **numbers)
-    spec = _core.choose(depth, bits, moduli, slots, wanted["terms"], edition, scheme)
+    spec = _core.choose(depth, bits, moduli, slots, wanted["terms"], edition, scheme, version, exact)
     chosen = Parameters(_core.Parameters(spec))
     if slots and not chosen.has_slots:
         raise _core.SlotsError(

@@ -328,7 +328,7 @@ class BatchForm(_NetworkForm):
 
     def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> npt.NDArray[Any]:
         """Scores [images, classes]."""
-        values = secret.decrypt(tensor, beyond_estimate=True)
+        values = _logits(secret, tensor)
         if values.ndim != 2 or len(values) != self.network.classes:
             raise _core.ShapeError(f"this is no answer of {self.network.name}: {values.shape[:-1]} ciphertexts")
         return np.ascontiguousarray(values.T)
@@ -362,7 +362,7 @@ class _SlotsForm(_NetworkForm):
 
     def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> npt.NDArray[Any]:
         """Scores [images, classes]."""
-        values = secret.decrypt(tensor, beyond_estimate=True)
+        values = _logits(secret, tensor)
         if values.shape != (self.parameters.slots,):
             raise _core.ShapeError(f"this is no answer of {self.network.name}: {values.shape[:-1]} ciphertexts")
         scores: npt.NDArray[Any] = self.layout.unpack(values).reshape(self.items, self.network.classes)
@@ -444,6 +444,14 @@ def _made(make: Callable[[], F]) -> F:
         raise _core.DamagedFileError(f"a sealed network cannot be: {error}") from None
 
 
+def _logits(secret: Any, tensor: Any) -> npt.NDArray[Any]:
+    """A network's answer, decrypted."""
+    # Unchecked: that logits fit is the network's word (`Network.require_fit`: twice the largest seen), which is far less than weights
+    # and pixels at their worst allow.
+    values: npt.NDArray[Any] = secret.decrypt(tensor, beyond_estimate=True, unchecked=True)
+    return values
+
+
 # Sealing
 
 
@@ -453,16 +461,16 @@ def _searched(network: Network, layout: PackedNetwork | TiledNetwork | None) -> 
     for setup in SETUPS.values():
         if setup.kind is kind and setup.load() is network and (layout is None or layout.n == setup.n):
             return setup.parameters()
-    bits = network.plain_bits
+    bits = network.plain_bits  # by the largest logits seen, not by what weights and pixels at their worst allow: residues
     if layout is None:
-        return parameters_for(network.evaluate, network.arrange(network.blank()), plain_bits=bits)
+        return parameters_for(network.evaluate, network.arrange(network.blank()), plain_bits=bits, exact=False)
 
     def function(x: Any) -> Any:
         return layout.server(None if isinstance(x, ClearTensor) else x.parameters).run(x)
 
     blank = network.blank()
     return parameters_for(
-        function, layout.pack(blank if isinstance(layout, TiledNetwork) else blank[0]), n=layout.n, plain_bits=bits
+        function, layout.pack(blank if isinstance(layout, TiledNetwork) else blank[0]), n=layout.n, plain_bits=bits, exact=False
     )
 
 

@@ -114,7 +114,8 @@ class Setup:
             example = network.arrange(network.blank())
         if self.given_moduli:
             return parameters_for(function, example, n=self.n, edition=self.edition, plain_modulus=self.plain_modulus)
-        return parameters_for(function, example, n=self.n, edition=self.edition, plain_bits=self.plain_bits)
+        # Residues: `plain_bits` is four times the largest logit seen, far below what weights and pixels at their worst allow.
+        return parameters_for(function, example, n=self.n, edition=self.edition, plain_bits=self.plain_bits, exact=False)
 
 
 _SHARED = dict.fromkeys(("hcnn5", "hcnn5-paper"), ("hcnn5", "hcnn5-paper"))  # one set for both

@@ -322,7 +322,9 @@ def choose_layout(
         )
     make = {"bgv": bgv_parameters, "bfv": bfv_parameters}[scheme]
     asked = dict(best[2])
-    return Layout(table, rows, columns, best[1].digits, monomials, asked["depth"], make(edition=edition, **asked))
+    # Residues: limbs are as narrow as totals below t/2 ask, which bounds on sums of products of masks would not tell.
+    parameters = make(edition=edition, exact=False, **asked)
+    return Layout(table, rows, columns, best[1].digits, monomials, asked["depth"], parameters)
 
 
 def _size(

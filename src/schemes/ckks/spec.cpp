@@ -181,7 +181,7 @@ namespace {
 
 /// Noise of one operation at most: an encryption, a rescaling, a key switch. Absolute, log2.
 double noise_of_one(std::size_t n) {
-  const rlwe::NoiseModel model(n, rlwe::NoiseModel::Spoils::values);
+  const rlwe::NoiseModel model(n, rlwe::NoiseModel::Spoils::values, rlwe::NoiseModel::kFormer);  // sets stay as they were
   return rlwe::log2_sum(rlwe::log2_sum(model.fresh_secret_key(), model.rounding_times_secret(2)),
                         model.rounding_times_secret(2));
 }

@@ -31,9 +31,10 @@ const std::vector<exact::NamedSet>& named_sets() {
 
 /// Noise after `depth` levels, each a sum of products, a key switch and a rotation (log2), at the worst plaintext modulus.
 double noise_after(const Spec& s, const Request& r) {
-  const rlwe::NoiseModel model(s.n);
+  const rlwe::NoiseModel::Deviations deviations = exact::deviations_of(r);
+  const rlwe::NoiseModel model(s.n, rlwe::NoiseModel::Spoils::coefficients, deviations);
   const double k = log2_largest_of(s.plain_moduli) + model.phase_over_modulus();
-  const double key_switch = exact::key_switch_noise(s, s.chain.size());
+  const double key_switch = exact::key_switch_noise(s, s.chain.size(), deviations);
   double v = rlwe::log2_sum(model.fresh_public_key(), model.rounding());
   for (int level = 0; level < r.depth; ++level) {
     v = rlwe::log2_sum(v + 1 + k, model.rounding_times_secret(3));  // one product

@@ -7,7 +7,7 @@ namespace heliograph::bgv {
 
 class Noise {
  public:
-  Noise(std::size_t n, double log_t);
+  Noise(std::size_t n, double log_t, rlwe::NoiseModel::Deviations deviations = {});
 
   /// A centred message modulo t, whatever it is: N t / 2.
   double message() const { return message_; }

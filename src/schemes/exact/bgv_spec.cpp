@@ -26,7 +26,8 @@ const std::vector<exact::NamedSet>& named_sets() {
 /// Bits missing after `depth` levels, each operands switched to the level best for their product, a sum of products, a key
 /// switch and a rotation, at the worst plaintext modulus.
 double missing(const Spec& s, const Request& r) {
-  const Noise noise(s.n, exact::log2_largest_of(s.plain_moduli));
+  const rlwe::NoiseModel::Deviations deviations = exact::deviations_of(r);
+  const Noise noise(s.n, exact::log2_largest_of(s.plain_moduli), deviations);
   std::vector<double> log_modulus = {0};
   for (std::uint64_t q : s.chain) log_modulus.push_back(log_modulus.back() + std::log2(static_cast<double>(q)));
   std::size_t level = s.chain.size();
@@ -44,7 +45,7 @@ double missing(const Spec& s, const Request& r) {
     }
     v = 2 * at(best) + std::log2(static_cast<double>(r.terms));
     level = best;
-    const double key_switch = noise.key_switch(exact::key_switch_noise(s, level));
+    const double key_switch = noise.key_switch(exact::key_switch_noise(s, level, deviations));
     v = rlwe::log2_sum(rlwe::log2_sum(v, key_switch), key_switch);
     const double excess = v + 1 + rlwe::kRoundingSlack - log_modulus[level];
     // Bits of Q lower an excess by up to twice their number; each level yet to come takes at least a floor's.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/random.h"
 #include "base/shared.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"
@@ -25,6 +26,7 @@ void check_plain_moduli(const Spec& s) {
     for (std::size_t k = 0; k < i; ++k) {
       require<ParameterError>(std::gcd(s.plain_moduli[k], t) == 1, "plaintext moduli must be coprime");
     }
+    require<ParameterError>(!s.exact || t % 2 == 1, "a set of exact integers has odd plaintext moduli");
   }
 }
 
@@ -38,6 +40,7 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
   require<ParameterError>(spec().slots <= spec().n, "there are at most N slots");
   check_plain_moduli(spec());
   open();
+  most_ = Magnitude::product_of(spec().plain_moduli).half();
   rules_ = family_->rules(rlwe_shared(), spec().plain_moduli);
   const std::size_t n = spec().n;
   bool slots = true;
@@ -104,6 +107,15 @@ Spec Context::canonical(const Spec& given) {
   Spec s = schemes::honest(given);
   if (const auto found = known.find(hash_of(s)); found != known.end()) s.name = found->second;
   return s;
+}
+
+Encrypted::Encrypted(bool read) {
+  while (read && session_ == 0) fill_random({reinterpret_cast<unsigned char*>(&session_), sizeof session_});
+}
+
+void Encrypted::add(u64 largest) {
+  u64 have = largest_.load();
+  while (have < largest && !largest_.compare_exchange_weak(have, largest)) {}
 }
 
 std::size_t CiphertextData::bytes() const {

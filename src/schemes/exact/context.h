@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 
 #include "heliograph/exact.h"
+#include "schemes/exact/bound.h"
 #include "schemes/exact/spec.h"
 #include "schemes/ring_keys.h"
 #include "schemes/tail.h"
@@ -36,6 +38,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   device::PrimeList public_key_primes() const { return device::PrimeList::range(0, spec().chain.size()); }
   std::size_t parts() const { return plain_.size(); }
   const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
+  /// t/2, rounded down: the largest magnitude that is encrypted, and for odd t the largest that is decrypted as itself.
+  const Magnitude& most() const { return most_; }
   bool has_slots() const { return !slot_positions_.empty(); }
   std::size_t slots() const { return spec().slots ? spec().slots : spec().n; }
   /// NTT position of each slot: row 0's N/2 slots, then row 1's.
@@ -50,6 +54,7 @@ class Context : public schemes::RingContext<Context, Spec> {
   std::unique_ptr<Rules> rules_;
   std::vector<PlainModulus> plain_;
   std::vector<math::u32> slot_positions_;
+  Magnitude most_;
 };
 
 using Tail = schemes::Tail<u64>;
@@ -71,6 +76,8 @@ struct CiphertextData {
   bool independent = false, distinct = false;
   /// In the slots from `width` on, one for each part; zero where there are none, and for coefficients.
   std::vector<Tail> tails;
+  /// Of the integers, in all slots or coefficients: those behind the values too.
+  Bounds bounds = {};
 
   const RnsTensor& front() const { return parts.front(); }
   std::size_t level() const { return front().primes().size(); }
@@ -93,13 +100,33 @@ struct PlaintextData {
   std::vector<RnsTensor> lifted;           // centred, NTT domain, all chain primes; made at first use
   std::vector<device::View> coefficients;  // modulo t: [items] of one 64-bit limb, one for each part
   std::vector<double> log_norm;            // log2 of the largest canonical norm over the items
+  Magnitude largest, row;                  // magnitude of a value; sum of a ciphertext's magnitudes, over the items
 };
 
 // Files (files.cpp).
+/// A bound in a header, and the checked reading of it (DamagedFileError).
+io::Json to_json(const Growth& bound);
+Growth growth_from(const io::Json& json);
 io::Container describe(const CiphertextData& x, ring::Words words);
 Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 
-struct SecretKeyData : schemes::RingSecretKey<Context> {};
+/// What one key encrypted in one process, no bound said: D of Growth.
+class Encrypted {
+ public:
+  /// `read`: the key came from a file, and others have it.
+  explicit Encrypted(bool read);
+  Growth::Session session() const { return session_; }
+  void add(u64 largest);
+  u64 largest() const { return largest_.load(); }
+
+ private:
+  Growth::Session session_ = 0;
+  std::atomic<u64> largest_ = 0;
+};
+
+struct SecretKeyData : schemes::RingSecretKey<Context> {
+  std::shared_ptr<Encrypted> encrypted = std::make_shared<Encrypted>(read);
+};
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
 struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
 

@@ -5,7 +5,7 @@
 
 namespace heliograph::exact {
 
-/// Everything but the parts and the seeds; the tails are unknown.
+/// Everything but the parts and the seeds; the tails and the bounds are unknown.
 CiphertextData derived(const CiphertextData& a);
 /// The ciphertext, its tails zero where there are none.
 Ciphertext finish(CiphertextData data);

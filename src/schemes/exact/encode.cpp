@@ -111,6 +111,14 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
   const std::size_t items = ring::element_count(values.shape);
   auto data = std::make_shared<PlaintextData>();
   data->context = c, data->packing = packing, data->width = values.width, data->shape = values.shape;
+  for (std::size_t i = 0; i < items; ++i) {
+    Magnitude row;
+    for (std::size_t k = 0; k < values.width; ++k) {
+      const Magnitude value = magnitude_of(values.data[i * values.width + k]);
+      data->largest = larger(data->largest, value), row = row + value;
+    }
+    data->row = larger(data->row, row);
+  }
   ring::Engine& e = c->engine();
   const auto chain = c->rlwe().chain(c->rlwe().top_level());
   for (std::size_t part = 0; part < c->parts(); ++part) {

@@ -24,6 +24,31 @@ std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh
 
 }  // namespace
 
+io::Json to_json(const Growth& bound) {
+  io::Json degrees = io::Json::array(), coefficients = io::Json::array();
+  for (const Growth::Term& t : bound.terms()) degrees.push_back(t.degree), coefficients.push_back(t.coefficient.hex());
+  io::Json json = io::Json::object({{"degrees", std::move(degrees)}, {"coefficients", std::move(coefficients)}});
+  if (bound.session() != 0) json["session"] = bound.session();
+  return json;
+}
+
+Growth growth_from(const io::Json& json) {
+  json.require_only({"degrees", "coefficients", "session"}, "a bound on values");
+  const std::vector<u64> degrees = json.unsigned_array_at("degrees", 64, 1 << 20);
+  const io::Json::Array& coefficients = json.array_at("coefficients", 64);
+  if (degrees.size() != coefficients.size()) throw DamagedFileError("a bound on values has a coefficient for each degree");
+  std::vector<Growth::Term> terms;
+  for (std::size_t i = 0; i < degrees.size(); ++i) {
+    const std::optional<Magnitude> m = Magnitude::from(coefficients[i].as_string("a coefficient", 1 << 12));
+    if (!m) throw DamagedFileError("a bound on values has a coefficient that is none");
+    terms.push_back({static_cast<std::uint32_t>(degrees[i]), *m});
+  }
+  const std::optional<Growth> bound =
+      Growth::from(std::move(terms), json.contains("session") ? json.unsigned_at("session") : 0);
+  if (!bound) throw DamagedFileError("a bound on values is none");
+  return *bound;
+}
+
 io::Container describe(const CiphertextData& x, ring::Words words) {
   require_whole(x, "saving");
   io::Container k = schemes::start("ciphertext", *x.context, rlwe::to_string(x.key));
@@ -36,6 +61,7 @@ io::Container describe(const CiphertextData& x, ring::Words words) {
   k.header["fresh"] = x.fresh;
   if (x.context->family().has_factors) k.header["factors"] = io::Json::array_of(x.factors);
   if (const auto noise = rlwe::stored_figures(x.noise); noise && !x.fresh) k.header["noise"] = *noise;
+  if (x.bounds.assumed.known()) k.header["bound"] = to_json(x.bounds.assumed);
   if (x.packing == Packing::slots && x.width < x.context->spec().n && !x.fresh) common_tail(x).describe(k.header);
   io::Json seeds = io::Json::array();
   for (const Key256& s : x.seeds) seeds.push_back(io::to_hex(s));
@@ -76,7 +102,8 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   Context& c = *x.context;
   k.header.require_only(
       {"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds",
-       c.family().has_factors ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds", k.version > 1 ? "tail" : "seeds"},
+       c.family().has_factors ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds", k.version > 1 ? "tail" : "seeds",
+       k.version > 2 ? "bound" : "seeds"},
       "a ciphertext");
   x.key = ring::key_of(k);
   const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
@@ -103,6 +130,7 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   x.tails.assign(c.parts(), Tail::from(k.header, x.fresh));
   x.noise = rlwe::figures_from(k, "noise", c.parts());
   x.vouched = false;
+  if (k.version > 2 && k.header.contains("bound")) x.bounds.assumed = growth_from(k.header.at("bound"));
   if (k.arrays.size() != c.parts()) throw DamagedFileError("the file has another number of parts than plaintext moduli");
   for (std::size_t part = 0; part < c.parts(); ++part) {
     x.parts.push_back(read_part(k, c, shape, part, degree + 1, level, domain, x.seeds));

@@ -1,5 +1,6 @@
 // Keys, encryption, decryption.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -12,20 +13,51 @@ namespace {
 /// Items encrypted or decrypted in one go: bounds the scratch beside the result.
 constexpr std::size_t kStretch = 32;
 
+/// Of 64-bit integers.
+constexpr u64 kLargestValue = u64{1} << 63;
+
+/// To five digits of base 2, upwards: what results of like values say of themselves is alike, by which recorded programs go.
+u64 rounded_up(u64 value) {
+  const int bits = std::bit_width(value), dropped = std::max(0, bits - 5);
+  return (value + (u64{1} << dropped) - 1) >> dropped << dropped;
+}
+
+/// The largest magnitude. PlaintextRangeError where it is above a bound.
+u64 largest_within(const Values& values, std::optional<u64> bound) {
+  u64 largest = 0;
+  for (const std::int64_t v : values.data) largest = std::max(largest, magnitude_of(v));
+  if (bound && largest > *bound)
+    throw PlaintextRangeError("a value of magnitude " + std::to_string(largest) + " is above " + std::to_string(*bound) +
+                              ", the bound given");
+  return largest;
+}
+
 /// `draw` draws for one plaintext modulus and returns the masks' seed, or nothing that means anything with a public key;
 /// `encrypt_zero` then encrypts. Both are called in the key holder, which has the values as well.
 template <class Draw, class EncryptZero>
-Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
+Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& keys,
                    const Values& values, Packing packing, Moduli moduli, bool public_key, const Progress& progress,
-                   Draw draw, EncryptZero encrypt_zero, bool vouched = true) {
+                   Draw draw, EncryptZero encrypt_zero, std::optional<u64> bound, Encrypted* encrypted, bool vouched = true) {
   device::Device& device = c->engine().device();
-  Shape shape;
+  Shape shape;  // and what else the key holder alone knows
   ring::broadcast(device, shape, [&] {
     check_values(*c, values, packing);
-    shape = values.shape, shape.push_back(values.width);
+    const u64 largest = largest_within(values, bound);
+    shape = values.shape;
+    shape.insert(shape.end(), {encrypted ? encrypted->session() : 0, largest, values.width});
   });
+  const auto next = [&shape] {
+    const std::size_t value = shape.back();
+    shape.pop_back();
+    return value;
+  };
   auto data = std::make_shared<CiphertextData>();
-  data->width = shape.back(), shape.pop_back();
+  data->width = next();
+  const u64 largest = next(), session = next();
+  const Magnitude own = rounded_up(largest);
+  data->bounds = {own <= c->most() ? own : c->most(), bound ? Growth::constant(std::min(*bound, kLargestValue))
+                                 : (encrypted ? Growth::own(session) : Growth::constant(c->most()))};
+  if (encrypted && !bound) encrypted->add(largest);
   const std::size_t items = ring::element_count(shape), level = c->rlwe().top_level();
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
   require<ParameterError>(moduli.first < c->parts() && moduli.count <= c->parts() - moduli.first,
@@ -45,7 +77,7 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
     if (items > 0) ring::broadcast(device, std::span(&seed, 1), [&] { seed = draw(); });
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
-      rlwe::key_holder_writes(all.slice(0, first, 1, count), public_key ? 2 : 1, own, [&](const RnsTensor& out) {
+      rlwe::key_holder_writes(all.slice(0, first, 1, count), public_key ? 2 : 1, keys, [&](const RnsTensor& out) {
         Context& k = *c->key_holder();
         ring::Engine& e = k.engine();  // coefficients first, whatever the domain it is to have
         encrypt_zero(seed, static_cast<math::u32>(first), k.rules().error_multiplier(modulus), out);
@@ -93,20 +125,24 @@ std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->step
 std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
-Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
+Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli,
+                              std::optional<u64> bound) const {
   Secret<Key256> errors;
   const auto draw = [&] {
     const Key256 seed = data_->entropy->next();
     errors = data_->entropy->next_secret();
     return seed;
   };
-  return exact::encrypt(data_->context, data_->key.id(), data_->key.context(), values, packing, moduli, false, progress,
-                        draw, [&](const Key256& seed, math::u32 first, u64 times, const RnsTensor& out) {
-                          rlwe::encrypt_zero(data_->key, seed, errors, first, out, times);
-                        });
+  return exact::encrypt(
+      data_->context, data_->key.id(), data_->key.context(), values, packing, moduli, false, progress, draw,
+      [&](const Key256& seed, math::u32 first, u64 times, const RnsTensor& out) {
+        rlwe::encrypt_zero(data_->key, seed, errors, first, out, times);
+      },
+      bound, data_->encrypted.get());
 }
 
-Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
+Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli,
+                              std::optional<u64> bound) const {
   rlwe::Entropy entropy;
   Secret<Key256> secret;
   const auto draw = [&] {
@@ -118,7 +154,7 @@ Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progr
       [&](const Key256&, math::u32 first, u64 times, const RnsTensor& out) {
         rlwe::encrypt_zero(data_->key, secret, first, out, times);
       },
-      data_->vouched);
+      bound, nullptr, data_->vouched);
 }
 
 namespace {
@@ -182,13 +218,85 @@ void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli,
 
 }  // namespace
 
-std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress,
-                                              bool beyond_estimate) const {
+namespace {
+
+/// Values that all lie within t/2 of this are taken to be right: one that wrapped, and may be anything, does with this probability.
+constexpr double kEmptyLog2 = -14;
+
+/// Digits in groups of three, or a power of two.
+std::string text_of(const Magnitude& value) {
+  if (value.bits() > 63) return "2^" + std::to_string(value.bits());
+  const std::string digits = std::to_string(value.is_zero() ? 0 : value.words()[0]);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+/// What keeps the values of a ciphertext within half its plaintext modulus, as one key's owner knows it.
+class Room {
+ public:
+  Room(const SecretKeyData& key, const CiphertextData& x) : x_(x), most_(x.context->most()) {
+    limit_ = x.context->spec().plain_moduli.front() % 2 == 0 ? most_ - Magnitude(1) : most_;
+    const Growth& assumed = x.bounds.assumed;
+    const bool own = assumed.open() && key.encrypted->session() == assumed.session();
+    assumed_ = assumed.at(own ? Magnitude(key.encrypted->largest()) : most_);
+    vouched_ = x.vouched ? x.bounds.vouched : Magnitude::none();
+  }
+
+  bool vouched() const { return vouched_ <= limit_; }
+  bool proven() const { return vouched() || assumed_ <= limit_; }
+
+  [[noreturn]] void refuse(bool by_vouched) const {
+    const Magnitude known = by_vouched || vouched_ <= assumed_ || !assumed_.known() ? vouched_ : assumed_;
+    std::string text = "the integers of this tensor may have wrapped modulo t: t/2 is " + text_of(limit_) + ", and ";
+    if (known.known())
+      text += "all that is known is that none is larger than " + text_of(known);
+    else
+      text += by_vouched ? "what came from a file proves nothing of their size" : "nothing is known of their size";
+    text += ". Take a set of more plain_bits";
+    if (known.known()) text += " (plain_bits=" + std::to_string(known.bits() + 1) + " holds them)";
+    if (const Magnitude said = bound_that_does(); !said.is_zero())
+      text += "; or say a bound at encryption: bound=" + text_of(said) + " is enough, where no value is larger (it is public)";
+    else if (!by_vouched)
+      text += "; or say a smaller bound at encryption, where no value is larger (encrypt(..., bound=), which is public)";
+    throw RoomError(text + "; or decrypt(..., unchecked=True), where you know that they fit");
+  }
+
+ private:
+  /// The largest D of inputs that leaves the values within t/2; 0 where it is not D that makes them large.
+  Magnitude bound_that_does() const {
+    if (!x_.bounds.assumed.open()) return 0;
+    u64 found = 0;
+    for (u64 bit = kLargestValue; bit > 0; bit /= 2)
+      if (x_.bounds.assumed.at(found | bit) <= limit_) found |= bit;
+    return found;
+  }
+
+  const CiphertextData& x_;
+  const Magnitude& most_;
+  Magnitude limit_, assumed_, vouched_;
+};
+
+}  // namespace
+
+std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress, bool beyond_estimate,
+                                              Proof proof) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
   require_whole(x, "decrypting");
   if (!beyond_estimate) require_budget(x);
   Context& c = *data_->context;
+  const Room room(*data_, x);
+  const bool asked = c.engine().device().counter() == nullptr &&
+                     (proof == Proof::vouched || (proof == Proof::any && c.spec().exact));
+  unsigned char proven = 0;  // as the key holder knows it
+  if (asked)
+    ring::broadcast(c.engine().device(), std::span(&proven, 1),
+                    [&] { proven = proof == Proof::vouched ? room.vouched() : room.proven(); });
+  if (asked && !proven && proof == Proof::vouched) room.refuse(true);
   const std::size_t items = x.front().items();
   const std::vector<u64> moduli = c.rlwe().moduli(x.front().primes());
   std::vector<std::uint64_t> out =
@@ -217,6 +325,9 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
                  static_cast<double>(c.parts()));
     }
   }
+  if (asked && !proven &&
+      declassified(rlwe::largest_fraction(out.data(), items * x.width, c.spec().plain_moduli, 1) > std::exp2(kEmptyLog2 - 1)))
+    room.refuse(false);
   return out;
 }
 

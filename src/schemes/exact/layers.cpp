@@ -77,7 +77,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   if (in.size() != 3) throw ShapeError("this layer takes (channels, H, W), not " + ring::to_string(in));
   require<ShapeError>(s.outputs > 0, "a layer has at least one output");
   check_bias(c, bias, s.outputs);
-  const CiphertextData convolved = derived_by(a, convolution_product(c, in, weights, s), !bias.empty());
+  const CiphertextData convolved = derived_by(a, convolution_product(c, in, weights, s), bias);
   const Shape plane = convolution_shape(in, s);
   if (pool == 0 || plane[1] % pool != 0 || plane[2] % pool != 0)
     throw ShapeError("windows of " + std::to_string(pool) + " x " + std::to_string(pool) +

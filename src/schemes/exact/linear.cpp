@@ -24,6 +24,46 @@ double largest_row(const GatheredProduct& p, int exponent) {
   return largest;
 }
 
+/// Largest row of |weights| summed, exactly.
+Magnitude largest_row_sum(const GatheredProduct& p) {
+  Magnitude largest;
+  for (std::size_t row = 0; row * p.terms < p.weights.size(); ++row) {
+    math::u128 sum = 0;
+    for (std::size_t k = 0; k < p.terms; ++k) sum += magnitude_of(p.weights[row * p.terms + k]);
+    Magnitude exact = static_cast<u64>(sum);
+    if (sum >> 64) exact = exact + Magnitude(u64{1} << 32) * Magnitude(u64{1} << 32) * Magnitude(static_cast<u64>(sum >> 64));
+    largest = larger(largest, exact);
+  }
+  return largest;
+}
+
+/// The largest of biases: of integers, or of residues modulo each plaintext modulus, which are those of the smallest integers.
+Magnitude largest_bias(const Context& c, const std::vector<std::int64_t>& bias, std::size_t rows) {
+  Magnitude largest;
+  if (bias.size() <= rows) {
+    for (const std::int64_t v : bias) largest = larger(largest, magnitude_of(v));
+    return largest;
+  }
+  const Magnitude all = Magnitude::product_of(c.spec().plain_moduli);
+  for (std::size_t row = 0; row < rows; ++row) {
+    Magnitude value, weight = 1;  // mixed radix: value + weight digit is right modulo one modulus more
+    for (std::size_t i = 0; i < c.parts(); ++i) {
+      const u64 t = c.plain(i).t;
+      const auto modulo = [t](const Magnitude& m) {
+        u64 rest = 0;
+        for (std::size_t k = m.words().size(); k-- > 0;)
+          rest = static_cast<u64>(((math::u128{rest} << 64) + m.words()[k]) % t);
+        return rest;
+      };
+      const u64 wanted = math::signed_mod(bias[i * rows + row], t), missing = math::sub_mod(wanted, modulo(value), t);
+      value = value + weight * math::mul_mod(missing, math::inverse_mod(modulo(weight) % t, t), t);
+      weight = weight * t;
+    }
+    largest = larger(largest, value <= c.most() ? value : all - value);
+  }
+  return largest;
+}
+
 /// No two outputs are the same combination of the same inputs, and none is empty.
 bool outputs_distinct(const GatheredProduct& p) {
   std::set<std::vector<std::int64_t>> rows;
@@ -64,7 +104,7 @@ GatheredProduct reduced(GatheredProduct product, u64 t) {
 
 Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shape& shape,
                  const std::vector<std::int64_t>& bias, const Progress& progress) {
-  CiphertextData r = derived_by(x.data(), product, !bias.empty());
+  CiphertextData r = derived_by(x.data(), product, bias);
   for (std::size_t part = 0; part < x.data().parts.size(); ++part) {
     r.parts.push_back(product_of(x.data(), part, product, shape, bias, progress));
     r.tails[part] = tail_of(x.data(), part, product, bias);
@@ -74,15 +114,17 @@ Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shap
 
 }  // namespace
 
-CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, bool biased) {
+CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, const std::vector<std::int64_t>& bias) {
   product.check();
   CiphertextData r = derived(x);
+  r.bounds =
+      x.bounds.times(largest_row_sum(product)).plus(largest_bias(*x.context, bias, product.groups * product.outputs));
   r.independent = x.independent && inputs_disjoint(product);
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const GatheredProduct used = reduced(product, x.context->plain(x.first_part + part).t);
     r.distinct = r.distinct && outputs_distinct(used);
     r.noise[part] += std::log2(largest_row(used, x.independent ? 2 : 1));
-    if (biased) r.noise[part] = rlwe::log2_sum(r.noise[part], x.context->rules().integer_noise(x.first_part + part));
+    if (!bias.empty()) r.noise[part] = rlwe::log2_sum(r.noise[part], x.context->rules().integer_noise(x.first_part + part));
   }
   return r;
 }
@@ -262,6 +304,7 @@ namespace {
 template <class View, class Walked>
 Ciphertext viewed(const Ciphertext& a, View view, Walked walked) {
   CiphertextData r = derived(a.data());
+  r.bounds = a.data().bounds;
   for (const RnsTensor& part : a.data().parts) r.parts.push_back(view(part));
   for (std::size_t part = 0; part < r.parts.size(); ++part) r.tails[part] = walked(a.data().tails[part]);
   return finish(std::move(r));
@@ -272,7 +315,7 @@ Ciphertext viewed(const Ciphertext& a, View view, Walked walked) {
 Ciphertext reshape(const Ciphertext& a, const Shape& shape) {
   CiphertextData r = derived(a.data());
   r.seeds = a.data().seeds;  // the flat order is the same, so are the masks' positions
-  r.fresh = a.data().fresh;
+  r.fresh = a.data().fresh, r.bounds = a.data().bounds;
   for (const RnsTensor& part : a.data().parts) r.parts.push_back(part.reshape(shape));
   r.tails = a.data().tails;
   return finish(std::move(r));
@@ -300,6 +343,7 @@ Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position) {
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
   CiphertextData r = derived(a.data());
   r.distinct = r.independent = false;
+  r.bounds = a.data().bounds;
   for (const RnsTensor& part : a.data().parts) r.parts.push_back(part.broadcast_to(shape));
   for (std::size_t part = 0; part < r.parts.size(); ++part) r.tails[part] = a.data().tails[part].broadcast(a.shape(), shape);
   return finish(std::move(r));
@@ -319,7 +363,11 @@ Ciphertext concatenate(const std::vector<Ciphertext>& given, std::size_t axis) {
     level = std::min(level, p.level());
   }
   CiphertextData r = derived(switch_level(first, level).data());
-  for (const Ciphertext& p : parts) r.vouched = r.vouched && p.vouched();
+  r.bounds = first.data().bounds;
+  for (const Ciphertext& p : parts) {
+    r.vouched = r.vouched && p.vouched();
+    r.bounds = Bounds::larger(r.bounds, p.data().bounds, r.context->most());
+  }
   r.distinct = r.independent = false;
   for (std::size_t part = 0; part < first.data().parts.size(); ++part) {
     std::vector<RnsTensor> pieces;

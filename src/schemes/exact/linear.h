@@ -16,8 +16,8 @@ Shape convolution_shape(const Shape& image, const Convolution& s);
 /// A bias is empty, or one integer for each row, or for each plaintext modulus of the set and row. Throws ShapeError,
 /// PlaintextRangeError.
 void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows);
-/// What x times a product is, but for its tensors: its noise, and what is known of its independence.
-CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, bool biased);
+/// What x times a product is, but for its tensors: its noise and bounds, and what is known of its independence.
+CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, const std::vector<std::int64_t>& bias);
 /// What that product leaves in the tail of one part.
 Tail tail_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product,
              const std::vector<std::int64_t>& bias);

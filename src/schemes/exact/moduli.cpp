@@ -22,7 +22,7 @@ Ciphertext take_moduli(const Ciphertext& a, Moduli moduli) {
   r.noise = some(x.noise);
   r.factors = some(x.factors);
   r.tails = some(x.tails);
-  r.fresh = x.fresh;
+  r.fresh = x.fresh, r.bounds = x.bounds;
   if (!x.seeds.empty()) r.seeds = some(x.seeds);
   return finish(std::move(r));
 }
@@ -44,7 +44,7 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
   }
   CiphertextData r = derived(lead);
   r.noise.clear(), r.factors.clear(), r.tails.clear();
-  r.fresh = true;
+  r.fresh = true, r.bounds = lead.bounds;  // of the same integers, modulo other numbers
   for (const Ciphertext& p : parts) r.width = std::max(r.width, p.slots());
   for (const Ciphertext& p : parts) {
     const Ciphertext low = switch_level(p, level);
@@ -62,6 +62,7 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
     r.vouched = r.vouched && x.vouched;
     r.independent = r.independent && x.independent;
     r.distinct = r.distinct && x.distinct;
+    r.bounds = Bounds::larger(r.bounds, x.bounds, r.context->most());
   }
   return finish(std::move(r));
 }

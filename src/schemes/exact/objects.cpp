@@ -38,6 +38,15 @@ std::vector<std::uint64_t> Ciphertext::plain_moduli() const {
   return {first, first + static_cast<std::ptrdiff_t>(data_->parts.size())};
 }
 
+namespace {
+
+std::string hex_of(const Magnitude& bound) { return bound.known() ? bound.hex() : ""; }
+
+}  // namespace
+
+std::string Ciphertext::bound() const { return hex_of(data_->bounds.assumed.at(data_->context->most())); }
+std::string Ciphertext::vouched_bound() const { return data_->vouched ? hex_of(data_->bounds.vouched) : ""; }
+
 double Ciphertext::noise_budget() const {
   double least = 1e9;
   for (std::size_t part = 0; part < data_->parts.size(); ++part) {

@@ -122,6 +122,7 @@ Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, T
   }
   over = over && &a.data() == &x.data();
   for (const auto& [p, q] : operands) r.parts.push_back(op(p, q, over));
+  r.bounds = Bounds::sum(a.data().bounds, b.data().bounds, r.context->most());
   return finish(std::move(r));
 }
 
@@ -166,8 +167,20 @@ Ciphertext negate(const Ciphertext& a) {
     r.parts.push_back(ring::negate(a.data().parts[part]));
     r.tails[part] = a.data().tails[part].map([t = modulus_of(a.data(), part)](u64 v) { return math::sub_mod(0, v, t); });
   }
+  r.bounds = a.data().bounds;
   return finish(std::move(r));
 }
+
+namespace {
+
+/// Products that a slot, or a coefficient, of a product is the sum of.
+std::size_t terms_of_product(const CiphertextData& a, const CiphertextData& b) {
+  if (a.packing == Packing::slots) return 1;
+  const auto filled = [](const CiphertextData& x) { return x.fresh ? x.width : x.context->spec().n; };
+  return std::min(filled(a), filled(b));
+}
+
+}  // namespace
 
 Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKeys* keys, const Progress& progress) {
   const bool same = &x.data() == &y.data();
@@ -178,6 +191,7 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKe
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape());
   CiphertextData r = derived(a.data(), b.data());
   r.independent = r.distinct;  // each product's noise meets a ciphertext of its own
+  r.bounds = Bounds::product(a.data().bounds, b.data().bounds, c.most()).times(terms_of_product(a.data(), b.data()));
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     r.noise[part] = rules.multiply_noise(modulus, a.data().noise[part], b.data().noise[part]);
@@ -243,7 +257,7 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
   Context& c = *a.data().context;
   CiphertextData r = derived(a.data());
   r.vouched = r.vouched && keys.data().vouched;
-  r.tails = a.data().tails;
+  r.tails = a.data().tails, r.bounds = a.data().bounds;
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     const RnsTensor x = ring::to_domain(a.data().parts[part], c.rules().home());
@@ -272,6 +286,7 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
   const Ciphertext a = of_degree_one(x, &keys, {});
   CiphertextData r = derived(a.data());
   r.width = c.spec().n;  // values move into slots that were padding
+  r.bounds = a.data().bounds;
   r.vouched = r.vouched && keys.data().vouched;
   r.independent = r.distinct = false;
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
@@ -304,6 +319,7 @@ Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
   Context& c = *x.context;
   CiphertextData r = sums;
   r.width = x.width;
+  r.bounds = x.bounds.times(x.width);
   for (std::size_t part = 0; part < r.parts.size(); ++part) {
     const Tail& tail = x.tails[part];
     r.tails[part] = Tail::even();
@@ -378,7 +394,7 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
                      std::to_string(level));
   }
   CiphertextData r = derived(x);
-  r.tails = x.tails;
+  r.tails = x.tails, r.bounds = x.bounds;
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const std::size_t modulus = x.first_part + part;
     r.parts.push_back(c.rules().switch_level(modulus, x.parts[part], level));

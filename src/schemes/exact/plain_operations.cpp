@@ -25,6 +25,7 @@ Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negati
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.distinct = r.independent = false;
+  r.bounds = a.bounds.plus(b.largest);
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape);
   std::vector<RnsTensor> added;  // all of them, before the first part is written over
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
@@ -48,6 +49,12 @@ std::int64_t centered_scalar(std::int64_t v, u64 t) { return math::centered(math
 std::vector<std::int64_t> broadcast_integers(const Values& values, const RnsTensor& wide) {
   require<ShapeError>(values.width == 1, "one integer for each ciphertext is wanted");
   return ring::broadcast_values(values.data, values.shape, wide);
+}
+
+Magnitude largest_of(const std::vector<std::int64_t>& values) {
+  u64 largest = 0;
+  for (const std::int64_t v : values) largest = std::max(largest, magnitude_of(v));
+  return largest;
 }
 
 std::vector<u64> residues_of(const Values& values, u64 t) {
@@ -75,6 +82,7 @@ Ciphertext multiply(const Ciphertext& narrow, const Plaintext& y) {
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.distinct = r.independent = false;
+  r.bounds = a.bounds.times(a.packing == Packing::slots ? b.largest : b.row);
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const RnsTensor& factor = b.lifted[a.first_part + part];
     r.parts.push_back(
@@ -102,6 +110,7 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative,
   const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
   const std::vector<std::int64_t> scalars = broadcast_integers(values, a.parts.front().broadcast_to(shape));
   CiphertextData r = derived(a);
+  r.bounds = a.bounds.plus(largest_of(scalars));
   if (shape != a.shape()) r.distinct = r.independent = false;
   for (std::size_t part = 0; part < a.parts.size(); ++part) {  // all that may fail, before the first part is written over
     const std::size_t modulus = a.first_part + part;
@@ -146,6 +155,7 @@ Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
   const std::vector<std::int64_t> scalars = broadcast_integers(values, a.parts.front().broadcast_to(shape));
   ring::Engine& e = c.engine();
   CiphertextData r = derived(a);
+  r.bounds = a.bounds.times(largest_of(scalars));
   if (shape != a.shape() || std::count(scalars.begin(), scalars.end(), 0) > 0) r.distinct = r.independent = false;
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const u64 t = c.plain(a.first_part + part).t;

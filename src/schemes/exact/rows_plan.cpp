@@ -10,7 +10,8 @@ namespace heliograph::exact {
 namespace {
 
 /// A coefficient that is a sum of many independent terms, with the variance V of a sub-Gaussian, is beyond this many sqrt(V) with
-/// probability below 2 e^(-x^2 / 2) = 2^-86: below 2^-64 in a million of them.
+/// probability below 2 e^(-x^2 / 2) = 2^-86: below 2^-64 in a million of them. Not rlwe::NoiseModel's 2^-128: the plan is what files of
+/// scores and services of other versions go by.
 constexpr double kDeviations = 11;
 /// A ciphertext's coefficients that are spread: more would cost key switches that a further ciphertext saves, fewer the bytes of it.
 constexpr std::size_t kMostSpread = 128;

@@ -26,7 +26,7 @@ double Rules::log_plain(std::size_t part) const { return std::log2(static_cast<d
 
 double Rules::log_modulus(std::size_t level) const { return rlwe::log2_product(rlwe_->moduli(rlwe_->chain(level))); }
 
-double key_switch_noise(const rlwe::RingParameters& p, std::size_t level) {
+double key_switch_noise(const rlwe::RingParameters& p, std::size_t level, rlwe::NoiseModel::Deviations deviations) {
   std::vector<double> digits;
   std::size_t first = 0;
   for (std::size_t size : p.digits) {
@@ -36,7 +36,7 @@ double key_switch_noise(const rlwe::RingParameters& p, std::size_t level) {
     digits.push_back(bits);
     first += size;
   }
-  return rlwe::NoiseModel(p.n).key_switch(digits, rlwe::log2_product(p.special));
+  return rlwe::NoiseModel(p.n, rlwe::NoiseModel::Spoils::coefficients, deviations).key_switch(digits, rlwe::log2_product(p.special));
 }
 
 }  // namespace heliograph::exact

@@ -20,7 +20,8 @@ using ring::Progress;
 using ring::RnsTensor;
 
 /// Noise of a key switch at a level before anything multiplies it.
-double key_switch_noise(const rlwe::RingParameters& parameters, std::size_t level);
+double key_switch_noise(const rlwe::RingParameters& parameters, std::size_t level,
+                        rlwe::NoiseModel::Deviations deviations = {});
 
 class Rules {
  public:

@@ -53,8 +53,16 @@ Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t 
   return s;
 }
 
-double key_switch_noise(const Spec& s, std::size_t level) {
-  return key_switch_noise(rlwe::RingParameters{.n = s.n, .chain = s.chain, .special = s.special, .digits = s.digits}, level);
+double key_switch_noise(const Spec& s, std::size_t level, rlwe::NoiseModel::Deviations deviations) {
+  return key_switch_noise(rlwe::RingParameters{.n = s.n, .chain = s.chain, .special = s.special, .digits = s.digits}, level,
+                          deviations);
+}
+
+rlwe::NoiseModel::Deviations deviations_of(const Request& r) {
+  if (r.version == kPresentRules) return {};
+  if (r.version == kFormerRules) return rlwe::NoiseModel::kFormer;
+  throw ParameterError("sets are chosen by the rules of version " + std::string(kFormerRules) + " or " + kPresentRules +
+                       ", not of \"" + r.version + "\"");
 }
 
 std::vector<u64> batching_primes(std::size_t n, int bits, std::size_t count) {
@@ -143,6 +151,7 @@ Spec choose(const Family& family, const Request& r) {
   if (r.plain_bits <= 0 && r.plain_moduli.empty()) throw ParameterError("say plain_bits or plain_modulus");
   if (r.slots > (std::size_t{1} << 17)) throw ParameterError("there are at most 2^17 slots");
   if (r.terms < 1) throw ParameterError("a level sums at least one term");
+  deviations_of(r);
   for (int log_n = 11; log_n <= 17; ++log_n) {
     const std::size_t n = std::size_t{1} << log_n;
     if (n < r.slots || r.depth > rlwe::largest_secure_log_qp(n)) continue;  // each level takes a bit at the least
@@ -157,7 +166,10 @@ Spec choose(const Family& family, const Request& r) {
           best = s, any = true;
       }
     }
-    if (any) return best;
+    if (any) {
+      best.exact = r.exact.value_or(r.plain_moduli.empty() && r.version != kFormerRules);
+      return best;
+    }
   }
   throw ParameterError(
       "no parameter set of 128 bits has depth " + std::to_string(r.depth) + " with " +

@@ -17,7 +17,9 @@ double log2_largest_of(const std::vector<std::uint64_t>& values);
 Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t special_count,
                std::vector<std::uint64_t> plain_moduli, const std::string& edition, std::size_t slots, bool insecure);
 /// Of a key switch before anything multiplies it (log2).
-double key_switch_noise(const Spec& spec, std::size_t level);
+double key_switch_noise(const Spec& spec, std::size_t level, rlwe::NoiseModel::Deviations deviations);
+/// What a request's search bounds noise by. ParameterError for versions that there are not.
+rlwe::NoiseModel::Deviations deviations_of(const Request& request);
 
 struct NamedSet {
   const char* name;

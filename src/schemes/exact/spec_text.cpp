@@ -11,12 +11,14 @@ io::Json to_json(const Spec& s) {
   io::Json json = schemes::ring_json(s, s.scheme);
   json["auxiliary"] = io::Json::array_of(s.auxiliary);
   json["plain_moduli"] = io::Json::array_of(s.plain_moduli);
+  if (s.exact) json["exact"] = true;  // sets of residues are written as before there were others
   return json;
 }
 
 Spec spec_from_json(const io::Json& j) {
   j.require_only(
-      {"scheme", "name", "edition", "n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots", "insecure"},
+      {"scheme", "name", "edition", "n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots", "insecure",
+       "exact"},
       "parameters");
   const std::string& scheme = j.string_at("scheme", 16);
   if (family_of(scheme) == nullptr) throw DamagedFileError("the parameters are neither BFV's nor BGV's");
@@ -24,6 +26,7 @@ Spec spec_from_json(const io::Json& j) {
   s.scheme = scheme;
   s.auxiliary = j.unsigned_array_at("auxiliary", 128, schemes::kLargestPrime);
   s.plain_moduli = j.unsigned_array_at("plain_moduli", 64, schemes::kLargestPrime);
+  s.exact = j.contains("exact") && j.bool_at("exact");
   return s;
 }
 

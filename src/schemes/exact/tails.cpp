@@ -37,7 +37,7 @@ Ciphertext cleared(const Ciphertext& a) {
   Context& c = *x.context;
   CiphertextData r = derived(x);
   r.distinct = r.independent = false;
-  r.parts = x.parts, r.tails = x.tails;
+  r.parts = x.parts, r.tails = x.tails, r.bounds = x.bounds;  // what was bounded there becomes 0
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     if (!is_number(x.tails[part])) continue;
     double norm = 0;
