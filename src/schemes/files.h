@@ -27,6 +27,13 @@ void require_wanted(const Spec& spec, const std::string& wanted) {
   const std::string hash = hash_of(spec);
   if (!wanted.empty() && hash != wanted) {
     if (const std::shared_ptr<C> other = open_contexts<C>().find(wanted)) {
+      if constexpr (requires { C::require_possible(spec); }) {
+        try {
+          C::require_possible(spec);  // which its text takes for granted
+        } catch (const ParameterError& e) {
+          throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
+        }
+      }
       throw MismatchError("the tensor and these keys are of different " + difference(spec, other->spec()) +
                           " (hashes of their parameters: " + hash.substr(0, 16) + " and " + wanted.substr(0, 16) + ")");
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import heliograph as hg
 from heliograph import _core
+from resign import canonical, signed, take_apart
 
 PRECISIONS = (12, 15, 18, 20, 22, 25, 28, 30)
 DEPTHS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
@@ -322,3 +324,27 @@ def test_mismatches_name_both_sets(tmp_path: Path) -> None:
         server.bind(far.encrypt(np.ones(4096)))
     assert "version" not in str(raised.value)
     assert "n13-l4 (N=2^13, log q 154" in str(raised.value)
+
+
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"levels": [[0], [0, 120]]},
+    {"levels": [[0], []]},
+    {"bootstrapping": {"levels": 64, "log_scale": 45.0, "entry": 2}},
+    {"bootstrapping": {"levels": 2, "log_scale": 45.0, "entry": 2}},
+    {"chain": []},
+    {"n": 0},
+    {"bound": -1.0},
+]
+
+
+@pytest.mark.parametrize("wrong", IMPOSSIBLE, ids=str)
+def test_impossible_sets_in_files(wrong: dict[str, Any]) -> None:
+    """A file of a set that cannot be, for keys of another: refused before its numbers are used."""
+    p = hg.ckks.parameters(depth=1, precision=20, slots=16)
+    secret = hg.ckks.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys())
+    d = take_apart(secret.encrypt(np.ones(16)).to_bytes())
+    d.header["parameters"] |= wrong
+    d.header["parameter_hash"] = hashlib.sha256(canonical(d.header["parameters"] | {"name": ""})).hexdigest()
+    with pytest.raises(hg.DamagedFileError, match="impossible"):
+        server.from_bytes(signed(d))

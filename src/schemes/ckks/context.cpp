@@ -68,6 +68,8 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
   }
 }
 
+void Context::require_possible(const Spec& spec) { checked(spec); }
+
 std::size_t Context::require_level(std::size_t level) const {
   if (level == 0) return top_level();
   if (level > top_level())

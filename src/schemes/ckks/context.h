@@ -28,6 +28,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   Context(Spec spec, std::shared_ptr<device::Device> own_device);
 
   static Spec canonical(const Spec& given);
+  /// Throws ParameterError for numbers that contradict each other.
+  static void require_possible(const Spec& spec);
   static bool reads(const std::string& scheme) { return scheme == "ckks"; }
   static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
   static std::string scheme_of(const Spec&) { return "ckks"; }

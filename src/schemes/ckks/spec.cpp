@@ -186,8 +186,8 @@ double noise_of_one(std::size_t n) {
                         model.rounding_times_secret(2));
 }
 
-// Rooms that a set is given beyond its request, in bits: the most, and from what on no prime is added.
-constexpr int kMostRoom = 41, kEnoughRoom = 26;
+// Rooms that a set is given beyond its request, in bits: the most, what an added prime is for, and from what on none is added.
+constexpr int kMostRoom = 41, kGoodRoom = 31, kEnoughRoom = 26;
 constexpr int kLeastIntegerBits = 10;     // unless a request says so
 constexpr int kPrecisionOfOnePrime = 22;  // sets below it have one short prime at the lowest level
 
@@ -250,20 +250,30 @@ bool is_as_short(const Spec& a, const Spec& b, std::size_t more) {
   return true;
 }
 
-/// The set with the most room up to 2^kMostRoom; `s` if it has the most. `more` 0: no more primes at any level than `s`, and the
-/// same special primes and digits in number. 1: one prime more at each level at most, and the smallest switching keys.
+/// Limbs of a switching key, and about the time of a key switch.
+std::size_t key_limbs(const Spec& s) { return s.digits.size() * (s.chain.size() + s.special.size()); }
+
+/// The set for `integer_bits` with at most `more` primes more than `s` at each level; nothing if its room is no larger. `more` 0: of as
+/// many special primes and digits; else the one with the smallest switching keys.
+std::optional<Spec> with_room(const Spec& s, const Request& r, int integer_bits, std::size_t more) {
+  std::optional<Spec> best;
+  for (std::size_t special = more > 0 ? 1 : s.special.size(); special <= s.special.size() + more; ++special) {
+    const std::optional<Spec> wide = with_special(s.n, r, s.log_scale, integer_bits, special);
+    if (!wide || !is_as_short(*wide, s, more) || (more == 0 && wide->digits.size() != s.digits.size())) continue;
+    if (const double room = log2_room(*wide); room >= kMostRoom + 1 || room <= log2_room(s)) continue;
+    if (!best || key_limbs(*wide) < key_limbs(*best)) best = wide;
+  }
+  return best;
+}
+
+/// The set with the most room up to 2^kMostRoom; `s` if it has the most. With `more` primes, room beyond 2^kGoodRoom makes switching keys
+/// a quarter larger at most.
 Spec widened(const Spec& s, const Request& r, std::size_t more) {
-  const double room = log2_room(s);
-  const auto key_limbs = [](const Spec& set) { return set.digits.size() * (set.chain.size() + set.special.size()); };
-  for (int bits = kMostRoom; bits > room; --bits) {
-    std::optional<Spec> best;
-    for (std::size_t special = more > 0 ? 1 : s.special.size(); special <= s.special.size() + more; ++special) {
-      const std::optional<Spec> wide = with_special(s.n, r, s.log_scale, bits, special);
-      if (!wide || !is_as_short(*wide, s, more) || (more == 0 && wide->digits.size() != s.digits.size())) continue;
-      if (const double found = log2_room(*wide); found >= kMostRoom + 1 || found <= room) continue;
-      if (!best || key_limbs(*wide) < key_limbs(*best)) best = wide;
-    }
-    if (best) return *best;
+  const std::optional<Spec> good = more > 0 ? with_room(s, r, kGoodRoom, more) : std::nullopt;
+  for (int bits = kMostRoom; bits > log2_room(s); --bits) {
+    if (good && bits == kGoodRoom) return *good;
+    const std::optional<Spec> wide = with_room(s, r, bits, more);
+    if (wide && (!good || 4 * key_limbs(*wide) <= 5 * key_limbs(*good))) return *wide;
   }
   return s;
 }
