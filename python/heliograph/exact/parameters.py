@@ -67,7 +67,9 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
 
     def _values(self) -> str:
         if self.exact:
-            return f"exact integers up to {self.plain_modulus // 2:,} in magnitude; what may be larger is refused (RoomError)"
+            return (
+                f"exact integers up to {self.plain_modulus // 2:,} in magnitude; what may be larger is refused (RoomError)"
+            )
         return "residues modulo t: what is larger wraps"
 
     def _summary(self) -> str:
