@@ -27,7 +27,7 @@ struct Spec {
   std::vector<std::uint64_t> plain_moduli;  // t, or several coprime ones
   std::size_t slots = 0;                    // values a user packs in one ciphertext; 0: all N
   bool insecure = false;                    // the user said so
-  bool exact = false;                       // values are integers that decryption must know not to have wrapped modulo t; else residues
+  bool exact = false;  // values are integers that decryption must know not to have wrapped modulo t; else residues
 };
 
 /// The rules that sets are chosen by: by the present ones noise bounds fail with 2^-128, by the former ones with 2^-64.
@@ -131,9 +131,9 @@ class Ciphertext : public CiphertextOf<Scheme> {
 /// What decryption asks of results of a set of exact integers (Spec::exact) before it hands them out; of residues nothing but
 /// `vouched`, which is always asked.
 enum class Proof : unsigned char {
-  none,    // nothing
-  any,     // a bound within t/2, vouched for or assumed; else values that all lie within t/2 2^-14, where one that wrapped lies with
-           // probability 2^-14
+  none,  // nothing
+  any,  // a bound within t/2, vouched for or assumed; else values that all lie within t/2 2^-14, where one that wrapped lies with
+        // probability 2^-14
   vouched  // a bound within t/2 that rests on this process alone
 };
 

@@ -71,8 +71,8 @@ class Parameters(Faced, Generic[K]):
         >>> print(params.explain())
                 scheme  BFV, edition w64
            ring degree  N = 8,192
-               modulus  log q = 132.0 in 3 primes
-                gadget  3 digits of 1 prime(s), 0 special; log QP = 132.0
+               modulus  log q = 133.0 in 3 primes
+                gadget  3 digits of 1 prime(s), 0 special; log QP = 133.0
              plaintext  t = 1785857
                 values  exact integers up to 892,928 in magnitude; what may be larger is refused (RoomError)
                packing  4 slots

@@ -59,8 +59,8 @@ void bind_spec(nb::module_& m) {
       "choose",
       [](int depth, int plain_bits, std::vector<std::uint64_t> plain_moduli, std::size_t slots, std::size_t terms,
          std::string edition, const std::string& scheme, std::string version, std::optional<bool> exact) {
-        return sets_of(scheme).choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition),
-                                       std::move(version), exact});
+        return sets_of(scheme).choose(
+            {depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition), std::move(version), exact});
       },
       "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, "scheme"_a = "bfv",
       "version"_a = exact::kPresentRules, "exact"_a = nb::none(), Unlocked());
@@ -162,10 +162,7 @@ void bind_encryption(nb::class_<Key>& k) {
 
 void bind_keys(nb::module_& m) {
   using namespace exact;
-  nb::enum_<Proof>(m, "Proof")
-      .value("none", Proof::none)
-      .value("any", Proof::any)
-      .value("vouched", Proof::vouched);
+  nb::enum_<Proof>(m, "Proof").value("none", Proof::none).value("any", Proof::any).value("vouched", Proof::vouched);
   nb::class_<PublicKey> public_key = bind_open_key<PublicKey>(m, kNames, "PublicKey", "public_key");
   bind_encryption(public_key);
   bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")

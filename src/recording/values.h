@@ -30,9 +30,10 @@ struct Takes {
   std::string text;  // equal where a program's calls are right for both
   std::vector<double>
       limits;  // assumed figures of noise and size, flags that make them smaller: results' grow with them; NaN: unknown
-  std::vector<ckks::Ranges> ranges;   // assumed ones, of each operand of CKKS
-  std::vector<AnyContext> contexts;   // of each operand
-  std::vector<exact::Growth> bounds;  // on the integers of each operand of BFV and BGV; of sessions by their place among the operands'
+  std::vector<ckks::Ranges> ranges;  // assumed ones, of each operand of CKKS
+  std::vector<AnyContext> contexts;  // of each operand
+  std::vector<exact::Growth>
+      bounds;  // on the integers of each operand of BFV and BGV; of sessions by their place among the operands'
   std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
 
   explicit Takes(const std::vector<Operand>& operands);
@@ -67,8 +68,8 @@ class Form {
   static constexpr std::size_t kNone = ~std::size_t{0};
   AnyCiphertext x_;
   std::size_t tensors_ = 0;
-  std::size_t key_ = kNone;   // among key_ids
-  std::size_t seed_ = kNone;  // the operand whose masks' seed it shares, where it shares one
+  std::size_t key_ = kNone;      // among key_ids
+  std::size_t seed_ = kNone;     // the operand whose masks' seed it shares, where it shares one
   std::size_t session_ = kNone;  // among the sessions of the operands' bounds
 };
 

@@ -116,6 +116,15 @@ double NoiseModel::rounding_times_secret(std::size_t components) const {
 
 double NoiseModel::fresh_secret_key() const { return random(2 * std::log2(math::kSigma)); }
 
+double NoiseModel::fresh_secret_key_rounded() const {
+  return random(std::log2(math::kSigma * math::kSigma + 1.0 / 12)) + kRoundingSlack;
+}
+
+double NoiseModel::least_deviations(std::size_t n) {
+  const double log_points = std::log2(static_cast<double>(n)) - 1, log_polynomials = 12;
+  return std::min(kDeviations, std::sqrt((log_points + log_polynomials - kFailureLog2) * std::log(2.0)));
+}
+
 double NoiseModel::fresh_public_key(double log_p) const {
   return log2_sum(fresh_public_key() - log_p, rounding_times_secret(2));
 }

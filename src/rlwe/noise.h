@@ -63,11 +63,15 @@ class NoiseModel {
   /// Bounds that fail with 2^-64: Heliograph 0.2's, by which it chose sets.
   static constexpr Deviations kFormer = {8, 33.2};
 
+  /// D for rings of degree n: N / 2 points of the embedding, as the others are their conjugates, of 4,096 polynomials.
+  static double least_deviations(std::size_t n);
+
   /// What noise spoils: coefficients, each of which is in a product a sum of N terms and lies far below the canonical norm, so that a
   /// product counts like any polynomial; or the embedding's values, the slots of CKKS.
   enum class Spoils { coefficients, values };
 
-  explicit NoiseModel(std::size_t n, Spoils spoils = Spoils::coefficients) : NoiseModel(n, spoils, Deviations{}) {}
+  explicit NoiseModel(std::size_t n, Spoils spoils = Spoils::coefficients)
+      : NoiseModel(n, spoils, {spoils == Spoils::coefficients ? least_deviations(n) : kDeviations, kProductDeviations}) {}
   NoiseModel(std::size_t n, Spoils spoils, Deviations deviations)
       : n_(static_cast<double>(n)), spoils_(spoils), deviations_(deviations) {}
 
@@ -80,6 +84,8 @@ class NoiseModel {
   /// Rounding errors on `components` ciphertext components: r_0 + r_1 s + r_2 s^2.
   double rounding_times_secret(std::size_t components) const;
   double fresh_secret_key() const;
+  /// The same with a rounding error on each coefficient, which is independent of the error: variances add.
+  double fresh_secret_key_rounded() const;
   double fresh_public_key() const;
   /// The same of a key over Q P whose encryptions are divided by a P of log_p.
   double fresh_public_key(double log_p) const;

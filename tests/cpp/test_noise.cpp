@@ -85,10 +85,23 @@ TEST(NoiseModel, ProductsHaveTheirTails) {
       << "a normal law has " << std::exp(-9) * pairs * n / 2;
   const double x = NoiseModel::kProductDeviations, d = NoiseModel::kDeviations;
   EXPECT_NEAR(std::log(tail(x)), -d * d, 0.5);
+  const double least = NoiseModel::least_deviations(n);
   const NoiseModel by_values(n, NoiseModel::Spoils::values), by_coefficients(n);
   EXPECT_LT(std::log2(largest), by_values.rounding_times_secret(2));
-  EXPECT_NEAR(by_values.rounding_times_secret(2) - by_coefficients.rounding_times_secret(2), std::log2(x / d), 1e-9);
-  EXPECT_EQ(by_values.rounding_times_secret(1), by_coefficients.rounding());
+  EXPECT_NEAR(by_values.rounding_times_secret(2) - by_coefficients.rounding_times_secret(2), std::log2(x / least), 1e-9);
+  EXPECT_NEAR(by_values.rounding_times_secret(1) - by_coefficients.rounding(), std::log2(d / least), 1e-9);
+}
+
+TEST(NoiseModel, FailsWithItsProbability) {
+  for (int log_n = 10; log_n <= 17; ++log_n) {
+    const std::size_t n = std::size_t{1} << log_n;
+    const double d = NoiseModel::least_deviations(n), points = log_n - 1, polynomials = 12;
+    EXPECT_LE(d, NoiseModel::kDeviations);
+    EXPECT_NEAR(points + polynomials - d * d / std::log(2.0), NoiseModel::kFailureLog2, log_n == 17 ? 1 : 1e-9);
+    const double error = NoiseModel(n).fresh_secret_key(), rounding = NoiseModel(n).rounding();
+    EXPECT_NEAR(2 * NoiseModel(n).fresh_secret_key_rounded(), log2_sum(2 * error, 2 * rounding), 1e-4) << "variances add";
+  }
+  EXPECT_LE(16 + 12 - NoiseModel::kDeviations * NoiseModel::kDeviations / std::log(2.0), NoiseModel::kFailureLog2);
 }
 
 /// As the largest of |[multiplier x]_Q| tells it.

@@ -64,7 +64,9 @@ def chosen(
     sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
     if sizes and sought and exact:
         bits = max(plain_bits, ClearTensor(values).bound().bit_length() + 1)
-        plain_bits = max(plain_bits, _proven(function, values, sizes[0], bits, edition, scheme).bit_length() + max(1, margin_bits))
+        plain_bits = max(
+            plain_bits, _proven(function, values, sizes[0], bits, edition, scheme).bit_length() + max(1, margin_bits)
+        )
     for size in sizes:
         found = list(_candidates(function, values, size, plain_bits, moduli, edition, scheme))
         if found:

@@ -20,7 +20,7 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
     """A parameter set: ring degree, moduli, gadget, plaintext moduli. Immutable; equal sets are interchangeable.
 
     >>> params
-    <BFV parameters: N=2^13, log q 132, 128-bit, 21-bit plaintext, 4 slots, w64>
+    <BFV parameters: N=2^13, log q 133, 128-bit, 21-bit plaintext, 4 slots, w64>
     >>> params.n, params.security
     (8192, '128-bit')
     >>> params == hg.bfv.parameters(depth=2, plain_bits=20, slots=4)
@@ -67,7 +67,9 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
 
     def _values(self) -> str:
         if self.exact:
-            return f"exact integers up to {self.plain_modulus // 2:,} in magnitude; what may be larger is refused (RoomError)"
+            return (
+                f"exact integers up to {self.plain_modulus // 2:,} in magnitude; what may be larger is refused (RoomError)"
+            )
         return "residues modulo t: what is larger wraps"
 
     def _summary(self) -> str:

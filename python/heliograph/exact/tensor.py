@@ -78,10 +78,6 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
     def bound(self) -> int | None:
         """No integer in it is larger in magnitude, if files are what they say: what follows from the bounds said at encryption,
         or from t/2 where none was. None where nobody knows: of what was loaded from a file of format 1 or 2.
-
-        >>> y = server.bind(secret.encrypt([1, 2, 3, 4], bound=10))
-        >>> y.bound, (y * y + 1).bound
-        (10, 101)
         """
         digits = str(self._core.bound)
         return int(digits, 16) if digits else None

@@ -69,7 +69,7 @@ class BfvRules : public exact::Rules {
   bool independent() const override { return true; }
 
   double fresh_noise(std::size_t, bool public_key) const override {
-    return rlwe::log2_sum(public_key ? model().fresh_public_key() : model().fresh_secret_key(), model().rounding());
+    return public_key ? rlwe::log2_sum(model().fresh_public_key(), model().rounding()) : model().fresh_secret_key_rounded();
   }
 
   double message_noise(std::size_t, double, u64) const override { return model().rounding(); }

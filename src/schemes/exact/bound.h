@@ -12,7 +12,7 @@ namespace heliograph::exact {
 /// A bound on magnitudes: an integer below 2^4096, or none at all, which makes none of all it meets.
 class Magnitude {
  public:
-  Magnitude() = default;  // 0
+  Magnitude() = default;            // 0
   Magnitude(std::uint64_t value) {  // NOLINT(google-explicit-constructor): a number is a bound
     if (value) words_ = {value};
   }

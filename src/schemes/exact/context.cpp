@@ -115,7 +115,8 @@ Encrypted::Encrypted(bool read) {
 
 void Encrypted::add(u64 largest) {
   u64 have = largest_.load();
-  while (have < largest && !largest_.compare_exchange_weak(have, largest)) {}
+  while (have < largest && !largest_.compare_exchange_weak(have, largest)) {
+  }
 }
 
 std::size_t CiphertextData::bytes() const {

@@ -100,11 +100,10 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   CiphertextData x;
   x.context = schemes::context_of<Context>(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;
-  k.header.require_only(
-      {"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds",
-       c.family().has_factors ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds", k.version > 1 ? "tail" : "seeds",
-       k.version > 2 ? "bound" : "seeds"},
-      "a ciphertext");
+  k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width",
+                         "fresh", "seeds", c.family().has_factors ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds",
+                         k.version > 1 ? "tail" : "seeds", k.version > 2 ? "bound" : "seeds"},
+                        "a ciphertext");
   x.key = ring::key_of(k);
   const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
   if (degree < 1 || level < 1) throw DamagedFileError("a ciphertext has degree 1 or 2 and at least one prime");

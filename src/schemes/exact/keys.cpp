@@ -37,7 +37,8 @@ u64 largest_within(const Values& values, std::optional<u64> bound) {
 template <class Draw, class EncryptZero>
 Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& keys,
                    const Values& values, Packing packing, Moduli moduli, bool public_key, const Progress& progress,
-                   Draw draw, EncryptZero encrypt_zero, std::optional<u64> bound, Encrypted* encrypted, bool vouched = true) {
+                   Draw draw, EncryptZero encrypt_zero, std::optional<u64> bound, Encrypted* encrypted,
+                   bool vouched = true) {
   device::Device& device = c->engine().device();
   Shape shape;  // and what else the key holder alone knows
   ring::broadcast(device, shape, [&] {
@@ -55,8 +56,9 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   data->width = next();
   const u64 largest = next(), session = next();
   const Magnitude own = rounded_up(largest);
-  data->bounds = {own <= c->most() ? own : c->most(), bound ? Growth::constant(std::min(*bound, kLargestValue))
-                                 : (encrypted ? Growth::own(session) : Growth::constant(c->most()))};
+  data->bounds = {own <= c->most() ? own : c->most(),
+                  bound ? Growth::constant(std::min(*bound, kLargestValue))
+                        : (encrypted ? Growth::own(session) : Growth::constant(c->most()))};
   if (encrypted && !bound) encrypted->add(largest);
   const std::size_t items = ring::element_count(shape), level = c->rlwe().top_level();
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
@@ -259,7 +261,8 @@ class Room {
     text += ". Take a set of more plain_bits";
     if (known.known()) text += " (plain_bits=" + std::to_string(known.bits() + 1) + " holds them)";
     if (const Magnitude said = bound_that_does(); !said.is_zero())
-      text += "; or say a bound at encryption: bound=" + text_of(said) + " is enough, where no value is larger (it is public)";
+      text +=
+          "; or say a bound at encryption: bound=" + text_of(said) + " is enough, where no value is larger (it is public)";
     else if (!by_vouched)
       text += "; or say a smaller bound at encryption, where no value is larger (encrypt(..., bound=), which is public)";
     throw RoomError(text + "; or decrypt(..., unchecked=True), where you know that they fit");
@@ -290,8 +293,8 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
   if (!beyond_estimate) require_budget(x);
   Context& c = *data_->context;
   const Room room(*data_, x);
-  const bool asked = c.engine().device().counter() == nullptr &&
-                     (proof == Proof::vouched || (proof == Proof::any && c.spec().exact));
+  const bool asked =
+      c.engine().device().counter() == nullptr && (proof == Proof::vouched || (proof == Proof::any && c.spec().exact));
   unsigned char proven = 0;  // as the key holder knows it
   if (asked)
     ring::broadcast(c.engine().device(), std::span(&proven, 1),
@@ -326,7 +329,8 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
     }
   }
   if (asked && !proven &&
-      declassified(rlwe::largest_fraction(out.data(), items * x.width, c.spec().plain_moduli, 1) > std::exp2(kEmptyLog2 - 1)))
+      declassified(rlwe::largest_fraction(out.data(), items * x.width, c.spec().plain_moduli, 1) >
+                   std::exp2(kEmptyLog2 - 1)))
     room.refuse(false);
   return out;
 }

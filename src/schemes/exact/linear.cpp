@@ -31,7 +31,8 @@ Magnitude largest_row_sum(const GatheredProduct& p) {
     math::u128 sum = 0;
     for (std::size_t k = 0; k < p.terms; ++k) sum += magnitude_of(p.weights[row * p.terms + k]);
     Magnitude exact = static_cast<u64>(sum);
-    if (sum >> 64) exact = exact + Magnitude(u64{1} << 32) * Magnitude(u64{1} << 32) * Magnitude(static_cast<u64>(sum >> 64));
+    if (sum >> 64)
+      exact = exact + Magnitude(u64{1} << 32) * Magnitude(u64{1} << 32) * Magnitude(static_cast<u64>(sum >> 64));
     largest = larger(largest, exact);
   }
   return largest;
@@ -117,8 +118,7 @@ Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shap
 CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, const std::vector<std::int64_t>& bias) {
   product.check();
   CiphertextData r = derived(x);
-  r.bounds =
-      x.bounds.times(largest_row_sum(product)).plus(largest_bias(*x.context, bias, product.groups * product.outputs));
+  r.bounds = x.bounds.times(largest_row_sum(product)).plus(largest_bias(*x.context, bias, product.groups * product.outputs));
   r.independent = x.independent && inputs_disjoint(product);
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const GatheredProduct used = reduced(product, x.context->plain(x.first_part + part).t);

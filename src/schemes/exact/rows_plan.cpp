@@ -22,7 +22,7 @@ constexpr double kLogByte = 7;
 
 /// A canonical bound of a random polynomial as one of its deviation.
 double log_deviation(double canonical, std::size_t n) {
-  return canonical - std::log2(rlwe::NoiseModel::kDeviations) - std::log2(static_cast<double>(n)) / 2;
+  return canonical - std::log2(rlwe::NoiseModel::least_deviations(n)) - std::log2(static_cast<double>(n)) / 2;
 }
 
 /// The smallest rounding whose noise fits beside the products'; false where none does.

@@ -36,7 +36,8 @@ double key_switch_noise(const rlwe::RingParameters& p, std::size_t level, rlwe::
     digits.push_back(bits);
     first += size;
   }
-  return rlwe::NoiseModel(p.n, rlwe::NoiseModel::Spoils::coefficients, deviations).key_switch(digits, rlwe::log2_product(p.special));
+  return rlwe::NoiseModel(p.n, rlwe::NoiseModel::Spoils::coefficients, deviations)
+      .key_switch(digits, rlwe::log2_product(p.special));
 }
 
 }  // namespace heliograph::exact

@@ -16,10 +16,9 @@ io::Json to_json(const Spec& s) {
 }
 
 Spec spec_from_json(const io::Json& j) {
-  j.require_only(
-      {"scheme", "name", "edition", "n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots", "insecure",
-       "exact"},
-      "parameters");
+  j.require_only({"scheme", "name", "edition", "n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots",
+                  "insecure", "exact"},
+                 "parameters");
   const std::string& scheme = j.string_at("scheme", 16);
   if (family_of(scheme) == nullptr) throw DamagedFileError("the parameters are neither BFV's nor BGV's");
   Spec s = schemes::ring_from_json<Spec>(j);
