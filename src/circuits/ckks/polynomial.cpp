@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -129,12 +130,22 @@ constexpr std::size_t kEach = 64;
 
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
-/// Values of C_k on [-2, 2]: at most 2, whatever the operations that made them could have given.
-Ciphertext within_two(const Ciphertext& a) {
-  constexpr double two = 2 * (1 + kReach);
-  const Range most{.low = -two, .high = two, .peak = two, .rms = two, .mean = two};
+/// Bounds of every C_k of x, twice an argument in [-1, 1]: 2, whatever the operations that make it could give. Places behind the
+/// values have these bounds only if they lie in [-2, 2] too.
+RangePair within_two(const CiphertextData& x) {
+  constexpr double two = 2 * (1 + kReach), unbounded = std::numeric_limits<double>::infinity();
+  const bool behind = x.tail.is_zero() || x.tail.kind() == Tail::Kind::even;
+  const auto most = [&](const Range& r) {
+    const double largest = behind || r.peak <= two ? two : unbounded;
+    return Range{.low = -two, .high = two, .peak = largest, .rms = largest, .mean = two};
+  };
+  const RangePair all = x.ranges.merged();
+  return {most(all.vouched), most(all.assumed)};
+}
+
+Ciphertext narrowed_to(const Ciphertext& a, const RangePair& most) {
   CiphertextData data = a.data();
-  data.ranges = data.ranges.map([&](const Range& r) { return narrowed(r, most); });
+  data.ranges = Ranges::both(data.ranges, a.shape(), Ranges(most), a.shape(), a.shape(), narrowed);
   return finish(std::move(data));
 }
 
@@ -146,16 +157,22 @@ Ciphertext doubled(const Ciphertext& a) {
     throw PlaintextRangeError("a Chebyshev series takes values in [-1, 1], and these may reach " + std::to_string(most) +
                               ": scale them, encrypt with a bound (bound=1), or say that they stay inside (within(x, 1))");
   const Ciphertext x = within(a, 1);
-  return within_two(add(x, x));
+  return add(x, x);
 }
 
 class Evaluation {
  public:
-  /// Chebyshev: x is twice the argument.
+  /// Chebyshev: x is twice the argument. `most`: bounds of each C_k, none for complex values, which may lie outside of the interval.
   Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress,
-             const Weights& weights = {})
-      : x_(x), context_(*x.data().context), basis_(basis), keys_(keys), progress_(progress), weights_(weights) {
-    powers_.emplace(std::pair(std::size_t{1}, x.level()), x);
+             const std::optional<RangePair>& most, const Weights& weights = {})
+      : x_(most ? narrowed_to(x, *most) : x),
+        context_(*x.data().context),
+        basis_(basis),
+        keys_(keys),
+        progress_(progress),
+        most_(most),
+        weights_(weights) {
+    powers_.emplace(std::pair(std::size_t{1}, x_.level()), x_);
   }
 
   Ciphertext run(const Plan& plan) {
@@ -200,7 +217,7 @@ class Evaluation {
       product = weighted_sum(std::move(parts));
     }
     Ciphertext result = relinearize_rescale(product, keys_);
-    if (basis_ == Basis::chebyshev) result = within_two(result);
+    if (most_) result = narrowed_to(result, *most_);
     powers_.insert_or_assign(std::pair(power, level - 1), std::move(result));
     step();
   }
@@ -253,6 +270,7 @@ class Evaluation {
   Basis basis_;
   const EvaluationKeys& keys_;
   const Progress& progress_;
+  const std::optional<RangePair> most_;
   const Weights& weights_;
   std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // by power and level
   std::size_t done_ = 0, steps_ = 1;
@@ -302,7 +320,7 @@ Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coe
   if (degree == 0) return add_constants(subtract(x, x), complex_number(p[0]));
   Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
   if (basis == Basis::monomial)
-    return bounded(Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis)), start, p, basis);
+    return bounded(Evaluation(start, basis, keys, progress, {}).run(plan_of(p, depth, basis)), start, p, basis);
   // Chebyshev polynomials grow fast beyond 1: what stands behind the values must not.
   const auto& behind = start.data().tail.numbers();
   if (start.data().tail.is_number() &&
@@ -310,7 +328,10 @@ Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coe
     start = cleared(start);
   Coefficients halves = p;
   for (std::size_t k = 1; k < p.size(); ++k) halves[k] /= 2;
-  return bounded(evaluate_doubled(doubled(start), halves, keys, progress), start, p, basis);
+  const Ciphertext twice = doubled(start);
+  const std::optional<RangePair> most = twice.complex() ? std::nullopt : std::optional(within_two(twice.data()));
+  const Plan plan = plan_of(halves, depth, basis);
+  return bounded(Evaluation(twice, basis, keys, progress, most).run(plan), start, p, basis);
 }
 
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
@@ -321,7 +342,7 @@ Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& c
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<Complex>& coefficients, const EvaluationKeys& keys,
                             const Progress& progress, const Weights& weights) {
   const Plan plan = plan_of(coefficients, polynomial_depth(coefficients.size() - 1), Basis::chebyshev);
-  return Evaluation(x, Basis::chebyshev, keys, progress, weights).run(plan);
+  return Evaluation(x, Basis::chebyshev, keys, progress, within_two(x.data()), weights).run(plan);
 }
 
 }  // namespace heliograph::ckks
