@@ -239,10 +239,15 @@ std::string bits_text(double bits) { return std::isnan(bits) ? "unknown" : "2^" 
                      ". Room for " + bits_text(f.room) + ", bound on the values " + bits_text(f.bits);
   if (x.tensor.items() > 1) text += " (ciphertext " + std::to_string(item) + ")";
   const double needs = std::ceil(f.bits - f.room + x.context->room());
-  text += ". Choose parameters with more room";
-  if (std::isfinite(needs) && needs > 0 && needs <= 200)
+  const bool noisy = !std::isfinite(x.noise.assumed);  // of a file that does not tell
+  if (noisy) text += ", noise unknown: compute it anew from encryptions";
+  text += noisy ? ", choose parameters with more room" : ". Choose parameters with more room";
+  if (std::isfinite(needs) && needs > x.context->room() && needs <= 200)
     text += " (integer_bits=" + std::to_string(static_cast<int>(needs)) + " holds this bound)";
-  text += promise ? ", or encrypt and compute in this process" : ", or give a smaller bound where it holds (bound= at encryption, within)";
+  if (promise)
+    text += ", or encrypt and compute in this process";
+  else if (!noisy)
+    text += ", or give a smaller bound where it holds (bound= at encryption, within)";
   text += promise ? "" : ", or take the numbers as they are (unchecked=True)";
   throw RoomError(text);
 }
@@ -256,8 +261,9 @@ struct Evidence {
 /// Known places behind the values show every wrap: a wrap adds 2 R w, w an integer polynomial that is not 0, which vanishes at no
 /// place.
 constexpr std::size_t kLeastPlaces = 2;
-/// Coefficients so many bits below the room: a wrapped one is there with probability 2^-14.
-constexpr double kEmptyBits = 14;
+/// Bits below the room at which coefficients show by themselves that they fit: a wrapped one is there with probability 2^-bits. A small
+/// room, which many results leave, asks for more of them than a large one: 14 of 2^41, 24 of 2^21. `room`: log2, of values.
+double empty_bits(double room) { return std::clamp(34.5 - room / 2, 14.0, 24.0); }
 
 /// Throws RoomError for a ciphertext that neither its known places, nor a bound, nor empty bits show to be right.
 void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, double room, bool publication) {
@@ -273,8 +279,9 @@ void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, doub
   if (f.vouched) return;
   const bool edge = declassified(seen.largest > 0.98 * modulus);
   if (f.assumed && !publication && !edge) return;
-  if (declassified(seen.largest <= modulus * std::exp2(-kEmptyBits))) return;
+  if (declassified(seen.largest <= modulus * std::exp2(-empty_bits(f.room)))) return;
   if (edge) no_room(x, item, "a coefficient lies at the edge of it");
+  if (!std::isfinite(x.noise.assumed)) no_room(x, item, "no bound on their noise is known");
   no_room(x, item, std::isnan(f.bits) ? "no bound on them is known" : "no bound shows that they fit");
 }
 
