@@ -51,15 +51,19 @@ def some(random: Random, shape: Any, *names: str) -> Any:
 
 
 class Clear:
-    """Arrays as they are. `inputs` keeps them."""
+    """Arrays as they are. `inputs` is the largest magnitude of inputs, `between` that of values on the way."""
 
     def __init__(self, width: int) -> None:
-        self.width, self.inputs = width, list[Any]()
+        self.width, self.inputs, self.between = width, 0.0, 0.0
 
     def __call__(self, values: Any) -> Any:
         """An input."""
-        self.inputs.append(values)
+        self.inputs = max(self.inputs, float(np.abs(values).max(initial=0)))
         return values
+
+    def passed(self, values: Any) -> None:
+        """Values on the way."""
+        self.between = max(self.between, float(np.abs(values).max(initial=0)))
 
 
 class Encrypted:
@@ -77,13 +81,19 @@ class Encrypted:
         server = self.party.server
         return server.bind(x) if self.known == "process" else server.from_bytes(x.to_bytes())
 
+    def passed(self, values: Any) -> None:
+        """Nobody sees them."""
+
 
 class Party:
     """A key, its server, and what sums, matrices and complex values need."""
 
-    def __init__(self, parameters: hg.ckks.Parameters) -> None:
+    def __init__(self, parameters: hg.ckks.Parameters, bootstrap: bool = False) -> None:
         self.parameters = parameters
         self.secret = hg.SecretKey.generate(parameters)
+        if bootstrap:
+            self.server = hg.Server(self.secret.evaluation_keys(bootstrap=True))
+            return
         columns = min(COLUMNS, parameters.slots)
         steps = {*hg.ckks.sum_rotations(parameters.period), *STEPS}
         if columns & (columns - 1) == 0:
@@ -502,6 +512,7 @@ def chain(e: Any, r: Random, steps: int, depth: int) -> Any:
         names = [name for name, (cost, _) in moves.items() if cost <= left]
         name = str(r.choice(names))
         z, left = moves[name][1](), left - moves[name][0]
+        e.passed(z)
     return z
 
 
@@ -527,10 +538,9 @@ class Outcome:
     off: float = 0.0
 
 
-def tolerance(clear: Any, inputs: Any) -> float:
-    """Far above noise, far below a wrap."""
-    largest = max([float(np.abs(clear).max(initial=0)), *(float(np.abs(v).max(initial=0)) for v in inputs), 1.0])
-    return 2.0**-8 * largest
+def tolerance(clear: Any, source: Clear) -> float:
+    """Far above noise, which goes with the values on the way, and below a wrap."""
+    return max(2.0**-8 * max(float(np.abs(clear).max(initial=0)), source.inputs, 1.0), 2.0**-26 * source.between)
 
 
 def run(name: str, party: Party, known: str, seed: Any, width: int) -> Outcome:
@@ -547,13 +557,60 @@ def run(name: str, party: Party, known: str, seed: Any, width: int) -> Outcome:
         made = party.server.from_bytes(made.to_bytes())
     found = party.secret.decrypt(made, unchecked=True)
     off = float(np.abs(found - clear).max(initial=0))
-    right = off <= tolerance(clear, source.inputs)
+    right = off <= tolerance(clear, source)
     try:
         values = party.secret.decrypt(made)
     except hg.RoomError as refused:
         return Outcome("refused", right, clear, made, str(refused), off)
     same = np.array_equal(values, found)
     return Outcome("right" if right and same else "wrong", right, clear, made, "", off)
+
+
+# Chains that bootstrap on a user's word
+
+
+@dataclasses.dataclass
+class Chain:
+    """What became of one: whether its last values are right to 1%, and what told that they are not."""
+
+    right: bool
+    refused: bool  # RoomError at decryption
+    outside: bool  # values outside of `Tensor.bounds`, which would show a word that does not hold
+
+
+def bootstrapped_chain(party: Party, width: int, count: int, too_small: float, seed: Any) -> Chain:
+    """`count` times: a few products whose tracked bound grows, a word, a bootstrap. Values stay within 1.1 of themselves; the word of one
+    of the bootstraps is `too_small` times smaller than their bound.
+    """
+    random = np.random.default_rng(seed)
+    values = random.uniform(-1, 1, width)
+    clear, at = values.copy(), int(random.integers(count))
+    x = party.secret.encrypt(values, pad=True, bound=1)
+    x = party.server.from_bytes(x.to_bytes())
+    for i in range(count):
+        a = float(random.uniform(1.6, 2.0))
+        x, clear = x * (a - x * x), clear * (a - clear * clear)  # at most 1.09, at its worst 3 and more
+        word = 1.1 / (too_small if i == at else 1)
+        x = hg.ckks.bootstrap(hg.ckks.within(hg.ckks.lower(x, x.parameters.bootstrapping_level), word))
+    x = party.server.from_bytes(hg.ckks.lower(x, 1).to_bytes())
+    found = party.secret.decrypt(x, unchecked=True)
+    low, high = x.bounds or (-np.inf, np.inf)
+    off = 2.0**-10
+    try:
+        party.secret.decrypt(x)
+        refused = False
+    except hg.RoomError:
+        refused = True
+    right = bool(np.abs(found - clear).max() <= 0.01)
+    return Chain(right, refused, bool(found.min() < low - off or found.max() > high + off))
+
+
+@functools.cache
+def bootstrapping(slots: int) -> Party:
+    """N = 2^11, far below any security."""
+    return Party(
+        hg.ckks.parameters(n=2048, depth=3, log_scale=39, bootstrap=True, slots=slots, insecure=True), bootstrap=True
+    )
 
 
 @functools.cache

@@ -219,3 +219,335 @@ def test_factors_of_thousands_of_ciphertexts() -> None:
     assert (low, high) == (-7000.0, 0.5)
     with pytest.raises(hg.RoomError):
         secret.decrypt(hg.ckks.lower(x * factors, 1))
+
+
+# Files that lie
+
+
+@pytest.mark.parametrize("width", [2048, 100])
+@pytest.mark.parametrize("bits", [1, 3, 6, 10, 20])
+def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
+    """The default may take a sender's word where nothing else tells; what is known behind the values tells; promises take no word."""
+    p = wide()
+    size = 2.0 ** (10 + bits)
+    v = np.random.default_rng(bits).uniform(-1, 1, width) * size + size  # of one sign: their mean leaves the room
+    x = p.server.bind(p.secret.encrypt(v / size, pad=True, bound=2)) * size
+    true = sent(p, hg.ckks.lower(x, 1))
+    lying = p.server.from_bytes(rig.rewritten(true, ranges=[[0.0, 2048.0 / 2**bits]]))
+    for options in ({"checked": True}, {}):
+        with hg.strict(not options), pytest.raises(hg.RoomError, match="proof is asked for"):
+            p.secret.decrypt(lying, **options)
+    right = np.abs(p.secret.decrypt(lying, unchecked=True) - v).max() < 1
+    if not right:
+        with pytest.raises(hg.RoomError):
+            p.secret.decrypt(true)
+    if width < 2048 and not right:
+        with pytest.raises(hg.RoomError, match="places behind"):
+            p.secret.decrypt(lying)
+        with pytest.raises(hg.RoomError, match="places behind"):
+            p.secret.decrypt(lying, publish_bits=2, precision=20)
+    if width < 2048 and right:
+        np.testing.assert_allclose(p.secret.decrypt(lying), v, atol=1e-2)
+
+
+def test_what_a_lie_can_do() -> None:
+    """All places are values, and the lowest level has wrapped: the sender's word decides, and no promise is made."""
+    p = wide()
+    v = np.random.default_rng(5).uniform(0, 9000, 2048)
+    x = sent(p, hg.ckks.lower(p.server.bind(p.secret.encrypt(v / 9000, bound=1)) * 9000.0, 1))
+    with pytest.raises(hg.RoomError):
+        p.secret.decrypt(x)
+    lying = p.server.from_bytes(rig.rewritten(x, ranges=[[0.0, 1000.0]]))
+    off = np.abs(p.secret.decrypt(lying) - v).max()
+    assert off > p.parameters.room
+    assert lying.precision is None
+
+
+def test_a_forged_tail() -> None:
+    """Zero where something stands: refused whatever is vouched for by nobody else."""
+    p = wide()
+    v = np.linspace(-1, 1, 100)
+    x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1))
+    z = x - hg.ckks.mean(x + 0.5)
+    forged = p.server.from_bytes(rig.rewritten(z, tail="zero"))
+    with pytest.raises(hg.RoomError, match="places behind"):
+        p.secret.decrypt(forged)
+    for other in ("", "one", 0, ["zero"]):
+        with pytest.raises(hg.DamagedFileError):
+            p.server.from_bytes(rig.rewritten(z, tail=other))
+
+
+DAMAGED: dict[str, Any] = {
+    "reversed": [[2.0, 1.0]],
+    "a negative root mean square": [[0.0, 1.0, -1.0]],
+    "a negative mean": [[0.0, 1.0, 1.0, -1.0]],
+    "a negative peak": [[0.0, 1.0, 1.0, 1.0, -1.0]],
+    "not a number": [[math.nan, 1.0]],
+    "infinite": [[-math.inf, math.inf]],
+    "an infinite root mean square": [[0.0, 1.0, math.inf]],
+    "of more ciphertexts": [[0.0, 1.0]] * 3,
+    "of fewer ciphertexts": [],
+    "of very many ciphertexts": [[0.0, 1.0]] * 100_000,
+    "one number": [[1.0]],
+    "seven": [[0.0, 1.0, 1.0, 1.0, 1.0, True, 1.0]],
+    "a word that is a number": [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0]],
+    "texts": [["0", "1"]],
+    "an object": {"low": 0.0},
+    "nested": [[[0.0, 1.0]]],
+    "a number": 1.0,
+    "a text": "unknown",
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_damaged_ranges(what: str) -> None:
+    """DamagedFileError, before anything is computed."""
+    p = cases().small(16, 50)
+    x = p.server.bind(p.secret.encrypt(np.ones((2, 16)), bound=1)) * 1.0
+    with pytest.raises(hg.DamagedFileError):
+        p.server.from_bytes(rig.rewritten(x, ranges=DAMAGED[what]))
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_huge_ranges_and_none(fresh: bool) -> None:
+    """Unknown is what they come to, and every operation takes that."""
+    p = cases().small(16, 50)
+    x = p.server.bind(p.secret.encrypt(np.ones((2, 16)), bound=1))
+    x = x if fresh else x * 1.0
+    for ranges in (None, [[-1e308, 1e308]], [[-1e308, 1e308, 1e308, 1e308, 1e308, True]]):
+        y = p.server.from_bytes(rig.rewritten(x, ranges=ranges))
+        z = hg.ckks.mean(y) * y - hg.ckks.polynomial(y, [1, 2, 3]) + hg.ckks.rotate(y, 1)
+        z = hg.sum(z * z)
+        np.testing.assert_allclose(p.secret.decrypt(hg.ckks.lower(z, 3)), 32, rtol=1e-4)
+        assert z.bounds is None
+        assert y.precision is None
+
+
+@pytest.mark.parametrize("edition", ["w32", "w64"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_of_older_formats(version: int, edition: str) -> None:
+    """Format 2 has a magnitude, format 1 nothing; what they hold is decrypted by what is known."""
+    folder = DATA / f"format-v{version}"
+    secret = hg.SecretKey.load(folder / f"ckks-secret-key-{edition}.hg")
+    server = hg.Server(hg.EvaluationKeys.from_bytes((folder / f"ckks-evaluation-keys-{edition}.hg").read_bytes()))
+    x = server.load(folder / f"ckks-ciphertext-{edition}.hg")
+    product = server.load(folder / f"ckks-product-{edition}.hg")
+    assert (x.bounds is None, product.bounds is None) == ((True, True) if version == 1 else (False, False))
+    for tensor in (x, product):
+        values = secret.decrypt(tensor, unchecked=True)
+        try:  # the product of what these sets encrypt is beyond their room
+            np.testing.assert_array_equal(secret.decrypt(tensor), values)
+        except hg.RoomError as error:
+            assert "no bound on their noise is known" in str(error)
+            assert "within" not in str(error)
+        with pytest.raises(hg.RoomError):
+            secret.decrypt(tensor, checked=True)
+        if version == 2:
+            low, high = tensor.bounds or (0, 0)
+            assert low <= values.real.min() <= values.real.max() <= high == -low
+
+
+# Everywhere the same
+
+
+@pytest.mark.parametrize("device", places("ref", "cpu", "2*cpu/limb/uncalibrated", usual=("ref", "2*cpu/limb/uncalibrated")))
+def test_devices_refuse_the_same(device: str) -> None:
+    """The same bytes, bounds and errors as the process's device."""
+    for width in (16, 100):
+        assert everything_on(device, width) == everything_on("cpu:scalar", width)
+
+
+@functools.cache
+def everything_on(device: str, width: int) -> list[Any]:
+    """Bytes, bounds and errors of results that fit and of some that do not."""
+    core = hg.ckks.parameters(n=2048, levels=4, log_scale=38, base_bits=50, special=1, slots=width, insecure=True)._core
+    from heliograph import _core
+
+    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(core.on_device(device), bytes(range(32))))
+    server = hg.Server(secret.evaluation_keys(rotations=hg.ckks.sum_rotations(secret.parameters.period)))
+    made: list[Any] = []
+    for size in (1.0, 10.0, 40.0, 500.0):
+        v = size * np.random.default_rng(width).uniform(0.5, 1, (3, width))
+        x = server.bind(secret.encrypt(v, bound=(0, size)))
+        for y in (x * x, hg.ckks.mean(x * x), hg.sum(x, axis="slots"), hg.matmul([[1, -1, 2.5]], x), x[:1] - x[1:] * 3):
+            low = hg.ckks.lower(y, 1)
+            made += [low.to_bytes(), rig.bounds_of(low, True), rig.bounds_of(low, False)]
+            try:
+                made.append(secret.decrypt(low).tobytes())
+            except hg.RoomError as error:
+                made.append(str(error))
+    assert any(isinstance(m, str) for m in made)
+    return made
+
+
+# Shapes, degrees, programs
+
+
+def test_shapes_keep_the_bounds_of_each_ciphertext() -> None:
+    """Slices, transposes, broadcasts, concatenations, in place."""
+    p = wide(80)
+    v = np.array([1.0, 10, 100, 1000, 1e4, 1e5])[:, None] * np.random.default_rng(6).uniform(0.5, 1, (6, 5))
+    x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1e5))
+    a, y = v.reshape(2, 3, 5), x.reshape(2, 3)
+    steps: list[tuple[Any, Any]] = [
+        (y.transpose(), a.transpose(1, 0, 2)),
+        (y[1, ::-1], a[1, ::-1]),
+        (x[4:1:-2], v[4:1:-2]),
+        (y[0][:, None].broadcast_to((3, 2)), np.broadcast_to(a[0][:, None], (3, 2, 5))),
+        (hg.concatenate([y[:, 1:], y], axis=1), np.concatenate([a[:, 1:], a], 1)),
+        (hg.stack([x[0], x[5] * 2]), np.stack([v[0], v[5] * 2])),
+        (hg.sum(y, axis=1), a.sum(1)),
+        (hg.matmul([[1, -1], [0.5, 0]], y, axis=0), np.tensordot([[1, -1], [0.5, 0]], a, 1)),
+        (hg.dot(x, [1, 2, 3, -4, 5, -6.5]), np.tensordot([1, 2, 3, -4, 5, -6.5], v, 1)),
+        (hg.ckks.inner_product(x, x), (v * v).sum(0)),
+        (x * [[1], [-1], [2], [3], [0], [1e-3]] + [[5], [-9], [0], [0], [-3], [7]], None),
+    ]
+    steps[-1] = (steps[-1][0], v * [[1], [-1], [2], [3], [0], [1e-3]] + [[5], [-9], [0], [0], [-3], [7]])
+    for made, clear in steps:
+        np.testing.assert_allclose(p.secret.decrypt(made), clear, rtol=1e-5, atol=1e-3)
+        assert not rig.below(p, made, clear)
+    highest = [max(-low, high) for low, high, *_ in rig.bounds_of(steps[1][0], True)]
+    assert highest == sorted(highest, reverse=True)
+    assert highest[0] > 50 * highest[-1]
+    z = +x[:2]
+    z += x[2:4]
+    z -= x[4:]
+    z *= x[:2]
+    clear = (v[:2] + v[2:4] - v[4:]) * v[:2]
+    assert not rig.below(p, z, clear)
+    np.testing.assert_allclose(p.secret.decrypt(z), clear, rtol=1e-5)
+
+
+def test_products_of_degree_two_and_levels() -> None:
+    """Not relinearized, not rescaled, lowered, rotated."""
+    p = wide(60)
+    v = np.random.default_rng(8).uniform(-90, 100, 100)
+    x = p.server.bind(p.secret.encrypt(v, pad=True, bound=100))
+    square = hg.ckks.multiply(x, x, relinearize=False, rescale=False)
+    for made, clear in (
+        (square, v * v),
+        (square + square, 2 * v * v),
+        (square.relinearize(), v * v),
+        (hg.ckks.lower(x * x, 1), v * v),
+        (hg.ckks.lower(square.relinearize_rescale(), 2), v * v),
+        (hg.ckks.sum_slots(x), np.full(100, v.sum())),
+        (hg.ckks.conjugate(x * 1j), -1j * v),
+    ):
+        np.testing.assert_allclose(p.secret.decrypt(made), clear, rtol=1e-4, atol=1e-4)
+        assert not rig.below(p, made, clear)
+    for made in (hg.ckks.rotate(x, 4), hg.ckks.rotate(x - hg.ckks.mean(x), -1), hg.ckks.sum_slots(x, 4)):
+        assert not rig.below(p, made, p.secret.decrypt(made, unchecked=True))
+
+
+def test_sums_over_slots_of_fewer_slots_than_places() -> None:
+    """What every place holds is right or refused: no place is known behind such values."""
+    p = wide()
+    for size in (1.0, 8.0, 30.0, 41.0, 45.0, 100.0, 1000.0):
+        v = size * np.random.default_rng(9).uniform(0.5, 1, 50)
+        x = p.server.bind(p.secret.encrypt(v, pad=True, bound=(0, size)))
+        for y in (x, sent(p, x)):
+            total = hg.ckks.lower(hg.sum(y, axis="slots"), 1)
+            fits = right_or_refused(p, total, np.full(50, v.sum()))
+            assert fits >= (size * 50 <= p.parameters.room)
+            assert fits <= (v.sum() <= p.parameters.room)
+            pairs = np.zeros(2048)
+            pairs[:50] = v + np.append(v[1:], 0)
+            pairs[-1] = v[0]
+            assert right_or_refused(p, hg.ckks.sum_slots(hg.ckks.lower(y, 1), 2), pairs)
+
+
+def test_bounds_of_a_program_follow_its_operands() -> None:
+    """Replayed with other data, and loaded from a file with operands beyond those recorded."""
+    p = wide()
+
+    def f(x: Any, y: Any) -> Any:
+        return hg.ckks.lower(hg.ckks.mean(x * y) * 2.0, 1)
+
+    def operands(size: float, bound: float) -> tuple[list[Any], Any]:
+        v = size * np.random.default_rng(10).uniform(0.5, 1, (2, 2048))
+        return [p.server.bind(p.secret.encrypt(each, bound=bound)) for each in v], np.full(2048, 2 * (v[0] * v[1]).mean())
+
+    program = hg.program(f)
+    program(*operands(1.0, 1.0)[0])
+    loaded = hg.Program.from_bytes(program.to_bytes())
+    for size, bound, fits in ((1.0, 1.0, True), (0.5, 1.0, True), (10.0, 16.0, True), (60.0, 64.0, False), (300.0, 512.0, False)):
+        given, clear = operands(size, bound)
+        for y in (program(*given), f(*given)):
+            assert rig.bounds_of(y, True) == rig.bounds_of(f(*given), True)
+            assert rig.bounds_of(y, False) == rig.bounds_of(f(*given), False)
+            assert right_or_refused(p, y, clear) == fits
+        try:
+            y = loaded(*given)
+        except hg.MismatchError as error:
+            assert "larger values" in str(error)
+            assert bound > 1
+            continue
+        assert bound == 1
+        assert right_or_refused(p, y, clear)
+        with pytest.raises(hg.RoomError, match="proof"):
+            p.secret.decrypt(y, checked=True)
+
+
+def test_a_loaded_program_of_unknown_operands() -> None:
+    """Their results are unknown too: nothing of the recording's own operands is taken for theirs."""
+    p = wide()
+    v = np.full(2048, 50.0)
+    x = p.server.bind(p.secret.encrypt(v / 50, bound=1))
+    loaded = hg.Program.from_bytes(hg.program(lambda x: hg.ckks.lower(x * x, 1), x).to_bytes())
+    y = p.server.bind(p.secret.encrypt(v, bound=64))
+    unknown = p.server.from_bytes(rig.rewritten(y, ranges=None, noise=None))
+    lying = p.server.from_bytes(rig.rewritten(y, ranges=[[-1.0, 1.0]]))
+    assert loaded(unknown).bounds is None
+    assert not right_or_refused(p, loaded(unknown), v * v)
+    np.testing.assert_allclose(p.secret.decrypt(loaded(lying), unchecked=True), p.secret.decrypt(loaded(unknown), unchecked=True), atol=1e-2)
+    with pytest.raises(hg.MismatchError):
+        loaded(y)
+
+
+# Edges
+
+
+def test_values_and_noise_near_the_room() -> None:
+    """Just below it right, just above it refused, by proof and by known places."""
+    p = cases().small(16, 50)
+    room = p.parameters.room
+    for part in (0.5, 0.9, 0.999, 0.9999, 1.0001, 1.01, 1.5):
+        v = np.full(16, part * room)
+        x = hg.ckks.lower(p.server.bind(p.secret.encrypt(v, bound=part * room, level=2)), 1)
+        assert right_or_refused(p, x, v) == (part < 1)
+        assert right_or_refused(p, sent(p, x), v) in ((True, False) if part < 1 and part > 0.98 else (part < 1,))
+
+
+def test_tiny_values_and_known_places() -> None:
+    """Values of 1e-9 have no bits at this scale: a promise says so, and zeros behind them do not refuse them."""
+    p = wide()
+    v = np.full(100, 1e-9)
+    x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1e-9))
+    for y in (x, sent(p, x), hg.ckks.lower(x * x, 1), hg.ckks.mean(x)):
+        assert np.abs(p.secret.decrypt(y)).max() < 1e-6
+    assert x.bounds is not None
+    assert x.bounds[1] == pytest.approx(1e-9, rel=1e-3)
+
+
+def test_no_items() -> None:
+    """An empty tensor has nothing to refuse."""
+    p = cases().small(16, 50)
+    x = p.server.bind(p.secret.encrypt(np.ones((3, 16))))[:0]
+    for y in (x, x * 2 + 1, x * x, hg.ckks.mean(x), sent(p, x * 0.5)):
+        assert p.secret.decrypt(y).shape == (0, 16)
+        assert p.secret.decrypt(y, unchecked=True).shape == (0, 16)
+    np.testing.assert_array_equal(p.secret.decrypt(hg.sum(x)), 0)
+
+
+def test_zeros_behind_small_vectors() -> None:
+    """`repeat=False`: known places tell of every wrap, and four values have 4.5 bits more room."""
+    rc = cases()
+    repeated, behind = rc.small(4, 50), rc.small(4, 50, repeat=False)
+    for size in (1.0, 30.0, 100.0, 200.0, 3000.0):
+        v = size * np.array([0.5, 0.8, 1.0, 0.9])
+        fits = []
+        for p in (repeated, behind):
+            x = sent(p, p.secret.encrypt(v / size, pad=True, bound=1)) * size
+            y = hg.ckks.lower(x * x, 1)
+            fits.append(right_or_refused(p, y, v * v, off=1))
+        assert fits == [size <= 30, size <= 200]
