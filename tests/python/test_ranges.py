@@ -242,12 +242,13 @@ def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
         with pytest.raises(hg.RoomError):
             p.secret.decrypt(true)
     if width < 2048 and not right:
-        with pytest.raises(hg.RoomError, match="places behind"):
+        loose = p.server.from_bytes(rig.rewritten(true, ranges=[[-size * 4, size * 4, 1.0]]))
+        for options in ({}, {"publish_bits": 2, "precision": 20}):
+            with pytest.raises(hg.RoomError, match="places behind|outside of the bounds"):
+                p.secret.decrypt(loose, **options)
+    if right:  # the values show the lie
+        with pytest.raises(hg.RoomError, match="outside of the bounds"):
             p.secret.decrypt(lying)
-        with pytest.raises(hg.RoomError, match="places behind"):
-            p.secret.decrypt(lying, publish_bits=2, precision=20)
-    if width < 2048 and right:
-        np.testing.assert_allclose(p.secret.decrypt(lying), v, atol=1e-2)
 
 
 def test_what_a_lie_can_do() -> None:
@@ -257,7 +258,9 @@ def test_what_a_lie_can_do() -> None:
     x = sent(p, hg.ckks.lower(p.server.bind(p.secret.encrypt(v / 9000, bound=1)) * 9000.0, 1))
     with pytest.raises(hg.RoomError):
         p.secret.decrypt(x)
-    lying = p.server.from_bytes(rig.rewritten(x, ranges=[[0.0, 1000.0]]))
+    with pytest.raises(hg.RoomError, match="outside of the bounds that were said of them, 0 to 2000"):
+        p.secret.decrypt(p.server.from_bytes(rig.rewritten(x, ranges=[[0.0, 2000.0]])))
+    lying = p.server.from_bytes(rig.rewritten(x, ranges=[[-9000.0, 9000.0, 2000.0]]))
     off = np.abs(p.secret.decrypt(lying) - v).max()
     assert off > p.parameters.room
     assert lying.precision is None
@@ -551,3 +554,50 @@ def test_zeros_behind_small_vectors() -> None:
             y = hg.ckks.lower(x * x, 1)
             fits.append(right_or_refused(p, y, v * v, off=1))
         assert fits == [size <= 30, size <= 200]
+
+
+# Words
+
+
+def test_chains_of_bootstraps_on_a_word() -> None:
+    """Honest words make no wrong value; one word that is far too small is seen by the values that leave it."""
+    rc = cases()
+    for slots, width in ((0, 100), (256, 256)):
+        party = rc.bootstrapping(slots)
+        for seed, count in enumerate((1, 3)):
+            one = rc.bootstrapped_chain(party, width, count, 1, [seed, width])
+            assert one.right and not one.refused and not one.outside
+            for too_small in (10, 1000):
+                one = rc.bootstrapped_chain(party, width, count, too_small, [seed, width])
+                assert one.refused
+                assert one.outside
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("width", [100, 256])
+def test_long_chains_of_bootstraps(width: int) -> None:
+    """The same, of one to ten."""
+    rc = cases()
+    party = rc.bootstrapping(256 if width == 256 else 0)
+    for seed in range(30):
+        one = rc.bootstrapped_chain(party, width, 1 + seed % 10, 1, [seed, width])
+        assert one.right and not one.refused
+        for too_small in (5, 20, 100):
+            one = rc.bootstrapped_chain(party, width, 1 + seed % 10, too_small, [seed, width])
+            assert one.right or one.refused
+
+
+def test_a_word_that_the_values_leave() -> None:
+    """By more than a fifth: RoomError, wherever the word came from, and whatever is known behind the values."""
+    p = wide()
+    for width in (100, 2048):
+        v = np.linspace(-3, 3, width)
+        x = sent(p, p.secret.encrypt(v, pad=True, bound=4))
+        np.testing.assert_allclose(p.secret.decrypt(hg.ckks.within(x, 2.9)), v, atol=1e-4)
+        for y in (hg.ckks.within(x, 2), hg.ckks.within(x, 2) * 2 + 1, sent(p, hg.ckks.within(x, 0.01))):
+            with pytest.raises(hg.RoomError, match="outside of the bounds that were said of them"):
+                p.secret.decrypt(y)
+            p.secret.decrypt(y, unchecked=True)
+    mine = p.server.bind(p.secret.encrypt(np.linspace(-3, 3, 2048), bound=4))
+    with pytest.raises(hg.RoomError, match="outside of the bounds"):
+        p.secret.decrypt(hg.ckks.within(mine, 2))

@@ -272,16 +272,16 @@ void measure(Evidence& seen, std::span<const std::complex<double>> values, bool 
   }
 }
 
-/// A fifth more: words like "about 1" are meant well, and bounds are rounded.
-constexpr double kMeantWell = 1.2;
+/// A fifth more: words like "about 1" are meant well, and bounds are rounded. Of complex values, a word may be of both parts.
+constexpr double kMeantWell = 1.2, kParts = 1.42;
 
 /// Throws RoomError for what lies outside of the bounds that were said of it: a word or a file's bound is wrong, and what was computed
 /// from it may be.
 void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& seen) {
   const Range& said = x.ranges.at(item).assumed;
   if (!said.known() || !std::isfinite(x.noise.assumed)) return;
-  const double noise = 2 * std::exp2(x.noise.assumed) / x.scale, most = (kMeantWell - 1) * said.largest() + noise;
-  const double coefficient = (kMeantWell * said.rms + noise) * x.scale;
+  const double noise = 2 * std::exp2(x.noise.assumed) / x.scale, slack = x.complex ? kMeantWell * kParts : kMeantWell;
+  const double most = (slack - 1) * said.largest() + noise, coefficient = (slack * said.rms + noise) * x.scale;
   if (!declassified(seen.low < said.low - most || seen.high > said.high + most || seen.largest > coefficient)) return;
   throw RoomError("values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
                   " lie outside of the bounds that were said of them, " + short_number(said.low) + " to " + short_number(said.high) +
