@@ -17,6 +17,7 @@ import kim_tables
 import lookup_tables
 import morshed_tables
 import query_tables
+import ranges_tables
 import ranks_tables
 import readme_figures
 import serving_tables
@@ -102,6 +103,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     ("docs/query.md", "figures beside SimplePIR", lookup_tables.beside, _measured(*lookup_tables.BESIDE)),
     ("docs/serving.md", "service figures", serving_tables.service, _measured(*serving_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
+    ("docs/benchmarks.md", "range figures", ranges_tables.ranges, ranges_tables.FILES),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
 #: Which files a page shows, whether every case or the headlines, and words that tell two places of one kind apart.

@@ -127,6 +127,15 @@ struct Interval {
   double low = 0, high = 0;
 };
 
+/// Bounds on the values of one ciphertext; infinite: unknown.
+struct ValueBounds {
+  Interval values;  // real parts; of complex values: magnitudes
+  double peak = 0;  // of the magnitudes at all places, those behind the values included
+  double rms = 0;   // of the root mean square over all places: of each coefficient
+  double mean = 0;  // of the magnitude of the values' mean
+  bool word = false;
+};
+
 /// Why a tensor's values will be handed out: this process vouches that they fit their modulus; they do if files and users are right;
 /// known places behind them show whether they do; or their coefficients have to show it.
 enum class Standing : unsigned char { vouched, assumed, places, open };
@@ -158,6 +167,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
   double precision() const;
   /// All values lie between these, if what was said at encryption and in files is so; infinite: unknown.
   Interval bounds() const;
+  /// The bounds of each ciphertext, or of all in one entry. `vouched`: those of this process alone, which are secret.
+  std::vector<ValueBounds> value_bounds(bool vouched) const;
   /// No |value| is larger, by the smaller of the bounds that this process vouches for and that it was told; NaN: unknown.
   double known_bound() const;
   /// Bits after the binary point that are right if what files say and what users said (`within`) is so; NaN: unknown.

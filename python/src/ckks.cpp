@@ -107,6 +107,15 @@ void bind_ciphertext(nb::module_& m) {
                      const ckks::Interval in = c.bounds();
                      return std::max(-in.low, in.high);
                    })
+      .def(
+          "value_bounds",
+          [](const Ciphertext& c, bool vouched) {
+            nb::list all;
+            for (const ckks::ValueBounds& b : c.value_bounds(vouched))
+              all.append(nb::make_tuple(b.values.low, b.values.high, b.peak, b.rms, b.mean, b.word));
+            return all;
+          },
+          "vouched"_a)
       .def_prop_ro("known_bound", &Ciphertext::known_bound)
       .def_prop_ro("told_precision", &Ciphertext::told_precision)
       .def_prop_ro("rests_on_word", &Ciphertext::rests_on_word)

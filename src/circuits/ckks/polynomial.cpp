@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -121,41 +122,56 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
 /// So many parts of a sum are there at once, at most: what a call sums.
 constexpr std::size_t kHeld = 8;
 
-/// By how much an argument of Chebyshev polynomials may be beyond 1, relative: less than a set's noise, more than doubles' roundings.
-constexpr double kReach = 0x1p-30;
+/// By how much bounds on an argument of Chebyshev polynomials may be beyond 1: doubles' roundings, and those of bounds in files.
+constexpr double kReach = 0x1p-30, kRounded = 0x1p-14;
 
 /// Ranges of so many ciphertexts are looked at one by one.
 constexpr std::size_t kEach = 64;
 
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
-/// Values of C_k on [-2, 2]: at most 2, whatever the operations that made them could have given.
-Ciphertext within_two(const Ciphertext& a) {
-  constexpr double two = 2 * (1 + kReach);
-  const Range most{.low = -two, .high = two, .peak = two, .rms = two, .mean = two};
+/// Bounds of C_k, k up to `degree`, of x, twice an argument in [-reach, reach]: 2 cosh(k arcosh(reach)), whatever the operations that
+/// make it could give. Places behind the values have these bounds only if they lie there too.
+RangePair within_two(const CiphertextData& x, double reach, std::size_t degree) {
+  const double two = 2 * std::cosh(static_cast<double>(degree) * std::acosh(reach)) * (1 + kReach);
+  const bool behind = x.tail.is_zero() || x.tail.kind() == Tail::Kind::even;
+  const auto most = [&](const Range& r) {
+    const double largest = behind || r.peak <= 2 * reach * (1 + kReach) ? two : std::numeric_limits<double>::infinity();
+    return Range{.low = -two, .high = two, .peak = largest, .rms = largest, .mean = two};
+  };
+  const RangePair all = x.ranges.merged();
+  return {most(all.vouched), most(all.assumed)};
+}
+
+Ciphertext narrowed_to(const Ciphertext& a, const RangePair& most) {
   CiphertextData data = a.data();
-  data.ranges = data.ranges.map([&](const Range& r) { return narrowed(r, most); });
+  data.ranges = Ranges::both(data.ranges, a.shape(), Ranges(most), a.shape(), a.shape(), narrowed);
   return finish(std::move(data));
 }
 
-/// Twice an argument of Chebyshev polynomials. Throws PlaintextRangeError if its bounds leave [-1, 1]; where no bound is known it is
-/// the caller's word that they do not.
-Ciphertext doubled(const Ciphertext& a) {
+/// Where an argument of Chebyshev polynomials lies: 1, or what bounds on values up to 1 were rounded to. Throws PlaintextRangeError if
+/// its bounds leave [-1, 1]; where no bound is known it is the caller's word that they do not.
+double reach_of(const Ciphertext& a) {
   const double most = known_bound(a.data());
-  if (most > 1 + kReach)
+  if (most > 1 + kRounded)
     throw PlaintextRangeError("a Chebyshev series takes values in [-1, 1], and these may reach " + std::to_string(most) +
                               ": scale them, encrypt with a bound (bound=1), or say that they stay inside (within(x, 1))");
-  const Ciphertext x = within(a, 1);
-  return within_two(add(x, x));
+  return most > 1 + kReach ? most : 1;
 }
 
 class Evaluation {
  public:
-  /// Chebyshev: x is twice the argument.
+  /// Chebyshev: x is twice the argument. `most`: bounds of each C_k, none for complex values, which may lie outside of the interval.
   Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress,
-             const Weights& weights = {})
-      : x_(x), context_(*x.data().context), basis_(basis), keys_(keys), progress_(progress), weights_(weights) {
-    powers_.emplace(std::pair(std::size_t{1}, x.level()), x);
+             const std::optional<RangePair>& most, const Weights& weights = {})
+      : x_(most ? narrowed_to(x, *most) : x),
+        context_(*x.data().context),
+        basis_(basis),
+        keys_(keys),
+        progress_(progress),
+        most_(most),
+        weights_(weights) {
+    powers_.emplace(std::pair(std::size_t{1}, x_.level()), x_);
   }
 
   Ciphertext run(const Plan& plan) {
@@ -200,7 +216,7 @@ class Evaluation {
       product = weighted_sum(std::move(parts));
     }
     Ciphertext result = relinearize_rescale(product, keys_);
-    if (basis_ == Basis::chebyshev) result = within_two(result);
+    if (most_) result = narrowed_to(result, *most_);
     powers_.insert_or_assign(std::pair(power, level - 1), std::move(result));
     step();
   }
@@ -253,6 +269,7 @@ class Evaluation {
   Basis basis_;
   const EvaluationKeys& keys_;
   const Progress& progress_;
+  const std::optional<RangePair> most_;
   const Weights& weights_;
   std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // by power and level
   std::size_t done_ = 0, steps_ = 1;
@@ -265,7 +282,7 @@ std::size_t polynomial_depth(std::size_t degree) { return std::bit_width(degree)
 namespace {
 
 /// The result, which has the extremes of the polynomial on its argument's interval: far tighter than those of its terms.
-Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, Basis basis) {
+Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, Basis basis, double reach = 1) {
   std::vector<double> real;
   for (const Complex& c : p) {
     if (c.imag() != 0 || x.complex()) return result;
@@ -274,8 +291,8 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
   const Ranges arguments = x.data().ranges.list().size() <= kEach ? x.data().ranges : Ranges(x.data().ranges.merged());
   const auto inside = [&](Range r) {
     if (basis != Basis::chebyshev) return r;
-    r.word = r.word || r.largest() > 1 + kReach;  // the caller's word, or another purpose's bound
-    r.low = std::max(r.low, -1.0), r.high = std::min(r.high, 1.0);
+    r.word = r.word || r.largest() > reach * (1 + kReach);  // the caller's word, or another purpose's bound
+    r.low = std::max(r.low, -reach), r.high = std::min(r.high, reach);
     return r;
   };
   const Ranges image = arguments.map([&](const Range& r) { return polynomial_of(inside(r), real, basis); });
@@ -302,7 +319,7 @@ Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coe
   if (degree == 0) return add_constants(subtract(x, x), complex_number(p[0]));
   Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
   if (basis == Basis::monomial)
-    return bounded(Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis)), start, p, basis);
+    return bounded(Evaluation(start, basis, keys, progress, {}).run(plan_of(p, depth, basis)), start, p, basis);
   // Chebyshev polynomials grow fast beyond 1: what stands behind the values must not.
   const auto& behind = start.data().tail.numbers();
   if (start.data().tail.is_number() &&
@@ -310,7 +327,12 @@ Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coe
     start = cleared(start);
   Coefficients halves = p;
   for (std::size_t k = 1; k < p.size(); ++k) halves[k] /= 2;
-  return bounded(evaluate_doubled(doubled(start), halves, keys, progress), start, p, basis);
+  const double reach = reach_of(start);
+  const Ciphertext argument = within(start, 1), twice = add(argument, argument);
+  std::optional<RangePair> most;
+  if (!twice.complex()) most = within_two(twice.data(), reach, degree);
+  const Plan plan = plan_of(halves, depth, basis);
+  return bounded(Evaluation(twice, basis, keys, progress, most).run(plan), start, p, basis, reach);
 }
 
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
@@ -321,7 +343,7 @@ Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& c
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<Complex>& coefficients, const EvaluationKeys& keys,
                             const Progress& progress, const Weights& weights) {
   const Plan plan = plan_of(coefficients, polynomial_depth(coefficients.size() - 1), Basis::chebyshev);
-  return Evaluation(x, Basis::chebyshev, keys, progress, weights).run(plan);
+  return Evaluation(x, Basis::chebyshev, keys, progress, within_two(x.data(), 1, 1), weights).run(plan);
 }
 
 }  // namespace heliograph::ckks

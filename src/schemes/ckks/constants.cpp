@@ -15,6 +15,12 @@ std::vector<std::complex<double>> broadcast_numbers(const Values& values, const 
   return ring::broadcast_values(values.data, values.shape, wide);
 }
 
+/// Times a real number, of which bounds are known: many numbers have one range.
+Range times_one_of(const Range& a, const Range& number) {
+  const Range r = scaled(a, number.high);
+  return number.low == number.high ? r : merged(r, scaled(a, number.low));
+}
+
 bool uniform(const std::vector<std::complex<double>>& numbers) {
   return std::equal(numbers.begin() + (numbers.empty() ? 0 : 1), numbers.end(), numbers.begin());
 }
@@ -96,7 +102,7 @@ CiphertextData times_figures(const CiphertextData& x, const Values& values, cons
     r.noise = rlwe::log2_sum(r.noise, x.peak() + std::log2(x.scale) - 1);
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::multiplies<>());
   r.ranges = Ranges::both(x.ranges, x.shape(), ranges_of_numbers(values.data), values.shape, shape,
-                          [](const Range& a, const Range& b) { return scaled(a, b.high); });
+                          [](const Range& a, const Range& b) { return times_one_of(a, b); });
   return r;
 }
 

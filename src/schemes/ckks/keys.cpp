@@ -1,6 +1,7 @@
 // Keys, encryption, decryption.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/decrypt.h"
@@ -239,29 +240,67 @@ std::string bits_text(double bits) { return std::isnan(bits) ? "unknown" : "2^" 
                      ". Room for " + bits_text(f.room) + ", bound on the values " + bits_text(f.bits);
   if (x.tensor.items() > 1) text += " (ciphertext " + std::to_string(item) + ")";
   const double needs = std::ceil(f.bits - f.room + x.context->room());
-  text += ". Choose parameters with more room";
-  if (std::isfinite(needs) && needs > 0 && needs <= 200)
+  const bool noisy = !std::isfinite(x.noise.assumed);  // of a file that does not tell
+  if (noisy) text += ", noise unknown: compute it anew from encryptions";
+  text += noisy ? ", choose parameters with more room" : ". Choose parameters with more room";
+  if (std::isfinite(needs) && needs > x.context->room() && needs <= 200)
     text += " (integer_bits=" + std::to_string(static_cast<int>(needs)) + " holds this bound)";
-  text += promise ? ", or encrypt and compute in this process" : ", or give a smaller bound where it holds (bound= at encryption, within)";
+  if (promise)
+    text += ", or encrypt and compute in this process";
+  else if (!noisy)
+    text += ", or give a smaller bound where it holds (bound= at encryption, within)";
   text += promise ? "" : ", or take the numbers as they are (unchecked=True)";
   throw RoomError(text);
 }
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// What decryption looks at in each ciphertext.
 struct Evidence {
   double largest = 0;  // coefficient, in units of the phase
   double apart = 0;    // places behind the values from what they are known to be
+  double low = 0, high = 0;  // the values' interval, of complex ones that of their magnitudes
 };
+
+/// The interval of decoded values.
+void measure(Evidence& seen, std::span<const std::complex<double>> values, bool complex) {
+  if (values.empty()) return;
+  seen.low = kUnbounded, seen.high = -kUnbounded;
+  for (const std::complex<double>& v : values) {
+    const double high = complex ? std::abs(v) : v.real(), low = complex ? -high : v.real();
+    seen.low = std::min(seen.low, low), seen.high = std::max(seen.high, high);
+  }
+}
+
+/// A fifth more: words like "about 1" are meant well, and bounds are rounded. Of complex values, a word may be of both parts.
+constexpr double kMeantWell = 1.2, kParts = 1.42;
+
+/// Throws RoomError for what lies outside of the bounds that were said of it: a word or a file's bound is wrong, and what was computed
+/// from it may be.
+void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& seen) {
+  const Range& said = x.ranges.at(item).assumed;
+  if (!said.known() || !std::isfinite(x.noise.assumed)) return;
+  const double noise = 2 * std::exp2(x.noise.assumed) / x.scale, slack = x.complex ? kMeantWell * kParts : kMeantWell;
+  const double most = (slack - 1) * said.largest() + noise, coefficient = (slack * said.rms + noise) * x.scale;
+  if (!declassified(seen.low < said.low - most || seen.high > said.high + most || seen.largest > coefficient)) return;
+  throw RoomError("values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
+                  " lie outside of the bounds that were said of them, " + short_number(said.low) + " to " + short_number(said.high) +
+                  ": a bound of within, of a bootstrap or of a file does not hold, and what was computed from it may be wrong. Give "
+                  "bounds that hold, or take the numbers as they are (unchecked=True)");
+}
 
 /// Known places behind the values show every wrap: a wrap adds 2 R w, w an integer polynomial that is not 0, which vanishes at no
 /// place.
 constexpr std::size_t kLeastPlaces = 2;
-// Coefficients kEmptyBits below the room: a wrapped one is there with probability 2^-14.
+/// Bits below the room at which coefficients show by themselves that they fit: a wrapped one is there with probability 2^-bits. A small
+/// room, which many results leave, asks for more of them than a large one: 14 of 2^41, 24 of 2^21. `room`: log2, of values.
+double empty_bits(double room) { return std::clamp(34.5 - room / 2, 14.0, 24.0); }
 
 /// Throws RoomError for a ciphertext that neither its known places, nor a bound, nor empty bits show to be right.
 void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, double room, bool publication) {
   const double modulus = std::exp2(room - 1), largest_place = std::exp2(room - 1) / x.scale;
   const Fits f = fits(x, item);
+  if (!f.vouched) require_as_said(x, item, seen);
   if (x.tail.kind() == Tail::Kind::known && x.context->period() >= x.width + kLeastPlaces) {
     const double noise = rlwe::log2_sum(x.noise.assumed, tail_noise(x).assumed), relative = 0x1p-12 * largest_place;
     const double known = std::isnan(noise) ? relative : std::min(relative, 2 * std::exp2(noise) / x.scale);
@@ -272,8 +311,9 @@ void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, doub
   if (f.vouched) return;
   const bool edge = declassified(seen.largest > 0.98 * modulus);
   if (f.assumed && !publication && !edge) return;
-  if (declassified(seen.largest <= modulus * std::exp2(-kEmptyBits))) return;
+  if (declassified(seen.largest <= modulus * std::exp2(-empty_bits(f.room)))) return;
   if (edge) no_room(x, item, "a coefficient lies at the edge of it");
+  if (!std::isfinite(x.noise.assumed)) no_room(x, item, "no bound on their noise is known");
   no_room(x, item, std::isnan(f.bits) ? "no bound on them is known" : "no bound shows that they fit");
 }
 
@@ -317,6 +357,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
         // Noise for publication comes after the tests.
         read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data(),
                    places ? [&](std::size_t i, double apart) { seen[i].apart = apart; } : Apart(), behind);
+        for (std::size_t i = 0; i < count; ++i) measure(seen[i], slots.subspan(i * x.width, x.width), x.complex);
         for (std::size_t i = 0; i < count; ++i) judge(x, first + i, seen[i], room, disturb != nullptr);
       }
       if (disturb) disturb(polynomials);

@@ -66,6 +66,15 @@ Interval Ciphertext::bounds() const {
   return {r.low, r.high};
 }
 
+std::vector<ValueBounds> Ciphertext::value_bounds(bool vouched) const {
+  std::vector<ValueBounds> all;
+  for (const RangePair& pair : data_->ranges.list()) {
+    const Range& r = vouched ? pair.vouched : pair.assumed;
+    all.push_back({{r.low, r.high}, r.peak, r.rms, r.mean, r.word});
+  }
+  return all;
+}
+
 double Ciphertext::known_bound() const { return ckks::known_bound(*data_); }
 
 double Ciphertext::told_precision() const {

@@ -178,8 +178,8 @@ Range polynomial_of(const Range& x, const std::vector<double>& c, Basis basis) {
     return std::pair(least - more, most + more);
   };
   std::tie(r.low, r.high) = range_over(x.low, x.high);
-  // Places behind the values hold what they held, so within `peak`.
-  const auto [least, most] = x.peak > x.largest() ? range_over(-x.peak, x.peak) : std::pair(r.low, r.high);
+  // Places behind the values lie anywhere within `peak`.
+  const auto [least, most] = range_over(-x.peak, x.peak);
   r.peak = std::max({-least, most, r.largest(), std::abs(value_at(0, c, basis))});
   r.rms = r.peak, r.mean = r.largest();
   return checked(r);
