@@ -186,8 +186,8 @@ double noise_of_one(std::size_t n) {
                         model.rounding_times_secret(2));
 }
 
-// Rooms that a set is given beyond its request, in bits: the most, what an added prime is for, and from what on none is added.
-constexpr int kMostRoom = 41, kGoodRoom = 31, kEnoughRoom = 26;
+// Rooms beyond a request, in integer bits: the most, the least that an added prime is for, and from what on none is added.
+constexpr int kMostRoom = 41, kGoodRoom = 30, kEnoughRoom = 26;
 constexpr int kLeastIntegerBits = 10;     // unless a request says so
 constexpr int kPrecisionOfOnePrime = 22;  // sets below it have one short prime at the lowest level
 
