@@ -106,8 +106,10 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
             *rows[:3],
             ("levels", levels),
             *rows[3:],
-            ("scale", f"2^{self.log_scale:.1f}"),
-            ("room", f"values up to {_power(self.room)} fit at the lowest level{self._shorter()}"),
+            (
+                "scale",
+                f"2^{self.log_scale:.1f}; at the lowest level values up to {_power(self.room)} fit (the room){self._shorter()}",
+            ),
             ("inputs", f"encryption takes values up to {_magnitude(self.bound)}, or up to a bound that its call says"),
             ("packing", f"{self.slots:,} real or complex numbers{self._repeats()}"),
             self._security_row(),
