@@ -357,7 +357,7 @@ def test_other_parameters_are_not_opened(scheme: str) -> None:
     data = rehashed(container)
     with pytest.raises(hg.DamagedFileError, match="impossible"):
         _core.ciphertext_from_bytes(data)
-    with pytest.raises(hg.MismatchError, match="other parameters"):
+    with pytest.raises(hg.MismatchError, match="different parameters"):
         p.server.from_bytes(data)
 
 

@@ -295,9 +295,23 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
             for label in ("shape", "degree", "level", "packing", "width", "scale", "complex")
             if label in header
         ]
-        says = [(label, header[label]) for label in ("noise", "bound") if label in header]
-        return rows + [(label, f"at most 2^{max(figures) / 16:.1f}, if the file is what it says") for label, figures in says]
+        says = [(label, header[label]) for label in ("noise", "bound") if isinstance(header.get(label), list)]
+        rows += [(label, f"at most 2^{max(figures) / 16:.1f}, if the file is what it says") for label, figures in says]
+        if isinstance(header.get("bound"), dict):
+            rows.append(("bound", f"{_sum_of_powers(header['bound'])}, if the file is what it says"))
+        if ranges := header.get("ranges"):
+            low, high = min(one[0] for one in ranges), max(one[1] for one in ranges)
+            rows.append(("values", f"between {low:.6g} and {high:.6g}, if the file is what it says"))
+        return rows
     return []
+
+
+def _sum_of_powers(bound: dict[str, Any]) -> str:
+    """A bound on integers: a number, and numbers times powers of D, the largest integer that the process encrypted."""
+    terms = zip(bound["coefficients"], bound["degrees"], strict=True)
+    return "at most " + " + ".join(
+        f"{int(coefficient, 16):,}" + ("" if degree == 0 else " D" if degree == 1 else f" D^{degree}") for coefficient, degree in terms
+    )
 
 
 def _damage(path: Path, kind: str) -> str | None:
