@@ -215,7 +215,7 @@ def _parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("scheme", f"{str(p['scheme']).upper()}{name}, edition {p['edition']}"),
         ("parameters", f"N = {p['n']:,}, {len(p['chain'])} primes of {log_q} bits, {len(p['special'])} special; {secure}"),
-        ("plaintext", f"t = {t}"),
+        ("plaintext", f"t = {t}; {'exact integers' if p.get('exact') else 'residues'}"),
         ("hash", str(header.get("parameter_hash", ""))),
     ]
 
@@ -283,6 +283,19 @@ def _program_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+def _growth(bound: dict[str, Any]) -> str:
+    """The bound on integers of BFV and BGV (docs/format.md)."""
+    try:
+        terms = [
+            (f"{int(c, 16):,}" if len(c) < 16 else f"2^{4 * len(c)}") + {0: "", 1: " D"}.get(d, f" D^{d}")
+            for d, c in zip(bound["degrees"], bound["coefficients"], strict=True)
+        ]
+    except (KeyError, TypeError, ValueError):
+        return "a bound that is none"
+    of = " (D: the largest value encrypted)" if any(bound["degrees"]) else ""
+    return f"at most {' + '.join(terms) or 0} in magnitude{of}, if the file is what it says"
+
+
 def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
     if kind == "evaluation-keys":
         rotations = header.get("rotations")
@@ -295,7 +308,9 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
             for label in ("shape", "degree", "level", "packing", "width", "scale", "complex")
             if label in header
         ]
-        says = [(label, header[label]) for label in ("noise", "bound") if label in header]
+        if isinstance(bound := header.get("bound"), dict):
+            rows.append(("integers", _growth(bound)))
+        says = [(label, header[label]) for label in ("noise", "bound") if isinstance(header.get(label), list)]
         return rows + [(label, f"at most 2^{max(figures) / 16:.1f}, if the file is what it says") for label, figures in says]
     return []
 
