@@ -215,7 +215,7 @@ def _parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("scheme", f"{str(p['scheme']).upper()}{name}, edition {p['edition']}"),
         ("parameters", f"N = {p['n']:,}, {len(p['chain'])} primes of {log_q} bits, {len(p['special'])} special; {secure}"),
-        ("plaintext", f"t = {t}"),
+        ("plaintext", f"t = {t}; {'exact integers' if p.get('exact') else 'residues'}"),
         ("hash", str(header.get("parameter_hash", ""))),
     ]
 
@@ -283,6 +283,19 @@ def _program_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+def _growth(bound: dict[str, Any]) -> str:
+    """The bound on integers of BFV and BGV (docs/format.md)."""
+    try:
+        terms = [
+            (f"{int(c, 16):,}" if len(c) < 16 else f"2^{4 * len(c)}") + {0: "", 1: " D"}.get(d, f" D^{d}")
+            for d, c in zip(bound["degrees"], bound["coefficients"], strict=True)
+        ]
+    except (KeyError, TypeError, ValueError):
+        return "a bound that is none"
+    of = " (D: the largest value encrypted)" if any(bound["degrees"]) else ""
+    return f"at most {' + '.join(terms) or 0} in magnitude{of}, if the file is what it says"
+
+
 def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
     if kind == "evaluation-keys":
         rotations = header.get("rotations")
@@ -295,23 +308,15 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
             for label in ("shape", "degree", "level", "packing", "width", "scale", "complex")
             if label in header
         ]
-        says = [(label, header[label]) for label in ("noise", "bound") if isinstance(header.get(label), list)]
-        rows += [(label, f"at most 2^{max(figures) / 16:.1f}, if the file is what it says") for label, figures in says]
-        if isinstance(header.get("bound"), dict):
-            rows.append(("bound", f"{_sum_of_powers(header['bound'])}, if the file is what it says"))
+        if isinstance(bound := header.get("bound"), dict):
+            rows.append(("integers", _growth(bound)))
         if ranges := header.get("ranges"):
             low, high = min(one[0] for one in ranges), max(one[1] for one in ranges)
             rows.append(("values", f"between {low:.6g} and {high:.6g}, if the file is what it says"))
-        return rows
+        says = [(label, header[label]) for label in ("noise", "bound") if isinstance(header.get(label), list)]
+        return rows + [(label, f"at most 2^{max(figures) / 16:.1f}, if the file is what it says") for label, figures in says]
     return []
 
-
-def _sum_of_powers(bound: dict[str, Any]) -> str:
-    """A bound on integers: a number, and numbers times powers of D, the largest integer that the process encrypted."""
-    terms = zip(bound["coefficients"], bound["degrees"], strict=True)
-    return "at most " + " + ".join(
-        f"{int(coefficient, 16):,}" + ("" if degree == 0 else " D" if degree == 1 else f" D^{degree}") for coefficient, degree in terms
-    )
 
 
 def _damage(path: Path, kind: str) -> str | None:

@@ -132,9 +132,10 @@ class Answer(Saved):
         if isinstance(self.plan, IntegerPlan):
             return self._integers(self.plan, secret)
         values: list[int] = []
+        key: Any = secret  # of BFV or BGV, as the plan is
         for tensor in self._tensors:
             # Unchecked: the table's limbs are as narrow as its totals ask for to stay below t/2 (Layout), whatever the masks.
-            slots: Any = secret.decrypt(tensor.reshape(-1), unchecked=True)
+            slots: Any = key.decrypt(tensor.reshape(-1), unchecked=True)
             values += [int(row.sum()) if row.dtype != object else sum(row.tolist()) for row in slots]
         if len(values) != self.plan.results:
             raise _core.DamagedFileError(f"this answer has {len(values)} ciphertexts, and its query {self.plan.results}")
