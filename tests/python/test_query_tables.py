@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -216,7 +217,13 @@ def queries(draw: st.DrawFn) -> tuple[str, int]:
 def check(table: Any, query: tuple[str, int]) -> None:
     """Ours and DuckDB's."""
     sql, groups = query
-    ours = asked(table, sql, filters=list(NAMES), sums=["whole", "money", "whole * money"], conditions=3)
+    options: dict[str, Any] = {"filters": list(NAMES), "sums": ["whole", "money", "whole * money"], "conditions": 3}
+    try:
+        ours = asked(table, sql, **options)
+    except hg.query.SqlError as error:  # an OR before a group takes a product more than three conditions of an AND
+        more = re.search(r"takes (\d) products in a row, .* encrypt it with depth=", str(error))
+        assert more is not None, error
+        ours = asked(table, sql, **options, depth=int(more[1]))
     assert same(ours, clear(table, sql), keys=groups), (table.to_pylist(), sql, ours, clear(table, sql))
 
 
