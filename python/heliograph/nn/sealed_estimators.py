@@ -224,9 +224,9 @@ class EstimatorForm(Form):
 
         return run
 
-    def decrypted(self, secret: Any, tensor: Any) -> Floats:
+    def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> Floats:
         """Values [samples, outputs]."""
-        values = secret.decrypt(tensor)
+        values = secret.decrypt(tensor, unchecked=unchecked)
         if values.shape != (self.model.outputs, self.parameters.slots):
             raise _core.ShapeError(f"this is no answer of {self.model.name}: {values.shape[:-1]} ciphertexts")
         return np.ascontiguousarray(values.real.T)

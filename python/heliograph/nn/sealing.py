@@ -326,7 +326,7 @@ class BatchForm(_NetworkForm):
         """`Network.evaluate`."""
         return self.network.evaluate
 
-    def decrypted(self, secret: Any, tensor: Any) -> npt.NDArray[Any]:
+    def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> npt.NDArray[Any]:
         """Scores [images, classes]."""
         values = secret.decrypt(tensor, beyond_estimate=True)
         if values.ndim != 2 or len(values) != self.network.classes:
@@ -360,7 +360,7 @@ class _SlotsForm(_NetworkForm):
         server = self.layout.server(parameters)
         return lambda x, _: server.run(x)
 
-    def decrypted(self, secret: Any, tensor: Any) -> npt.NDArray[Any]:
+    def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> npt.NDArray[Any]:
         """Scores [images, classes]."""
         values = secret.decrypt(tensor, beyond_estimate=True)
         if values.shape != (self.parameters.slots,):
