@@ -189,7 +189,7 @@ def test_wrapped_values_show_by_themselves() -> None:
     with pytest.raises(hg.RoomError, match="outside of the bounds"):
         secret.decrypt(cube)
     at_the_edge = reloaded(hg.ckks.within(x * x * x, secret.parameters.room * 0.99))
-    with pytest.raises(hg.RoomError, match="edge|outside of the bounds"):
+    with pytest.raises(hg.RoomError, match=r"edge|outside of the bounds"):
         secret.decrypt(at_the_edge)
 
 

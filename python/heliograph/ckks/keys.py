@@ -169,7 +169,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         Values that outgrow their modulus would decrypt to wrong numbers, so each ciphertext must be shown to fit. Known places behind
         its values are compared first: a wrong one is a RoomError, right ones show that nothing wrapped. Without such places a bound must
-        prove it (of what this process encrypted, of what files say, or of `within`), or the largest coefficient lies 14 to 24 bits below
+        prove it (of what this process encrypted, of what files say, or of `within`), or the largest coefficient lies 14 bits and more below
         the room. Else RoomError. ``checked=True`` takes a proof of this process alone, as `hg.strict` does: nothing that came from a file.
         ``unchecked=True`` tests nothing. A RoomError without ``checked=True`` depends on the values: do not show it to the server.
 
