@@ -226,7 +226,7 @@ def test_factors_of_thousands_of_ciphertexts() -> None:
 @pytest.mark.parametrize("width", [2048, 100])
 @pytest.mark.parametrize("bits", [1, 3, 6, 10, 20])
 def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
-    """The default may take a sender's word where nothing else tells; what is known behind the values tells; promises take no word."""
+    """The default takes a sender's word unless known places or the values themselves contradict it. Promises take no word."""
     p = wide()
     size = 2.0 ** (10 + bits)
     v = np.random.default_rng(bits).uniform(-1, 1, width) * size + size  # of one sign: their mean leaves the room
@@ -607,3 +607,27 @@ def test_a_word_that_the_values_leave() -> None:
     mine = p.server.bind(p.secret.encrypt(np.linspace(-3, 3, 2048), bound=4))
     with pytest.raises(hg.RoomError, match="outside of the bounds"):
         p.secret.decrypt(hg.ckks.within(mine, 2))
+
+
+# The benchmark
+
+
+def test_the_benchmark_counts_and_its_table_adds_up() -> None:
+    """Of a small set; each kind of row, and a line for each."""
+    import ranges
+    import ranges_tables
+
+    rc = cases()
+    rows = []
+    for known in rc.KNOWN:
+        row = ranges.counted(rc.small(16, 50), 16, known, 20, [3])
+        assert sum(row["counts"].values()) == row["runs"] == 20
+        assert row["counts"].get("wrong", 0) == 0
+        assert sum(row["refused"].values()) == row["counts"].get("refused", 0)
+        rows += [{"kind": "computations", "sets": which, "name": "small"} | row for which in ("default", "named")]
+    counts = {"right": 3, "wrong": 2, "wrong, not refused": 1, "refused": 4, "outside of its bound": 1}
+    rows += [{"kind": "chains", "word_too_small": 5, "zeros_behind": b, "runs": 5, "counts": counts} for b in (False, True)]
+    lines = ranges_tables.ranges({"a.json": {"results": rows, "commit": "0123456789abcdef"}}, str)
+    assert sum(line.startswith("| small, room 2^11: ") for line in lines) == 3
+    assert "| 5 times too small, zeros behind the values | 5 | 1 | 1 | 3 |" in lines
+    assert "[a.json](benchmarks/results/a.json), 0123456789ab: " in lines[-1]

@@ -265,11 +265,13 @@ struct Evidence {
 /// The interval of decoded values.
 void measure(Evidence& seen, std::span<const std::complex<double>> values, bool complex) {
   if (values.empty()) return;
-  seen.low = kUnbounded, seen.high = -kUnbounded;
+  double low = kUnbounded, high = -kUnbounded, square = 0;
   for (const std::complex<double>& v : values) {
-    const double high = complex ? std::abs(v) : v.real(), low = complex ? -high : v.real();
-    seen.low = std::min(seen.low, low), seen.high = std::max(seen.high, high);
+    low = std::min(low, v.real()), high = std::max(high, v.real());
+    square = std::max(square, v.real() * v.real() + v.imag() * v.imag());
   }
+  if (complex) high = std::sqrt(square), low = -high;
+  seen.low = low, seen.high = high;
 }
 
 /// A fifth more: words like "about 1" are meant well, and bounds are rounded. A word of complex values may be of both parts.
