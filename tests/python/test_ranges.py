@@ -353,7 +353,9 @@ def test_files_of_older_formats(version: int, edition: str) -> None:
 # Everywhere the same
 
 
-@pytest.mark.parametrize("device", places("ref", "cpu", "2*cpu/limb/uncalibrated", usual=("ref", "2*cpu/limb/uncalibrated")))
+@pytest.mark.parametrize(
+    "device", places("ref", "cpu", "2*cpu/limb/uncalibrated", "cuda:0", usual=("ref", "2*cpu/limb/uncalibrated", "cuda:0"))
+)
 def test_devices_refuse_the_same(device: str) -> None:
     """The same bytes, bounds and errors as the process's device."""
     for width in (16, 100):
