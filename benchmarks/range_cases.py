@@ -1,7 +1,7 @@
 """Computations on ordinary data, each written once for NumPy arrays and for tensors, and how one of them is judged.
 
-A computation is a function of a source of values: `Clear` gives arrays, `Encrypted` tensors of the same numbers. An array of shape
-[..., slots] stands for a tensor of shape [...]. A random generator of the same seed draws the same numbers for both.
+A computation is a function of a source of values: `Clear` gives arrays, `Encrypted` tensors of the same numbers. An array of
+shape [..., slots] stands for a tensor of shape [...]. A random generator of the same seed draws the same numbers for both.
 """
 
 from __future__ import annotations
@@ -486,32 +486,40 @@ def complex_variance(e: Any, r: Random) -> Any:
     return variance(e(some(r, e.width) + 1j * some(r, e.width)))
 
 
+Moves = dict[str, tuple[int, Callable[[], Any]]]
+
+
+def moves_of(x: Any, y: Any, z: Any, width: int, numbers: Any) -> Moves:
+    """What may come next, and the levels that it takes."""
+    a, b, c = (float(v) for v in numbers)
+    return {
+        "add": (0, lambda: z + y),
+        "less": (0, lambda: x - z),
+        "plus": (0, lambda: z + 10 * a),
+        "negated": (0, lambda: -z),
+        "twice": (0, lambda: z * 2),
+        "total": (1, lambda: total(z)),
+        "times": (1, lambda: z * a),
+        "small": (1, lambda: z * (1 / 64)),
+        "vector": (1, lambda: z * np.linspace(-1, 1, width)),
+        "product": (1, lambda: z * y),
+        "square": (1, lambda: z * z),
+        "quadratic": (2, lambda: polynomial(z, [a, b, c])),
+        "mean": (2, lambda: mean(z)),
+        "centred": (2, lambda: z - mean(z)),
+        "variance": (4, lambda: variance(z)),
+    }
+
+
 def chain(e: Any, r: Random, steps: int, depth: int) -> Any:
     """Operations at random, as long as levels last."""
     x, y = e(some(r, e.width)), e(some(r, e.width))
     z, left = x, depth
     for _ in range(steps):
-        a, b, c = (float(v) for v in r.normal(size=3))
-        moves: dict[str, tuple[int, Callable[[], Any]]] = {
-            "add": (0, lambda: z + y),
-            "less": (0, lambda: x - z),
-            "plus": (0, lambda a=a: z + 10 * a),
-            "negated": (0, lambda: -z),
-            "twice": (0, lambda: z * 2),
-            "total": (1, lambda: total(z)),
-            "times": (1, lambda a=a: z * a),
-            "small": (1, lambda: z * (1 / 64)),
-            "vector": (1, lambda: z * np.linspace(-1, 1, e.width)),
-            "product": (1, lambda: z * y),
-            "square": (1, lambda: z * z),
-            "quadratic": (2, lambda a=a, b=b, c=c: polynomial(z, [a, b, c])),
-            "mean": (2, lambda: mean(z)),
-            "centred": (2, lambda: z - mean(z)),
-            "variance": (4, lambda: variance(z)),
-        }
-        names = [name for name, (cost, _) in moves.items() if cost <= left]
-        name = str(r.choice(names))
-        z, left = moves[name][1](), left - moves[name][0]
+        moves = moves_of(x, y, z, e.width, r.normal(size=3))
+        name = str(r.choice([name for name, (cost, _) in moves.items() if cost <= left]))
+        cost, move = moves[name]
+        z, left = move(), left - cost
         e.passed(z)
     return z
 
@@ -579,8 +587,8 @@ class Chain:
 
 
 def bootstrapped_chain(party: Party, width: int, count: int, too_small: float, seed: Any) -> Chain:
-    """`count` times: a few products whose tracked bound grows, a word, a bootstrap. Values stay within 1.1 of themselves; the word of one
-    of the bootstraps is `too_small` times smaller than their bound.
+    """`count` times: a few products whose tracked bound grows, a word, a bootstrap. Values stay within 1.1; the word of one of the
+    bootstraps is `too_small` times smaller than that.
     """
     random = np.random.default_rng(seed)
     values = random.uniform(-1, 1, width)

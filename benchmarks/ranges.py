@@ -2,9 +2,9 @@
 
     python benchmarks/ranges.py --out benchmarks/results/mine-ranges.json
 
-The sets are those of ``parameters(depth, precision)``, of 128 bits, with slots from 4 to 4,096; named sets are counted apart. Every input
-and every result goes through bytes, unless all is known in the process. Chains with bootstraps, whose bounds are a user's word, run on a
-set far below any security. The counts depend on no machine but for noise.
+The sets are those of ``parameters(depth, precision)``, of 128 bits, with slots from 4 to 4,096; named sets are counted apart. Every
+input and every result goes through bytes, unless all is known in the process. Chains with bootstraps, whose bounds are a user's
+word, run on a set far below any security. The counts depend on no machine but for noise.
 """
 
 from __future__ import annotations

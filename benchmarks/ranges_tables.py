@@ -50,12 +50,12 @@ def ranges(reports: dict[str, Row], seconds: Time) -> list[str]:
     rows = [row for row in report["results"] if row["kind"] == "computations"]
     default, named = ([row for row in rows if row["sets"] == which] for which in ("default", "named"))
     lines = [
-        "| inputs | computations | wrong without an error | right results refused | beyond the room, refused | refused at encryption |",
+        "| inputs | computations | wrong without an error | right, refused | beyond the room, refused | refused at encryption |",
         "|---|---|---|---|---|---|",
         *(_line(words, [row for row in default if row["known"] == known]) for known, words in KNOWN.items()),
         *_rooms(default),
         *(
-            _line(f"{row['name']}, room 2^{row['room']:g}: {KNOWN[row['known']].split(':')[0].split(',')[0]}", [row])
+            _line(f"{row['name']}, room 2^{row['room']:g}: {KNOWN[row['known']].partition(':')[0].partition(',')[0]}", [row])
             for row in named
         ),
         "",
@@ -74,6 +74,6 @@ def ranges(reports: dict[str, Row], seconds: Time) -> list[str]:
     return [
         *lines,
         "",
-        f"From [{name}](benchmarks/results/{name}), {report['commit'][:12]}: {len(default)} rows of sets of 128 bits, with 4 to 4,096 slots. "
+        f"From [{name}](benchmarks/results/{name}), {report['commit'][:12]}: sets of 128 bits, with 4 to 4,096 slots. "
         "A value counts as wrong that is off by more than 2^-8 of the largest.",
     ]

@@ -127,7 +127,7 @@ class Form(ABC):
 
     @abstractmethod
     def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> Any:
-        """An answer's items [count, ...], or what several results hold. Of CKKS with `unchecked` also what may have left the room."""
+        """An answer's items [count, ...], or what several results hold. `unchecked`: as of CKKS's `SecretKey.decrypt`."""
 
     def require_results(self, values: Any) -> None:
         """Raises PlaintextRangeError for decrypted values outside the range of `outputs`: an input inside the ranges may still lead
@@ -364,7 +364,7 @@ class SealedModel(Shown):
         without the first axis where it was one item.
 
         Raises WrongKeyError, MismatchError, NoiseError, ShapeError for what is no answer of this model; unless `unchecked`,
-        PlaintextRangeError for scores that no sample inside the input ranges gives, and RoomError as `hg.ckks.SecretKey.decrypt`.
+        PlaintextRangeError for scores that no sample inside the input ranges gives and RoomError for what may have wrapped.
 
         >>> model = hg.nn.setup("digits").seal("digits.hgm")
         >>> secret = hg.SecretKey.generate(model.parameters)
@@ -374,9 +374,13 @@ class SealedModel(Shown):
         ((1, 10), (10,))
         """
         self._require(secret, SecretKey, "answers are decrypted by a secret key")
-        unchecked = flag(unchecked, "unchecked")
-        found = self._form.decrypted(secret, tensor, unchecked)
-        if not unchecked:
+        opened = flag(unchecked, "unchecked")
+        try:
+            found = self._form.decrypted(secret, tensor, opened)
+        except _core.RoomError:  # the error of the model's own range says more
+            self._form.require_results(self._form.decrypted(secret, tensor, True))
+            raise
+        if not opened:
             self._form.require_results(found)
         if like is None or not isinstance(found, np.ndarray):
             return found

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import heliograph as hg
 import resign
 
-#: Of bounds: interval of the values, magnitudes at all places, root mean square over all places, magnitude of the mean, a word.
+#: Interval of the values, magnitudes at all places, root mean square over all places, magnitude of the mean, a word.
 Bounds = tuple[float, float, float, float, float, bool]
 
 
@@ -51,5 +51,7 @@ def below(party: Any, x: hg.ckks.Tensor, clear: Any) -> list[str]:
                 "rms": (np.sqrt((np.abs(at[i]) ** 2).mean()), rms),
                 "mean": (abs(rows[i].mean()), mean),
             }
-            wrong += [f"{'vouched' if vouched else 'assumed'} {k} of {i}: {a} > {b}" for k, (a, b) in true.items() if a > b + off]
+            wrong += [
+                f"{'vouched' if vouched else 'assumed'} {k} of {i}: {a} > {b}" for k, (a, b) in true.items() if a > b + off
+            ]
     return wrong

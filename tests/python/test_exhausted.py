@@ -182,12 +182,15 @@ def test_values_beyond_the_room_on_the_way_harm_nothing() -> None:
 
 
 def test_wrapped_values_show_by_themselves() -> None:
-    """Many different values that wrapped reach the edge of the modulus: refused though nobody knows how large they were."""
+    """Many different values that wrapped leave the bound that a lie says of them, or reach the edge of the modulus."""
     secret, _ = party("ckks")
     x = ckks(np.random.default_rng(3).normal(0, 100_000, secret.parameters.slots))
     cube = reloaded(hg.ckks.within(x * x * x, 1000))  # a lie, which would be taken for a proof
     with pytest.raises(hg.RoomError, match="outside of the bounds"):
         secret.decrypt(cube)
+    at_the_edge = reloaded(hg.ckks.within(x * x * x, secret.parameters.room * 0.99))
+    with pytest.raises(hg.RoomError, match=r"edge|outside of the bounds"):
+        secret.decrypt(at_the_edge)
 
 
 def test_a_public_bound() -> None:

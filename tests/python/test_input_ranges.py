@@ -77,15 +77,13 @@ def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> No
             model.encrypt(secret, outlier(factor))
     with pytest.raises(hg.PlaintextRangeError, match=r"row 17: .* layer 1"):
         model.encrypt(secret, outlier(1e307))
-    spoiled = model(server.bind(model.encrypt(secret, outlier(10), unchecked=True)))
-    with pytest.raises(hg.RoomError, match="outside of the bounds"):
-        secret.decrypt(spoiled)
-    open_ = secret.decrypt(spoiled, unchecked=True)
+    open_ = model(server.bind(model.encrypt(secret, outlier(10), unchecked=True)))
+    with pytest.raises(hg.RoomError, match="outside of the bounds that were said of them"):
+        secret.decrypt(open_)
+    open_ = secret.decrypt(open_, unchecked=True)
     assert open_[0, 17] > 1e4
     samples = outlier(10)
     samples[900] *= -10
-    assert np.flatnonzero(~model.inside(samples)).tolist() == [17, 900]
-    model.encrypt(secret, samples[model.inside(samples)])
     with pytest.raises(hg.PlaintextRangeError, match=r"row 17: .*\(2 such rows\)"):
         model.encrypt(secret, samples)
 
@@ -100,7 +98,6 @@ def test_the_check_is_exact(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
             sample = X[row : row + 1] * factor
             z = arguments(sample)
             inside = bool((activation.low <= z).all() and (z <= activation.high).all())
-            assert model.inside(sample).tolist() == [inside]
             try:
                 model._require_inside(sample.T, secret.parameters)
             except hg.PlaintextRangeError:
@@ -114,13 +111,13 @@ def test_the_check_is_exact(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
 
 
 def test_what_travels(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
-    """The public bound of a request is the model's, whatever the sample; that of a result fits the room."""
+    """The public bound of a request is the model's, whatever the sample; that of a result is what the model has room for."""
     assert model.ranges is not None
     requests = [model.encrypt(secret, X[row : row + 1]) for row in (0, 17)]
     for request in requests:
         assert 1 <= request._core.public_bound / model.ranges.bound < 2 ** (1 / 16)  # files have sixteenths of a bit
     result = model(hg.Server(secret.evaluation_keys()).bind(requests[0]))
-    assert result._core.public_bound <= secret.parameters.room
+    assert result._core.public_bound <= model.ranges.reach * 2 ** (1 / 16)
 
 
 def test_linear_models() -> None:
@@ -194,7 +191,7 @@ def test_a_clients_half(file: Path, model: nn.Model) -> None:
     with pytest.raises(hg.PlaintextRangeError, match="layer 1"):
         whole.encrypt(secret, outlier(5))
     answer = whole.run(server, half.encrypt(secret, outlier(10), unchecked=True))
-    with pytest.raises(hg.RoomError, match="outside of the bounds"):  # by what the model says of its results
+    with pytest.raises(hg.PlaintextRangeError, match="all results of this request may be wrong"):
         half.decrypt(secret, answer)
     assert half.decrypt(secret, answer, unchecked=True)[17] > 1e4
 

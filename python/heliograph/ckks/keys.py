@@ -177,8 +177,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         Values that outgrow their modulus would decrypt to wrong numbers, so each ciphertext must be shown to fit. Known places behind
         its values are compared first: a wrong one is a RoomError, right ones show that nothing wrapped. Without such places a bound must
-        prove it (of what this process encrypted, of what files say, or of `within`), or the largest coefficient lies 14 to 24 bits below
-        the room. Else RoomError. ``checked=True`` takes a proof of this process alone, as `hg.strict` does: nothing that came from a file.
+        prove it (of what this process encrypted, of what files say, or of `within`), or the largest coefficient lies 14 bits and more
+        below the room. Else RoomError. Values that lie outside of a bound said of them (`within`, a bootstrap, a file) by more than a
+        fifth are a RoomError too. ``checked=True`` takes a proof of this process alone, as `hg.strict` does: nothing that came from a file.
         ``unchecked=True`` tests nothing. A RoomError without ``checked=True`` depends on the values: do not show it to the server.
 
         ``of=(function, x, ...)`` says that a server computed the tensor by that function or program from these operands, which this key

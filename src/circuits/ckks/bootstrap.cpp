@@ -152,7 +152,8 @@ Ciphertext within(const Ciphertext& x, double bound) {
   CiphertextData data = x.data();
   Range most = Range::of(-bound, bound, 1, 1);
   // The word is of the values: other numbers may stand behind them. `finish` knows those that are known.
-  if (!data.tail.is_zero() && data.tail.kind() != Tail::Kind::even) most.peak = most.rms = std::numeric_limits<double>::infinity();
+  if (!data.tail.is_zero() && data.tail.kind() != Tail::Kind::even)
+    most.peak = most.rms = std::numeric_limits<double>::infinity();
   const auto said = [&](const Range& r) {
     if (r.largest() <= bound * slack && r.known()) return r;
     Range both = narrowed(r, most);

@@ -130,8 +130,8 @@ constexpr std::size_t kEach = 64;
 
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
-/// Bounds of C_k, k up to `degree`, of x, twice an argument in [-reach, reach]: 2 cosh(k arcosh(reach)), whatever the operations that
-/// make it could give. Places behind the values have these bounds only if they lie there too.
+/// Bounds of C_k, k up to `degree`, of x, twice an argument in [-reach, reach]: 2 cosh(k arcosh(reach)). Bounds by operations may be
+/// larger. Places behind the values have these bounds only if they lie there too.
 RangePair within_two(const CiphertextData& x, double reach, std::size_t degree) {
   const double two = 2 * std::cosh(static_cast<double>(degree) * std::acosh(reach)) * (1 + kReach);
   const bool behind = x.tail.is_zero() || x.tail.kind() == Tail::Kind::even;
@@ -149,8 +149,8 @@ Ciphertext narrowed_to(const Ciphertext& a, const RangePair& most) {
   return finish(std::move(data));
 }
 
-/// Where an argument of Chebyshev polynomials lies: 1, or what bounds on values up to 1 were rounded to. Throws PlaintextRangeError if
-/// its bounds leave [-1, 1]; where no bound is known it is the caller's word that they do not.
+/// The magnitude of an argument of Chebyshev polynomials: 1, or what bounds of 1 were rounded to. Throws PlaintextRangeError if
+/// its bounds leave [-1, 1]; if no bound is known it is the caller's word that they do not.
 double reach_of(const Ciphertext& a) {
   const double most = known_bound(a.data());
   if (most > 1 + kRounded)
@@ -161,7 +161,7 @@ double reach_of(const Ciphertext& a) {
 
 class Evaluation {
  public:
-  /// Chebyshev: x is twice the argument. `most`: bounds of each C_k, none for complex values, which may lie outside of the interval.
+  /// Chebyshev: x is twice the argument. `most`: bounds of each C_k; none for complex values, which have no such interval.
   Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress,
              const std::optional<RangePair>& most, const Weights& weights = {})
       : x_(most ? narrowed_to(x, *most) : x),

@@ -257,44 +257,47 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// What decryption looks at in each ciphertext.
 struct Evidence {
-  double largest = 0;  // coefficient, in units of the phase
-  double apart = 0;    // places behind the values from what they are known to be
+  double largest = 0;        // coefficient, in units of the phase
+  double apart = 0;          // places behind the values from what they are known to be
   double low = 0, high = 0;  // the values' interval, of complex ones that of their magnitudes
 };
 
 /// The interval of decoded values.
 void measure(Evidence& seen, std::span<const std::complex<double>> values, bool complex) {
   if (values.empty()) return;
-  seen.low = kUnbounded, seen.high = -kUnbounded;
+  double low = kUnbounded, high = -kUnbounded, square = 0;
   for (const std::complex<double>& v : values) {
-    const double high = complex ? std::abs(v) : v.real(), low = complex ? -high : v.real();
-    seen.low = std::min(seen.low, low), seen.high = std::max(seen.high, high);
+    low = std::min(low, v.real()), high = std::max(high, v.real());
+    square = std::max(square, v.real() * v.real() + v.imag() * v.imag());
   }
+  if (complex) high = std::sqrt(square), low = -high;
+  seen.low = low, seen.high = high;
 }
 
-/// A fifth more: words like "about 1" are meant well, and bounds are rounded. Of complex values, a word may be of both parts.
+/// A fifth more: words like "about 1" are meant well, and bounds are rounded. A word of complex values may be of both parts.
 constexpr double kMeantWell = 1.2, kParts = 1.42;
 
-/// Throws RoomError for what lies outside of the bounds that were said of it: a word or a file's bound is wrong, and what was computed
-/// from it may be.
+/// Throws RoomError for values outside of the bounds that were said of them: a word or a file's bound is wrong, and what was
+/// computed from it may be.
 void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& seen) {
   const Range& said = x.ranges.at(item).assumed;
   if (!said.known() || !std::isfinite(x.noise.assumed)) return;
   const double noise = 2 * std::exp2(x.noise.assumed) / x.scale, slack = x.complex ? kMeantWell * kParts : kMeantWell;
   const double most = (slack - 1) * said.largest() + noise, coefficient = (slack * said.rms + noise) * x.scale;
   if (!declassified(seen.low < said.low - most || seen.high > said.high + most || seen.largest > coefficient)) return;
-  throw RoomError("values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
-                  " lie outside of the bounds that were said of them, " + short_number(said.low) + " to " + short_number(said.high) +
-                  ": a bound of within, of a bootstrap or of a file does not hold, and what was computed from it may be wrong. Give "
-                  "bounds that hold, or take the numbers as they are (unchecked=True)");
+  throw RoomError(
+      "values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
+      " lie outside of the bounds that were said of them, " + short_number(said.low) + " to " + short_number(said.high) +
+      ": a bound of within, of a bootstrap or of a file does not hold, and what was computed from it may be wrong. Give "
+      "bounds that hold, or take the numbers as they are (unchecked=True)");
 }
 
 /// Known places behind the values show every wrap: a wrap adds 2 R w, w an integer polynomial that is not 0, which vanishes at no
 /// place.
 constexpr std::size_t kLeastPlaces = 2;
-/// Bits below the room at which coefficients show by themselves that they fit: a wrapped one is there with probability 2^-bits. A small
-/// room, which many results leave, asks for more of them than a large one: 14 of 2^41, 24 of 2^21. `room`: log2, of values.
-double empty_bits(double room) { return std::clamp(34.5 - room / 2, 14.0, 24.0); }
+/// Bits below the room at which coefficients show by themselves that they fit: a wrapped one is there with probability 2^-bits. Small
+/// rooms, which many results leave, ask for more of them. `room`: log2, of values.
+double empty_bits(double room) { return 14 + std::clamp(20 - room, 0.0, 10.0); }
 
 /// Throws RoomError for a ciphertext that neither its known places, nor a bound, nor empty bits show to be right.
 void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, double room, bool publication) {
