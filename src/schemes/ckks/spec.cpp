@@ -253,26 +253,30 @@ bool is_as_short(const Spec& a, const Spec& b, std::size_t more) {
 /// Limbs of a switching key, and about the time of a key switch.
 std::size_t key_limbs(const Spec& s) { return s.digits.size() * (s.chain.size() + s.special.size()); }
 
-/// The set for `integer_bits` with at most `more` primes more than `s` at each level; nothing if its room is no larger. `more` 0: of as
-/// many special primes and digits; else the one with the smallest switching keys.
-std::optional<Spec> with_room(const Spec& s, const Request& r, int integer_bits, std::size_t more) {
+/// What a set may pay for room: nothing; larger switching keys (other digits and special primes); or a prime more at each level too.
+enum class Price { nothing, keys, prime };
+
+/// The set for `integer_bits` at a price; nothing if its room is no larger. Of several the one with the smallest switching keys.
+std::optional<Spec> with_room(const Spec& s, const Request& r, int integer_bits, Price price) {
+  const bool free = price == Price::nothing;
   std::optional<Spec> best;
-  for (std::size_t special = more > 0 ? 1 : s.special.size(); special <= s.special.size() + more; ++special) {
+  for (std::size_t special = free ? s.special.size() : 1; special <= s.special.size() + (free ? 0 : 1); ++special) {
     const std::optional<Spec> wide = with_special(s.n, r, s.log_scale, integer_bits, special);
-    if (!wide || !is_as_short(*wide, s, more) || (more == 0 && wide->digits.size() != s.digits.size())) continue;
+    if (!wide || !is_as_short(*wide, s, price == Price::prime ? 1 : 0)) continue;
+    if (free && wide->digits.size() != s.digits.size()) continue;
     if (const double room = log2_room(*wide); room >= kMostRoom + 1 || room <= log2_room(s)) continue;
     if (!best || key_limbs(*wide) < key_limbs(*best)) best = wide;
   }
   return best;
 }
 
-/// The set with the most room up to 2^kMostRoom; `s` if it has the most. With `more` primes, room beyond 2^kGoodRoom makes switching keys
-/// a quarter larger at most.
-Spec widened(const Spec& s, const Request& r, std::size_t more) {
-  const std::optional<Spec> good = more > 0 ? with_room(s, r, kGoodRoom, more) : std::nullopt;
+/// The set with the most room up to 2^kMostRoom; `s` if it has the most. At a price, room beyond 2^kGoodRoom makes switching keys a
+/// quarter larger at most.
+Spec widened(const Spec& s, const Request& r, Price price) {
+  const std::optional<Spec> good = price != Price::nothing ? with_room(s, r, kGoodRoom, price) : std::nullopt;
   for (int bits = kMostRoom; bits > log2_room(s); --bits) {
     if (good && bits == kGoodRoom) return *good;
-    const std::optional<Spec> wide = with_room(s, r, bits, more);
+    const std::optional<Spec> wide = with_room(s, r, bits, price);
     if (wide && (!good || 4 * key_limbs(*wide) <= 5 * key_limbs(*good))) return *wide;
   }
   return s;
@@ -300,8 +304,9 @@ Spec choose(const Request& r) {
     std::optional<Spec> s = fit(n, r, integer_bits);
     if (!s) continue;
     if (r.version != "0.2") {
-      s = widened(*s, r, 0);
-      if (!r.integer_bits && r.precision < kPrecisionOfOnePrime && log2_room(*s) < kEnoughRoom) s = widened(*s, r, 1);
+      s = widened(*s, r, Price::nothing);
+      if (!r.integer_bits && log2_room(*s) < kEnoughRoom)
+        s = widened(*s, r, r.precision < kPrecisionOfOnePrime ? Price::prime : Price::keys);
     }
     s->repeat = r.repeat, s->bound = r.bound;
     return *s;
