@@ -125,6 +125,10 @@ class Parameters : public RingParametersOf<Scheme> {
 /// Bounds on values. Both 0: none was said.
 struct Interval {
   double low = 0, high = 0;
+
+  Interval() = default;
+  Interval(double low, double high) : low(low), high(high) {}
+  Interval(double largest) : low(-largest), high(largest) {}  // NOLINT(google-explicit-constructor): a number is a bound
 };
 
 /// Bounds on the values of one ciphertext; infinite: unknown.

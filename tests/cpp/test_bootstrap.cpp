@@ -196,7 +196,7 @@ TEST_F(Bootstrap, BoundsScaleValuesIn) {
     if (bound > 1) {
       EXPECT_LE(worst(secret_->decrypt(y), v.data), std::exp2(-y.precision())) << bound;
     }
-    EXPECT_EQ(std::isnan(y.precision()), bound < 1);  // values are tracked to be 1 at most, or more
+    EXPECT_FALSE(std::isnan(y.precision())) << bound;  // of what was encrypted here, a small bound is known too
   }
 }
 
@@ -212,7 +212,7 @@ TEST(BootstrapIterations, AddWhatIsMissing) {
     const double error = worst(secret.decrypt(y), v.data);
     EXPECT_LE(error, iterations == 1 ? 0x1p-17 : 0x1p-33);
     EXPECT_LE(error, std::exp2(-y.precision()));
-    EXPECT_LE(std::exp2(-y.precision()), last * 0x1p-13);
+    EXPECT_LE(std::exp2(-y.precision()), last * 0x1p-12);
     last = std::exp2(-y.precision());
   }
   EXPECT_THROW(bootstrap(x, keys, 1, {}, 0), ParameterError);
@@ -254,7 +254,7 @@ TEST_F(Bootstrap, RefusesWhatItCannotDo) {
   EXPECT_THROW(bootstrap(multiply(x, x), *keys_), ScaleError);  // not rescaled
   EXPECT_THROW(bootstrap(x, secret_->evaluation_keys(true, {}, true)), MissingKeyError);
   EXPECT_THROW(bootstrap(x, SecretKey::generate(*parameters_).evaluation_keys(true, {}, true, {}, true)), WrongKeyError);
-  for (const double bound : {0.0, -1.0, std::nan(""), 1e9}) EXPECT_THROW(bootstrap(x, *keys_, bound), ParameterError);
+  for (const double bound : {-1.0, std::nan(""), 1e9}) EXPECT_THROW(bootstrap(x, *keys_, bound), ParameterError);
   const SecretKey other = SecretKey::generate(Parameters(ckks::make_spec(kN, 4, 40, 50, 1, "w64", 0, true)));
   EXPECT_THROW(other.evaluation_keys(true, {}, true, {}, true), ParameterError);
   EXPECT_THROW(bootstrap(other.encrypt(v), other.evaluation_keys(true, {}, true)), ParameterError);

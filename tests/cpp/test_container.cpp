@@ -225,6 +225,8 @@ TEST(ContainerDamage, EverySingleBitFlipped) {
     const std::size_t at = bit / 8;
     if (at < 8) {
       expect_error<FormatError>(flipped, "not a Heliograph file");
+    } else if (at == 8 && bit % 8 < 2) {  // 3 becomes 2 or 1, which are read
+      expect_error<DamagedFileError>(flipped, "digest");
     } else if (at < 12) {
       expect_error<VersionError>(flipped, "reads versions 1 to 3");
     } else {
@@ -245,6 +247,10 @@ TEST(ContainerDamage, EverySingleBitFlippedAndSigned) {
     flipped[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     try {
       const Container read = from_bytes(sign(flipped));
+      if (bit / 8 == 8) {  // an older version, whose layout is the same
+        ASSERT_EQ(read.version, flipped[8] == std::byte{1} ? 1u : 2u);
+        continue;
+      }
       ASSERT_FALSE(same(read, original)) << bit;  // another valid file: another name, value or element
       ASSERT_EQ(to_bytes(read), flipped) << bit;
       ++accepted;
@@ -281,7 +287,7 @@ TEST(ContainerDamage, ForeignFiles) {
 
 TEST(ContainerDamage, PrefixFields) {
   const Bytes good = to_bytes(sample());
-  for (const std::uint32_t version : {0u, 3u, 256u, 0xffffffffu}) {
+  for (const std::uint32_t version : {0u, 4u, 256u, 0xffffffffu}) {
     Bytes bytes = good;
     put_u32(bytes, 8, version);
     expect_error<VersionError>(sign(bytes),

@@ -124,12 +124,6 @@ double largest_of(const Values& values) {
   return largest;
 }
 
-double largest_magnitude(std::span<const double> polynomial) {
-  double largest = 0;
-  for (const double v : polynomial) largest = std::max(largest, std::abs(v));
-  return largest;
-}
-
 Ranges ranges_of(const Values& values, std::size_t period) {
   const std::size_t items = ring::element_count(values.shape), n = values.width;
   std::vector<RangePair> list;
@@ -274,20 +268,13 @@ std::size_t encoding_stretch(const Context& c, std::size_t limbs) {
 }
 
 void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
-                std::complex<double>* out, const Apart& apart, const Behind& behind) {
-  const std::size_t n = c.spec().n, items = polynomials.size() / n, period = c.period();
+                std::complex<double>* out, const Look& look) {
+  const std::size_t n = c.spec().n, items = polynomials.size() / n;
   parallel_for(items, items * n * 16, [&](std::size_t i) {
-    std::vector<std::complex<double>> slots(n / 2);
-    c.embedding().to_slots(polynomials.data() + i * n, scale, slots.data());
-    for (std::size_t k = 0; k < width; ++k) out[i * width + k] = complex ? slots[k] : slots[k].real();
-    if (!apart) return;
-    const std::complex<double> known = behind(i);
-    double most = 0;
-    for (std::size_t k = width; k < period; ++k) {
-      const double x = slots[k].real() - known.real(), y = slots[k].imag() - known.imag();
-      most = std::max(most, x * x + y * y);
-    }
-    apart(i, std::sqrt(most));
+    std::vector<std::complex<double>> places(n / 2);
+    c.embedding().to_slots(polynomials.data() + i * n, scale, places.data());
+    for (std::size_t k = 0; k < width; ++k) out[i * width + k] = complex ? places[k] : places[k].real();
+    if (look) look(i, polynomials.subspan(i * n, n), places);
   });
 }
 

@@ -12,8 +12,6 @@ namespace heliograph::ckks {
 void check_values(const Context& c, const Values& values, std::size_t level, double scale, std::size_t most = 0);
 /// The largest |value|.
 double largest_of(const Values& values);
-/// The largest |coefficient|, without a branch that depends on them.
-double largest_magnitude(std::span<const double> polynomial);
 /// Bounds on the values of plaintexts, in one range for all or one for each item.
 Ranges ranges_of(const Values& values, std::size_t period);
 /// The same of numbers at every place.
@@ -38,12 +36,11 @@ void upload_transforms(Context& c, const std::vector<double>& polynomials, const
 SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase);
 /// Items that are encoded in one go.
 std::size_t encoding_stretch(const Context& c, std::size_t limbs);
-/// Takes the largest distance of an item's places behind its values from the number that is known to be there.
-using Apart = std::function<void(std::size_t item, double distance)>;
-using Behind = std::function<std::complex<double>(std::size_t item)>;
-/// The polynomials' slots, `width` of each item, to out[0 ...]. With `apart`, the places from there to the period are compared with
-/// `behind`.
+/// Looks at an item: its coefficients, and all N/2 places.
+using Look = std::function<void(std::size_t item, std::span<const double> polynomial,
+                                std::span<const std::complex<double>> places)>;
+/// The polynomials' slots, `width` of each item, to out[0 ...]. `look` may be called from several threads.
 void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
-                std::complex<double>* out, const Apart& apart = {}, const Behind& behind = {});
+                std::complex<double>* out, const Look& look = {});
 
 }  // namespace heliograph::ckks

@@ -1,8 +1,11 @@
 // Keys, encryption, decryption.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "math/reducer.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/decrypt.h"
 #include "schemes/ckks/operations.h"
@@ -257,21 +260,51 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// What decryption looks at in each ciphertext.
 struct Evidence {
-  double largest = 0;        // coefficient, in units of the phase
-  double apart = 0;          // places behind the values from what they are known to be
-  double low = 0, high = 0;  // the values' interval, of complex ones that of their magnitudes
+  double largest = 0;         // coefficient, in units of the phase
+  double apart_squared = 0;   // the largest distance of a place behind the values from what is known to be there
+  double low = 0, high = 0;   // of real values
+  double square = 0;          // of the largest magnitude of complex ones; a root would branch on its argument
 };
 
-/// The interval of decoded values.
-void measure(Evidence& seen, std::span<const std::complex<double>> values, bool complex) {
-  if (values.empty()) return;
-  double low = kUnbounded, high = -kUnbounded, square = 0;
-  for (const std::complex<double>& v : values) {
-    low = std::min(low, v.real()), high = std::max(high, v.real());
-    square = std::max(square, v.real() * v.real() + v.imag() * v.imag());
+/// The larger number by masks: compilers make branches of comparisons.
+double larger(double a, double b) {
+  const u64 less = math::mask_of(a < b);
+  return std::bit_cast<double>((std::bit_cast<u64>(b) & less) | (std::bit_cast<u64>(a) & ~less));
+}
+
+/// The largest of many numbers, without a branch that depends on them: in lanes, which processors compare at once.
+template <class Number>
+double most_of(std::size_t count, Number number) {
+  constexpr std::size_t lanes = 16;
+  std::array<double, lanes> most;
+  most.fill(-kUnbounded);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::size_t k = 0; k < lanes; ++k) most[k] = larger(most[k], number(i + k));
   }
-  if (complex) high = std::sqrt(square), low = -high;
-  seen.low = low, seen.high = high;
+  for (; i < count; ++i) most[0] = larger(most[0], number(i));
+  for (const double v : most) most[0] = larger(most[0], v);
+  return most[0];
+}
+
+/// `behind`: what the places from `width` to `period` are known to hold.
+Evidence evidence_of(std::span<const double> polynomial, std::span<const std::complex<double>> places, const Packing& packing,
+                     const std::optional<std::complex<double>>& behind) {
+  const auto square = [](double x, double y) { return x * x + y * y; };
+  Evidence seen{.largest = most_of(polynomial.size(), [&](std::size_t i) { return std::abs(polynomial[i]); })};
+  if (packing.width > 0 && packing.complex) {
+    seen.square = most_of(packing.width, [&](std::size_t i) { return square(places[i].real(), places[i].imag()); });
+  } else if (packing.width > 0) {
+    seen.high = most_of(packing.width, [&](std::size_t i) { return places[i].real(); });
+    seen.low = -most_of(packing.width, [&](std::size_t i) { return -places[i].real(); });
+  }
+  if (behind) {
+    const auto rest = places.subspan(packing.width, packing.period - packing.width);
+    seen.apart_squared = most_of(rest.size(), [&](std::size_t i) {
+      return square(rest[i].real() - behind->real(), rest[i].imag() - behind->imag());
+    });
+  }
+  return seen;
 }
 
 /// A fifth more: words like "about 1" are meant well, and bounds are rounded. A word of complex values may be of both parts.
@@ -284,7 +317,10 @@ void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& 
   if (!said.known() || !std::isfinite(x.noise.assumed)) return;
   const double noise = 2 * std::exp2(x.noise.assumed) / x.scale, slack = x.complex ? kMeantWell * kParts : kMeantWell;
   const double most = (slack - 1) * said.largest() + noise, coefficient = (slack * said.rms + noise) * x.scale;
-  if (!declassified(seen.low < said.low - most || seen.high > said.high + most || seen.largest > coefficient)) return;
+  const double reach = said.largest() + most;
+  const auto outside = static_cast<unsigned>(seen.low < said.low - most) | static_cast<unsigned>(seen.high > said.high + most) |
+                       static_cast<unsigned>(seen.square > reach * reach) | static_cast<unsigned>(seen.largest > coefficient);
+  if (declassified(outside) == 0) return;
   throw RoomError(
       "values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
       " lie outside of the bounds that were said of them, " + short_number(said.low) + " to " + short_number(said.high) +
@@ -307,7 +343,8 @@ void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, doub
   if (x.tail.kind() == Tail::Kind::known && x.context->period() >= x.width + kLeastPlaces) {
     const double noise = rlwe::log2_sum(x.noise.assumed, tail_noise(x).assumed), relative = 0x1p-12 * largest_place;
     const double known = std::isnan(noise) ? relative : std::min(relative, 2 * std::exp2(noise) / x.scale);
-    if (declassified(seen.apart > std::max(0x1p-8, known)))
+    const double most = std::max(0x1p-8, known);
+    if (declassified(seen.apart_squared > most * most))
       no_room(x, item, "places behind them are not what they should be");
     return;
   }
@@ -345,7 +382,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
   const device::PrimeList primes = c.decoding_primes(x.level, x.scale);
   const double room = c.decoding_room(x.level, x.scale);
   const RnsTensor flat = x.tensor.reshape({items});
-  const std::size_t stretch = encoding_stretch(c, primes.size()), n = c.spec().n;
+  const std::size_t stretch = encoding_stretch(c, primes.size());
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
     const RnsTensor some = ring::limbs_of(flat.slice(0, first, 1, count), primes);
@@ -354,13 +391,13 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
       SecretVector<double> polynomials = download_polynomials(*c.key_holder(), rlwe::phase(key.key, mine));
       if (looks) {
         std::vector<Evidence> seen(count);
-        for (std::size_t i = 0; i < count; ++i) seen[i].largest = largest_magnitude(std::span(polynomials).subspan(i * n, n));
-        const bool places = x.tail.kind() == Tail::Kind::known && c.period() >= x.width + kLeastPlaces;
-        const auto behind = [&](std::size_t i) { return x.tail.at(first + i); };
+        const bool known = x.tail.kind() == Tail::Kind::known && c.period() >= x.width + kLeastPlaces;
         // Noise for publication comes after the tests.
         read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data(),
-                   places ? [&](std::size_t i, double apart) { seen[i].apart = apart; } : Apart(), behind);
-        for (std::size_t i = 0; i < count; ++i) measure(seen[i], slots.subspan(i * x.width, x.width), x.complex);
+                   [&](std::size_t i, std::span<const double> polynomial, std::span<const std::complex<double>> places) {
+                     seen[i] = evidence_of(polynomial, places, x.packing(),
+                                           known ? std::optional(x.tail.at(first + i)) : std::nullopt);
+                   });
         for (std::size_t i = 0; i < count; ++i) judge(x, first + i, seen[i], room, disturb != nullptr);
       }
       if (disturb) disturb(polynomials);
