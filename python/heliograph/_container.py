@@ -183,7 +183,9 @@ def header_length(prefix: bytes, size: int) -> int:
         raise _core.DamagedFileError("a file is truncated")
     _, version, reserved, length, total = struct.unpack("<8sIIQQ", prefix)
     if version not in _READ:
-        raise _core.VersionError(f"the file is of format version {version}; this Heliograph reads versions {_READ[0]} to {_READ[-1]}")
+        raise _core.VersionError(
+            f"the file is of format version {version}; this Heliograph reads versions {_READ[0]} to {_READ[-1]}"
+        )
     if reserved or length > _LONGEST_HEADER:
         raise _core.DamagedFileError("a file's prefix says what cannot be")
     if total != size:

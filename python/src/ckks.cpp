@@ -194,7 +194,8 @@ void bind_secret_key(nb::module_& m) {
             return array_from(std::move(values));
           },
           "ciphertext"_a, "like"_a, "progress"_a = nb::none(), "checked"_a = "usual")
-      .def("stand_in", [](const SecretKey& k, const Ciphertext& x) { return ckks::stand_in(x, k); }, "x"_a)
+      .def(
+          "stand_in", [](const SecretKey& k, const Ciphertext& x) { return ckks::stand_in(x, k); }, "x"_a)
       .def(
           "decrypt_for_publication",
           [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress,

@@ -369,8 +369,9 @@ Takes::Takes(const std::vector<Operand>& operands) {
   std::vector<View> views;
   for (const Operand& o : operands) {
     to.add(o.tensor.index());
-    std::visit([&](const auto& c) { add_portable(to, c.data()), add_limits(limits, c.data()), add_ranges(ranges, c.data()); },
-               o.tensor);
+    std::visit(
+        [&](const auto& c) { add_portable(to, c.data()), add_limits(limits, c.data()), add_ranges(ranges, c.data()); },
+        o.tensor);
     to.add(place(ids, key_of(o.tensor))), to.add(o.keys.index()), to.add(place(ids, key_of(o.keys)));
     contexts.push_back(context_of(o.tensor));
     for (const View& v : views_of(o.tensor)) views.push_back(v);

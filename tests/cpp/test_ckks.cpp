@@ -147,7 +147,8 @@ TEST_P(Ckks, EncodesLargeNumbers) {
   const auto q = static_cast<double>(parameters_.spec().chain[0]);
   for (double whole : {q, -3 * q, 0x1p90 / 3, -0x1p70}) v.data.emplace_back(std::rint(whole) / parameters_.scale(0));
   EXPECT_THROW(secret_.encrypt(v), PlaintextRangeError);  // beyond the lowest level: its bound is to be said
-  const Values back = secret_.decrypt(secret_.encrypt(v, 0, {}, {-0x1p90 / parameters_.scale(0), 0x1p90 / parameters_.scale(0)}));
+  const Values back =
+      secret_.decrypt(secret_.encrypt(v, 0, {}, {-0x1p90 / parameters_.scale(0), 0x1p90 / parameters_.scale(0)}));
   for (std::size_t i = 0; i < v.data.size(); ++i) {
     EXPECT_NEAR(back.data[i].real(), v.data[i].real(), std::exp2(-bound_bits()) + std::abs(v.data[i].real()) * 0x1p-45);
   }

@@ -103,7 +103,9 @@ def _depth(function: Callable[[Any], Any], example: Any, edition: str) -> int:
     raise _core.ParameterError(f"this computation takes more than {_TRIALS[-1] - 1} multiplications in sequence")
 
 
-def _run(function: Callable[[Any], Any], example: Any, core: Any, bound: float | None = None) -> tuple[list[Tensor], TrialKeys]:
+def _run(
+    function: Callable[[Any], Any], example: Any, core: Any, bound: float | None = None
+) -> tuple[list[Tensor], TrialKeys]:
     """One run on the null device."""
     secret = SecretKey(_core.CkksSecretKey.generate(core.on_device("null")))
     keys = TrialKeys(secret._core)

@@ -113,7 +113,7 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 class TrialKeys(keys.NotingKeys, EvaluationKeys):
     """Keys of a run on the device that computes nothing: whatever is asked for is there."""
 
-    bootstrap = True  # type: ignore[assignment]
+    bootstrap = True
 
 
 class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.CkksSecretKey):
@@ -202,7 +202,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         how = judged(checked, unchecked)
         if of is not None:
             if publish_bits is not None:
-                raise _core.ParameterError("decrypt takes of= or publish_bits=, not both: say precision= to publish a loaded tensor")
+                raise _core.ParameterError(
+                    "decrypt takes of= or publish_bits=, not both: say precision= to publish a loaded tensor"
+                )
             like = self._computed(of)
             return moved_from_last(np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how)), slots)
         if publish_bits is None:

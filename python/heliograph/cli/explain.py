@@ -318,7 +318,6 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
     return []
 
 
-
 def _damage(path: Path, kind: str) -> str | None:
     """What is wrong with a file, read to its end."""
     try:

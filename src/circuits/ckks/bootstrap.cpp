@@ -173,16 +173,18 @@ Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double
   const double known = known_bound(given.data());
   if (bound == 0) {
     if (std::isnan(known) || known > 0x1p20)
-      throw PlaintextRangeError((std::isnan(known) ? std::string("no bound is known on the values of this tensor")
-                                                   : "the values of this tensor may reach " + std::to_string(known)) +
-                                ", and a bootstrap needs one of at most 2^20: give a bound that holds (within(x, 8)), or encrypt "
-                                "with one (bound=)");
+      throw PlaintextRangeError(
+          (std::isnan(known) ? std::string("no bound is known on the values of this tensor")
+                             : "the values of this tensor may reach " + std::to_string(known)) +
+          ", and a bootstrap needs one of at most 2^20: give a bound that holds (within(x, 8)), or encrypt "
+          "with one (bound=)");
     bound = std::max(known, 0x1p-20);
   }
   require<ParameterError>(bound >= 0x1p-20 && bound <= 0x1p20, "the bound of a bootstrap lies between 2^-20 and 2^20");
   if (known > bound * kQuarterBit) {
     throw PlaintextRangeError("the values of this tensor may reach " + std::to_string(known) + ", beyond the bound of " +
-                              std::to_string(bound) + ": give a larger bound, or say that they stay within this one (within)");
+                              std::to_string(bound) +
+                              ": give a larger bound, or say that they stay within this one (within)");
   }
   bound = std::fmax(bound, known);  // at most a quarter of a bit more
   const Ciphertext x = within(given, bound);

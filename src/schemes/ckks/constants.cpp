@@ -71,9 +71,9 @@ CiphertextData plus_figures(const CiphertextData& x, const Values& values, const
   r.noise = rlwe::log2_sum(x.noise, 0);  // the rounding of two coefficients
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::plus<>());
   const bool complex = r.complex;
-  r.ranges = Ranges::both(
-      x.ranges, x.shape(), ranges_of_numbers(values.data), values.shape, shape,
-      [&](const Range& a, const Range& b) { return complex ? sum(magnitudes(a), magnitudes(b)) : sum(a, b); });
+  r.ranges =
+      Ranges::both(x.ranges, x.shape(), ranges_of_numbers(values.data), values.shape, shape,
+                   [&](const Range& a, const Range& b) { return complex ? sum(magnitudes(a), magnitudes(b)) : sum(a, b); });
   return r;
 }
 
@@ -151,7 +151,8 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
   CiphertextData r = derived(x);
   r.scale = x.scale * scale;
   r.noise = x.noise + std::log2(std::max(1.0, most_whole));
-  if (rounded) r.noise = rlwe::log2_sum(r.noise, x.peak() + std::log2(x.scale) - 1 + std::log2(static_cast<double>(columns)));
+  if (rounded)
+    r.noise = rlwe::log2_sum(r.noise, x.peak() + std::log2(x.scale) - 1 + std::log2(static_cast<double>(columns)));
   Shape shape = x.shape();
   const auto product = c.engine().product(ring::matrix_product(c.engine(), std::move(whole), rows, columns, shape));
   const auto none = [](std::size_t) { return std::complex<double>(0); };
@@ -192,8 +193,7 @@ Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::
 }
 Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position) {
   require<ShapeError>(axis < a.shape().size() && position < a.shape()[axis], "an index is out of range");
-  return arranged(a, a.data().tensor.drop_axis(axis, position), false,
-                  a.data().tail.sliced(a.shape(), axis, position, 1, 1),
+  return arranged(a, a.data().tensor.drop_axis(axis, position), false, a.data().tail.sliced(a.shape(), axis, position, 1, 1),
                   a.data().ranges.sliced(a.shape(), axis, position, 1, 1));
 }
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
@@ -221,9 +221,7 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     const Ciphertext low = lower(p, level);
     CiphertextData x = derived(low.data());
     x.tail = low.data().tail;
-    x.ranges = x.ranges.map([&](const Range& a) {
-      return p.slots() < width ? moved(a, low.data().packing(), x.tail) : a;
-    });
+    x.ranges = x.ranges.map([&](const Range& a) { return p.slots() < width ? moved(a, low.data().packing(), x.tail) : a; });
     if (tensors.empty()) r = x;
     require_scales(x.scale, r.scale);
     if (tensors.empty()) {

@@ -190,8 +190,10 @@ Fits fits_of(const CiphertextData& x, const RangePair& r) {
   // A word on values counts where nothing tells of the noise, as of results of instructions.
   const double noise = std::isnan(x.noise.assumed) && r.assumed.word ? 0 : x.noise.assumed;
   f.assumed = !outgrown(assumed, noise, scale, modulus);
-  f.vouched_out = std::isfinite(vouched) && outgrown(vouched, std::isnan(x.noise.vouched) ? 0 : x.noise.vouched, scale, modulus);
-  f.assumed_out = std::isfinite(assumed) && outgrown(assumed, std::isnan(x.noise.assumed) ? 0 : x.noise.assumed, scale, modulus);
+  f.vouched_out =
+      std::isfinite(vouched) && outgrown(vouched, std::isnan(x.noise.vouched) ? 0 : x.noise.vouched, scale, modulus);
+  f.assumed_out =
+      std::isfinite(assumed) && outgrown(assumed, std::isnan(x.noise.assumed) ? 0 : x.noise.assumed, scale, modulus);
   f.bits = std::fmin(vouched, assumed);
   f.room = modulus - 1 - std::log2(scale);
   return f;

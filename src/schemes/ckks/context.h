@@ -156,10 +156,10 @@ rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys);
 bool outgrown(double bound, double noise, double scale, double log_modulus);
 /// What is known of whether a tensor's values fit: those it would be decoded from at its own level.
 struct Fits {
-  bool vouched = false, assumed = false;   // proved for all items by this process alone; by what files and users say
+  bool vouched = false, assumed = false;          // proved for all items by this process alone; by what files and users say
   bool vouched_out = false, assumed_out = false;  // bounds are known and do not fit
-  double bits = 0;                         // log2 of the values' bound, the smaller of both; NaN: unknown
-  double room = 0;                         // log2 of the largest coefficient that fits, in units of the values
+  double bits = 0;                                // log2 of the values' bound, the smaller of both; NaN: unknown
+  double room = 0;                                // log2 of the largest coefficient that fits, in units of the values
 };
 Fits fits(const CiphertextData& x);
 /// The same of one item.

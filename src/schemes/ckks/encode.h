@@ -37,8 +37,8 @@ SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase);
 /// Items that are encoded in one go.
 std::size_t encoding_stretch(const Context& c, std::size_t limbs);
 /// Looks at an item: its coefficients, and all N/2 places.
-using Look = std::function<void(std::size_t item, std::span<const double> polynomial,
-                                std::span<const std::complex<double>> places)>;
+using Look =
+    std::function<void(std::size_t item, std::span<const double> polynomial, std::span<const std::complex<double>> places)>;
 /// The polynomials' slots, `width` of each item, to out[0 ...]. `look` may be called from several threads.
 void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
                 std::complex<double>* out, const Look& look = {});

@@ -51,7 +51,11 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   const io::Json& h = k.header;
   const bool figures = k.version > 1, ranges = k.version > 2;
   h.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "scale", "width", "complex", "fresh",
-                  "seed", figures ? "noise" : "seed", ranges ? "ranges" : figures ? "bound" : "seed", figures ? "tail" : "seed"},
+                  "seed", figures ? "noise" : "seed",
+                  ranges    ? "ranges"
+                  : figures ? "bound"
+                            : "seed",
+                  figures ? "tail" : "seed"},
                  "a ciphertext");
   require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext has one array");
   x.key = ring::key_of(k);

@@ -93,8 +93,8 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
     check_values(*c, values, data.level, data.scale);
     shape = values.shape;
   });
-  const auto described = ring::broadcast<Described>(
-      device, [&] { return Described{.width = values.width, .complex = values.complex}; });
+  const auto described =
+      ring::broadcast<Described>(device, [&] { return Described{.width = values.width, .complex = values.complex}; });
   const Interval in = public_interval(*c, bound, described.complex, data.level);
   std::vector<double> numbers;
   ring::broadcast(device, numbers, [&] {
@@ -260,10 +260,10 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// What decryption looks at in each ciphertext.
 struct Evidence {
-  double largest = 0;         // coefficient, in units of the phase
-  double apart_squared = 0;   // the largest distance of a place behind the values from what is known to be there
-  double low = 0, high = 0;   // of real values
-  double square = 0;          // of the largest magnitude of complex ones; a root would branch on its argument
+  double largest = 0;        // coefficient, in units of the phase
+  double apart_squared = 0;  // the largest distance of a place behind the values from what is known to be there
+  double low = 0, high = 0;  // of real values
+  double square = 0;         // of the largest magnitude of complex ones; a root would branch on its argument
 };
 
 /// The larger number by masks: compilers make branches of comparisons.
@@ -288,8 +288,8 @@ double most_of(std::size_t count, Number number) {
 }
 
 /// `behind`: what the places from `width` to `period` are known to hold.
-Evidence evidence_of(std::span<const double> polynomial, std::span<const std::complex<double>> places, const Packing& packing,
-                     const std::optional<std::complex<double>>& behind) {
+Evidence evidence_of(std::span<const double> polynomial, std::span<const std::complex<double>> places,
+                     const Packing& packing, const std::optional<std::complex<double>>& behind) {
   const auto square = [](double x, double y) { return x * x + y * y; };
   Evidence seen{.largest = most_of(polynomial.size(), [&](std::size_t i) { return std::abs(polynomial[i]); })};
   if (packing.width > 0 && packing.complex) {
@@ -318,8 +318,9 @@ void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& 
   const double noise = 2 * std::exp2(x.noise.assumed) / x.scale, slack = x.complex ? kMeantWell * kParts : kMeantWell;
   const double most = (slack - 1) * said.largest() + noise, coefficient = (slack * said.rms + noise) * x.scale;
   const double reach = said.largest() + most;
-  const auto outside = static_cast<unsigned>(seen.low < said.low - most) | static_cast<unsigned>(seen.high > said.high + most) |
-                       static_cast<unsigned>(seen.square > reach * reach) | static_cast<unsigned>(seen.largest > coefficient);
+  const auto outside =
+      static_cast<unsigned>(seen.low < said.low - most) | static_cast<unsigned>(seen.high > said.high + most) |
+      static_cast<unsigned>(seen.square > reach * reach) | static_cast<unsigned>(seen.largest > coefficient);
   if (declassified(outside) == 0) return;
   throw RoomError(
       "values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
@@ -344,8 +345,7 @@ void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, doub
     const double noise = rlwe::log2_sum(x.noise.assumed, tail_noise(x).assumed), relative = 0x1p-12 * largest_place;
     const double known = std::isnan(noise) ? relative : std::min(relative, 2 * std::exp2(noise) / x.scale);
     const double most = std::max(0x1p-8, known);
-    if (declassified(seen.apart_squared > most * most))
-      no_room(x, item, "places behind them are not what they should be");
+    if (declassified(seen.apart_squared > most * most)) no_room(x, item, "places behind them are not what they should be");
     return;
   }
   if (f.vouched) return;
@@ -364,7 +364,8 @@ void require_vouched(const CiphertextData& x) {
     const Fits f = fits(x, i);
     if (f.vouched) continue;
     if (!x.ranges.at(i).vouched.known() || std::isnan(x.noise.vouched))
-      no_room(x, i, "a proof is asked for, and this process does not vouch for all that made them (something came from a file)",
+      no_room(x, i,
+              "a proof is asked for, and this process does not vouch for all that made them (something came from a file)",
               true);
     no_room(x, i, "a proof is asked for, and what was encrypted and computed here could exceed it", true);
   }

@@ -166,9 +166,7 @@ Ciphertext sum_of(const Ciphertext& a, const Ciphertext& b, bool over) {
 Ciphertext difference_of(const Ciphertext& a, const Ciphertext& b, bool over) {
   return combine(a, b, over, ring::subtract, std::minus<>(), true);
 }
-Ciphertext sum_of(const Ciphertext& a, const Plaintext& b, bool over) {
-  return combine_plain(a, b, over, ring::add, false);
-}
+Ciphertext sum_of(const Ciphertext& a, const Plaintext& b, bool over) { return combine_plain(a, b, over, ring::add, false); }
 Ciphertext difference_of(const Ciphertext& a, const Plaintext& b, bool over) {
   return combine_plain(a, b, over, ring::subtract, true);
 }
@@ -279,9 +277,9 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   r.tensor = ring::multiply_polynomial(a.tensor, m);
   if (b.width <= r.width || a.tail.is_zero()) r.tail = {};
   const Packing packing = r.packing();
-  r.ranges = Ranges::both(widened(a.ranges, a.packing(), a.tail, r.width), a.shape(),
-                          plain_ranges(b, r.width, packing.period), y.shape(), r.shape(),
-                          [&](const Range& u, const Range& v) { return product(u, v, packing); });
+  r.ranges =
+      Ranges::both(widened(a.ranges, a.packing(), a.tail, r.width), a.shape(), plain_ranges(b, r.width, packing.period),
+                   y.shape(), r.shape(), [&](const Range& u, const Range& v) { return product(u, v, packing); });
   return finish(std::move(r));
 }
 

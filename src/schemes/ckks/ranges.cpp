@@ -130,15 +130,15 @@ Range moved(const Range& a, const Packing& from, const Tail& tail) {
 }
 
 Range narrowed(const Range& a, const Range& b) {
-  Range r{std::max(a.low, b.low), std::min(a.high, b.high), std::min(a.peak, b.peak), std::min(a.rms, b.rms),
-          std::min(a.mean, b.mean), a.word || b.word};
+  Range r{std::max(a.low, b.low), std::min(a.high, b.high), std::min(a.peak, b.peak),
+          std::min(a.rms, b.rms), std::min(a.mean, b.mean), a.word || b.word};
   if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // of doubles' last bits
   return r;
 }
 
 Range merged(const Range& a, const Range& b) {
-  return {std::min(a.low, b.low), std::max(a.high, b.high), std::max(a.peak, b.peak), std::max(a.rms, b.rms),
-          std::max(a.mean, b.mean), a.word || b.word};
+  return {std::min(a.low, b.low), std::max(a.high, b.high), std::max(a.peak, b.peak),
+          std::max(a.rms, b.rms), std::max(a.mean, b.mean), a.word || b.word};
 }
 
 namespace {
@@ -172,7 +172,8 @@ Range polynomial_of(const Range& x, const std::vector<double>& c, Basis basis) {
       const double y = value_at(std::clamp(middle + half * std::cos(angle), low, high), c, basis);
       least = std::min(least, y), most = std::max(most, y);
     }
-    for (const double each : c) terms += std::abs(each) * power, power *= basis == Basis::monomial ? std::max(std::abs(low), std::abs(high)) : 1;
+    for (const double each : c)
+      terms += std::abs(each) * power, power *= basis == Basis::monomial ? std::max(std::abs(low), std::abs(high)) : 1;
     const double reach = 1 / std::cos(std::numbers::pi * static_cast<double>(degree) / (2 * static_cast<double>(points)));
     const double more = (most - least) / 2 * (reach - 1) + 0x1p-44 * terms * static_cast<double>(degree);
     return std::pair(least - more, most + more);
@@ -188,15 +189,13 @@ Range polynomial_of(const Range& x, const std::vector<double>& c, Basis basis) {
 Ranges Ranges::of(std::vector<RangePair> list) {
   if (list.size() <= kMost) return Ranges(schemes::PerItem<RangePair>::of(std::move(list), {}));
   RangePair all = list.front();
-  for (const RangePair& r : list)
-    all = {ckks::merged(all.vouched, r.vouched), ckks::merged(all.assumed, r.assumed)};
+  for (const RangePair& r : list) all = {ckks::merged(all.vouched, r.vouched), ckks::merged(all.assumed, r.assumed)};
   return Ranges(all);
 }
 
 RangePair Ranges::merged() const {
   RangePair all = list().front();
-  for (const RangePair& r : list())
-    all = {ckks::merged(all.vouched, r.vouched), ckks::merged(all.assumed, r.assumed)};
+  for (const RangePair& r : list()) all = {ckks::merged(all.vouched, r.vouched), ckks::merged(all.assumed, r.assumed)};
   return all;
 }
 
@@ -220,7 +219,8 @@ Ranges Ranges::few(const Shape& to) const {
   return uniform() || device::element_count(to) <= kMost ? *this : Ranges(merged());
 }
 
-Ranges Ranges::sliced(const Shape& shape, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const {
+Ranges Ranges::sliced(const Shape& shape, std::size_t axis, std::size_t start, std::ptrdiff_t step,
+                      std::size_t count) const {
   return Ranges(items_.sliced(shape, axis, start, step, count));
 }
 
@@ -278,7 +278,8 @@ Ranges Ranges::joined(const Ranges& a, const Shape& of_a, const Ranges& b, const
 }
 
 Ranges Ranges::settled(const Packing& packing, const Tail& tail) const {
-  const double share = std::sqrt(static_cast<double>(packing.width) / static_cast<double>(std::max<std::size_t>(1, packing.period)));
+  const double share =
+      std::sqrt(static_cast<double>(packing.width) / static_cast<double>(std::max<std::size_t>(1, packing.period)));
   const bool known = tail.kind() == Tail::Kind::known, even = tail.kind() == Tail::Kind::even;
   const auto settle = [&](Range r, double behind) {
     if (known || even) r.peak = std::min(r.peak, std::max(r.largest(), even ? 0 : behind));

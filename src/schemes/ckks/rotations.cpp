@@ -176,9 +176,8 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
   if (count == 1 || count != c.period()) return sums;
   CiphertextData r = sums.data();  // each place has the sum of all values
   const Packing packing = x.data().packing();
-  r.ranges = Ranges::both(r.ranges, x.shape(), x.data().ranges, x.shape(), x.shape(), [&](const Range& u, const Range& v) {
-    return narrowed(u, summed_values(v, packing));
-  });
+  r.ranges = Ranges::both(r.ranges, x.shape(), x.data().ranges, x.shape(), x.shape(),
+                          [&](const Range& u, const Range& v) { return narrowed(u, summed_values(v, packing)); });
   return finish(std::move(r));
 }
 
