@@ -51,7 +51,7 @@ struct Request {
   int depth = 1;       // multiplications in sequence
   int precision = 30;  // bits after the binary point that every operation keeps; errors add up
   /// The lowest level holds values up to 2^integer_bits at least. Not said: 10 at least, and one prime more where that costs no
-  /// larger N, precision is below 22 and the room would be below 2^26.
+  /// larger N, precision is below 22 and the room would be below 2^26; or other digits, from a precision of 22 on and below 2^30.
   std::optional<int> integer_bits = {};
   std::size_t slots = 0;  // values to pack; 0: no wish
   std::string edition = "w64";

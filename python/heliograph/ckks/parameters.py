@@ -235,7 +235,8 @@ def parameters(
     Room and inputs:
 
     - Results up to `Parameters.room` fit the lowest level. A set by need has the most room up to 2^41 that its N, primes and
-      digits hold. If that is below 2^26 and `precision` is below 22, each level has a prime more, unless N would grow.
+      digits hold. Below a `precision` of 22 and a room of 2^26 each level has a prime more, unless N would grow. From 22 on and below
+      2^30 it has other digits: switching keys are up to twice as large, ciphertexts are not.
     - `integer_bits`: the room is 2^`integer_bits` at least, and no prime is added to have more.
     - `bound`: encryption takes inputs up to this magnitude unless a call says its own bound. It is public.
     - `like`: clear values, as an array. The bound is the next power of two above twice their largest magnitude, the slots are as

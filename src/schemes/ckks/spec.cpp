@@ -305,8 +305,9 @@ Spec choose(const Request& r) {
     if (!s) continue;
     if (r.version != "0.2") {
       s = widened(*s, r, Price::nothing);
-      if (!r.integer_bits && log2_room(*s) < kEnoughRoom)
-        s = widened(*s, r, r.precision < kPrecisionOfOnePrime ? Price::prime : Price::keys);
+      const bool short_prime = r.precision < kPrecisionOfOnePrime;
+      if (!r.integer_bits && log2_room(*s) < (short_prime ? kEnoughRoom : kGoodRoom))
+        s = widened(*s, r, short_prime ? Price::prime : Price::keys);
     }
     s->repeat = r.repeat, s->bound = r.bound;
     return *s;
