@@ -173,13 +173,13 @@ class Ciphertext : public CiphertextOf<Scheme> {
   Interval bounds() const;
   /// The bounds of each ciphertext, or of all in one entry. `vouched`: those of this process alone, which are secret.
   std::vector<ValueBounds> value_bounds(bool vouched) const;
-  /// No |value| is larger, by the smaller of the bounds that this process vouches for and that it was told; NaN: unknown.
+  /// The smaller of the vouched and the assumed bound on |value|; NaN if both are unknown.
   double known_bound() const;
   /// Bits after the binary point that are right if what files say and what users said (`within`) is so; NaN: unknown.
   double told_precision() const;
   /// Whether a bound on the values is somebody's word (`within`, a Chebyshev argument's interval).
   bool rests_on_word() const;
-  /// By how many bits the told bound is beyond what the values' level holds; negative: it fits. NaN: unknown.
+  /// Bits by which the assumed bound exceeds the room of the values' level; negative: it fits. NaN: unknown.
   double bits_beyond_room() const;
   /// Why decryption will hand out the values.
   Standing standing() const;
@@ -220,9 +220,8 @@ class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
   Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, Interval bound = {}) const;
 };
 
-/// What decryption refuses with a RoomError. usual: values whose known places are wrong; and, where no place is known, values
-/// whose bounds (vouched for here, or told) do not show that they fit their modulus and whose coefficients do not either. proof: values that
-/// no bound of this process alone shows to fit. none: nothing.
+/// The evidence that decryption demands before it returns values; else RoomError. usual: right known places; if there are none, a
+/// vouched or assumed bound by which the values fit their modulus, or small coefficients. proof: a vouched bound. none: nothing.
 enum class Checked : unsigned char { none, usual, proof };
 
 class SecretKey : public SecretKeyOf<Scheme> {
@@ -237,7 +236,7 @@ class SecretKey : public SecretKeyOf<Scheme> {
   Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, Interval bound = {}) const;
   /// Throws WrongKeyError, MismatchError; RoomError where values have outgrown their modulus, as far as `checked` asks.
   Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::usual) const;
-  /// The same with what is known of `like`, a tensor of this process: its ranges, noise and tail hold of the ciphertext besides.
+  /// Decrypts with the ranges, noise and tail of `like`, a tensor of this process, in place of the ciphertext's own.
   /// MismatchError if both differ in shape, slots, level, scale, degree or kind of values.
   Values decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, const Progress& progress = {},
                     Checked checked = Checked::usual) const;

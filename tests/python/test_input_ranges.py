@@ -78,7 +78,7 @@ def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> No
     with pytest.raises(hg.PlaintextRangeError, match=r"row 17: .* layer 1"):
         model.encrypt(secret, outlier(1e307))
     open_ = model(server.bind(model.encrypt(secret, outlier(10), unchecked=True)))
-    with pytest.raises(hg.RoomError, match="outside of the bounds that were said of them"):
+    with pytest.raises(hg.RoomError, match="outside of the bounds that were declared"):
         secret.decrypt(open_)
     open_ = secret.decrypt(open_, unchecked=True)
     assert open_[0, 17] > 1e4

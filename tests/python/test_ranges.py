@@ -257,7 +257,7 @@ def test_what_a_lie_can_do() -> None:
     x = sent(p, hg.ckks.lower(p.server.bind(p.secret.encrypt(v / 9000, bound=1)) * 9000.0, 1))
     with pytest.raises(hg.RoomError):
         p.secret.decrypt(x)
-    with pytest.raises(hg.RoomError, match="outside of the bounds that were said of them, 0 to 2000"):
+    with pytest.raises(hg.RoomError, match="outside of the bounds that were declared, 0 to 2000"):
         p.secret.decrypt(p.server.from_bytes(rig.rewritten(x, ranges=[[0.0, 2000.0]])))
     lying = p.server.from_bytes(rig.rewritten(x, ranges=[[-9000.0, 9000.0, 2000.0]]))
     off = np.abs(p.secret.decrypt(lying) - v).max()
@@ -603,7 +603,7 @@ def test_a_word_that_the_values_leave() -> None:
         x = sent(p, p.secret.encrypt(v, pad=True, bound=4))
         np.testing.assert_allclose(p.secret.decrypt(hg.ckks.within(x, 2.9)), v, atol=1e-4)
         for y in (hg.ckks.within(x, 2), hg.ckks.within(x, 2) * 2 + 1, sent(p, hg.ckks.within(x, 0.01))):
-            with pytest.raises(hg.RoomError, match="outside of the bounds that were said of them"):
+            with pytest.raises(hg.RoomError, match="outside of the bounds that were declared"):
                 p.secret.decrypt(y)
             p.secret.decrypt(y, unchecked=True)
     mine = p.server.bind(p.secret.encrypt(np.linspace(-3, 3, 2048), bound=4))

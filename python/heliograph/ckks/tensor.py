@@ -109,8 +109,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         if is_strict() and self._core.may_outgrow:
             raise _core.RoomError(
                 f"this tensor is not {what} (hg.strict is on): by their bounds its values may have outgrown their modulus by "
-                f"{max(self._core.bits_beyond_room, 1):.0f} bits. Choose parameters of more integer_bits, or say a smaller bound where it "
-                "holds (bound= at encryption, within)"
+                f"{max(self._core.bits_beyond_room, 1):.0f} bits. Choose parameters of more integer_bits, or declare a smaller bound where it "
+                "holds (bound= of encrypt, within())"
             )
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// What a matrix W makes of bounds.
+/// The norms of a matrix W, from which the bounds of W x follow.
 struct Norms {
   struct Row {
     double plus = 0, minus = 0;  // sums of its positive and of its negative entries' magnitudes; of complex ones all in plus

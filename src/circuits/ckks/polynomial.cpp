@@ -125,7 +125,7 @@ constexpr std::size_t kHeld = 8;
 /// By how much bounds on an argument of Chebyshev polynomials may be beyond 1: doubles' roundings, and those of bounds in files.
 constexpr double kReach = 0x1p-30, kRounded = 0x1p-14;
 
-/// Ranges of so many ciphertexts are looked at one by one.
+/// The largest number of ciphertexts whose ranges are evaluated one by one.
 constexpr std::size_t kEach = 64;
 
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }

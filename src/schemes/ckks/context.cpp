@@ -187,7 +187,7 @@ Fits fits_of(const CiphertextData& x, const RangePair& r) {
   const double vouched = log2_of(r.vouched.rms * (1 + 0x1p-30)), assumed = log2_of(r.assumed.rms * (1 + 0x1p-30));
   Fits f;
   f.vouched = !r.vouched.word && !outgrown(vouched, x.noise.vouched, scale, modulus);
-  // A word on values counts where nothing tells of the noise, as of results of instructions.
+  // Results of instruction programs have no noise estimate. A range that the user declared (within) is then compared alone.
   const double noise = std::isnan(x.noise.assumed) && r.assumed.word ? 0 : x.noise.assumed;
   f.assumed = !outgrown(assumed, noise, scale, modulus);
   f.vouched_out =

@@ -154,7 +154,7 @@ Ciphertext finish(CiphertextData data);
 rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys);
 /// Whether values and noise of these sizes, log2, may exceed a modulus at a scale. Unknown values or unknown noise may.
 bool outgrown(double bound, double noise, double scale, double log_modulus);
-/// What is known of whether a tensor's values fit: those it would be decoded from at its own level.
+/// Whether a tensor's bounds show that its values fit the modulus that they are decoded from.
 struct Fits {
   bool vouched = false, assumed = false;          // proved for all items by this process alone; by what files and users say
   bool vouched_out = false, assumed_out = false;  // bounds are known and do not fit

@@ -42,9 +42,10 @@ void require_inside(const Values& values, Interval in, bool said) {
     if (said)
       throw PlaintextRangeError("a value of " + short_number(v) + " is outside the bound given, " + short_number(in.low) +
                                 " to " + short_number(in.high));
-    throw PlaintextRangeError("a value of magnitude " + short_number(std::abs(v)) + " is beyond " + short_number(in.high) +
-                              ", which these parameters take inputs to be below: give the bound of these values (bound=, "
-                              "it is public), or choose parameters with a larger one (bound= there)");
+    throw PlaintextRangeError("cannot encrypt a value of magnitude " + short_number(std::abs(v)) +
+                              ": without bound= these parameters take at most " + short_number(in.high) +
+                              ". Pass bound= with the largest magnitude (it becomes public), or make parameters with a "
+                              "larger bound=");
   };
   for (const std::complex<double>& v : values.data) {
     if (values.complex) {
@@ -246,13 +247,13 @@ std::string bits_text(double bits) { return std::isnan(bits) ? "unknown" : "2^" 
   const bool noisy = !std::isfinite(x.noise.assumed);  // of a file that does not tell
   if (noisy) text += ", noise unknown: compute it anew from encryptions";
   text += noisy ? ", choose parameters with more room" : ". Choose parameters with more room";
-  if (std::isfinite(needs) && needs > x.context->room() && needs <= 200)
+  if (std::isfinite(needs) && needs > x.context->room() && needs <= 40)
     text += " (integer_bits=" + std::to_string(static_cast<int>(needs)) + " holds this bound)";
   if (promise)
     text += ", or encrypt and compute in this process";
   else if (!noisy)
-    text += ", or give a smaller bound where it holds (bound= at encryption, within)";
-  text += promise ? "" : ", or take the numbers as they are (unchecked=True)";
+    text += ", or declare a smaller bound where it holds (bound= of encrypt, within())";
+  text += promise ? "" : ", or pass unchecked=True to take the numbers as they are";
   throw RoomError(text);
 }
 
@@ -324,9 +325,9 @@ void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& 
   if (declassified(outside) == 0) return;
   throw RoomError(
       "values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
-      " lie outside of the bounds that were said of them, " + short_number(said.low) + " to " + short_number(said.high) +
-      ": a bound of within, of a bootstrap or of a file does not hold, and what was computed from it may be wrong. Give "
-      "bounds that hold, or take the numbers as they are (unchecked=True)");
+      " lie outside of the bounds that were declared, " + short_number(said.low) + " to " + short_number(said.high) +
+      ": a bound= of encrypt, within() or bootstrap(), or one in a file, does not hold, and results that rest on it may be "
+      "wrong. Declare bounds that hold, or pass unchecked=True to take the numbers as they are");
 }
 
 /// Known places behind the values show every wrap: a wrap adds 2 R w, w an integer polynomial that is not 0, which vanishes at no
@@ -364,10 +365,11 @@ void require_vouched(const CiphertextData& x) {
     const Fits f = fits(x, i);
     if (f.vouched) continue;
     if (!x.ranges.at(i).vouched.known() || std::isnan(x.noise.vouched))
-      no_room(x, i,
-              "a proof is asked for, and this process does not vouch for all that made them (something came from a file)",
+      no_room(x, i, "a proof is asked for (checked=True or hg.strict), and an operand, a key or the tensor came from a file",
               true);
-    no_room(x, i, "a proof is asked for, and what was encrypted and computed here could exceed it", true);
+    no_room(x, i,
+            "a proof is asked for (checked=True or hg.strict), and the bound of what this process encrypted does not fit",
+            true);
   }
 }
 

@@ -1,8 +1,8 @@
 // Bounds on the values of each ciphertext: what decides whether they fit their modulus.
 //
-// A polynomial m with the values v_j at its P = N/2 places has coefficients whose squares sum to the mean of |v_j|^2 (Parseval).
-// So each coefficient is at most the root mean square S of all places, those behind the values included, and S <= room / scale
-// is enough for a right decryption: max |v_j| may be larger.
+// A polynomial with the values v_j at its N/2 places (slots, used or not) has coefficients whose squares sum to the mean of |v_j|^2
+// (Parseval). So each coefficient is at most S, the root mean square over all places. A ciphertext decrypts right if S fits the
+// room, even if max |v_j| does not.
 #pragma once
 
 #include <algorithm>
@@ -69,13 +69,13 @@ Range shifted(const Range& a, std::complex<double> number);
 Range product(const Range& a, const Range& b, const Packing& packing, bool square = false);
 /// The sum of the values at every place.
 Range summed_values(const Range& a, const Packing& packing);
-/// Values that move, and others that come among them: zeros, or what is behind them.
+/// Bounds after values moved: places behind them may have become values.
 Range moved(const Range& a, const Packing& from, const Tail& tail);
-/// Both of two bounds on the same values.
+/// The tighter of two ranges of the same values, bound by bound.
 Range narrowed(const Range& a, const Range& b);
-/// Either of two ciphertexts'.
+/// The smallest range that holds two ciphertexts' ranges.
 Range merged(const Range& a, const Range& b);
-/// What a Chebyshev series or a polynomial makes of [low, high] (monomial basis: coefficients of 1, x, x^2, ...).
+/// The range of a polynomial or a Chebyshev series on [low, high], coefficients lowest first.
 Range polynomial_of(const Range& x, const std::vector<double>& coefficients, Basis basis);
 /// The mean square of the values alone, at most.
 double mean_square(const Range& a, const Packing& packing);
@@ -123,9 +123,9 @@ class Ranges {
   /// A matrix product along the items: weights are real.
   Ranges gathered(const std::vector<double>& weights, const device::GatheredProduct& p) const;
   static Ranges joined(const Ranges& a, const Shape& of_a, const Ranges& b, const Shape& of_b, std::size_t axis);
-  /// What holds of every tensor of that packing and that tail besides.
+  /// Tightens the ranges by the packing (values in each period) and the tail (known numbers in unused places).
   Ranges settled(const Packing& packing, const Tail& tail) const;
-  /// Nobody here vouches for them.
+  /// The same assumed ranges; the vouched ones unknown.
   Ranges unvouched() const;
   /// Whether the assumed bounds of each item are at most the other's.
   bool inside(const Ranges& other) const;
@@ -143,9 +143,10 @@ class Ranges {
   schemes::PerItem<RangePair> items_;
 };
 
-/// As a file keeps bounds: outward to 16 significant bits, so that another machine's last bits make the same file.
+/// Rounds outward to 16 significant bits, as files keep bounds: the last bits of another machine's library make the same file.
 Range rounded(const Range& a);
-/// Outward to a quarter of a bit and more: tensors of like data have equal bounds, for which one recording of a program serves.
+/// Rounds outward to quarters of a bit, the root mean square and the mean more coarsely: tensors of similar data then have equal ranges
+/// and share one recording of a program.
 Range coarse(const Range& a);
 
 }  // namespace heliograph::ckks

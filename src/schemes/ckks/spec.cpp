@@ -253,7 +253,8 @@ bool is_as_short(const Spec& a, const Spec& b, std::size_t more) {
 /// Limbs of a switching key, and about the time of a key switch.
 std::size_t key_limbs(const Spec& s) { return s.digits.size() * (s.chain.size() + s.special.size()); }
 
-/// What a set may pay for room: nothing; larger switching keys (other digits and special primes); or a prime more at each level too.
+/// What a larger room may cost: nothing; larger switching keys (other digits and special primes); or larger keys and one more prime at
+/// each level.
 enum class Price { nothing, keys, prime };
 
 /// The set for `integer_bits` at a price; nothing if its room is no larger. Of several the one with the smallest switching keys.
