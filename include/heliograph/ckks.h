@@ -175,8 +175,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
   std::vector<ValueBounds> value_bounds(bool vouched) const;
   /// The smaller of the vouched and the assumed bound on |value|; NaN if both are unknown.
   double known_bound() const;
-  /// Bits after the binary point that are right if what files say and what users said (`within`) is so; NaN: unknown.
-  double told_precision() const;
+  /// Bits after the binary point that are right by the assumed bounds, those of files and of `within`; NaN: unknown.
+  double assumed_precision() const;
   /// Whether a bound on the values is somebody's word (`within`, a Chebyshev argument's interval).
   bool rests_on_word() const;
   /// Bits by which the assumed bound exceeds the room of the values' level; negative: it fits. NaN: unknown.

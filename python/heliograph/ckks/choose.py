@@ -76,7 +76,7 @@ def chosen(
             refused, bits = error, bits + 4
             continue
         beyond = max(float(t._core.bits_beyond_room) for t in results)
-        right = min(float(t._core.told_precision) for t in results)
+        right = min(float(t._core.assumed_precision) for t in results)
         if math.isnan(right) and not any(t._core.rests_on_word for t in results):
             raise _core.ParameterError("no bound is known on this computation's errors: it uses what came from files")
         if not beyond <= 0:

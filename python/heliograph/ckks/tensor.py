@@ -42,10 +42,10 @@ _ONES = (1j, -1j)
 
 #: Whether decryption will hand out values, by what is known before.
 _STANDINGS = {
-    "vouched": "fits",
-    "assumed": "fits by its told bound",
-    "places": "decrypt compares known places",
-    "open": "decrypt refuses large values",
+    "vouched": "proved to fit",
+    "assumed": "fits by its declared bound",
+    "places": "decrypt checks its unused places",
+    "open": "decrypt refuses it unless its coefficients are small",
 }
 
 

@@ -77,7 +77,7 @@ std::vector<ValueBounds> Ciphertext::value_bounds(bool vouched) const {
 
 double Ciphertext::known_bound() const { return ckks::known_bound(*data_); }
 
-double Ciphertext::told_precision() const {
+double Ciphertext::assumed_precision() const {
   const double bits = std::log2(data_->scale) - data_->noise.assumed;
   return bits < 0 ? 0 : bits;  // NaN stays
 }

@@ -17,10 +17,6 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 /// a b, where 0 times an unknown bound is 0.
 double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
-Range symmetric(double largest, double rms, double mean, bool word) {
-  return {.low = -largest, .high = largest, .peak = largest, .rms = rms, .mean = mean, .word = word};
-}
-
 /// An infinite interval is unknown as a whole: a bound that overflowed says no more than one that was never there.
 Range checked(Range a) {
   if (std::isnan(a.low) || std::isnan(a.high) || std::isnan(a.peak) || std::isnan(a.rms) || std::isnan(a.mean)) {
