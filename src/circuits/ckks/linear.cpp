@@ -10,10 +10,8 @@
 
 namespace heliograph::ckks {
 
-namespace {
-
 /// The norms of a matrix W, from which the bounds of W x follow.
-struct Norms {
+struct MatrixNorms {
   struct Row {
     double plus = 0, minus = 0;  // sums of its positive and of its negative entries' magnitudes; of complex ones all in plus
     double squares = 0;
@@ -23,24 +21,22 @@ struct Norms {
   bool complex = false;
 };
 
-}  // namespace
-
 struct LinearTransformData {
   Parameters parameters;
   std::size_t level, width;
   LinearSum sum;
   bool whole;                 // as large as the period; else the same on each stretch of a vector that repeats
   std::size_t rows, columns;  // of a whole one's corner that has all that is not 0
-  Norms norms;
+  MatrixNorms norms;
 };
 
 namespace {
 
 /// ||W||_2 by sqrt(||W||_1 ||W||_inf), by the entries' squares, and for small matrices by sqrt(||W* W||_inf), which is 1 for an
 /// orthogonal one.
-Norms norms_of(const Diagonals& diagonals, std::size_t size) {
+MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
   constexpr std::size_t most_products = std::size_t{1} << 24;
-  Norms norms{std::vector<Norms::Row>(size)};
+  MatrixNorms norms{std::vector<MatrixNorms::Row>(size)};
   std::vector<double> columns(size);
   std::vector<std::vector<std::pair<std::size_t, std::complex<double>>>> entries(size);  // of each row
   double squares = 0, products = 0;
@@ -58,7 +54,7 @@ Norms norms_of(const Diagonals& diagonals, std::size_t size) {
     }
   }
   double row = 0, column = 0;
-  for (const Norms::Row& r : norms.rows) row = std::max(row, r.plus + r.minus);
+  for (const MatrixNorms::Row& r : norms.rows) row = std::max(row, r.plus + r.minus);
   for (const double c : columns) column = std::max(column, c);
   norms.spectral = std::min(std::sqrt(row * column), std::sqrt(squares));
   for (const auto& each : entries) products += static_cast<double>(each.size()) * static_cast<double>(each.size());
@@ -75,8 +71,8 @@ Norms norms_of(const Diagonals& diagonals, std::size_t size) {
     }
     norms.spectral = std::min(norms.spectral, std::sqrt(most) * (1 + 0x1p-40));
   }
-  std::vector<Norms::Row> distinct;  // equal rows bound alike
-  for (const Norms::Row& r : norms.rows)
+  std::vector<MatrixNorms::Row> distinct;  // equal rows bound alike
+  for (const MatrixNorms::Row& r : norms.rows)
     if (distinct.empty() || distinct.back().plus != r.plus || distinct.back().minus != r.minus ||
         distinct.back().squares != r.squares)
       distinct.push_back(r);
@@ -85,12 +81,12 @@ Norms norms_of(const Diagonals& diagonals, std::size_t size) {
 }
 
 /// `inside`: the matrix reads nothing but values.
-Range applied(const Norms& w, const Range& x, const Packing& packing, bool inside) {
+Range applied(const MatrixNorms& w, const Range& x, const Packing& packing, bool inside) {
   const double low = inside ? x.low : -x.peak, high = inside ? x.high : x.peak;
   const double length = x.rms * std::sqrt(static_cast<double>(packing.period));
   Range r{.low = 0, .high = 0, .word = x.word};
   bool first = true;
-  for (const Norms::Row& row : w.rows) {
+  for (const MatrixNorms::Row& row : w.rows) {
     const double largest = std::min((row.plus + row.minus) * x.peak, std::sqrt(row.squares) * length);
     double most = row.plus * high - row.minus * low, least = row.plus * low - row.minus * high;
     if (w.complex || packing.complex || !(most <= largest)) most = largest;
