@@ -84,7 +84,7 @@ def test_nearest_vectors(service: Running, tmp_path: Path) -> None:
     digits = client_of(service, "digits")
     other = digits.upload_keys(hg.SecretKey.generate(digits.model.parameters))
     faces._keys = other
-    with pytest.raises(hg.MismatchError, match="(other|different) parameters"):
+    with pytest.raises(hg.MismatchError, match=r"(other|different) parameters"):
         faces.nearest(BASE[0])
     faces._keys = digest
     for call in (lambda: faces.run(BASE[0]), lambda: faces.get(1), lambda: digits.nearest(BASE[0])):
