@@ -34,9 +34,9 @@ DATA: dict[str, Callable[[Random, Any], Any]] = {
     "returns": lambda r, shape: r.normal(0.0005, 0.02, shape),
     "log-normal": lambda r, shape: r.lognormal(3, 1, shape),
 }
-#: What is known of the inputs when a result is decrypted.
+#: How the ranges of the inputs are known: from the process that encrypted them, from a bound stated in a file, or not at all.
 KNOWN = ("process", "said", "nothing")
-#: Rotations that computations take besides those of sums.
+#: Rotation steps that computations use, in addition to the steps of sums.
 STEPS = (1, 2, 4, -1)
 #: Columns of dense matrices on slots.
 COLUMNS = 16
@@ -67,7 +67,7 @@ class Clear:
 
 
 class Encrypted:
-    """Encrypted arrays. `known`: with what is known of them."""
+    """Encrypts input arrays. `known` is one of KNOWN: how the ranges of the arrays are known."""
 
     def __init__(self, party: Party, known: str, width: int) -> None:
         self.party, self.known, self.width = party, known, width
@@ -82,7 +82,7 @@ class Encrypted:
         return server.bind(x) if self.known == "process" else server.from_bytes(x.to_bytes())
 
     def passed(self, values: Any) -> None:
-        """Nobody sees them."""
+        """Does nothing: an encrypted intermediate value cannot be measured."""
 
 
 class Party:
@@ -120,7 +120,7 @@ def total(x: Any) -> Any:
 
 
 def mean(x: Any, axis: int | None = None) -> Any:
-    """Over the slots; with `axis` over that of the ciphertexts besides."""
+    """The mean over the slots and, if `axis` is given, over that axis of the tensor too."""
     if not is_clear(x):
         return hg.ckks.mean(x, axis)
     means = x.mean(-1, keepdims=True)
@@ -531,7 +531,7 @@ def _chain(steps: int) -> Case:
 CASES |= {f"chain_of_{steps}": _chain(steps) for steps in (1, 2, 3, 4, 5, 6, 8, 10, 12)}
 
 
-# What became of one
+# Outcomes
 
 
 @dataclasses.dataclass
@@ -539,7 +539,7 @@ class Outcome:
     """`kind`: right, refused, wrong (without an error), or unencrypted: refused at encryption."""
 
     kind: str
-    right: bool  # whether the values are right, whatever is known
+    right: bool  # whether the decrypted values are right, even if they were refused
     clear: Any = None
     tensor: Any = None
     error: str = ""
@@ -579,7 +579,7 @@ def run(name: str, party: Party, known: str, seed: Any, width: int) -> Outcome:
 
 @dataclasses.dataclass
 class Chain:
-    """What became of one: whether its last values are right to 1%, and what told that they are not."""
+    """The outcome of one chain of bootstraps: whether its last values are right to 1%, and which check refused them."""
 
     right: bool
     refused: bool  # RoomError at decryption

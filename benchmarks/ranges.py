@@ -31,7 +31,7 @@ WORDS = (1, 2, 5, 10, 20, 50, 100)
 
 
 def counted(party: cases.Party, width: int, known: str, runs: int, seed: Any) -> dict[str, Any]:
-    """A row: what became of so many computations of one set with one knowledge of the inputs."""
+    """A row of the table: how many computations with one parameter set were right, refused or wrong, for one entry of KNOWN."""
     p, random, found = party.parameters, np.random.default_rng(seed), Counter[str]()
     names = [name for name, one in cases.CASES.items() if one.fits(p, width)]
     refusals = Counter[str]()

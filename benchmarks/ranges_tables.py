@@ -44,7 +44,7 @@ def _rooms(rows: list[Row]) -> list[str]:
 
 
 def ranges(reports: dict[str, Row], seconds: Time) -> list[str]:
-    """Computations by what is known of inputs, by room, of named sets; chains of bootstraps."""
+    """The tables of results: by how input ranges are known, by room, by named parameter set, and of chains of bootstraps."""
     del seconds
     ((name, report),) = reports.items()
     rows = [row for row in report["results"] if row["kind"] == "computations"]
