@@ -1,5 +1,6 @@
 // Programs in files: the parameters, what operands must be, the program's own part (program/file.h), what the results say of
 // themselves. Nothing of what was encrypted: of noise and size only figures that follow from operations (docs/format.md).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -288,8 +289,7 @@ bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) c
     known = known && !std::isnan(given.limits[i]);
   }
   // Results' ranges hold for operands within those recorded. A program saved before there were ranges has bounds among its limits.
-  for (std::size_t i = 0; i < takes.ranges.size() && i < given.ranges.size(); ++i)
-    known = known && given.ranges[i].inside(takes.ranges[i]);
+  if (!takes.ranges.empty()) known = known && std::ranges::equal(given.ranges, takes.ranges, &ckks::Ranges::inside);
   // The text says it of an honest file.
   std::vector<device::View> views;
   for (const Operand& o : operands) {

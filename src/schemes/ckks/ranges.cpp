@@ -308,8 +308,9 @@ Ranges Ranges::unvouched() const {
 
 bool Ranges::inside(const Ranges& other) const {
   if (other.uniform()) return merged().assumed.inside(other.at(0).assumed);
+  if (!uniform() && list().size() != other.list().size()) return false;
   for (std::size_t i = 0; i < other.list().size(); ++i)
-    if ((!uniform() && i >= list().size()) || !at(i).assumed.inside(other.at(i).assumed)) return false;
+    if (!at(i).assumed.inside(other.at(i).assumed)) return false;
   return true;
 }
 
