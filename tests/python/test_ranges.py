@@ -16,6 +16,7 @@ from numpy.polynomial import chebyshev as np_chebyshev
 
 import heliograph as hg
 import range_rig as rig
+import resign
 from places import places
 
 pytestmark = pytest.mark.usefixtures("benchmarks")
@@ -513,6 +514,18 @@ def test_a_loaded_program_of_unknown_operands() -> None:
     )
     with pytest.raises(hg.MismatchError):
         loaded(y)
+
+
+def test_a_program_whose_file_lacks_ranges() -> None:
+    """Nothing is said of its results if its file lists the ranges of too few operands."""
+    p = wide()
+    x, y = (p.server.bind(p.secret.encrypt([np.full(2048, v) for v in (0.5, 0.25)], bound=1)) for _ in range(2))
+    program = hg.program(lambda x, y: hg.ckks.lower(x * y, 1), x, y)
+    ranges = resign.take_apart(program.to_bytes()).header["ranges"]
+    assert hg.Program.from_bytes(rig.rewritten(program, ranges=ranges))(x, y).bounds is not None
+    assert hg.Program.from_bytes(rig.rewritten(program, ranges=ranges[:1]))(x, y).bounds is None
+    with pytest.raises(hg.FormatError):
+        hg.Program.from_bytes(rig.rewritten(program, ranges=[ranges[0], []]))
 
 
 # Edges
