@@ -55,13 +55,21 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
   /// Ends it, on the thread that began it. Where one of `known` makes the same calls, the new program shares them with it, its
   /// constants and graphs included. Throws RecordingError where results are not what was computed meanwhile.
-  RecordedProgram finish(const std::vector<AnyCiphertext>& results, const std::vector<RecordedProgram>& known = {});
+  RecordedProgram finish(const std::vector<AnyCiphertext>& results, const std::vector<RecordedProgram>& known);
+  RecordedProgram finish(const std::vector<AnyCiphertext>& results);
   /// Ends it without a program.
   void stop();
 
  private:
   class State;
   std::unique_ptr<State> state_;
+};
+
+/// What a program from a file may take. LimitError where it takes more.
+struct ProgramLimits {
+  std::uint64_t memory =
+      0;  // bytes, of a call and of the tables of its parameters; 0: what the device has, and 1 GiB of tables
+  std::uint64_t products = 10'000'000'000'000;  // modular products of a call: minutes of a core
 };
 
 /// It holds no input, result or key of its inputs' owner: any operands of the recorded signature are as good, and each replay
@@ -112,13 +120,13 @@ class RecordedProgram {
   /// brings, operands that share memory, secrets.
   std::vector<std::byte> to_bytes(const std::string& note = {}) const;
   /// The program on the device in use, and the text. It takes operands of the recorded kind that are no noisier than the recorded
-  /// ones; nothing that it says of its results is vouched for. All that is read is checked; it runs no code but its kernels.
-  /// Throws FormatError and its kinds, OutOfMemoryError.
+  /// ones; nothing that it says of its results is vouched for. It is verified whole before anything of it is prepared, allocated or
+  /// run (docs/adr/0032), and runs no code but its kernels. Throws FormatError and its kinds, OutOfMemoryError, LimitError.
   using Noted = std::pair<RecordedProgram, std::string>;
-  static Noted from_bytes(std::span<const std::byte> bytes);
+  static Noted from_bytes(std::span<const std::byte> bytes, const ProgramLimits& limits = {});
   // The same in a file, which is written all or nothing. FileError besides.
   void save(const std::string& path, const std::string& note = {}) const;
-  static Noted load(const std::string& path);
+  static Noted load(const std::string& path, const ProgramLimits& limits = {});
 
   class State;
   explicit RecordedProgram(std::shared_ptr<const State> state) : state_(std::move(state)) {}

@@ -72,7 +72,7 @@ from heliograph.functions import (
 from heliograph.host import Cycles, Span, cycles, threads, timeline
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, from_bytes, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
-from heliograph.recording import Program, program
+from heliograph.recording import Program, program, program_limits
 from heliograph.sealed import SealedModel
 from heliograph.serving.client import Client
 from heliograph.serving.errors import (
@@ -174,6 +174,7 @@ __all__ = [
     "nn",
     "parameters_for",
     "program",
+    "program_limits",
     "query",
     "ranks",
     "relinearize",

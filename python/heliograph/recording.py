@@ -26,6 +26,38 @@ from heliograph.placement import Bootstraps, Placement, bootstraps_of
 _RECORDING: ContextVar[Any] = ContextVar("heliograph.recording", default=None)
 
 
+_LIMITS: ContextVar[tuple[int, int | None]] = ContextVar("heliograph.program_limits", default=(0, None))
+
+
+@contextmanager
+def program_limits(*, memory: int | None = None, products: int | None = None) -> Iterator[None]:
+    """Limits on what the programs that are loaded inside may take; of this thread or task alone. It holds for `Program.load`,
+    `Program.from_bytes` and for the programs of sealed models.
+
+    ``memory``: bytes that one call of the program may take at a time, and that the tables of its parameter sets may take. Default:
+    what the device has for a call, 1 GiB for the tables. ``products``: modular products that one call may make. Default: 10^13,
+    minutes to hours of one core. A program that takes more is refused with LimitError while it is loaded.
+
+    Raises ParameterError for limits that are no positive integers.
+
+    >>> data = hg.program(lambda x: hg.relinearize(x * x), x).to_bytes()
+    >>> with hg.program_limits(memory=1 << 20, products=10**6):
+    ...     hg.Program.from_bytes(data)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    heliograph._core.LimitError: ...
+    """
+    for name, limit in (("memory", memory), ("products", products)):
+        if limit is not None and not (is_whole(limit) and limit >= 1):
+            raise _core.ParameterError(f"{name}= must be an integer of at least 1, not {limit!r}")
+    most = (1 << 63) - 1
+    token = _LIMITS.set((min(int(memory or 0), most), None if products is None else min(int(products), most)))
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+
+
 def recording_now() -> Any:
     """The recording that calls of this thread go to, or None. What was computed in one is not to be used outside it: nothing may have
     been done.
@@ -397,16 +429,18 @@ class Program(Shown):
 
         It has no function: it takes operands of the parameters, shapes, levels and scales that it was recorded with, with no more
         noise and no larger values, of any owner, and raises MismatchError for others. What its results say of their noise is from
-        the file, so not vouched for. No code is run but the engine's kernels, whatever the file holds.
+        the file, so not vouched for. The program is verified whole before anything of it is prepared, allocated or run: it computes
+        on its operands, its keys and its own constants, shows no memory that it did not write, and takes no more than
+        `hg.program_limits` allow. No code is run but the engine's kernels.
 
-        Raises FormatError and its kinds, OutOfMemoryError.
+        Raises FormatError and its kinds, LimitError, OutOfMemoryError.
 
         >>> hg.program(lambda x: hg.relinearize(x * x) + 1, x).save("square.hgp")
         >>> secret.decrypt(hg.Program.load("square.hgp")(x))
         array([[ 2,  5, 10, 17],
                [26, 37, 50, 65]])
         """
-        return Program._of(*_core.load_program(path_of(path)))
+        return Program._of(*_core.load_program(path_of(path), *_LIMITS.get()))
 
     @staticmethod
     def from_bytes(data: Buffer) -> Program:
@@ -417,7 +451,7 @@ class Program(Shown):
         array([[ 2,  4,  6,  8],
                [10, 12, 14, 16]])
         """
-        return Program._of(*_core.program_from_bytes(data))
+        return Program._of(*_core.program_from_bytes(data, *_LIMITS.get()))
 
     @staticmethod
     def _of(core: Any, note: str) -> Program:

@@ -30,6 +30,12 @@ nb::list list_of(const std::vector<AnyCiphertext>& results) {
   return list;
 }
 
+ProgramLimits limits_of(std::uint64_t memory, std::optional<std::uint64_t> products) {
+  ProgramLimits limits{.memory = memory};
+  if (products) limits.products = *products;
+  return limits;
+}
+
 }  // namespace
 
 void bind_program(nb::module_& m) {
@@ -89,13 +95,18 @@ void bind_program(nb::module_& m) {
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
   m.def(
       "program_from_bytes",
-      [](const nb::object& data) {
+      [](const nb::object& data, std::uint64_t memory, std::optional<std::uint64_t> products) {
         const GivenBytes bytes(data);
         const Released released;
-        return RecordedProgram::from_bytes(bytes.all());
+        return RecordedProgram::from_bytes(bytes.all(), limits_of(memory, products));
       },
-      nb::arg("data").none());
-  m.def("load_program", &RecordedProgram::load, "path"_a, Unlocked());
+      nb::arg("data").none(), "memory"_a, "products"_a.none());
+  m.def(
+      "load_program",
+      [](const std::string& path, std::uint64_t memory, std::optional<std::uint64_t> products) {
+        return RecordedProgram::load(path, limits_of(memory, products));
+      },
+      "path"_a, "memory"_a, "products"_a.none(), Unlocked());
   nb::class_<Recording>(m, "Recording")
       .def(
           "__init__",

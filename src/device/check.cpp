@@ -151,7 +151,8 @@ void check_turn(const PermutationConstant& turn, std::size_t n) {
 
 void check_wires(const LayerConstant& layer, const View& wires, std::size_t dimension) {
   require<ShapeError>(wires.word == Word::w64 && wires.axes == 1 && wires.limbs == 1 &&
-                          (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n % 64 == 0 && wires.stride[0] >= 0,
+                          (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n > 0 && wires.n % 64 == 0 &&
+                          wires.stride[0] >= 0,
                       "wires are LWE ciphertexts [item][wire] of 64-bit words, the first item first");
   require<ShapeError>(wires.components >= layer.layer().wires(), "the layer has more wires than there is room for");
 }
@@ -243,7 +244,7 @@ void check_call(const InnerProduct& c) {
 
 /// Of polynomials in the secret.
 void check_degrees(const View& a, const View& b, const View& out) {
-  require<ShapeError>(a.components + b.components == out.components + 1,
+  require<ShapeError>(a.components > 0 && b.components > 0 && a.components + b.components == out.components + 1,
                       "a product has one component fewer than its factors together");
 }
 
@@ -355,7 +356,7 @@ void check_switch(const Switch& c) {
                         "a key switch's division by P is missing or not wanted");
     return;
   }
-  require<ShapeError>(plan.down.primes == plan.extended, "a key switch's division is not of its sums");
+  require<ShapeError>(plan.down.ring && plan.down.primes == plan.extended, "a key switch's division is not of its sums");
   check_divide(plan.down, c.out);
   if (c.turn) check_turn(*c.turn, c.out.n);
 }

@@ -65,6 +65,10 @@ void check(const DividePlan& plan) {
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(run.from), run.count,
                 divisors.begin() + static_cast<std::ptrdiff_t>(run.to));
   check_conversion(plan.rest, divisors, out, false);
+  // A limb that is not kept is what the division leaves there.
+  std::size_t kept = 0;
+  for (const DividePlan::Run& run : plan.kept) kept += run.count;
+  require_plan(plan.rest || kept == out.size(), "a division that divides by nothing keeps fewer limbs than its result has");
   check_constants(out, plan.own);
 }
 
@@ -93,7 +97,10 @@ void check(const KeySwitchPlan& plan) {
   require_plan(next == chain.size(), "a key switch's digits are not its chain");
   if (plan.mod_down || !plan.down.ring) check_conversion(plan.mod_down, special, chain, true);
   check_constants(chain, plan.weight);
-  if (!plan.down.ring) return;
+  if (!plan.down.ring) {
+    require_plan(plan.down.primes.size() == 0 && plan.down.out.size() == 0, "a key switch's division has no ring");
+    return;
+  }
   check(plan.down);
   require_plan(plan.down.ring == plan.ring && plan.down.primes == plan.extended, "a key switch's division is another's");
 }

@@ -51,6 +51,9 @@ int GatheredProduct::weight_bits() const {
 }
 
 void GatheredProduct::check() const {
+  require<ShapeError>(
+      std::max({groups, outputs, positions, terms}) <= kNone / 2 && checked_product(groups, outputs, positions) <= kNone / 2,
+      "a matrix product has too many outputs");  // also where it has no terms
   require<ShapeError>(weights.size() == checked_product(groups, outputs, terms),
                       "a matrix product has another number of weights");
   require<ShapeError>(index.size() == checked_product(groups, positions, terms),

@@ -45,12 +45,13 @@ void GateLayer::check() const {
     require<ShapeError>(lut.size() == n && std::all_of(lut.begin(), lut.end(), [&](u32 l) { return l < luts(); }),
                         "a row's table is not among the layer's");
   }
-  std::vector<bool> written(wires());
-  for (u32 w : target) {
-    require<ShapeError>(!written[w], "two results of a layer go to one wire");
-    written[w] = true;
-  }
-  for (u32 w : source) require<ShapeError>(!written[w], "a result of a layer goes to a wire it reads");
+  std::vector<u32> written = target;  // memory by targets: a wire's number is anything yet
+  std::sort(written.begin(), written.end());
+  require<ShapeError>(std::adjacent_find(written.begin(), written.end()) == written.end(),
+                      "two results of a layer go to one wire");
+  for (u32 w : source)
+    require<ShapeError>(!std::binary_search(written.begin(), written.end(), w),
+                        "a result of a layer goes to a wire it reads");
 }
 
 }  // namespace heliograph::device

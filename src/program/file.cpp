@@ -16,41 +16,11 @@ namespace {
 
 using math::Conversion;
 
-constexpr std::size_t kMostLimbs = std::size_t{1} << 20;    // of a place, that are followed
 constexpr std::size_t kMostPrimes = 4 * device::kMaxLimbs;  // of a ring
 constexpr std::size_t kMostPlaces = std::size_t{1} << 18, kMostSteps = std::size_t{1} << 20;
-/// Apart from each other while a program is checked: where each place is thought to begin.
-constexpr u64 kSpan = u64{1} << 44;
 
 std::byte* at(u64 address) { return reinterpret_cast<std::byte*>(address); }
 u64 number_of(const std::byte* address) { return reinterpret_cast<u64>(address); }
-
-/// The first and one past the last byte that a view shows, from its first item's on.
-struct Range {
-  __int128 first = 0, last = 0;
-};
-
-Range range_of(const View& v) {
-  const auto word = static_cast<__int128>(v.word_size());
-  Range r;
-  const auto widen = [&](std::size_t count, __int128 stride) {
-    if (count > 1) (stride < 0 ? r.first : r.last) += static_cast<__int128>(count - 1) * stride;
-  };
-  for (int i = 0; i < v.axes; ++i) widen(v.shape[i], v.stride[i]);
-  widen(v.components, static_cast<__int128>(v.component_stride));
-  widen(v.limbs, static_cast<__int128>(v.limb_stride));
-  return {r.first * word, (r.last + static_cast<__int128>(v.n)) * word};
-}
-
-/// Whether each limb lies at a multiple of 64 bytes, or of its own length where that is less: what loops of vectors take for
-/// granted.
-bool is_aligned(const View& v) {
-  const std::size_t words = std::max<std::size_t>(1, std::min<std::size_t>(64 / v.word_size(), v.n));
-  const auto fits = [&](auto stride) { return static_cast<u64>(stride) % words == 0; };
-  bool all = number_of(v.data) % (words * v.word_size()) == 0;
-  for (int i = 0; i < v.axes; ++i) all = all && (v.shape[i] <= 1 || fits(v.stride[i] < 0 ? -v.stride[i] : v.stride[i]));
-  return all && (v.components <= 1 || fits(v.component_stride)) && (v.limbs <= 1 || fits(v.limb_stride));
-}
 
 // One list of fields serves writing and reading: an archive is called with each of them. What is named more than once, a
 // constant or a plan, is written where it is met first, and by its number from then on.
@@ -135,10 +105,7 @@ void constant(Archive& a, std::shared_ptr<const device::RingConstant>& c) {
     primes = c->ring().primes();
   a(n), a(word), a(transforms), a(primes);
   if constexpr (Archive::reads) {
-    a.require((word == 4 || word == 8) && primes.size() <= kMostPrimes, "a ring");
-    const auto w = static_cast<math::Word>(word);
-    c = std::make_shared<const device::RingConstant>(std::make_shared<const math::Ring>(
-        transforms ? math::Ring(n, w, std::move(primes)) : math::Ring::rows(n, w, std::move(primes))));
+    c = a.ring(n, word, transforms != 0, primes);
   }
 }
 
@@ -269,7 +236,7 @@ class Writer {
 class Reader {
  public:
   static constexpr bool reads = true;
-  explicit Reader(std::span<const u64> words) : words_(words) {}
+  Reader(std::span<const u64> words, const std::vector<ParameterSet>& sets) : words_(words), sets_(sets) {}
 
   void require(bool right, const char* what) const {
     if (!right) throw DamagedFileError(std::string("a saved program holds ") + what + " that is none");
@@ -283,6 +250,18 @@ class Reader {
     const u64 value = take();
     require(value < limit, what);
     return value;
+  }
+
+  /// A ring of the program's parameters: no other is made, for a few words could ask for tables of any size.
+  device::RingHandle ring(u64 n, u64 word, bool transforms, const std::vector<u64>& primes) const {
+    for (const ParameterSet& set : sets_) {
+      for (const device::RingHandle& known : set.rings) {
+        const math::Ring& r = known->ring();
+        if (r.n() == n && math::word_bytes(r.word()) == word && r.transforms() == transforms && r.primes() == primes)
+          return known;
+      }
+    }
+    throw DamagedFileError("a saved program computes in a ring that none of its parameter sets has");
   }
 
   template <class T>
@@ -340,6 +319,7 @@ class Reader {
   using Known = std::vector<std::shared_ptr<const T>>;
 
   std::span<const u64> words_;
+  const std::vector<ParameterSet>& sets_;
   std::size_t next_ = 0;
   std::tuple<Known<device::RingConstant>, Known<device::ConversionConstant>, Known<device::PermutationConstant>,
              Known<device::ProductConstant>, Known<device::LayerConstant>, Known<device::BootstrapKey>,
@@ -369,8 +349,9 @@ u64 session_number(const std::vector<const Session*>& sessions, const Session* s
 }
 
 /// The session that uses each place.
-std::vector<const Session*> users(const Program::Parts& parts) {
+std::vector<const Session*> users(const Program::Parts& parts, const std::vector<const Session*>& of_results) {
   std::vector<const Session*> of(parts.places.size());
+  for (std::size_t i = 0; i < parts.results.size(); ++i) of[parts.results[i].place] = of_results[i];
   for (const Step& step : parts.steps) {
     for (const u32 p : step.places) of[p] = step.session;
   }
@@ -386,9 +367,10 @@ View row_of(const Buffer& memory) {
 
 }  // namespace
 
-void write(const Program::Parts& parts, const std::vector<const Session*>& sessions, io::Container& to) {
+void write(const Program::Parts& parts, const std::vector<const Session*>& sessions,
+           const std::vector<const Session*>& of_results, io::Container& to) {
   std::vector<io::Array> constants;
-  const std::vector<const Session*> user = users(parts);
+  const std::vector<const Session*> user = users(parts, of_results);
   Writer w;
   w(parts.places.size());
   for (std::size_t p = 0; p < parts.places.size(); ++p) {
@@ -430,11 +412,10 @@ void write(const Program::Parts& parts, const std::vector<const Session*>& sessi
 
 namespace {
 
-/// Reads one program.
+/// Reads one program: its structure first, which is then verified; only then constants are prepared and words uploaded.
 class Loading {
  public:
-  Loading(io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources)
-      : from_(from), sessions_(sessions), sources_(sources), r_(calls_of(from_)) {
+  Loading(io::Container& from, const Surroundings& around) : from_(from), around_(around), r_(calls_of(from_), around.sets) {
     const std::vector<const char*> names = device::kernel_names();
     for (const io::Json& name : from_.header.array_at("kernels", 256)) {
       const auto found = std::find_if(names.begin(), names.end(),
@@ -444,31 +425,45 @@ class Loading {
     }
   }
 
-  Program::Parts run() {
+  Loaded run(const Limits& limits) {
     for (std::size_t i = 0, count = r_.below(kMostPlaces, "a number of places"); i < count; ++i) read_place();
     for (std::size_t i = 0, count = r_.below(kMostSteps, "a number of calls"); i < count; ++i) read_step();
     for (std::size_t i = 0, count = r_.below(kMostPlaces, "a number of results"); i < count; ++i) {
       Shown shown;
       shown.place = static_cast<u32>(r_.below(parts_.places.size(), "a place"));
       r_(shown.view);
-      look(shown.place, shown.view);
-      r_.require(parts_.places[shown.place].kind != Place::Kind::key, "a result");
-      reads(shown.place, shown.view);
       parts_.results.push_back(std::move(shown));
     }
     r_.finish();
-    begin_with_zeros();
     const auto constants = std::count_if(from_.arrays.begin(), from_.arrays.end(),
                                          [](const io::Array& a) { return a.name.starts_with("constant"); });
-    r_.require(static_cast<std::size_t>(constants) == arrays_, "a constant");
-    return std::move(parts_);
+    r_.require(static_cast<std::size_t>(constants) == held_.size(), "a constant");
+    std::vector<std::span<const std::byte>> words(parts_.places.size());
+    for (const Held& h : held_) words[h.place] = array_of(h).data;
+    std::vector<std::vector<u64>> below = verify(parts_, words, around_, limits);
+    for (const Step& step : parts_.steps) prepare(step);
+    for (const Held& h : held_) upload(h);
+    return {std::move(parts_), std::move(below)};
   }
 
  private:
+  /// A constant whose words the file has.
+  struct Held {
+    std::size_t place = 0;
+    const Session* session = nullptr;
+    std::string name;
+  };
+
   static std::span<const u64> calls_of(const io::Container& from) {
     const io::Array* const calls = from.find("calls");
     if (!calls || calls->dtype != "u64" || calls->shape.size() != 1) throw DamagedFileError("a saved program has no calls");
     return calls->values<u64>();
+  }
+  const Session* session() { return around_.sets[r_.below(around_.sets.size(), "a parameter set")].session; }
+  const io::Array& array_of(const Held& h) {
+    const io::Array* const words = from_.find(h.name);
+    r_.require(words && words->dtype == "u8" && words->shape.size() == 1 && words->bytes() % 4 == 0, "a constant");
+    return *words;
   }
 
   void read_place() {
@@ -476,140 +471,41 @@ class Loading {
     p.kind = static_cast<Place::Kind>(r_.below(4, "a kind of place"));
     r_(p.number), r_(p.which), r_(p.alone);
     r_(p.result), r_(p.shape), r_(p.primes);
-    r_.require(p.shape.data == nullptr && (p.kind != Place::Kind::key || p.number < sources_), "a place");
-    r_.require(p.kind == Place::Kind::made || !p.result, "a result");
-    Range held = range_of(p.shape);
-    if (p.kind == Place::Kind::made) {
-      r_.require(device::is_dense(p.shape) && (p.primes.size() == 0 || p.primes.size() == p.shape.limbs), "a tensor");
-      held = {0, static_cast<__int128>(p.shape.bytes())};
-    }
+    r_.require(p.shape.data == nullptr && p.alone, "a place");
     if (r_.below(2, "a mark")) {
       r_.require(p.kind == Place::Kind::constant, "a constant");
-      const Session& session = *sessions_[r_.below(sessions_.size(), "a session")];
-      const io::Array* const words = from_.find("constant" + std::to_string(arrays_++));
-      r_.require(words && words->dtype == "u8" && words->shape.size() == 1 && words->bytes() % 4 == 0, "a constant");
-      const bool whole = device::is_dense(p.shape) && p.shape.bytes() == words->bytes() && p.shape.n > 0;
-      p.memory = whole ? session.allocate(p.shape, p.primes) : session.allocate(words->bytes());
-      session.upload(from_.take(words->name, "u8", words->shape).bytes, row_of(p.memory));
-      p.origin = p.memory;
-      held = {0, static_cast<__int128>(words->bytes())};
-    } else if (p.kind == Place::Kind::constant) {
-      held = {};  // nothing of it is shown
-    } else if (p.kind == Place::Kind::key) {
-      held = {0, static_cast<__int128>(kSpan / 2)};  // as far as the key goes: asked at each replay
+      held_.push_back({parts_.places.size(), session(), "constant" + std::to_string(held_.size())});
     }
-    r_.require(held.first > -static_cast<__int128>(kSpan / 4) && held.last <= static_cast<__int128>(kSpan / 2), "a place");
-    held_.push_back(held), filled_.emplace_back();
     parts_.places.push_back(std::move(p));
-  }
-
-  /// A view of a place shows nothing beyond it. A key's place grows.
-  void look(u32 place, const View& v) {
-    const auto offset = static_cast<__int128>(reinterpret_cast<std::ptrdiff_t>(v.data));
-    const Range shown = range_of(v);
-    const Range& held = held_[place];
-    const bool nothing = v.words() == 0;
-    r_.require(nothing || (offset + shown.first >= held.first && offset + shown.last <= held.last), "a view");
-    r_.require(is_aligned(v), "a view");
-    Place& p = parts_.places[place];
-    if (p.kind == Place::Kind::key && !nothing) p.reach = std::max(p.reach, static_cast<std::size_t>(offset + shown.last));
-  }
-
-  /// Calls `f` with the number of each limb of a place that a view shows; false where it shows no whole limbs, or too many to follow.
-  template <class F>
-  bool each_limb(u32 place, const View& v, F f) const {
-    const View& all = parts_.places[place].shape;
-    const std::size_t limb = all.n * all.word_size();
-    const std::size_t most = std::max(all.items() * all.components * all.limbs, v.items() * v.components * v.limbs);
-    if (v.n != all.n || v.word != all.word || limb == 0 || most > kMostLimbs) return false;
-    const auto offset = static_cast<std::size_t>(reinterpret_cast<std::ptrdiff_t>(v.data));
-    for (std::size_t i = 0; i < v.items(); ++i) {
-      for (std::size_t c = 0; c < v.components; ++c) {
-        for (std::size_t l = 0; l < v.limbs; ++l) {
-          const std::size_t at = offset + static_cast<std::size_t>(v.offset(i, c, l)) * v.word_size();
-          if (at % limb != 0) return false;
-          f(at / limb);
-        }
-      }
-    }
-    return true;
-  }
-
-  /// What is read was written before. If not, or where that cannot be told, its place begins with zeros, so that a program shows
-  /// nothing of what lay there before.
-  void reads(u32 place, const View& v) {
-    Filled& f = filled_[place];
-    if (parts_.places[place].kind != Place::Kind::made || f.from_zero || v.words() == 0) return;
-    bool all = !f.limbs.empty();
-    all = all && each_limb(place, v, [&](std::size_t limb) { all = all && f.limbs[limb]; }) && all;
-    f.from_zero = !all;
-  }
-  void writes(u32 place, const View& v, const Session* session) {
-    Filled& f = filled_[place];
-    if (!f.first) f.first = session;
-    const View& all = parts_.places[place].shape;
-    const std::size_t limbs = all.items() * all.components * all.limbs;
-    if (f.limbs.empty() && limbs <= kMostLimbs) f.limbs.resize(limbs);
-    if (v.words() == all.words() && v.word == all.word && device::is_dense(v))
-      f.limbs.assign(f.limbs.size(), true);
-    else if (!f.limbs.empty())
-      each_limb(place, v, [&](std::size_t limb) { f.limbs[limb] = true; });
-  }
-  void begin_with_zeros() {
-    std::vector<Step> zeros;
-    for (u32 p = 0; p < filled_.size(); ++p) {
-      if (!filled_[p].from_zero) continue;
-      r_.require(filled_[p].first != nullptr, "a tensor");  // that no call writes
-      Step zero{.session = filled_[p].first, .call = device::Zero{parts_.places[p].shape}, .places = {p}, .work = {}};
-      zero.work = device::work(zero.call), zero.bytes = device::operand_bytes(zero.call);
-      zeros.push_back(std::move(zero));
-    }
-    parts_.steps.insert(parts_.steps.begin(), std::make_move_iterator(zeros.begin()), std::make_move_iterator(zeros.end()));
   }
 
   void read_step() {
     Step step;
-    step.session = sessions_[r_.below(sessions_.size(), "a session")];
+    step.session = session();
     step.call =
         call_of(kernels_[r_.below(kernels_.size(), "a kernel")], std::make_index_sequence<std::variant_size_v<Call>>());
     r_(step.source);
-    r_.require(step.source == Step::kNoSource || step.source < sources_, "a set of keys");
     std::visit([&](auto& c) { all_fields(r_, c); }, step.call);
-    device::each_view(step.call, [&](View& v, device::Access) {
-      const auto place = static_cast<u32>(r_.below(parts_.places.size(), "a place"));
-      look(place, v);
-      step.places.push_back(place);
-      v.data = at((u64{place} + 1) * kSpan + number_of(v.data));
+    device::each_view(step.call, [&](View&, device::Access) {
+      step.places.push_back(static_cast<u32>(r_.below(parts_.places.size(), "a place")));
     });
-    check(step);
-    std::size_t k = 0;
-    device::each_view(step.call, [&](View& v, device::Access access) {
-      const u32 place = step.places[k++];
-      v.data = at(number_of(v.data) - (u64{place} + 1) * kSpan);
-      const Place::Kind kind = parts_.places[place].kind;
-      r_.require(access == device::Access::read || kind == Place::Kind::made, "a call that writes what is not its own");
-      if (access != device::Access::write) reads(place, v);
-    });
-    k = 0;
-    device::each_view(step.call, [&](const View& v, device::Access access) {
-      const u32 place = step.places[k++];
-      if (access != device::Access::read) writes(place, v, step.session);
-    });
-    parts_.steps.push_back(std::move(step));
-  }
-
-  /// Operands fit the kernel, and its constants are prepared.
-  void check(Step& step) {
-    const bool tfhe = std::visit(
-        [](const auto& c) {
-          return requires { c.layer; };
-        },
-        step.call);
     std::visit(
         [&](auto& c) {
           device::each_constant(c, [&]<class T>(std::shared_ptr<const T>& constant) {
             constexpr bool optional = std::is_same_v<T, device::PermutationConstant> || OfTfheKeys<T>;
             r_.require(constant != nullptr || optional, "a call without its constants");
+          });
+        },
+        step.call);
+    r_.require(!std::holds_alternative<device::Permute>(step.call) || std::get<device::Permute>(step.call).permutation,
+               "a call without its constants");
+    parts_.steps.push_back(std::move(step));
+  }
+
+  static void prepare(const Step& step) {
+    std::visit(
+        [&](const auto& c) {
+          device::each_constant(c, [&]<class T>(const std::shared_ptr<const T>& constant) {
             if constexpr (std::is_same_v<T, device::LayerConstant>)
               step.session->device().tfhe().prepare(*constant);
             else if constexpr (!OfTfheKeys<T>)
@@ -617,40 +513,30 @@ class Loading {
           });
         },
         step.call);
-    r_.require(!std::holds_alternative<device::Permute>(step.call) || std::get<device::Permute>(step.call).permutation,
-               "a call without its constants");
-    r_.require((step.source != Step::kNoSource) == (tfhe && !std::holds_alternative<device::Combine>(step.call)),
-               "a call without its keys");
-    if (tfhe && step.source != Step::kNoSource) return;  // checked with its keys at each replay
-    device::check(step.call);
-    device::give_scratch(step.call,
-                         device::Workspace(nullptr, device::scratch_bytes(step.call, device::items_of(step.call))));
-    step.work = device::work(step.call), step.bytes = device::operand_bytes(step.call);
-    device::give_scratch(step.call, {});
+  }
+
+  void upload(const Held& h) {
+    Place& p = parts_.places[h.place];
+    const io::Array& words = array_of(h);
+    const bool whole = device::is_dense(p.shape) && p.shape.bytes() == words.bytes() && p.shape.n > 0;
+    p.memory = whole ? h.session->allocate(p.shape, p.primes) : h.session->allocate(words.bytes());
+    h.session->upload(from_.take(words.name, "u8", words.shape).bytes, row_of(p.memory));
+    p.origin = p.memory;
   }
 
   io::Container& from_;
-  const std::vector<const Session*>& sessions_;
-  const std::size_t sources_;
+  const Surroundings& around_;
   Reader r_;
   std::vector<std::size_t> kernels_;
   Program::Parts parts_;
-  std::vector<Range> held_;  // of each place: bytes that may be shown
-  /// What calls have written of a place that the program makes.
-  struct Filled {
-    const Session* first = nullptr;  // of the first call that writes there
-    std::vector<bool> limbs;         // empty: nothing, or too many
-    bool from_zero = false;
-  };
-  std::vector<Filled> filled_;
-  std::size_t arrays_ = 0;  // of constants so far
+  std::vector<Held> held_;
 };
 
 }  // namespace
 
-Program::Parts read(io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources) {
+Loaded read(io::Container& from, const Surroundings& around, const Limits& limits) {
   try {
-    return Loading(from, sessions, sources).run();
+    return Loading(from, around).run(limits);
   } catch (const ParameterError& e) {
     throw DamagedFileError(std::string("a saved program's constants are impossible: ") + e.what());
   } catch (const ShapeError& e) {

@@ -2,17 +2,24 @@
 #pragma once
 
 #include "io/container.h"
-#include "program/program.h"
+#include "program/verify.h"
 
 namespace heliograph::program {
 
 /// What a program is saved with: arrays "calls", "kernels" and "constant0", "constant1", ... Sessions are known by their numbers
-/// in `sessions`. Throws RecordingError for calls of other sessions, and for what only this process has.
-void write(const Program::Parts& parts, const std::vector<const Session*>& sessions, io::Container& to);
+/// in `sessions`; `of_results` are those of the results' parameters. Throws RecordingError for calls of other sessions, and for
+/// what only this process has.
+void write(const Program::Parts& parts, const std::vector<const Session*>& sessions,
+           const std::vector<const Session*>& of_results, io::Container& to);
 
-/// What `write` wrote, for the same list of sessions, perhaps on another device: constants are prepared and words uploaded. All
-/// that is read is checked, as if it came from an enemy: a program can name no memory but its own, its inputs, and `sources` sets
-/// of keys. What was uploaded leaves `from`. Throws DamagedFileError, OutOfMemoryError.
-Program::Parts read(io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources);
+struct Loaded {
+  Program::Parts parts;
+  std::vector<std::vector<u64>> below;  // of each result, limb by limb: its words are less
+};
+
+/// What `write` wrote, for the same list of parameter sets, perhaps on another device. It is verified whole (program/verify.h),
+/// as if an enemy had written it; then its constants are prepared and its words uploaded, and leave `from`. Throws
+/// DamagedFileError, LimitError, OutOfMemoryError.
+Loaded read(io::Container& from, const Surroundings& around, const Limits& limits);
 
 }  // namespace heliograph::program

@@ -33,7 +33,13 @@ class KeySource {
   virtual std::optional<u64> find(const Memory& memory) const = 0;
   /// The memory of a key, brought back where it had left. Throws MissingKeyError, OutOfMemoryError.
   virtual Buffer at(u64 which) const = 0;
-  /// The memory of a place's key, which has at least the bytes that the program shows. Throws MismatchError besides.
+  /// Words of a limb, and the modulus of each limb of a key.
+  struct KeyForm {
+    std::size_t n = 0;
+    std::vector<u64> moduli;
+  };
+  virtual KeyForm form(u64 which) const = 0;
+  /// The memory of a place's key, which is as the program takes it to be. Throws MismatchError besides.
   Buffer at(const Place& place) const;
   /// Whether a call uses prepared keys of this source, which it then holds no longer.
   virtual bool take_out(Call& /*call*/) const { return false; }
@@ -52,7 +58,9 @@ struct Place {
   View shape;                    // made: what is allocated; input: what is shown
   bool alone = true;             // input: no other input shows the same memory
   bool used = false;             // by a step
-  std::size_t reach = 0;         // key: bytes that a saved program shows of it, which a key given for it must have
+  // Of a program from a file, what a key given for the place must have:
+  std::size_t reach = 0;   // bytes
+  std::vector<u64> below;  // limbs of moduli that are no larger, or any where this is 0
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
   bool result = false;  // made, and shown by a result
@@ -60,7 +68,11 @@ struct Place {
 
 inline Buffer KeySource::at(const Place& place) const {
   Buffer memory = at(place.which);
-  require<MismatchError>(memory->bytes() >= place.reach, "a key is smaller than the program's calls take it to be");
+  if (place.below.empty()) return memory;
+  const KeyForm has = form(place.which);
+  bool fits = memory->bytes() >= place.reach && has.n == place.shape.n && has.moduli.size() == place.below.size();
+  for (std::size_t l = 0; fits && l < has.moduli.size(); ++l) fits = place.below[l] == 0 || has.moduli[l] <= place.below[l];
+  require<MismatchError>(fits, "a key has other limbs than the program's calls take it to have");
   return memory;
 }
 

@@ -24,6 +24,8 @@ namespace recording {
 namespace {
 
 constexpr std::string_view kType = "heliograph.program";
+constexpr std::uint64_t kTables = std::uint64_t{1}
+                                  << 30;  // bytes, of the parameter sets of a program, if its caller says nothing
 constexpr const char* kSchemes[] = {"bfv", "ckks", "tfhe"};  // BGV's sets are read as BFV's are
 
 void require_saved(bool right, const char* what) { require<DamagedFileError>(right, what); }
@@ -43,6 +45,12 @@ double figure_from(const io::Json& json) {
   return word == kUnbounded ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
 }
 
+/// Words of a result, which are less than `below`, are residues. No moduli: words of every value.
+void require_residues(const std::vector<std::uint64_t>& below, const std::vector<std::uint64_t>& moduli) {
+  for (std::size_t l = 0; l < moduli.size(); ++l)
+    require_saved(below[l] <= moduli[l], "a saved program's result has words that may be no residues of its primes");
+}
+
 template <class Data>
 bool is_trivial(const Data& x) {
   if constexpr (std::is_same_v<Data, tfhe::CiphertextData>) return !x.key;
@@ -50,6 +58,39 @@ bool is_trivial(const Data& x) {
 }
 
 // ---- parameters
+
+const device::Session* session_of(const AnyContext& context) {
+  return std::visit(
+      [](const auto& c) -> const device::Session* {
+        if constexpr (requires { c->engine(); })
+          return &c->engine();
+        else
+          return &c->session();
+      },
+      context);
+}
+
+template <class C>
+program::ParameterSet set_of(C& context) {
+  return {.session = &context.engine(), .rings = {context.engine().prepared()}, .bootstrap_key = {}, .switch_key = {}};
+}
+program::ParameterSet set_of(tfhe::Context& context) {
+  const lwe::Parameters& p = context.lwe();
+  return {.session = &context.session(),
+          .rings = {},
+          .bootstrap_key = std::make_shared<const device::BootstrapKey>(p.bootstrap),
+          .switch_key = std::make_shared<const device::LweSwitchKey>(p.key_switch)};
+}
+
+// About the bytes of the tables that opening a set makes.
+template <class Spec>
+std::uint64_t table_bytes(const Spec& spec) {
+  std::size_t primes = spec.chain.size() + spec.special.size();
+  if constexpr (requires { spec.auxiliary; }) primes += spec.auxiliary.size();
+  if constexpr (requires { spec.plain_moduli; }) primes += spec.plain_moduli.size();
+  return checked_product(4 * sizeof(std::uint64_t), spec.n, primes);
+}
+std::uint64_t table_bytes(const tfhe::Spec&) { return 0; }
 
 struct Parameters {
   std::vector<AnyContext> list;
@@ -62,16 +103,12 @@ struct Parameters {
   }
   std::vector<const device::Session*> sessions() const {
     std::vector<const device::Session*> all;
-    for (const AnyContext& context : list) {
-      std::visit(
-          [&](const auto& c) {
-            if constexpr (requires { c->engine(); })
-              all.push_back(&c->engine());
-            else
-              all.push_back(&c->session());
-          },
-          context);
-    }
+    for (const AnyContext& context : list) all.push_back(session_of(context));
+    return all;
+  }
+  std::vector<program::ParameterSet> sets() const {
+    std::vector<program::ParameterSet> all;
+    for (const AnyContext& context : list) all.push_back(std::visit([](const auto& c) { return set_of(*c); }, context));
     return all;
   }
   io::Json json() const {
@@ -88,20 +125,24 @@ struct Parameters {
   }
 };
 
+/// `room`: bytes that the tables of the sets that are not open yet may take.
 template <class C>
-AnyContext opened(const io::Json& json) {
+AnyContext opened(const io::Json& json, std::uint64_t& room) {
   const auto spec = C::spec_from(json.object_at("parameters"));
   require_saved(json.string_at("parameter_hash", 128) == hash_of(spec),
                 "a saved program's parameters are not those of their hash");
+  const std::uint64_t bytes = table_bytes(spec);
+  require<LimitError>(bytes <= room, "the tables of this program's parameter sets take more memory than its caller allows");
+  room -= bytes;
   return schemes::open_saved_context<C>(spec, "a saved program's parameters");
 }
 
-AnyContext context_from(const io::Json& json) {
+AnyContext context_from(const io::Json& json, std::uint64_t& room) {
   json.require_only({"scheme", "parameters", "parameter_hash"}, "a saved program's parameters");
   const std::string& scheme = json.string_at("scheme", 16);
-  if (scheme == kSchemes[0]) return opened<exact::Context>(json);
-  if (scheme == kSchemes[1]) return opened<ckks::Context>(json);
-  if (scheme == kSchemes[2]) return opened<tfhe::Context>(json);
+  if (scheme == kSchemes[0]) return opened<exact::Context>(json, room);
+  if (scheme == kSchemes[1]) return opened<ckks::Context>(json, room);
+  if (scheme == kSchemes[2]) return opened<tfhe::Context>(json, room);
   throw DamagedFileError("a saved program is of a scheme that does not exist");
 }
 
@@ -290,16 +331,6 @@ bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) c
   }
   // Results' ranges hold for operands within those recorded. A program saved before there were ranges has bounds among its limits.
   if (!takes.ranges.empty()) known = known && std::ranges::equal(given.ranges, takes.ranges, &ckks::Ranges::inside);
-  // The text says it of an honest file.
-  std::vector<device::View> views;
-  for (const Operand& o : operands) {
-    for (const device::View& v : recording::views_of(o.tensor)) views.push_back(v);
-  }
-  for (const program::Place& p : program->places()) {
-    if (p.kind != program::Place::Kind::input) continue;
-    require<MismatchError>(p.number < views.size() && device::form_of(views[p.number]) == device::form_of(p.shape),
-                           "a program from a file reads operands of another form than it says");
-  }
   return known;
 }
 
@@ -344,7 +375,10 @@ io::Container RecordedProgram::State::describe(const std::string& note) const {
   file.header["results"] = std::move(described);
   const auto text = std::as_bytes(std::span(takes.text));
   file.arrays.push_back({"takes", "u8", {text.size()}, text});
-  program::write(program->parts(), parameters.sessions(), file);
+  std::vector<const device::Session*> of_results;
+  for (const recording::Form& form : results)
+    of_results.insert(of_results.end(), form.tensors(), recording::session_of(form.context()));
+  program::write(program->parts(), parameters.sessions(), of_results, file);
   return file;
 }
 
@@ -358,19 +392,23 @@ void RecordedProgram::save(const std::string& path, const std::string& note) con
   ring::save(parameters.sessions().front()->device(), path, state_->describe(note));
 }
 
-RecordedProgram::Noted RecordedProgram::from_bytes(std::span<const std::byte> bytes) {
-  return State::read(ring::from_bytes(bytes));
+RecordedProgram::Noted RecordedProgram::from_bytes(std::span<const std::byte> bytes, const ProgramLimits& limits) {
+  return State::read(ring::from_bytes(bytes), limits);
 }
-RecordedProgram::Noted RecordedProgram::load(const std::string& path) { return State::read(ring::load(path)); }
+RecordedProgram::Noted RecordedProgram::load(const std::string& path, const ProgramLimits& limits) {
+  return State::read(ring::load(path), limits);
+}
 
-RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
+RecordedProgram::Noted RecordedProgram::State::read(io::Container file, const ProgramLimits& limits) {
   using recording::require_saved;
   if (file.type != recording::kType) throw FormatError("this file holds an object of kind " + file.type + ", not a program");
   const io::Json& h = file.header;
   h.require_only({"note", "parameters", "operands", "keys", "sources", "limits", "bounds", "ranges", "results", "kernels"},
                  "a saved program");
   recording::Parameters parameters;
-  for (const io::Json& p : h.array_at("parameters", 64)) parameters.list.push_back(recording::context_from(p));
+  std::uint64_t room = limits.memory > 0 ? limits.memory : recording::kTables;
+  for (const io::Json& p : h.array_at("parameters", 64)) parameters.list.push_back(recording::context_from(p, room));
+  require_saved(!parameters.list.empty(), "a saved program has no parameters");
   auto state = std::make_shared<State>();
   for (const std::uint64_t number : h.unsigned_array_at("operands", 4096)) {
     require_saved(number < parameters.list.size(), "a saved program's operand is of no parameters");
@@ -393,7 +431,11 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
   for (const io::Array& array : file.arrays)
     require_saved(array.name == "takes" || array.name == "calls" || array.name.starts_with("constant"),
                   "a saved program has an array that is none of its own");
-  program::Program::Parts parts = program::read(file, parameters.sessions(), state->takes.sources);
+  const program::Surroundings around{
+      .sets = parameters.sets(), .inputs = state->takes.inputs(), .sources = state->takes.sources};
+  const std::uint64_t memory = limits.memory > 0 ? limits.memory : around.sets.front().session->free_memory();
+  program::Loaded loaded = program::read(file, around, {.bytes = memory, .products = limits.products});
+  program::Program::Parts& parts = loaded.parts;
   std::vector<device::View> views;
   for (const program::Shown& shown : parts.results) views.push_back(shown.view.lent());
   const device::View* next = views.data();
@@ -407,6 +449,11 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
     state->results.emplace_back(result, context, next, state->takes.keys);
   }
   require_saved(next == views.data() + views.size(), "a saved program makes what is no result");
+  std::size_t shown = 0;
+  for (const recording::Form& form : state->results) {
+    for (const std::vector<std::uint64_t>& moduli : form.moduli())
+      recording::require_residues(loaded.below[shown++], moduli);
+  }
   state->loaded = true;
   state->program = std::make_shared<program::Program>(std::move(parts));
   return {RecordedProgram(std::move(state)), h.string_at("note", io::Json::max_text)};

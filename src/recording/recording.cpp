@@ -63,6 +63,8 @@ Recording::Recording(Operands inputs, Mode mode) : state_(std::make_unique<State
 Recording::~Recording() = default;
 void Recording::stop() { state_ = nullptr; }
 
+RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results) { return finish(results, {}); }
+
 RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, const std::vector<RecordedProgram>& known) {
   require<RecordingError>(state_ != nullptr, "this recording has ended");
   const std::unique_ptr<State> state = std::move(state_);

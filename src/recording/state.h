@@ -23,7 +23,7 @@ class RecordedProgram::State {
   bool bounded(const std::vector<Operand>& operands) const;
   /// As to_bytes and from_bytes.
   io::Container describe(const std::string& note) const;
-  static Noted read(io::Container file);
+  static Noted read(io::Container file, const ProgramLimits& limits);
 };
 
 }  // namespace heliograph

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
+#include "base/checked.h"
 #include "schemes/ckks/context.h"
 #include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
@@ -39,6 +42,7 @@ class Text {
   void add(const ckks::Range& r) { add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word); }
   void add(const ckks::RangePair& r) { add(r.vouched), add(r.assumed); }
   std::string take() { return std::move(bytes_); }
+  class Reader;
 
  private:
   std::string bytes_;
@@ -213,6 +217,15 @@ class RlweSource final : public program::KeySource {
     if (!found) throw MissingKeyError(std::string("the program needs ") + kind + " that these keys lack");
     return found;
   }
+  KeyForm form(math::u64 which) const override {
+    KeyForm form;
+    keys_.data().keys.each([&](math::u64 number, const rlwe::SwitchKey& key) {
+      if (number != which) return;
+      const ring::RnsTensor pairs = key.pairs();
+      form = {pairs.view().n, keys_.data().context->rlwe().moduli(pairs.primes())};
+    });
+    return form;
+  }
 
  private:
   Keys keys_;
@@ -223,7 +236,10 @@ class TfheSource final : public program::KeySource {
   explicit TfheSource(const tfhe::EvaluationKeys& keys) : keys_(keys) {}
 
   std::optional<math::u64> find(const device::Memory&) const override { return std::nullopt; }
-  device::Buffer at(math::u64) const override { throw InternalError("TFHE's keys are no tensors"); }
+  device::Buffer at(math::u64) const override {
+    throw MismatchError("TFHE's keys are no tensors, as the program takes them to be");
+  }
+  KeyForm form(math::u64) const override { return {}; }
   bool take_out(device::Call& call) const override {
     return with_keys(call, [&](auto* switch_key, auto* key) {
       const auto mine = keys_.data().prepared();
@@ -315,6 +331,21 @@ AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operan
       x_);
 }
 
+std::vector<std::vector<math::u64>> Form::moduli() const {
+  return std::visit(
+      [](const auto& c) {
+        std::vector<std::vector<math::u64>> all;
+        for (const auto& t : recording::tensors(c.data())) {
+          if constexpr (requires { t.primes(); })
+            all.push_back(c.data().context->rlwe().moduli(t.primes()));
+          else
+            all.emplace_back();
+        }
+        return all;
+      },
+      x_);
+}
+
 AnyContext context_of(const AnyCiphertext& x) {
   return std::visit([](const auto& c) -> AnyContext { return c.data().context; }, x);
 }
@@ -332,6 +363,59 @@ void add_portable(Text& to, const ckks::CiphertextData& x) {
 }
 void add_portable(Text& to, const tfhe::CiphertextData& x) {
   to.add(x.context->hash()), to.add(x.type.text()), to.add(device::form_of(x.tensor.view()));
+}
+
+/// A text read again.
+class Text::Reader {
+ public:
+  explicit Reader(const std::string& text) : text_(text) {}
+
+  template <class T>
+  T take() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string_view take_text() { return take(take<std::size_t>()); }
+  std::string_view take(std::size_t bytes) {
+    require<DamagedFileError>(bytes <= text_.size() - next_, "a saved program says of no operand what it is");
+    return std::string_view(text_).substr(std::exchange(next_, next_ + bytes), bytes);
+  }
+
+ private:
+  const std::string& text_;
+  std::size_t next_ = 0;
+};
+
+/// What add_tensor wrote.
+program::InputForm tensor_from(Text::Reader& from, const rlwe::Context& context) {
+  program::InputForm input{.form = std::string(from.take_text()), .moduli = {}};
+  from.take<math::Domain>(), from.take<unsigned char>();
+  const math::Ring& ring = context.engine()->ring();
+  const auto count = from.take<std::size_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto prime = from.take<math::PrimeIndex>();
+    require<DamagedFileError>(prime < ring.primes().size(),
+                              "a saved program's operand has a prime that its parameters lack");
+    input.moduli.push_back(ring.prime(prime));
+  }
+  return input;
+}
+
+// What add_portable wrote, from behind the hash.
+void add_inputs(std::vector<program::InputForm>& to, Text::Reader& from, const exact::Context& context) {
+  from.take<std::size_t>(), from.take<exact::Packing>(), from.take<std::size_t>();
+  const auto parts = from.take<std::size_t>();
+  from.take(checked_mul(parts, sizeof(math::u64)));
+  for (std::size_t i = 0; i < parts; ++i) to.push_back(tensor_from(from, context.rlwe()));
+}
+void add_inputs(std::vector<program::InputForm>& to, Text::Reader& from, const ckks::Context& context) {
+  from.take<std::size_t>(), from.take<double>(), from.take<std::size_t>(), from.take<unsigned char>();
+  to.push_back(tensor_from(from, context.rlwe()));
+}
+void add_inputs(std::vector<program::InputForm>& to, Text::Reader& from, const tfhe::Context&) {
+  from.take_text();
+  to.push_back({.form = std::string(from.take_text()), .moduli = {}});
 }
 
 /// What stands behind an operand's values: nothing where that is zero, as in programs saved before there were tails.
@@ -387,6 +471,23 @@ Takes::Takes(const std::vector<Operand>& operands) {
   keys = ids.size();
   bounds = bounds_of(operands);
   text = to.take();
+}
+
+std::vector<program::InputForm> Takes::inputs() const {
+  std::vector<program::InputForm> all;
+  Text::Reader from(text);
+  for (const AnyContext& context : contexts) {
+    const auto scheme = from.take<std::size_t>();
+    std::visit(
+        [&](const auto& c) {
+          require<DamagedFileError>(scheme == context.index() && from.take_text() == c->hash(),
+                                    "a saved program's operand is of other parameters than it says");
+          add_inputs(all, from, *c);
+        },
+        context);
+    from.take<std::size_t>(), from.take<std::size_t>(), from.take<std::size_t>();  // keys
+  }
+  return all;
 }
 
 Form Form::unknown() const {

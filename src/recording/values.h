@@ -5,7 +5,7 @@
 
 #include "heliograph/program.h"
 #include "io/json.h"
-#include "program/program.h"
+#include "program/verify.h"
 #include "ring/entropy.h"
 #include "schemes/ckks/ranges.h"
 #include "schemes/exact/bound.h"
@@ -36,6 +36,9 @@ struct Takes {
       bounds;  // on the integers of each operand of BFV and BGV; of sessions by their place among the operands'
   std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
 
+  /// The tensors of the operands, as the text has them, of these contexts. Throws DamagedFileError for a text that is none.
+  std::vector<program::InputForm> inputs() const;
+
   explicit Takes(const std::vector<Operand>& operands);
   Takes() = default;
 };
@@ -50,6 +53,8 @@ class Form {
   /// The ciphertext with its words in `views`, computed from `operands`.
   AnyCiphertext filled(const View* views, const std::vector<Operand>& operands) const;
   AnyContext context() const { return context_of(x_); }
+  /// The moduli of each tensor's limbs; none of LWE ciphertexts.
+  std::vector<std::vector<math::u64>> moduli() const;
   /// What is said of it; its words are not there.
   const AnyCiphertext& said() const { return x_; }
 

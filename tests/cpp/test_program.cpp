@@ -329,6 +329,7 @@ class Owner final : public program::KeySource {
     return &memory == key.view().memory.get() ? std::optional<math::u64>(7) : std::nullopt;
   }
   Buffer at(math::u64) const override { return key.view().memory; }
+  KeyForm form(math::u64) const override { return {}; }
   RnsTensor key;
 };
 

@@ -107,6 +107,7 @@ Bytes mutated(const Target& target, Random& random) {
 }
 
 int run(const Target& target, double seconds, std::uint64_t seed) {
+  target.bases();  // throws what is wrong with them
   Random random(seed);
   std::size_t executions = 0, faults = 0;
   const auto start = std::chrono::steady_clock::now();

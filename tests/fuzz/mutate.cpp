@@ -295,6 +295,64 @@ void change_words(Document& d, Random& r, std::size_t /*room*/) {
   }
 }
 
+/// The words of a program: numbers, places, strides and lists of them that follow their lengths.
+void change_calls(Document& d, Random& r, std::size_t room) {
+  const auto calls = std::find_if(d.arrays.begin(), d.arrays.end(), [](const Piece& p) {
+    return p.entry.is_object() && p.entry.contains("name") && p.entry.at("name") == Json("calls");
+  });
+  if (calls == d.arrays.end() || calls->data.size() < 8) return;
+  std::vector<std::uint64_t> words(calls->data.size() / 8);
+  std::memcpy(words.data(), calls->data.data(), words.size() * 8);
+  static constexpr std::array<std::uint64_t, 14> numbers = {0,
+                                                            1,
+                                                            2,
+                                                            3,
+                                                            8,
+                                                            64,
+                                                            1024,
+                                                            1 << 16,
+                                                            (std::uint64_t{1} << 32) - 1,
+                                                            std::uint64_t{1} << 32,
+                                                            (std::uint64_t{1} << 58) + 1,
+                                                            std::uint64_t{1} << 63,
+                                                            std::numeric_limits<std::uint64_t>::max() - 63,
+                                                            std::numeric_limits<std::uint64_t>::max()};
+  for (std::size_t i = 0; i <= r.below(3); ++i) {
+    const std::size_t at = r.below(words.size()), count = std::min(words.size() - at, 1 + r.below(40));
+    const auto first = words.begin() + static_cast<std::ptrdiff_t>(at), last = first + static_cast<std::ptrdiff_t>(count);
+    switch (r.below(12)) {
+      case 0:
+        if (count < words.size()) words.erase(first, last);
+        break;
+      case 1: {
+        const std::vector<std::uint64_t> run(first, last);
+        if (8 * (words.size() + count) <= room) words.insert(first, run.begin(), run.end());
+        break;
+      }
+      case 2:
+      case 3:
+        *first = pick(words, r);
+        break;
+      case 4:
+      case 5:
+        *first += 1;
+        break;
+      case 6:
+      case 7:
+        *first -= 1;
+        break;
+      case 8:
+        *first = r.one_in(2) ? *first * 2 : *first / 2;
+        break;
+      default:
+        *first = pick(numbers, r);
+    }
+  }
+  calls->data.resize(8 * words.size());
+  std::memcpy(calls->data.data(), words.data(), 8 * words.size());
+  calls->entry["shape"] = Json::array({words.size()});
+}
+
 void change_arrays(Document& d, Random& r, std::size_t room) {
   auto& arrays = d.arrays;
   if (arrays.empty()) {
@@ -379,6 +437,7 @@ constexpr Change kChanges[] = {{1, change_type}, {4, change_arrays},    {4, chan
                                {3, change_kind}, {2, change_rotations}, {6, change_parameters}, {8, change_header}};
 
 void mutate_once(Document& d, Random& r, std::size_t room) {
+  if (d.header.is_object() && d.header.contains("kernels") && r.one_in(2)) return change_calls(d, r, room);
   std::size_t draw = r.below(32);
   for (const Change& change : kChanges) {
     if (draw < change.of_32) return change.make(d, r, room);

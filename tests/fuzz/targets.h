@@ -27,6 +27,7 @@ std::vector<Target> exact_targets();
 std::vector<Target> ckks_targets();
 std::vector<Target> tfhe_targets();
 std::vector<Target> cinnamon_targets();
+std::vector<Target> program_targets();
 
 /// Runs `use`, which may refuse by a typed error. InternalError is none: it is a broken promise of our own.
 template <class Use>

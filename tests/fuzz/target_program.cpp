@@ -1,0 +1,167 @@
+// Recorded programs of every scheme: each input is loaded, called, and its results are used and read back.
+#include <cmath>
+#include <cstring>
+
+#include "heliograph/bfv.h"
+#include "heliograph/bgv.h"
+#include "heliograph/ckks.h"
+#include "heliograph/program.h"
+#include "heliograph/tfhe.h"
+#include "scheme.h"
+#include "tfhe_rig.h"
+
+namespace heliograph::fuzz {
+
+namespace {
+
+using Results = std::vector<AnyCiphertext>;
+
+template <class Spec>
+Spec without_name(Spec spec) {
+  spec.name.clear();
+  return spec;
+}
+
+/// What a loaded program gives is written, and read again.
+template <class Ciphertext>
+void read_back(const Ciphertext& x) {
+  Bytes bytes;
+  if (!attempt([&] { bytes = x.to_bytes(); })) return;
+  expect(attempt([&] { Ciphertext::from_bytes(bytes); }), "a program's result cannot be read back");
+}
+
+struct CkksParty {
+  static constexpr const char* kName = "program-ckks";
+  ckks::Parameters parameters{ckks::make_spec(1024, 2, 26, 29, 1, "w32", 4, true)};
+  ckks::SecretKey secret = ckks::SecretKey::generate_for_test(parameters, std::string(32, 's'));
+  ckks::EvaluationKeys keys = secret.evaluation_keys(true, {1, 2}, true);
+  ckks::Ciphertext x = secret.encrypt(values(2)), y = secret.encrypt(values(2));
+  Operands operands{{Operand{x, keys}, Operand{y, keys}}};
+
+  static ckks::Values values(std::size_t items) {
+    ckks::Values v{.shape = {items}, .width = 4};
+    for (std::size_t i = 0; i < 4 * items; ++i) v.data.emplace_back(std::sin(static_cast<double>(i)), 0);
+    return v;
+  }
+  std::vector<std::function<Results()>> functions() const {
+    return {[this] {
+              const auto product = ckks::multiply_rescale(x, y, keys);
+              return Results{ckks::rotate(product, {1}, keys), ckks::add(x, y)};
+            },
+            [this] { return Results{ckks::inner_product(x, y, 0, 2, keys), ckks::conjugate(x, keys)}; },
+            [this] {
+              return Results{ckks::multiply_constants(ckks::subtract(x, y), {.data = {1.5}, .shape = {}, .width = 1}), ckks::sum(x, 0),
+                             ckks::negate(ckks::rotate(y, {1, 2}, keys))};
+            },
+            [this] { return Results{y, ckks::index(ckks::add(x, y), 0, 1)}; }};
+  }
+  void use(const AnyCiphertext& result) const {
+    const auto& z = std::get<ckks::Ciphertext>(result);
+    read_back(z);
+    attempt([&] { secret.decrypt(z); });
+    attempt([&] { ckks::multiply_rescale(z, z, keys); });
+    attempt([&] { ckks::rotate(z, {1}, keys); });
+    attempt([&] { z.precision(), z.bytes(); });
+  }
+};
+
+template <bool bgv>
+struct ExactParty {
+  static constexpr const char* kName = bgv ? "program-bgv" : "program-bfv";
+  static exact::Spec spec() {
+    if (bgv) return bgv::make_spec(1024, 110, 1, {12289, 18433}, "w64", 0, true);
+    return bfv::make_spec(1024, 54, 1, {12289}, "w32", 0, true);
+  }
+  exact::Parameters parameters{spec()};
+  exact::SecretKey secret = exact::SecretKey::generate_for_test(parameters, std::string(32, 's'));
+  exact::EvaluationKeys keys = secret.evaluation_keys(true, {1, 2}, true);
+  exact::Ciphertext x = secret.encrypt(values(2), exact::Packing::slots), y = secret.encrypt(values(2), exact::Packing::slots);
+  Operands operands{{Operand{x, keys}, Operand{y, keys}}};
+
+  static exact::Values values(std::size_t items) {
+    exact::Values v{.shape = {items}, .width = 4};
+    for (std::size_t i = 0; i < 4 * items; ++i) v.data.push_back(static_cast<std::int64_t>(i % 5));
+    return v;
+  }
+  std::vector<std::function<Results()>> functions() const {
+    return {[this] {
+              const auto product = exact::multiply(x, y, &keys);
+              return Results{exact::rotate_rows(product, {1}, keys), exact::add(x, y)};
+            },
+            [this] {
+              return Results{exact::matmul({1, -2, 3, 4}, 2, 2, x, {3, 1}), exact::rotate_columns(y, keys),
+                             exact::add_integers(x, {.data = {3}, .shape = {}, .width = 1}), exact::sum(x, 0)};
+            }};
+  }
+  void use(const AnyCiphertext& result) const {
+    const auto& z = std::get<exact::Ciphertext>(result);
+    read_back(z);
+    attempt([&] { secret.decrypt(z); });
+    attempt([&] { exact::multiply(z, z, &keys); });
+    attempt([&] { exact::rotate_rows(z, {1}, keys); });
+    attempt([&] { z.noise_budget(), z.bytes(); });
+  }
+};
+
+struct TfheParty {
+  static constexpr const char* kName = "program-tfhe";
+  static tfhe::Spec spec() {
+    tfhe::Spec s = without_name(test::small_tfhe());
+    s.n = 4, s.message_bits = s.carry_bits = 1, s.norm = 5;
+    return s;
+  }
+  tfhe::Parameters parameters{spec()};
+  tfhe::SecretKey secret = tfhe::SecretKey::generate_for_test(parameters, std::string(32, 's'));
+  tfhe::EvaluationKeys keys = secret.evaluation_keys();
+  tfhe::Ciphertext x = secret.encrypt({200, 7}, {2}, tfhe::type_of("uint8")), y = secret.encrypt({3, 9}, {2}, tfhe::type_of("uint8"));
+  Operands operands{{Operand{x, keys}, Operand{y, keys}}};
+
+  std::vector<std::function<Results()>> functions() const {
+    return {[this] { return Results{tfhe::compute(keys, {.name = "less"}, {x, y}).at(0)}; },
+            [this] { return Results{tfhe::compute(keys, {.name = "add"}, {x, y}).at(0), tfhe::index(x, 0, 1)}; }};
+  }
+  void use(const AnyCiphertext& result) const {
+    const auto& z = std::get<tfhe::Ciphertext>(result);
+    read_back(z);
+    attempt([&] { secret.decrypt(z); });
+    attempt([&] { tfhe::compute(keys, {.name = "not"}, {z}); });
+  }
+};
+
+template <class Party>
+struct Programs {
+  static const Party& party() {
+    static const Party made;
+    return made;
+  }
+  static const std::vector<Bytes>& bases() {
+    static const std::vector<Bytes> made = [] {
+      std::vector<Bytes> all;
+      for (const auto& function : party().functions()) all.push_back(record(party().operands, function).first.to_bytes("note"));
+      return all;
+    }();
+    return made;
+  }
+  static void run(std::span<const std::byte> input) {
+    RecordedProgram program;
+    const ProgramLimits limits{.memory = std::uint64_t{1} << 26, .products = 20'000'000};
+    if (!attempt([&] { program = RecordedProgram::from_bytes(input, limits).first; })) return;
+    attempt([&] { program.summary(), program.key_numbers(), program.result_kinds(); });
+    Bytes again;
+    if (attempt([&] { again = program.to_bytes(); }))
+      expect(RecordedProgram::from_bytes(again, limits).first.to_bytes() == again, "a program is written otherwise");
+    Results results;
+    if (!attempt([&] { results = program(party().operands); })) return;
+    for (const AnyCiphertext& result : results) party().use(result);
+  }
+  static Target target() { return {Party::kName, run, bases, true}; }
+};
+
+}  // namespace
+
+std::vector<Target> program_targets() {
+  return {Programs<CkksParty>::target(), Programs<ExactParty<false>>::target(), Programs<ExactParty<true>>::target(),
+          Programs<TfheParty>::target()};
+}
+
+}  // namespace heliograph::fuzz
