@@ -42,6 +42,7 @@ _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
     "tanh": np.tanh,
     "logistic": lambda z: np.exp(-np.logaddexp(0, -z)),
 }
+_MOST_BITS = 40  # before the point, of a set found by need
 _MORE_ROOM = 64  # 6 bits, which most parameter sets have free
 _LEAST_DECISION = 2.0**-16  # the errors of CKKS would choose the class
 _GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibration data, evenly over the interval
@@ -219,6 +220,11 @@ class Model(Shown):
         ('128-bit', 2)
         """
         bits = max(1, math.ceil(math.log2(max(self._reach / 2, 1.0)))) + 1
+        if bits > _MOST_BITS:
+            raise _core.ParameterError(
+                f"no parameters have room for {self.name}: its values must be at most 2^{_MOST_BITS - 1}, and the calibration data make some of "
+                f"{self._reach / 2:.3g}; fit it on scaled features and targets, by a StandardScaler before it"
+            )
         count = count_of(samples, "samples")
         slots = 1 << (count - 1).bit_length() if count else 0  # so many are repeated, and no place is empty
         return ckks.parameters(depth=self.depth, precision=precision, integer_bits=bits, slots=slots)
