@@ -158,6 +158,8 @@ class Report(Shown):
 class Model(Shown):
     """A fitted estimator for encrypted features. Made by `from_sklearn`; called with a tensor of shape (features,).
 
+    Raises ParameterError for classes, `inputs` or an `output` that do not fit the layers.
+
     >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
     >>> x = model.encrypt(secret, [[1, 3], [2, 4]])  # two samples of two features
     >>> model.predict(secret.decrypt(model(x))).round(3)
@@ -186,6 +188,8 @@ class Model(Shown):
         if output is None:
             chances = ("softmax" if len(layers[-1].bias) > 1 else "logistic") if probable else ""
             output = Output("values" if classes is None else "class", probability=chances)
+        output.require_fits(len(layers[-1].bias), classes)
+        self.inputs.require_fits(layers[0].weight.shape[1])
         #: How decrypted values become predictions.
         self.output = output
         #: Of the features; None if the model was made without calibration data.
@@ -451,7 +455,7 @@ def from_sklearn(
             f"cannot mirror this {fitted.name}: its weights hold infinities or what is no number"
         )
     own = predictions(estimator, fitted, calibration)
-    fitted = settled(fitted, own[0], own[2] is not None)
+    fitted = settled(fitted, own[0], own[2] is not None, calibration)
     low, high = calibrated(samples, margin)
     inputs = encoding(fitted.names, low, high)
     weights, biases = _of_encoded(fitted, inputs)
@@ -580,7 +584,7 @@ def _compared(model: Model, own: tuple[npt.NDArray[Any], Floats | None, Floats |
     made = model.predict(values)
     with np.errstate(all="ignore"):
         if model.output.kind == "values":
-            errors = np.abs(made - predicted)
+            errors = np.where(made == predicted, 0.0, np.abs(made - predicted))  # an exponential may be infinite
         elif decided is not None:
             errors = np.abs((values[0] if decided.ndim == 1 else values.T) - decided)
         elif chances is not None and model.output.probability:

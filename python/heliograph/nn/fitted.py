@@ -6,6 +6,7 @@ library does not compute as scikit-learn does.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
 from dataclasses import dataclass, replace
@@ -53,6 +54,7 @@ _HARMLESS = _words(
     "set_output _more_tags _get_tags _get_param_names _repr_html_ _repr_mimebundle_ _doc_link_module _doc_link_template "
     "_parameter_constraints _sklearn_auto_wrap_output_keys _estimator_type _required_parameters _abc_impl"
 )
+_METHODS = ("predict", "decision_function", "predict_proba", "transform", "get_support")
 #: Relative rounding of two orders of summation in float64, and in float32.
 _DOUBLE, _SINGLE = 2.0**-42, 2.0**-14
 
@@ -144,12 +146,17 @@ def kind_of(estimator: Any, known: frozenset[str]) -> str:
         member = inspect.getattr_static(type(estimator), name, None)
         if name not in _HARMLESS and (callable(member) or hasattr(member, "__get__")):
             raise _overridden(estimator, f"{name} was replaced on this object", base.__name__)
+    for name in _METHODS:
+        module = getattr(getattr(type(estimator), name, None), "__module__", None)
+        if isinstance(module, str) and module.split(".")[0] != "sklearn":
+            raise _overridden(estimator, f"{name} was replaced by a function of the module {module}", base.__name__)
     return base.__name__
 
 
 def predictions(estimator: Any, fitted: Fitted, samples: Any) -> tuple[npt.NDArray[Any], Floats | None, Floats | None]:
     """The estimator's own predictions, decision values and probabilities of samples, as it takes them."""
-    if fitted.names and column_names(samples, "the calibration data"):
+    given = column_names(samples, "the calibration data")
+    if fitted.names and given and given != fitted.names:
         chosen = list(fitted.names)
         samples = samples.select(chosen) if callable(getattr(samples, "select", None)) else samples[chosen]
     elif not hasattr(samples, "columns"):
@@ -160,7 +167,8 @@ def predictions(estimator: Any, fitted: Fitted, samples: Any) -> tuple[npt.NDArr
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                result = None if method is None else method(samples)
+                # Scalers with copy=False write into what they are given.
+                result = None if method is None else method(copy.deepcopy(samples))
         except Exception as error:
             raise _core.DtypeError(
                 f"cannot mirror {fitted.name}: its own {name} fails on the calibration data: {type(error).__name__}: {error}"
@@ -173,8 +181,10 @@ def predictions(estimator: Any, fitted: Fitted, samples: Any) -> tuple[npt.NDArr
     return found[0], found[1], found[2]
 
 
-def settled(fitted: Fitted, predicted: npt.NDArray[Any], probable: bool) -> Fitted:
-    """With the output's kind and shape as the estimator's own predictions have them."""
+def settled(fitted: Fitted, predicted: npt.NDArray[Any], probable: bool, samples: Any) -> Fitted:
+    """With the output's kind and shape as the estimator's own predictions have them, and the rounding of its own arithmetic."""
+    if np.asarray(samples).dtype in (np.float32, np.float16):
+        fitted = replace(fitted, rounding=_SINGLE)
     output, outputs = fitted.output, len(fitted.biases[-1])
     if fitted.classes is None:
         output = replace(output, column=predicted.ndim == 2 and outputs == 1)
@@ -276,6 +286,8 @@ def _peeled(estimator: Any) -> tuple[list[Any], list[Any], Any]:
             estimator = parts[-1]
         else:
             around.append(estimator)
+            if getattr(estimator, "refit", True) is False:
+                raise _core.ParameterError(f"this {kind} has no fitted estimator: it must be made with refit=True")
             estimator = _required(estimator, "best_estimator_")
 
 

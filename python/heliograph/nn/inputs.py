@@ -15,6 +15,7 @@ from heliograph._arrays import complexes, printable, require_unmasked
 Floats = npt.NDArray[np.float64]
 MOST_RANGES = 1 << 14  #: that the header of a file has room for; more features share one range, centre and unit
 _FAR = 8  #: features are centred if their middle is so many times as large as half their range
+_EXPONENTS = 900  # of units: their inverses are numbers, too
 _LEAST, _MOST = 2.0**-6, 2.0**6  #: magnitudes of features that are encrypted as they are
 
 
@@ -33,6 +34,21 @@ class Inputs:
     names: tuple[str, ...] = ()  #: of the columns; empty if the estimator was fitted without
     centre: tuple[float, ...] = ()  #: of each feature; empty if all are 0
     unit: tuple[float, ...] = ()  #: of each feature, a power of two; empty if all are 1
+
+    def require_fits(self, features: int) -> None:
+        """Raises ParameterError for other numbers of columns than features, and for units that are no powers of two.
+
+        >>> nn.Inputs(("age",)).require_fits(1)
+        """
+        for what, values in (("names", self.names), ("centre", self.centre), ("unit", self.unit)):
+            if len(values) not in (0, features):
+                raise _core.ParameterError(
+                    f"{what} of inputs must be empty or {features}, one for each feature, not {len(values)}"
+                )
+        if not np.isfinite(self.centre).all() or not all(
+            0 < value < np.inf and np.frexp(value)[0] == 0.5 for value in self.unit
+        ):
+            raise _core.ParameterError("a centre of inputs must be finite, and a unit a power of two")
 
     def encoded(self, x: Floats) -> Floats:
         """What is encrypted of features [features, count].
@@ -142,6 +158,7 @@ def encoding(names: tuple[str, ...], low: Floats, high: Floats) -> Inputs:
     centre = np.where(np.abs(middle) > _FAR * half, middle, 0.0)
     largest = np.maximum(np.abs(low - centre), np.abs(high - centre))
     exponent = np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))
+    exponent = np.clip(exponent, -_EXPONENTS, _EXPONENTS)
     unit = np.where((largest > 0) & ((largest < _LEAST) | (largest > _MOST)), 2.0**exponent, 1.0)
     return Inputs(
         names,

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
+from heliograph._arrays import described
 
 Floats = npt.NDArray[np.float64]
-KINDS = ("values", "class", "labels")
 LINKS = ("identity", "exp")
-PROBABILITIES = ("", "logistic", "softmax", "ovr", "modified_huber")
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,29 @@ class Output:
     #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum) or "modified_huber" (of SGDClassifier)
     probability: str = ""
     column: bool = False  #: of one value: predictions have the shape (count, 1), not (count,)
+
+    def require_fits(self, outputs: int, classes: npt.NDArray[Any] | None) -> None:
+        """Raises ParameterError for rules that are not known, or do not fit each other, so many values and the classes.
+
+        >>> nn.Output("class", probability="softmax").require_fits(3, np.arange(3))
+        """
+        several = ("softmax", "ovr") if outputs > 1 else ("logistic",)
+        allowed = {"values": ("",), "labels": ("", "logistic"), "class": ("", "modified_huber", *several)}
+        if self.kind not in allowed or self.link not in LINKS or self.probability not in allowed[self.kind]:
+            raise _core.ParameterError(
+                f"an output is of the kinds {', '.join(allowed)}, with a link {' or '.join(LINKS)} and probabilities that the kind has for "
+                f"{outputs} values, not {described((self.kind, self.link, self.probability))}"
+            )
+        if (self.link != "identity" and self.kind != "values") or (self.column and (self.kind != "values" or outputs > 1)):
+            raise _core.ParameterError(
+                "a link and a column of predictions are for the kind values, and a column for one value"
+            )
+        wanted = None if self.kind == "values" else outputs if self.kind == "labels" or outputs > 1 else 2
+        if (classes is None and self.kind == "class") or (classes is not None and len(classes) != wanted):
+            raise _core.ParameterError(
+                f"an output of the kind {self.kind} with {outputs} values must have {wanted or 'no'} classes, not "
+                f"{'none' if classes is None else len(classes)}"
+            )
 
     def predict(self, values: Floats, classes: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         """Predictions for values [..., outputs].

@@ -16,7 +16,7 @@ from heliograph._sealing import SEALERS
 from heliograph.keys import SecretKey, Server
 from heliograph.nn.estimators import Activation, Dense, Model
 from heliograph.nn.inputs import MOST_RANGES, Inputs, single, some
-from heliograph.nn.outputs import KINDS, LINKS, PROBABILITIES, Output
+from heliograph.nn.outputs import Output
 from heliograph.nn.ranges import Floats, Ranges, room_of
 from heliograph.sealed import (
     Form,
@@ -167,26 +167,13 @@ def _said_output(output: Output) -> dict[str, Any]:
     return {"column": output.column, "kind": output.kind, "link": output.link, "probability": output.probability}
 
 
-def _output(said: Any, outputs: int) -> Output:
-    """The rule of a file. Raises DamagedFileError."""
+def _output(said: Any) -> Output:
+    """The rule of a file, which its model checks. Raises DamagedFileError."""
     fields = fields_of(said, "column", "kind", "link", "probability")
+    if type(fields["column"]) is not bool:
+        raise _damaged("does not say whether its predictions are a column")
     kind, link, probability = (text_in(fields[name], name) for name in ("kind", "link", "probability"))
-    column = fields["column"]
-    if kind not in KINDS or link not in LINKS or probability not in PROBABILITIES or type(column) is not bool:
-        raise _damaged("predicts by a rule that its format does not have")
-    several = "softmax" if outputs > 1 else "logistic"
-    allowed = {
-        "values": ("",),
-        "labels": ("", "logistic"),
-        "class": ("", several, "modified_huber", *(("ovr",) if outputs > 1 else ())),
-    }
-    if (
-        probability not in allowed[kind]
-        or (link != "identity" and kind != "values")
-        or (column and (kind != "values" or outputs > 1))
-    ):
-        raise _damaged("predicts by rules that do not fit each other")
-    return Output(kind, link, probability, column)
+    return Output(kind, link, probability, fields["column"])
 
 
 def _said_classes(classes: npt.NDArray[Any]) -> dict[str, Any]:
@@ -262,7 +249,7 @@ class EstimatorForm(Form):
         features, outputs = layers[0].weight.shape[1], len(layers[-1].bias)
         inputs, output, classes = Inputs(), Output(), None
         if version == 3:
-            inputs, output = _inputs(fields, features), _output(fields["output"], outputs)
+            inputs, output = _inputs(fields, features), _output(fields["output"])
             classes = None if fields["classes"] is None else _classes(fields["classes"], outputs)
         elif type(fields["classifies"]) is not bool:
             raise _damaged("does not say whether it classifies")
@@ -323,6 +310,8 @@ class EstimatorForm(Form):
     def inputs(self) -> tuple[Side, ...]:
         """Samples."""
         text = "a feature a ciphertext, a sample a slot; samples are repeated to fill the slots"
+        if self.model.inputs.centre or self.model.inputs.unit:
+            text += "; encrypted are (feature - centre) / unit"
         shape, slots, known = (self.model.features,), int(self.parameters.slots), self.model.ranges
         if known is None:
             return (Side("samples", shape, "float64", None, None, "batch", slots, text),)
