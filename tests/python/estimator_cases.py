@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import sklearn
 from scipy import sparse
 from sklearn import (
     base,
@@ -34,6 +36,7 @@ from sklearn import preprocessing as pre
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 
+VERSION: str = sklearn.__version__
 COUNT, FEATURES = 80, 5
 _RNG = np.random.default_rng(5)
 X = _RNG.normal(size=(COUNT, FEATURES))
@@ -62,6 +65,15 @@ class Case:
     def samples(self) -> Any:
         return X if self.x is None else self.x
 
+    def copy(self) -> Any:
+        """The samples in memory of their own: scalers may write into it."""
+        return copy.deepcopy(self.samples)
+
+    def shuffled(self) -> Any:
+        """Other samples of the same ranges: each column in an order of its own."""
+        mixed = np.random.default_rng(9).permuted(np.asarray(self.samples), axis=0)
+        return mixed if not isinstance(self.samples, pd.DataFrame) else pd.DataFrame(mixed, columns=self.samples.columns)
+
 
 @cache
 def fitted(name: str) -> Any:
@@ -69,7 +81,7 @@ def fitted(name: str) -> Any:
     case = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator = case.make().fit(case.samples, case.y)
+        estimator = case.make().fit(case.copy(), case.y)
         return estimator if case.after is None else case.after(estimator)
 
 
@@ -300,6 +312,7 @@ for _name, _step in {
     "StandardScaler": pre.StandardScaler(),
     "StandardScaler without mean": pre.StandardScaler(with_mean=False),
     "StandardScaler without deviation": pre.StandardScaler(with_std=False),
+    "StandardScaler in place": pre.StandardScaler(copy=False),
     "StandardScaler of frames": pre.StandardScaler().set_output(transform="pandas"),
     "MinMaxScaler": pre.MinMaxScaler((-3, 5)),
     "MaxAbsScaler": pre.MaxAbsScaler(),
@@ -376,6 +389,9 @@ CASES |= {
     ),
     "a mixin that overrides predict": Case(Mixed, SCORE, refused="Squared overrides predict"),
     "a pipeline that overrides predict": Case(lambda: Piped([("r", _lm.Ridge())]), SCORE, refused="Piped overrides predict"),
+    "a search without its best": Case(
+        lambda: model_selection.GridSearchCV(_lm.Ridge(), {"alpha": [0.1]}, cv=2, refit=False), SCORE, refused="refit=True"
+    ),
     "a replaced method": Case(
         _lm.Ridge, SCORE, after=partial(_set, predict=lambda x: np.zeros(len(x))), refused="predict was replaced"
     ),

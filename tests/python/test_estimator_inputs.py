@@ -16,12 +16,12 @@ from heliograph import nn
 pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
 import pandas as pd
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, SGDClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron, Ridge, SGDClassifier
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from estimator_cases import COUNT, FRAME, NAMES, SCORE, THREE, X
+from estimator_cases import COUNT, FRAME, NAMES, SCORE, THREE, TWO, X
 
 TURNED = FRAME[NAMES[::-1]]
 KINDS = np.array(["ill", "well", "unknown"])[THREE]
@@ -161,8 +161,20 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
 
 def test_values_without_room() -> None:
     """Decision values that CKKS's errors would decide, and values beyond all rooms, are refused by errors that say what to do."""
-    with pytest.raises(hg.ParameterError, match="StandardScaler"):
-        nn.from_sklearn(LogisticRegression(fit_intercept=False).fit(1e-9 * X, SCORE > 0), 1e-9 * X)
+    faint = LogisticRegression().fit(X, TWO)
+    faint.coef_, faint.intercept_ = faint.coef_ * 1e-8, faint.intercept_ * 1e-8
+    for tiny in (faint, Ridge().fit(X, 1e-9 * SCORE)):
+        model = nn.from_sklearn(tiny, X)
+        with pytest.raises(hg.ParameterError, match=r"precision must be at least \d+, not 25"):
+            model.parameters(samples=COUNT)
+    zero = Perceptron().fit(X, TWO)
+    zero.coef_[:], zero.intercept_[:] = 0, 0
+    with pytest.raises(hg.ParameterError, match="must not all be 0"):
+        nn.from_sklearn(zero, X)
+    model = nn.from_sklearn(faint, X)
+    secret = hg.SecretKey.generate(model.parameters(precision=40, samples=COUNT))
+    values = secret.decrypt(model(hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, X))))[:, :COUNT]
+    assert (model.predict(values) == faint.predict(X)).mean() > 0.95
     diverged = SGDClassifier(loss="squared_error", random_state=0).fit(X, THREE)
     model = nn.from_sklearn(diverged, X)
     with pytest.raises(hg.ParameterError, match=r"at most 2\^39.*StandardScaler"):
@@ -177,6 +189,63 @@ def test_the_estimator_changes_later() -> None:
     estimator.coef_ *= 2
     estimator.intercept_ += 1
     assert np.array_equal(model.clear(X), before)
+
+
+def test_a_replaced_method_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function in place of scikit-learn's own is refused by name; one that hides is refused by its results."""
+
+    def predict(self: Any, samples: Any) -> Any:
+        return np.zeros(len(samples))
+
+    estimator = Ridge().fit(X, SCORE)
+    monkeypatch.setattr(Ridge, "predict", predict, raising=False)
+    with pytest.raises(hg.DtypeError, match="predict was replaced by a function of the module"):
+        nn.from_sklearn(estimator, X)
+    predict.__module__ = "sklearn.linear_model"
+    with pytest.raises(hg.DtypeError, match=r"its own predict gives 0\.0|its own predict gives np.float64\(0\.0\)"):
+        nn.from_sklearn(estimator, X)
+
+
+def test_single_precision() -> None:
+    """The estimator computes in float32 where samples are, which the report states; in float64 it is exact."""
+    samples = (1e4 + X).astype(np.float32)
+    estimator = make_pipeline(StandardScaler(), LinearRegression()).fit(samples.astype(np.float64), SCORE)
+    coarse, fine = (nn.from_sklearn(estimator, x).report.largest_error for x in (samples, samples.astype(np.float64)))
+    assert 1e-9 < coarse < 1e-2
+    assert fine < 1e-9
+
+
+def test_models_by_hand() -> None:
+    """Rules, classes and inputs that do not fit the layers are refused when the model is made."""
+    one, two = (nn.Dense(np.ones((count, 2)), np.zeros(count)) for count in (1, 2))
+    names = np.array(["no", "yes"])
+    for layer, classes, options in (
+        (one, None, {"output": nn.Output("class")}),
+        (one, names[:1], {}),
+        (two, names, {"output": nn.Output("values")}),
+        (two, names, {"output": nn.Output("class", probability="logistic")}),
+        (two, names, {"output": nn.Output("class", "exp")}),
+        (two, None, {"output": nn.Output(column=True)}),
+        (two, None, {"output": nn.Output("votes")}),
+        (two, None, {"inputs": nn.Inputs(("a",))}),
+        (two, None, {"inputs": nn.Inputs((), (), (1.0, 3.0))}),
+        (two, None, {"inputs": nn.Inputs((), (np.nan, 0.0))}),
+    ):
+        with pytest.raises(hg.ParameterError):
+            nn.Model("m", (layer,), classes, False, 8.0, **options)
+
+
+@pytest.mark.full
+def test_very_many_far_features(tmp_path: Path) -> None:
+    """Beyond what a header holds, features share a centre and a unit."""
+    rng = np.random.default_rng(0)
+    samples = 1e6 + rng.uniform(-1, 1, (3, (1 << 14) + 1))
+    estimator = LinearRegression().fit(samples, [1, 2, 3])
+    model = nn.from_sklearn(estimator, samples)
+    assert np.abs(model.predict(model.clear(samples)) - [1, 2, 3]).max() < 1e-6
+    half = model.seal(tmp_path / "wide.hgm", samples=4).client()
+    assert len(set(half.inputs[0].ranges)) == 1
+    assert half._form.model.inputs == model.inputs  # type: ignore[attr-defined]
 
 
 # Files

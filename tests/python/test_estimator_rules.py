@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,19 @@ ENCRYPTED = [
 
 def method(estimator: Any, name: str, samples: Any) -> Any:
     """What the estimator's own method gives; None without."""
-    return getattr(estimator, name)(samples) if hasattr(estimator, name) else None
+    return getattr(estimator, name)(copy.deepcopy(samples)) if hasattr(estimator, name) else None
 
 
-def compared(name: str, model: Any, values: Any, slack: float, sealed: Any = None) -> None:
+def compared(name: str, model: Any, values: Any, slack: float, sealed: Any = None, samples: Any = None) -> None:
     """Values [outputs, count] become predictions, decision values and probabilities as the estimator's own."""
     case, estimator = CASES[name], fitted(name)
+    samples = case.samples if samples is None else samples
     single = "float32" in name
     error = model.report.largest_error + (1e-5 if single else 1e-9) + slack
-    own = np.asarray(estimator.predict(case.samples))
+    own = np.asarray(method(estimator, "predict", samples))
     found = model.predict(values) if sealed is None else sealed.predict(values.T)
     assert found.shape == own.shape
-    decided, chances = (method(estimator, which, case.samples) for which in ("decision_function", "predict_proba"))
+    decided, chances = (method(estimator, which, samples) for which in ("decision_function", "predict_proba"))
     if model.classes is None:
         relative = np.abs(own) if model.output.link == "exp" else 1
         assert (np.abs(found - own) <= error + slack * relative).all()
@@ -65,20 +67,24 @@ def compared(name: str, model: Any, values: Any, slack: float, sealed: Any = Non
 def test_mirrored(name: str) -> None:
     """In the clear: equal up to rounding, or up to the error that the report states."""
     case, estimator = CASES[name], fitted(name)
+    before = np.array(case.samples)
     model = hg.nn.from_sklearn(estimator, case.samples)
+    assert np.array_equal(before, case.samples)
     assert model.features == np.shape(case.samples)[1]
     if case.clear:
         scale = max(1.0, np.abs(model.clear(case.samples)).max())
         assert model.report.largest_error <= scale * (1e-5 if "float32" in name else 1e-9)
         assert model.report.agreement in (None, 1.0)
     compared(name, model, model.clear(case.samples), 0)
+    if case.clear:  # on other samples, too
+        compared(name, model, model.clear(case.shuffled()), 0, samples=case.shuffled())
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.refused])
 def test_refused(name: str) -> None:
     """By a typed error that says why."""
     case = CASES[name]
-    with pytest.raises((hg.DtypeError, hg.PlaintextRangeError), match=case.refused):
+    with pytest.raises((hg.DtypeError, hg.PlaintextRangeError, hg.ParameterError), match=case.refused):
         hg.nn.from_sklearn(fitted(name), case.samples)
 
 

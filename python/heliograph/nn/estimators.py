@@ -44,7 +44,7 @@ _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
 }
 _MOST_BITS = 40  # before the point, of a set found by need
 _MORE_ROOM = 64  # 6 bits, which most parameter sets have free
-_LEAST_DECISION = 2.0**-16  # the errors of CKKS would choose the class
+_LEAST_BITS = 6  # of a model's largest value, above the errors of CKKS
 _GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibration data, evenly over the interval
 
 
@@ -195,6 +195,7 @@ class Model(Shown):
         #: Of the features; None if the model was made without calibration data.
         self.ranges = ranges
         self._reach = 2 * largest if ranges is None else ranges.reach  # of inputs and results
+        self._largest = 0.0  # value on the calibration data; 0 if nothing depends on it
         self._complete = complete  # false of a client's half, whose weights are zeros
         self.report = Report(0, 0.0, 0.0, None)
 
@@ -217,13 +218,20 @@ class Model(Shown):
         """The smallest set of CKKS for it: with `precision` bits after the point in each product, and slots for so many samples.
 
         Inputs and results may be twice as large as the calibration data made them; `encrypt` refuses samples with larger ones.
-        Evaluation keys need no rotations. Raises ParameterError.
+        Evaluation keys need no rotations. Raises ParameterError, also for a precision by which the model's values would drown in errors.
 
         >>> found = model.parameters(samples=2)
         >>> found.security, found.slots
         ('128-bit', 2)
         """
         bits = max(1, math.ceil(math.log2(max(self._reach / 2, 1.0)))) + 1
+        least = _LEAST_BITS - math.floor(math.log2(self._largest)) if 0 < self._largest < 1 else 0
+        if count_of(precision, "precision") < least:
+            way = f"take precision={least}, or " if least <= _MOST_BITS else ""
+            raise _core.ParameterError(
+                f"cannot choose parameters for {self.name}: precision must be at least {least}, not {precision}, because its values are at most "
+                f"{self._largest:.2g} on the calibration data, and errors of CKKS are of fixed size; {way}fit it on scaled features and targets"
+            )
         if bits > _MOST_BITS:
             raise _core.ParameterError(
                 f"no parameters have room for {self.name}: its values must be at most 2^{_MOST_BITS - 1}, and the calibration data make some of "
@@ -428,8 +436,8 @@ def from_sklearn(
     With ``intervals="proven"`` the intervals are as wide as any sample inside `ranges` needs (interval arithmetic, layer by layer):
     clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
 
-    Raises DtypeError for other estimators, ParameterError for one that is not fitted or whose decision values are too small for CKKS,
-    ShapeError, PlaintextRangeError for samples or weights that are no numbers.
+    Raises DtypeError for other estimators, ParameterError for one that is not fitted or whose decision values are all 0, ShapeError,
+    PlaintextRangeError for samples or weights that are no numbers.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> samples = np.random.default_rng(1).normal(size=(20, 3))
@@ -462,14 +470,16 @@ def from_sklearn(
     x, box = inputs.encoded(samples.T), (inputs.encoded(low[:, None])[:, 0], inputs.encoded(high[:, None])[:, 0])
     exact = _exact(fitted, weights, biases, x)
     require_same(fitted, exact.T, fitted.tolerance(samples.T), own)
-    if fitted.classes is not None and np.abs(exact).max() < _LEAST_DECISION:
+    if fitted.classes is not None and not exact.any():
         raise _core.ParameterError(
-            f"the decision values of this {fitted.name} are at most {np.abs(exact).max():.2g}; they must be at least {_LEAST_DECISION:.2g} for "
-            "some sample, because the errors of CKKS are of fixed size: fit it on scaled features, by a StandardScaler before it"
+            f"cannot mirror this {fitted.name}: its decision values must not all be 0, because the errors of CKKS would choose the classes; fit "
+            "it anew"
         )
     layers, largest = _fitted(weights, biases, fitted.activation, x, degree, margin, box if proven else None)
     ranges = _ranges(layers, low, high, box, largest, proven)
     model = Model(fitted.name, layers, fitted.classes, False, largest, ranges=ranges, inputs=inputs, output=fitted.output)
+    if fitted.output.link == "identity":
+        model._largest = float(np.abs(exact).max())
     model.report = _compared(model, own, _layered(layers, x))
     return model
 
