@@ -75,7 +75,7 @@ def row_of(name: str, folder: Path) -> dict[str, Any]:
     off, stated = differences(model, half, scores, estimator, case), model.report.largest_error
     agreement = model.report.agreement
     wrong = any(value > stated + SLACK for what, value in off.items() if what != "classes")
-    wrong = wrong or (agreement is not None and off.get("classes", 0) > 1 - agreement)
+    wrong = wrong or (agreement is not None and off.get("classes", 0) > 1 - agreement + 1e-9)
     kind = "wrong" if wrong or case.refused else "right"
     return {"case": name, "kind": kind, "exact": case.clear, "stated": stated, "agreement": agreement, "off": off}
 

@@ -172,7 +172,7 @@ def test_values_without_room() -> None:
     with pytest.raises(hg.ParameterError, match="must not all be 0"):
         nn.from_sklearn(zero, X)
     model = nn.from_sklearn(faint, X)
-    secret = hg.SecretKey.generate(model.parameters(precision=40, samples=COUNT))
+    secret = hg.SecretKey.generate(model.parameters(precision=34, samples=COUNT))
     values = secret.decrypt(model(hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, X))))[:, :COUNT]
     assert (model.predict(values) == faint.predict(X)).mean() > 0.95
     diverged = SGDClassifier(loss="squared_error", random_state=0).fit(X, THREE)
