@@ -44,6 +44,7 @@ _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
 }
 _MOST_BITS = 40  # before the point, of a set found by need
 _MORE_ROOM = 64  # 6 bits, which most parameter sets have free
+_MOST_PRECISION = 32  # that sets of few levels have
 _LEAST_BITS = 6  # of a model's largest value, above the errors of CKKS
 _GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibration data, evenly over the interval
 
@@ -227,7 +228,7 @@ class Model(Shown):
         bits = max(1, math.ceil(math.log2(max(self._reach / 2, 1.0)))) + 1
         least = _LEAST_BITS - math.floor(math.log2(self._largest)) if 0 < self._largest < 1 else 0
         if count_of(precision, "precision") < least:
-            way = f"take precision={least}, or " if least <= _MOST_BITS else ""
+            way = f"take precision={least}, or " if least <= _MOST_PRECISION else ""
             raise _core.ParameterError(
                 f"cannot choose parameters for {self.name}: precision must be at least {least}, not {precision}, because its values are at most "
                 f"{self._largest:.2g} on the calibration data, and errors of CKKS are of fixed size; {way}fit it on scaled features and targets"
