@@ -326,8 +326,12 @@ def _required(estimator: Any, name: str) -> Any:
 
 def _dense(values: Any) -> Floats:
     """Numbers as float64, of a sparse matrix too, in memory of their own."""
-    array = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-    return np.array(array, dtype=np.float64)
+    try:
+        return np.array(values.toarray() if hasattr(values, "toarray") else values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise _core.DtypeError(
+            f"cannot mirror this estimator: its weights must be numbers, not {described(values)}; fit it anew"
+        ) from None
 
 
 def _linear(estimator: Any) -> tuple[list[Floats], list[Floats]]:
@@ -439,11 +443,12 @@ def _pieces(kind: str, step: Any) -> Pieces:
         if isinstance(part, str) and part == "drop":
             continue
         chosen = range(count) if kind == "FeatureUnion" else step._transformer_to_input_indices[name]
+        if not len(chosen):  # such a part is not fitted
+            continue
         chain = _step(part)
         if name in weights:
             chain.append(Scaling(0.0, float(weights[name]), 0.0))
-        if len(chosen):
-            chains.append((np.array(chosen, dtype=np.int64), tuple(chain)))
+        chains.append((np.array(chosen, dtype=np.int64), tuple(chain)))
     return Pieces(count, tuple(chains))
 
 
