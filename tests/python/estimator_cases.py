@@ -145,6 +145,20 @@ class Mixed(Squared, linear_model.LinearRegression):  # type: ignore[misc]
     """Inherits an override."""
 
 
+class Observed(linear_model.Ridge):  # type: ignore[misc]
+    """Overrides how attributes are read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__(name)
+
+
+class Shifted(neural_network.MLPRegressor):  # type: ignore[misc]
+    """Overrides a private method."""
+
+    def _forward_pass_fast(self, X: Any, check_input: bool = True) -> Any:
+        return super()._forward_pass_fast(X, check_input) + 1
+
+
 class Piped(Pipeline):  # type: ignore[misc]
     """A pipeline that overrides predict."""
 
@@ -344,6 +358,12 @@ for _name, _step in {
     "ColumnTransformer with weights": compose.ColumnTransformer(
         [("a", pre.StandardScaler(), [0, 0, 2]), ("b", pre.MaxAbsScaler(), [1])], transformer_weights={"a": 3.0, "b": -0.5}
     ),
+    "ColumnTransformer with an empty part": compose.ColumnTransformer(
+        [("a", pre.StandardScaler(), [1, 2]), ("b", pre.StandardScaler(), [])]
+    ),
+    "ColumnTransformer by a mask": compose.ColumnTransformer(
+        [("a", pre.StandardScaler(), [True, False, False, True, True])], remainder=decomposition.PCA(1)
+    ),
     "FeatureUnion": FeatureUnion([("a", pre.StandardScaler()), ("b", decomposition.PCA(2)), ("c", "drop")]),
     "FeatureUnion with weights": FeatureUnion(
         [("a", pre.StandardScaler()), ("b", "passthrough")], transformer_weights={"b": 10.0}
@@ -391,6 +411,17 @@ CASES |= {
     "a pipeline that overrides predict": Case(lambda: Piped([("r", _lm.Ridge())]), SCORE, refused="Piped overrides predict"),
     "a search without its best": Case(
         lambda: model_selection.GridSearchCV(_lm.Ridge(), {"alpha": [0.1]}, cv=2, refit=False), SCORE, refused="refit=True"
+    ),
+    "a subclass that overrides how attributes are read": Case(Observed, SCORE, refused="overrides __getattribute__"),
+    "a subclass that overrides a private method": Case(
+        partial(Shifted, max_iter=5), SCORE, refused="overrides _forward_pass_fast"
+    ),
+    "TweedieRegressor whose power was changed": Case(
+        partial(_lm.TweedieRegressor, power=0), COUNTS, after=partial(_set, power=1.5), refused="its own predict gives"
+    ),
+    "weights that are texts": Case(_lm.Ridge, SCORE, after=partial(_set, coef_="none"), refused="must be numbers"),
+    "weights of other features": Case(
+        _lm.Ridge, SCORE, after=partial(_set, coef_=np.ones(7)), refused="must fit each other"
     ),
     "a replaced method": Case(
         _lm.Ridge, SCORE, after=partial(_set, predict=lambda x: np.zeros(len(x))), refused="predict was replaced"

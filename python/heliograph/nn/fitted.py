@@ -135,12 +135,10 @@ def kind_of(estimator: Any, known: frozenset[str]) -> str:
         if one is object or _of_sklearn(one):
             continue
         for name, member in vars(one).items():
-            harmless = name in _HARMLESS or (
-                name.startswith("__") and name not in ("__getattribute__", "__sklearn_is_fitted__")
-            )
+            harmless = name in _HARMLESS or (name.startswith("__") and name != "__getattribute__")
             harmless = harmless or (name.startswith("set_") and name.endswith("_request"))
             own = inspect.getattr_static(type(estimator), name, None) is member
-            if not harmless and own and any(name in vars(other) for other in ours):
+            if not harmless and own and any(name in vars(other) for other in (*ours, object)):
                 raise _overridden(estimator, f"its class {one.__name__} overrides {name}", base.__name__)
     for name in getattr(estimator, "__dict__", ()):
         member = inspect.getattr_static(type(estimator), name, None)
