@@ -218,6 +218,8 @@ def test_files_of_the_first_format(file: Path) -> None:
     assert np.abs(values - hg.SealedModel.load(file)._form.model.clear(X).T).max() < 1e-3  # type: ignore[attr-defined]
     for former in (whole, second):  # labels are texts, as those formats have them
         assert np.array_equal(former.predict(values).astype(int), hg.SealedModel.load(file).predict(values))
+        with pytest.raises(hg.DtypeError, match=r"format [12] does not say how .* seal the model anew"):
+            former.predict_proba(values)
     half.encrypt(secret, outlier(10))
     with pytest.raises(hg.PlaintextRangeError, match="layer 1"):
         whole.encrypt(secret, outlier(10))

@@ -369,6 +369,10 @@ class EstimatorForm(Form):
 
     def predict_proba(self, scores: npt.NDArray[Any]) -> Floats:
         """The estimator's probabilities."""
+        if self.format < 3:
+            raise _core.DtypeError(
+                f"a file of format {self.format} does not say how {self.model.name} makes probabilities: seal the model anew"
+            )
         return self.model.output.probabilities(self._scores(scores), self.model.name)
 
     def _scores(self, scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
