@@ -290,6 +290,11 @@ CASES |= {
     "SGDClassifier sparsified": Case(partial(_lm.SGDClassifier, loss="log_loss", random_state=0), THREE, after=_sparse),
     "RidgeClassifier of labels": Case(_lm.RidgeClassifier, LABELS),
     "RidgeClassifierCV of labels": Case(_lm.RidgeClassifierCV, LABELS),
+    "SGDClassifier modified_huber, far from all classes": Case(
+        partial(_lm.SGDClassifier, loss="modified_huber", random_state=0),
+        THREE,
+        after=partial(_set, intercept_=np.full(3, -99.0)),
+    ),
     "SGDClassifier whose loss was changed": Case(
         partial(_lm.SGDClassifier, loss="log_loss", random_state=0), TWO, after=partial(_set, loss="hinge")
     ),

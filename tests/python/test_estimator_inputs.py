@@ -311,6 +311,10 @@ def test_files_that_lie(sealed: hg.SealedModel, part: str) -> None:
             {"classes": classes | {"values": wrong}}
             for wrong in ([], ["ill", "well"], ["ill"] * 3, [1, 2, 3], "ill", ["a" * 201] * 3)
         ),
+        *(
+            {"classes": {"type": wrong, "values": ["1", "2", "3"]}}
+            for wrong in ("complex128", "datetime64[D]", "float128", "S", "V8")
+        ),
         {"classes": {"type": "int8", "values": ["1", "2", "300"]}},
         {"classes": {"type": "int8", "values": ["1", "2", "03"]}},
         {"classes": {"type": "uint8", "values": ["1", "2", "-1"]}},

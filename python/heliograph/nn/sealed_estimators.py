@@ -158,8 +158,8 @@ def _inputs(fields: dict[str, Any], features: int) -> Inputs:
     count = 1 if features > MOST_RANGES else features
     if not {len(centre), len(unit)} <= {0, count} or any(abs(value) > _LARGEST for value in centre):
         raise _damaged("has other centres or units than features")
-    if any(not 1 / _LARGEST <= value <= _LARGEST or math.frexp(value)[0] != 0.5 for value in unit):
-        raise _damaged("has a unit that is no power of two")
+    if any(not 1 / _LARGEST <= value <= _LARGEST for value in unit):
+        raise _damaged("has a unit that cannot be")
     return Inputs(tuple(names), centre * (features // count), unit * (features // count))
 
 
