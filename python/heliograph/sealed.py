@@ -350,7 +350,8 @@ class SealedModel(Shown):
 
         Values outside the ranges of `inputs` are a PlaintextRangeError, for their answer may be wrong. A whole model of an estimator
         runs its clear layers on the samples instead, which is exact. ``unchecked=True`` encrypts such values all the same, but for
-        programs, whose servers compute with the recorded ranges alone.
+        programs, whose servers compute with the recorded ranges alone. Columns of a data frame are taken by their names if the file has
+        names.
 
         Raises ShapeError, DtypeError, PlaintextRangeError, MismatchError.
 

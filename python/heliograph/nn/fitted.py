@@ -50,7 +50,7 @@ STEPS = _SCALERS | _PROJECTIONS | _SELECTORS | _UNIONS | {"FunctionTransformer",
 _MODELS = REGRESSORS | CLASSIFIERS | PERCEPTRONS
 #: What a subclass may override: these change neither predictions nor transformations.
 _HARMLESS = _words(
-    "fit partial_fit fit_transform fit_predict score get_params set_params get_feature_names_out get_metadata_routing path "
+    "fit _fit partial_fit _partial_fit _validate_params fit_transform fit_predict score get_params set_params get_feature_names_out get_metadata_routing path "
     "set_output _more_tags _get_tags _get_param_names _repr_html_ _repr_mimebundle_ _doc_link_module _doc_link_template "
     "_parameter_constraints _sklearn_auto_wrap_output_keys _estimator_type _required_parameters _abc_impl"
 )
