@@ -19,7 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Buffer, described, flag, listed, path_of, printable, readable_bytes, require_unmasked
+from heliograph._arrays import (
+    Buffer,
+    described,
+    digits_of,
+    flag,
+    listed,
+    path_of,
+    printable,
+    readable_bytes,
+    require_unmasked,
+)
 from heliograph._container import Container, from_bytes, load, save, to_bytes
 from heliograph._html import Rows, Shown
 from heliograph._parameters import Parameters
@@ -664,7 +674,10 @@ def _some(values: tuple[Any, ...] | list[Any]) -> str:
 
 
 def _side(side: Side) -> str:
-    reach = "" if side.low is None else f", {side.low:g} to {side.high:g}" + (" by its place" if side.ranges else "")
+    reach = ""
+    if side.low is not None and side.high is not None:
+        digits = digits_of(side.low, side.high)
+        reach = f", {side.low:.{digits}g} to {side.high:.{digits}g}" + (" by its place" if side.ranges else "")
     size = " x ".join(map(str, side.shape)) or "one value"
     return f"{printable(side.name)}: {size} of {side.dtype}{reach}; {side.encoding}, {side.items:,} at most; {printable(side.text)}"
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
+from heliograph._arrays import digits_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.nn.inputs import Inputs
 
@@ -67,7 +68,8 @@ class Ranges:
         proof = (
             "all results inside are proven" if self.proven >= 1 else f"results are proven in {self.proven:.0%} of each range"
         )
-        return f"each in its calibrated range, between {min(self.low):.6g} and {max(self.high):.6g}; {proof}"
+        digits = digits_of(min(self.low), max(self.high))
+        return f"each in its calibrated range, between {min(self.low):.{digits}g} and {max(self.high):.{digits}g}; {proof}"
 
 
 def calibrated(samples: Floats, margin: float) -> tuple[Floats, Floats]:
@@ -172,7 +174,9 @@ def of_features(known: Ranges, samples: Floats) -> Check:
     slack = _SLACK * (high - low)
 
     def message(feature: int, value: float) -> str:
-        return f"feature {feature} is {value:.6g}, outside its calibrated range [{low[feature]:.6g}, {high[feature]:.6g}]"
+        digits = digits_of(low[feature], high[feature])
+        ends = f"[{low[feature]:.{digits}g}, {high[feature]:.{digits}g}]"
+        return f"feature {feature} is {value:.{digits}g}, outside its calibrated range {ends}"
 
     return Check(samples, low - slack, high + slack, message)
 
@@ -185,7 +189,8 @@ def of_bound(samples: Floats, bound: float, inputs: Inputs) -> Check:
         ends = np.zeros((len(samples), 3))
         ends[feature] = value, -bound, bound
         value, low, high = inputs.decoded(ends)[feature].tolist()
-        return f"feature {feature} is {value:.6g}, outside [{low:.6g}, {high:.6g}], twice the calibrated ranges"
+        digits = digits_of(low, high)
+        return f"feature {feature} is {value:.{digits}g}, outside [{low:.{digits}g}, {high:.{digits}g}], twice the calibrated ranges"
 
     return Check(samples, -most, most, message)
 
