@@ -13,6 +13,7 @@ from pathlib import Path
 
 import al_badawi_tables
 import coprocessor_tables
+import estimators_tables
 import kim_tables
 import lookup_tables
 import morshed_tables
@@ -104,6 +105,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     ("docs/serving.md", "service figures", serving_tables.service, _measured(*serving_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "range figures", ranges_tables.ranges, ranges_tables.FILES),
+    ("docs/benchmarks.md", "estimator figures", estimators_tables.estimators, estimators_tables.FILES),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
 #: Which files a page shows, whether every case or the headlines, and words that tell two places of one kind apart.

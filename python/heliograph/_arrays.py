@@ -352,6 +352,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def digits_of(low: float, high: float) -> int:
+    """How many digits tell the ends of an interval apart in a message: 6, and more far from zero."""
+    width, largest = high - low, max(abs(low), abs(high))
+    return min(17, max(6, 4 + math.ceil(math.log10(largest / width)))) if 0 < width < math.inf else 6
+
+
 def readable_bytes(count: float) -> str:
     """5.1 GiB, for people, as the engine writes sizes, too."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):

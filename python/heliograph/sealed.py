@@ -19,7 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Buffer, described, flag, listed, path_of, printable, readable_bytes, require_unmasked
+from heliograph._arrays import (
+    Buffer,
+    described,
+    digits_of,
+    flag,
+    listed,
+    path_of,
+    printable,
+    readable_bytes,
+    require_unmasked,
+)
 from heliograph._container import Container, from_bytes, load, save, to_bytes
 from heliograph._html import Rows, Shown
 from heliograph._parameters import Parameters
@@ -28,7 +38,7 @@ from heliograph._shapes import Tensor
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server
 
 TYPE = "heliograph.sealed-model"
-_FORMATS = (1, 2)  #: of what the header says; a form writes the first that has its fields
+_FORMATS = (1, 2, 3)  #: of what the header says; a form writes the first that has its fields
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST_TITLE, _LONGEST_LABEL, _MOST_LABELS, _MOST_BYTES = 1000, 200, 1 << 16, 1 << 62
 _LARGE = 1 << 28  #: bytes of a tensor that is not written to see how many it takes
@@ -157,9 +167,14 @@ class Form(ABC):
             raise _core.ShapeError(f"this model takes an array of shape {shape}{several}, not of shape {given}")
         return given[0], False
 
-    def predict(self, scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The best class of each item, by number."""
-        return np.asarray(np.asarray(scores).argmax(-1))
+    def predict(self, scores: npt.NDArray[Any], labels: tuple[str, ...]) -> npt.NDArray[Any]:
+        """The best class of each item: its label, or its number without labels."""
+        best = np.asarray(scores.argmax(-1))
+        return np.asarray(labels)[best] if labels else best
+
+    def predict_proba(self, _: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Probabilities of the classes of each item. Raises DtypeError for models without."""
+        raise _core.DtypeError(f"a model of kind {self.kind} has no probabilities")
 
 
 #: The kinds of models, by name. What a file names is looked up here and nowhere else.
@@ -345,7 +360,8 @@ class SealedModel(Shown):
 
         Values outside the ranges of `inputs` are a PlaintextRangeError, for their answer may be wrong. A whole model of an estimator
         runs its clear layers on the samples instead, which is exact. ``unchecked=True`` encrypts such values all the same, but for
-        programs, whose servers compute with the recorded ranges alone.
+        programs, whose servers compute with the recorded ranges alone. Columns of a data frame are taken by their names if the file has
+        names.
 
         Raises ShapeError, DtypeError, PlaintextRangeError, MismatchError.
 
@@ -388,14 +404,25 @@ class SealedModel(Shown):
         return found[0] if alone else found[:count]
 
     def predict(self, scores: Any) -> npt.NDArray[Any]:
-        """The best class of each item's scores: its label, or its number where there are no labels.
+        """The best class of each item's scores: its label, or its number where there are no labels. Of an estimator its predictions,
+        in the shape and with the classes that scikit-learn gives.
 
         >>> model = hg.nn.setup("digits").seal("digits.hgm")
         >>> model.predict([[0, 3, 1, 0, 0, 0, 0, 0, 0, 2]])
         array([1])
         """
-        best = self._form.predict(np.asarray(scores))
-        return np.asarray(self.labels)[best] if self.labels and best.dtype.kind == "i" else best
+        return self._form.predict(np.asarray(scores), self.labels)
+
+    def predict_proba(self, scores: Any) -> npt.NDArray[np.float64]:
+        """Probabilities of the classes [items, classes] of an estimator's scores, as scikit-learn gives them. Raises DtypeError for
+        models without.
+
+        >>> layer = hg.nn.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
+        >>> judge = hg.nn.Model("a judge", (layer,), np.array(["no", "yes"]), True, 8.0).seal("judge.hgm", samples=2)
+        >>> judge.predict_proba([[-1.0], [2.0]]).round(3).tolist(), judge.predict([[-1.0], [2.0]]).tolist()
+        ([[0.731, 0.269], [0.119, 0.881]], ['no', 'yes'])
+        """
+        return self._form.predict_proba(np.asarray(scores, dtype=np.float64))
 
     # The server
 
@@ -647,7 +674,10 @@ def _some(values: tuple[Any, ...] | list[Any]) -> str:
 
 
 def _side(side: Side) -> str:
-    reach = "" if side.low is None else f", {side.low:g} to {side.high:g}" + (" by its place" if side.ranges else "")
+    reach = ""
+    if side.low is not None and side.high is not None:
+        digits = digits_of(side.low, side.high)
+        reach = f", {side.low:.{digits}g} to {side.high:.{digits}g}" + (" by its place" if side.ranges else "")
     size = " x ".join(map(str, side.shape)) or "one value"
     return f"{printable(side.name)}: {size} of {side.dtype}{reach}; {side.encoding}, {side.items:,} at most; {printable(side.text)}"
 

@@ -65,8 +65,8 @@ def test_damage(tmp_path: Path) -> None:
     with pytest.raises(hg.FormatError, match=r"SealedModel\.load"):
         hg.load(tmp_path / "m.hgm")
     later = resign.take_apart(good)
-    later.header["format"] = 3
-    with pytest.raises(hg.VersionError, match="format 3"):
+    later.header["format"] = 4
+    with pytest.raises(hg.VersionError, match="format 4"):
         hg.SealedModel.load(resign.signed(later))
 
 
@@ -135,7 +135,9 @@ def test_estimators(tmp_path: Path) -> None:
         assert np.abs(values - estimator.clear(x).T).max() < 1e-4
         found, expected = half.predict(values), estimator.predict(estimator.clear(x))
         if half.labels:
-            assert np.array_equal(found, expected.astype(str))
+            assert half.labels == tuple(map(str, estimator.classes.tolist()))
+            assert np.array_equal(found, expected)
+            assert found.dtype == expected.dtype
         else:
             assert np.abs(found - expected).max() < 1e-4
         alone = half.decrypt(secret, whole.run(server, half.encrypt(secret, x[0])), like=x[0])

@@ -11,7 +11,6 @@ import pytest
 
 import heliograph as hg
 from heliograph import nn
-from heliograph.nn import estimators
 
 SERVER = """
 import heliograph as hg
@@ -52,31 +51,6 @@ def test_a_setup_is_served_from_its_file(name: str, tmp_path: Path) -> None:
     for file, said in (("request.hg", half.input_bytes), ("keys.hg", half.key_bytes)):
         assert (tmp_path / file).stat().st_size == pytest.approx(said, rel=0.01)
     assert (tmp_path / "answer.hg").stat().st_size <= half.output_bytes * 1.01
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_every_estimator_is_sealed(tmp_path: Path) -> None:
-    """Each kind that `from_sklearn` knows, with two and three classes and classes that are texts, says what scikit-learn says."""
-    utils = pytest.importorskip("sklearn.utils")
-    kinds = dict(utils.all_estimators())
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(120, 5))
-    y = x @ rng.normal(size=5) + 0.1 * rng.normal(size=120)
-    three = np.digitize(y, [-1, 1])
-    for name in sorted(estimators._REGRESSORS | estimators._CLASSIFIERS):
-        targets = (y,) if name in estimators._REGRESSORS else (three > 1, three, np.array(["a", "b", "c"])[three])
-        for target in targets:
-            fitted = kinds[name]().fit(x, target)
-            model = nn.from_sklearn(fitted, x).seal(tmp_path / "model.hgm", samples=len(x))
-            half, whole = (hg.SealedModel.load(m.to_bytes()) for m in (model.client(), model))
-            secret = hg.SecretKey.generate(half.parameters)
-            server = hg.Server(half.keys(secret))
-            values = half.decrypt(secret, whole.run(server, half.encrypt(secret, x)), like=x)
-            found, expected = half.predict(values), fitted.predict(x)
-            if name in estimators._REGRESSORS:
-                assert np.abs(np.asarray(found).reshape(-1) - expected).max() < 1e-6, name
-            else:
-                assert np.array_equal(np.asarray(found), expected.astype(str)), name
 
 
 def test_a_perceptron_is_served_from_its_file(tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ The examples of its functions go on from these lines.
 from heliograph.nn import sealed_estimators as sealed_estimators
 from heliograph.nn import sealing as sealing
 from heliograph.nn.estimators import Activation, Dense, Model, Report, from_sklearn
+from heliograph.nn.inputs import Inputs
 from heliograph.nn.networks import Counts, Layer, Network, load, names
+from heliograph.nn.outputs import Output
 from heliograph.nn.packed import PackedNetwork, PackedServer
 from heliograph.nn.ranges import Ranges
 from heliograph.nn.sets import SETUPS, Setup, setup
@@ -31,9 +33,11 @@ __all__ = [
     "Activation",
     "Counts",
     "Dense",
+    "Inputs",
     "Layer",
     "Model",
     "Network",
+    "Output",
     "PackedNetwork",
     "PackedServer",
     "Ranges",

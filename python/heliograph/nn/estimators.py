@@ -1,7 +1,7 @@
 """Models that scikit-learn has fitted, on encrypted features: linear ones and multilayer perceptrons, by CKKS.
 
 A feature lies in a ciphertext, a sample in each slot: a layer is one matrix product along the ciphertexts, without rotations, and
-takes as long for one sample as for all the slots hold. Only attributes of the estimators are read: scikit-learn is not imported.
+takes as long for one sample as for all the slots hold. `heliograph.nn.fitted` reads the estimators.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._arrays import complexes, count_of, described, flag, real, require_unmasked, text_of
+from heliograph._arrays import complexes, count_of, described, flag, real, text_of
 from heliograph._html import Rows, Shown
 from heliograph._sealing import seal
 from heliograph.functions import matmul
+from heliograph.nn.affine import folded
+from heliograph.nn.fitted import Fitted, predictions, read, require_same, settled
+from heliograph.nn.inputs import Inputs, encoding, some
+from heliograph.nn.outputs import Output
 from heliograph.nn.ranges import (
     Check,
     Floats,
@@ -33,45 +37,15 @@ from heliograph.nn.ranges import (
     room_of,
 )
 
-#: Those whose predictions are a matrix product: regressors, and classifiers by the largest product.
-_REGRESSORS = frozenset(
-    (
-        *(
-            "LinearRegression",
-            "Ridge",
-            "RidgeCV",
-            "Lasso",
-            "LassoCV",
-            "ElasticNet",
-            "ElasticNetCV",
-            "SGDRegressor",
-            "LinearSVR",
-        ),
-        *("HuberRegressor", "BayesianRidge", "ARDRegression"),
-    )
-)
-_CLASSIFIERS = frozenset(
-    (
-        *(
-            "LogisticRegression",
-            "LogisticRegressionCV",
-            "RidgeClassifier",
-            "RidgeClassifierCV",
-            "LinearSVC",
-            "SGDClassifier",
-        ),
-        *("Perceptron", "LinearDiscriminantAnalysis"),
-    )
-)
-_PERCEPTRONS = frozenset(("MLPClassifier", "MLPRegressor"))
-_AFFINE = frozenset(("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "PCA"))  # steps before them
-_PROBABLE = frozenset(("LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis", "MLPClassifier"))
 _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
     "relu": lambda z: np.maximum(z, 0),
     "tanh": np.tanh,
-    "logistic": lambda z: 1 / (1 + np.exp(-z)),
+    "logistic": lambda z: np.exp(-np.logaddexp(0, -z)),
 }
+_MOST_BITS = 40  # before the point, of a set found by need
 _MORE_ROOM = 64  # 6 bits, which most parameter sets have free
+_MOST_PRECISION = 32  # that sets of few levels have
+_LEAST_BITS = 6  # of a model's largest value, above the errors of CKKS
 _GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibration data, evenly over the interval
 
 
@@ -142,7 +116,10 @@ class Dense:
 
 @dataclass(frozen=True)
 class Report(Shown):
-    """How near a model is to the estimator it was made of, on the calibration data, before any encryption.
+    """How near a model is to the estimator itself on the calibration data, before any encryption.
+
+    The estimator's own `predict` gives the classes and a regressor's predictions. `decision_function` gives the values of a classifier;
+    without one, as of MLPClassifier, `predict_proba` does.
 
     >>> print(nn.Report(150, 0.25, 0.125, 0.98))
        calibration  150 samples
@@ -151,9 +128,11 @@ class Report(Shown):
     """
 
     samples: int
-    largest_error: float  #: of a prediction, or of a classifier's decision value
+    largest_error: (
+        float  #: of a prediction; of a classifier, of a decision value, or of a probability if it has no decision values
+    )
     mean_error: float  #: root of the mean square
-    agreement: float | None  #: share of samples of the same class; None for regressors
+    agreement: float | None  #: share of samples of the same class, or of the same labels; None for regressors
     activations: tuple[Activation, ...] = field(default=())
 
     def _rows(self) -> Rows:
@@ -180,6 +159,8 @@ class Report(Shown):
 class Model(Shown):
     """A fitted estimator for encrypted features. Made by `from_sklearn`; called with a tensor of shape (features,).
 
+    Raises ParameterError for classes, `inputs` or an `output` that do not fit the layers.
+
     >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
     >>> x = model.encrypt(secret, [[1, 3], [2, 4]])  # two samples of two features
     >>> model.predict(secret.decrypt(model(x))).round(3)
@@ -196,15 +177,26 @@ class Model(Shown):
         *,
         ranges: Ranges | None = None,
         complete: bool = True,
+        inputs: Inputs | None = None,
+        output: Output | None = None,
     ) -> None:
         self.name = name
         self.layers = layers
-        #: The classes in the order of decision values; None of a regressor.
+        #: The classes in the order of decision values, of the type that the estimator was fitted with; None of a regressor.
         self.classes = classes
-        self._probable = probable
+        #: How samples become encrypted features: names of columns, centres and units.
+        self.inputs = Inputs() if inputs is None else inputs
+        if output is None:
+            chances = ("softmax" if len(layers[-1].bias) > 1 else "logistic") if probable else ""
+            output = Output("values" if classes is None else "class", probability=chances)
+        output.require_fits(len(layers[-1].bias), classes)
+        self.inputs.require_fits(layers[0].weight.shape[1])
+        #: How decrypted values become predictions.
+        self.output = output
         #: Of the features; None if the model was made without calibration data.
         self.ranges = ranges
         self._reach = 2 * largest if ranges is None else ranges.reach  # of inputs and results
+        self._largest = 0.0  # value on the calibration data; 0 if nothing depends on it
         self._complete = complete  # false of a client's half, whose weights are zeros
         self.report = Report(0, 0.0, 0.0, None)
 
@@ -227,13 +219,25 @@ class Model(Shown):
         """The smallest set of CKKS for it: with `precision` bits after the point in each product, and slots for so many samples.
 
         Inputs and results may be twice as large as the calibration data made them; `encrypt` refuses samples with larger ones.
-        Evaluation keys need no rotations. Raises ParameterError.
+        Evaluation keys need no rotations. Raises ParameterError, also for a precision by which the model's values would drown in errors.
 
         >>> found = model.parameters(samples=2)
         >>> found.security, found.slots
         ('128-bit', 2)
         """
         bits = max(1, math.ceil(math.log2(max(self._reach / 2, 1.0)))) + 1
+        least = _LEAST_BITS - math.floor(math.log2(self._largest)) if 0 < self._largest < 1 else 0
+        if count_of(precision, "precision") < least:
+            way = f"take precision={least}, or " if least <= _MOST_PRECISION else ""
+            raise _core.ParameterError(
+                f"cannot choose parameters for {self.name}: precision must be at least {least}, not {precision}, because its values are at most "
+                f"{self._largest:.2g} on the calibration data, and errors of CKKS are of fixed size; {way}fit it on scaled features and targets"
+            )
+        if bits > _MOST_BITS:
+            raise _core.ParameterError(
+                f"no parameters have room for {self.name}: its values must be at most 2^{_MOST_BITS - 1}, and the calibration data make some of "
+                f"{self._reach / 2:.3g}; fit it on scaled features and targets, by a StandardScaler before it"
+            )
         count = count_of(samples, "samples")
         slots = 1 << (count - 1).bit_length() if count else 0  # so many are repeated, and no place is empty
         return ckks.parameters(depth=self.depth, precision=precision, integer_bits=bits, slots=slots)
@@ -247,8 +251,11 @@ class Model(Shown):
         weights: it refuses samples with a feature outside `ranges`. With ``unchecked=True`` nothing is checked, and one such sample
         may make the results of all samples wrong.
 
-        Raises ShapeError for none or more than there are slots, DtypeError, PlaintextRangeError, ParameterError for slots that are
-        no power of two.
+        Columns of a data frame are taken by their names if the estimator was fitted with names. `inputs` says which features are
+        centred or scaled before encryption; so tensors for the model are made here, not by ``key.encrypt``.
+
+        Raises ShapeError for none or more than there are slots and for other columns, DtypeError, PlaintextRangeError, ParameterError
+        for slots that are no power of two.
 
         >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
         >>> model.encrypt(secret, [[1, 3], [2, 4]]).shape  # a ciphertext for each feature
@@ -265,7 +272,8 @@ class Model(Shown):
         if checked:
             self._require_inside(x, key.parameters)
         # Public: a constant of the model, by which a server's bounds hold. Unchecked values may be beyond.
-        bound = self.ranges.bound if checked and self.ranges is not None else None
+        bound = self._bound(self.ranges) if checked and self.ranges is not None else None
+        x = self.inputs.encoded(x)
         return key.encrypt(np.ascontiguousarray(x[:, np.arange(slots) % x.shape[1]]), bound=bound)
 
     def inside(self, samples: Any) -> npt.NDArray[np.bool_]:
@@ -291,14 +299,19 @@ class Model(Shown):
     def _checks(self, x: Floats, room: float) -> Iterator[Check]:
         """Conditions for right results of samples [features, count]."""
         if self._complete:
-            yield from of_layers(self.layers, x, min(self._reach, room))
+            encoded = self.inputs.encoded(x)
+            yield from of_layers(self.layers, encoded, min(self._reach, room))
             if self.ranges is not None:
-                yield of_bound(x, self.ranges.bound)
+                yield of_bound(encoded, self._bound(self.ranges), self.inputs)
         elif self.ranges is not None:
             yield of_features(self.ranges, x)
 
+    def _bound(self, ranges: Ranges) -> float:
+        """Largest magnitude of an encrypted feature: twice the largest in the ranges. It is public."""
+        return ranges.bound_of(self.inputs)
+
     def _columns(self, samples: Any) -> Floats:
-        return _matrix(samples, self.features, "the samples").T
+        return self.inputs.matrix(samples, self.features, "the samples").T
 
     def __call__(self, x: ckks.Tensor) -> ckks.Tensor:
         """Predictions or decision values (outputs,) of encrypted features (features,), each ciphertext's slots the samples.
@@ -323,38 +336,25 @@ class Model(Shown):
         >>> model.clear([[1, 3], [2, 4]])
         array([[5.5, 8.5]])
         """
-        x = self._columns(samples)
-        for layer in self.layers:
-            x = layer.clear(x)
-        return x
+        return _layered(self.layers, self.inputs.encoded(self._columns(samples)))
 
     def predict(self, values: Any) -> npt.NDArray[Any]:
-        """The estimator's predictions of decrypted values [outputs, count], or of some of their columns.
+        """The estimator's predictions of decrypted values [outputs, count], or of some of their columns, in the shape and with the
+        classes that the estimator itself has.
 
         >>> model.predict([[5.5, 8.5]])
         array([5.5, 8.5])
         """
-        found = self._values(values)
-        if self.classes is None:
-            return found[0] if self.outputs == 1 else found.T
-        chosen = (found[0] > 0).astype(int) if self.outputs == 1 else found.argmax(0)
-        return np.asarray(self.classes[chosen])
+        return self.output.predict(self._values(values).T, self.classes)
 
     def predict_proba(self, values: Any) -> Floats:
-        """Probabilities of the classes [count, classes] of decrypted values. Raises DtypeError for estimators without.
+        """Probabilities of the classes [count, classes], or of the labels, of decrypted values. Raises DtypeError for estimators without.
 
         >>> judge = nn.Model("a judge", (layer,), np.array(["no", "yes"]), True, 8.0)
         >>> judge.predict([[-1.0, 2.0]]).tolist(), judge.predict_proba([[-1.0, 2.0]]).round(3).tolist()
         (['no', 'yes'], [[0.731, 0.269], [0.119, 0.881]])
         """
-        if not self._probable:
-            raise _core.DtypeError(f"{self.name} has no probabilities")
-        found = self._values(values)
-        if self.outputs == 1:
-            positive = 1 / (1 + np.exp(-found[0]))
-            return np.stack([1 - positive, positive], axis=1)
-        raised = np.exp(found - found.max(0))
-        return np.asarray((raised / raised.sum(0)).T)
+        return self.output.probabilities(self._values(values).T, self.name)
 
     def seal(
         self,
@@ -368,7 +368,8 @@ class Model(Shown):
         labels: Any = None,
     ) -> Any:
         """The model in a file, as `hg.SealedModel` reads it, for a server and its clients. `parameters`: without, the smallest set with
-        slots for so many `samples`. `labels`: of the classes, in the order of `classes`; without, their names.
+        slots for so many `samples`. `labels`: texts that are predicted in place of the classes, in the order of `classes`; without, the file
+        has the classes with their type. It has the columns' names, too.
 
         Raises ParameterError for a set that does not fit, DtypeError, OSError.
 
@@ -398,7 +399,8 @@ class Model(Shown):
 
     def _rows(self) -> Rows:
         sizes = " -> ".join(str(n) for n in (self.features, *(len(layer.weight) for layer in self.layers)))
-        known = [] if self.ranges is None else [("features", self.ranges.summary())]
+        known = [("columns", some(self.inputs.names))] if self.inputs.names else []
+        known += [] if self.ranges is None else [("features", self.ranges.summary())]
         return [("of", self.name), ("layers", sizes), ("levels", str(self.depth)), *known, *self.report._rows()]
 
     def __repr__(self) -> str:
@@ -412,20 +414,31 @@ def from_sklearn(
 ) -> Model:
     """A fitted estimator of scikit-learn as a model for encrypted features, by CKKS.
 
-    Linear models (LinearRegression, Ridge, Lasso, ElasticNet, SGDRegressor, LinearSVR, LogisticRegression, RidgeClassifier, LinearSVC,
-    SGDClassifier and others) and multilayer perceptrons (MLPClassifier, MLPRegressor), alone or at the end of a Pipeline whose
-    steps scale (StandardScaler, MinMaxScaler, MaxAbsScaler, PCA).
+    - Linear models: LinearRegression, Ridge, Lasso, ElasticNet, SGDRegressor, LinearSVR, PoissonRegressor and others; LogisticRegression,
+      RidgeClassifier, LinearSVC, SGDClassifier, Perceptron, LinearDiscriminantAnalysis.
+    - Multilayer perceptrons: MLPClassifier, MLPRegressor.
+    - These at the end of a Pipeline whose steps are linear: StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD,
+      selections (SelectKBest and others), and a ColumnTransformer of such steps.
+    - These in a search (GridSearchCV), as its `best_estimator_`.
+
+    All other estimators, steps and options are a DtypeError, and so is a subclass that overrides how predictions are made. The model
+    has the estimator's rules: its classes with their type, probabilities, several labels, the exponential of a Poisson regressor. They
+    are compared with the estimator's own `predict`, `decision_function` and `predict_proba` on the calibration data, and a difference
+    beyond rounding is a DtypeError.
 
     `calibration` are samples [count, features] like those that will come, such as the training data. They tell how large values become,
     and the intervals on which activations are polynomials: of `degree`, fitted by least squares, `margin` times as wide as the
     values seen. Outside its interval a polynomial is far from its function, so `Model.encrypt` refuses samples that lead there.
     `ranges` holds the range of each feature, `margin` times as wide, too. `report` says how near the model is on the calibration
-    data. Softmax and the logistic function at the end are left to the client (`predict_proba`).
+    data. Softmax, the logistic function and the exponential at the end are left to the client (`predict`, `predict_proba`).
+
+    Columns of data frames are taken by their names if the estimator was fitted with names.
 
     With ``intervals="proven"`` the intervals are as wide as any sample inside `ranges` needs (interval arithmetic, layer by layer):
     clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
 
-    Raises DtypeError for other estimators, ParameterError for one that is not fitted, ShapeError.
+    Raises DtypeError for other estimators, ParameterError for one that is not fitted or whose decision values are all 0, ShapeError,
+    PlaintextRangeError for samples or weights that are no numbers.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> samples = np.random.default_rng(1).normal(size=(20, 3))
@@ -442,85 +455,60 @@ def from_sklearn(
     if not 1 <= margin < math.inf:
         raise _core.ParameterError(f"a margin is a factor of at least 1, not {described(margin)}")
     proven = text_of(intervals, "intervals", ("calibrated", "proven")) == "proven"
-    steps, last = _steps(estimator)
-    kind = _kind(last, _REGRESSORS | _CLASSIFIERS | _PERCEPTRONS)
-    weights, biases = _linear(last) if kind not in _PERCEPTRONS else _perceptron(last)
-    features = int(getattr(estimator, "n_features_in_", len(weights[0].T)))
-    samples = _matrix(calibration, features, "the calibration data")
+    fitted = read(estimator)
+    samples = Inputs(fitted.names).matrix(calibration, fitted.features, "the calibration data")
     if not len(samples):
         raise _core.ShapeError("the calibration data are no samples")
-    for step in reversed(steps):
-        weights[0], biases[0] = _after(step, weights[0], biases[0])
-    name = str(getattr(last, "activation", "identity"))
+    if not all(np.isfinite(part).all() for part in (*fitted.weights, *fitted.biases)):
+        raise _core.PlaintextRangeError(
+            f"cannot mirror this {fitted.name}: its weights hold infinities or what is no number"
+        )
+    own = predictions(estimator, fitted, calibration)
+    fitted = settled(fitted, own[0], own[2] is not None, calibration)
     low, high = calibrated(samples, margin)
-    layers, largest = _fitted(weights, biases, name, samples.T, degree, margin, (low, high) if proven else None)
-    ranges = _ranges(layers, low, high, largest, proven)
-    probable = kind in _PROBABLE and not (getattr(last, "solver", "") == "liblinear" and len(biases[-1]) > 1)
-    classes = getattr(last, "classes_", None) if kind not in _REGRESSORS | {"MLPRegressor"} else None
-    model = Model(kind, layers, None if classes is None else np.asarray(classes), probable, largest, ranges=ranges)
-    model.report = _compared(model, weights, biases, name, samples)
+    inputs = encoding(fitted.names, low, high)
+    weights, biases = _of_encoded(fitted, inputs)
+    x, box = inputs.encoded(samples.T), (inputs.encoded(low[:, None])[:, 0], inputs.encoded(high[:, None])[:, 0])
+    exact = _exact(fitted, weights, biases, x)
+    require_same(fitted, exact.T, fitted.tolerance(samples.T), own)
+    if fitted.classes is not None and not exact.any():
+        raise _core.ParameterError(
+            f"cannot mirror this {fitted.name}: its decision values must not all be 0, because the errors of CKKS would choose the classes; fit "
+            "it anew"
+        )
+    layers, largest = _fitted(weights, biases, fitted.activation, x, degree, margin, box if proven else None)
+    ranges = _ranges(layers, low, high, box, largest, proven)
+    model = Model(fitted.name, layers, fitted.classes, False, largest, ranges=ranges, inputs=inputs, output=fitted.output)
+    if fitted.output.link == "identity":
+        model._largest = float(np.abs(exact).max())
+    model.report = _compared(model, own, _layered(layers, x))
     return model
 
 
-def _kind(estimator: Any, known: frozenset[str]) -> str:
-    """The class's name in scikit-learn. Raises DtypeError for what is none of those known."""
-    for base in type(estimator).__mro__:
-        if base.__module__.split(".")[0] == "sklearn" and base.__name__ in known:
-            return base.__name__
-    raise _core.DtypeError(f"{type(estimator).__name__} is none of the estimators known here: {', '.join(sorted(known))}")
+def _of_encoded(fitted: Fitted, inputs: Inputs) -> tuple[list[Floats], list[Floats]]:
+    """Weights and biases of the encrypted features: with the steps before, centres and units in the first layer."""
+    centre = np.array(inputs.centre or (0.0,) * fitted.features)
+    unit = np.array(inputs.unit or (1.0,) * fitted.features)
+    weight, bias = folded(fitted.steps, fitted.weights[0], fitted.biases[0], centre, unit)
+    return [weight, *fitted.weights[1:]], [bias, *fitted.biases[1:]]
 
 
-def _steps(estimator: Any) -> tuple[list[Any], Any]:
-    """A pipeline's transformations and its last step; without a pipeline none."""
-    if not any(base.__name__ == "Pipeline" for base in type(estimator).__mro__):
-        return [], estimator
-    steps = [step for _, step in estimator.steps if step is not None and step != "passthrough"]
-    for step in steps[:-1]:
-        _kind(step, _AFFINE)
-        if getattr(step, "clip", False):
-            raise _core.DtypeError(f"{type(step).__name__} with clip=True is no linear function of the features")
-    return steps[:-1], steps[-1]
-
-
-def _fitted_attribute(estimator: Any, name: str) -> Any:
-    if getattr(estimator, name, None) is None:
-        raise _core.ParameterError(f"this {type(estimator).__name__} is not fitted")
-    return getattr(estimator, name)
-
-
-def _linear(estimator: Any) -> tuple[list[Floats], list[Floats]]:
-    weight = np.atleast_2d(np.asarray(_fitted_attribute(estimator, "coef_"), dtype=np.float64))
-    bias = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
-    return [weight], [np.broadcast_to(bias, (len(weight),)).astype(np.float64)]
-
-
-def _perceptron(estimator: Any) -> tuple[list[Floats], list[Floats]]:
-    weights = [np.asarray(w, dtype=np.float64).T for w in _fitted_attribute(estimator, "coefs_")]
-    if getattr(estimator, "out_activation_", "") == "logistic" and len(weights[-1]) > 1:
-        raise _core.DtypeError("a perceptron of several labels at once is not known here")
-    return weights, [np.asarray(b, dtype=np.float64) for b in estimator.intercepts_]
-
-
-def _after(step: Any, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
-    """The layer after a scaling as one of what comes before it."""
-    count = _fitted_attribute(step, "n_features_in_")
-    at_zero = np.asarray(step.transform(np.zeros((1, count))), dtype=np.float64)[0]
-    linear = np.asarray(step.transform(np.eye(count)), dtype=np.float64) - at_zero
-    return weight @ linear.T, bias + weight @ at_zero
-
-
-def _ranges(layers: tuple[Dense, ...], low: Floats, high: Floats, largest: float, proven: bool) -> Ranges:
-    """Of the features. Linear models get room for all samples inside, unless that takes more than `_MORE_ROOM` times as much."""
-    reach = max(2 * largest, float(np.abs(low).max()), float(np.abs(high).max()), 1.0)
+def _ranges(
+    layers: tuple[Dense, ...], low: Floats, high: Floats, box: tuple[Floats, Floats], largest: float, proven: bool
+) -> Ranges:
+    """Of the features; `box` of the encrypted ones. Linear models get room for all samples inside, unless that takes more than
+    `_MORE_ROOM` times as much.
+    """
+    reach = max(2 * largest, float(np.abs(box).max()), 1.0)
     if proven or all(layer.activation is None for layer in layers):
-        at, to = low, high
+        at, to = box
         for layer in layers:
             at, to = image(layer.weight, layer.bias, at, to)
             if layer.activation is not None:
                 at, to = polynomial_image(layer.activation.coefficients, np.maximum(at, -1), np.minimum(to, 1))
         needed = max(reach, -float(at.min()), float(to.max()))
         reach = needed if proven or needed <= _MORE_ROOM * reach else reach
-    return Ranges(tuple(low.tolist()), tuple(high.tolist()), reach, proven_share(layers, low, high, reach))
+    return Ranges(tuple(low.tolist()), tuple(high.tolist()), reach, proven_share(layers, *box, reach))
 
 
 def _fitted(
@@ -558,9 +546,7 @@ def _fitted(
 
 def _polynomial(name: str, z: Floats, degree: int, margin: float, covered: tuple[float, float] | None) -> Activation:
     """The least-squares fit on the data, with some weight everywhere in the interval, which contains `covered`."""
-    function = _ACTIVATIONS.get(name)
-    if function is None:
-        raise _core.DtypeError(f'the activation "{name}" is none of identity, {", ".join(_ACTIVATIONS)}')
+    function = _activation(name)
     middle, half = (z.max() + z.min()) / 2, max(float(np.ptp(z)) / 2, 1e-6) * margin
     if covered is not None:
         low, high = min(covered[0], middle - half), max(covered[1], middle + half)
@@ -581,26 +567,43 @@ def _polynomial(name: str, z: Floats, degree: int, margin: float, covered: tuple
     )
 
 
-def _compared(model: Model, weights: list[Floats], biases: list[Floats], name: str, samples: Floats) -> Report:
-    """With the estimator's own functions in place of the polynomials."""
-    x = samples.T
+def _exact(fitted: Fitted, weights: list[Floats], biases: list[Floats], x: Floats) -> Floats:
+    """The values [outputs, count] with the estimator's own activations, of encoded features [features, count]."""
     for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         x = weight @ x + bias[:, None]
-        if number + 1 < len(weights) and name != "identity":
-            x = _ACTIVATIONS[name](x)
-    found = model.clear(samples)
-    same = None if model.classes is None else float(np.mean(model.predict(found) == model.predict(x)))
+        if number + 1 < len(weights) and fitted.activation != "identity":
+            x = _activation(fitted.activation)(x)
+    return x
+
+
+def _activation(name: str) -> Callable[[Floats], Floats]:
+    if name not in _ACTIVATIONS:
+        raise _core.DtypeError(f'the activation "{name}" is none of identity, {", ".join(_ACTIVATIONS)}')
+    return _ACTIVATIONS[name]
+
+
+def _layered(layers: tuple[Dense, ...], x: Floats) -> Floats:
+    """The values [outputs, count] of encoded features [features, count], by the layers' polynomials."""
+    for layer in layers:
+        x = layer.clear(x)
+    return x
+
+
+def _compared(model: Model, own: tuple[npt.NDArray[Any], Floats | None, Floats | None], values: Floats) -> Report:
+    """Compares values [outputs, count] with the estimator's own predictions, decision values and probabilities."""
+    predicted, decided, chances = own
+    made = model.predict(values)
+    with np.errstate(all="ignore"):
+        if model.output.kind == "values":
+            errors = np.where(made == predicted, 0.0, np.abs(made - predicted))  # an exponential may be infinite
+        elif decided is not None:
+            errors = np.abs((values[0] if decided.ndim == 1 else values.T) - decided)
+        elif chances is not None and model.output.probability:
+            errors = np.abs(model.predict_proba(values) - chances)
+        else:
+            errors = np.asarray(made != predicted).astype(np.float64)
+    same = None
+    if model.output.kind != "values":
+        same = float(np.mean(np.asarray(made == predicted).reshape(len(made), -1).all(1)))
     activations = tuple(layer.activation for layer in model.layers if layer.activation is not None)
-    errors = np.abs(found - x)
-    return Report(len(samples), float(errors.max()), float(np.sqrt(np.mean(errors**2))), same, activations)
-
-
-def _matrix(samples: Any, features: int, what: str) -> Floats:
-    """Real numbers [count, features]."""
-    require_unmasked(samples, what)
-    array, is_complex = complexes(samples, what)
-    if is_complex:
-        raise _core.DtypeError(f"{what} are real numbers")
-    if array.ndim != 2 or array.shape[1] != features:
-        raise _core.ShapeError(f"{what} are [count, {features} features], not of shape {array.shape}")
-    return np.ascontiguousarray(array.real)
+    return Report(len(made), float(errors.max()), float(np.sqrt(np.mean(errors**2))), same, activations)

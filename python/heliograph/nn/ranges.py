@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
+from heliograph._arrays import digits_of
 from heliograph.ckks.parameters import Parameters
+from heliograph.nn.inputs import Inputs
 
 if TYPE_CHECKING:
     from heliograph.nn.estimators import Activation, Dense
@@ -46,8 +48,16 @@ class Ranges:
     @property
     def bound(self) -> float:
         """Largest magnitude of an encrypted feature: twice the largest in the ranges. It is public."""
-        largest = max(max(map(abs, self.low)), max(map(abs, self.high)))
-        return min(2 * largest, self.reach) or self.reach
+        return self.bound_of(Inputs())
+
+    def bound_of(self, inputs: Inputs) -> float:
+        """The same of features that `inputs` centre and scale.
+
+        >>> nn.Ranges((30.0,), (50.0,), 16.0, 1.0).bound_of(nn.Inputs((), (40.0,), (8.0,)))
+        2.5
+        """
+        ends = inputs.encoded(np.array([self.low, self.high]).T)
+        return min(2 * float(np.abs(ends).max()), self.reach) or self.reach
 
     def summary(self) -> str:
         """One line for a person.
@@ -58,19 +68,24 @@ class Ranges:
         proof = (
             "all results inside are proven" if self.proven >= 1 else f"results are proven in {self.proven:.0%} of each range"
         )
-        return f"each in its calibrated range, between {min(self.low):.6g} and {max(self.high):.6g}; {proof}"
+        digits = digits_of(min(self.low), max(self.high))
+        return f"each in its calibrated range, between {min(self.low):.{digits}g} and {max(self.high):.{digits}g}; {proof}"
 
 
 def calibrated(samples: Floats, margin: float) -> tuple[Floats, Floats]:
     """The ranges [features] of samples [count, features], `margin` times as wide about their middles, rounded outward."""
     low, high = samples.min(0), samples.max(0)
     middle, half = low / 2 + high / 2, (high / 2 - low / 2) * margin
-    return _outward(np.minimum(middle - half, low), np.floor), _outward(np.maximum(middle + half, high), np.ceil)
+    lower, upper = np.minimum(middle - half, low), np.maximum(middle + half, high)
+    return _outward(lower, half, np.floor), _outward(upper, half, np.ceil)
 
 
-def _outward(values: Floats, rounding: np.ufunc) -> Floats:
-    mantissa, exponent = np.frexp(values)
-    return np.asarray(np.ldexp(rounding(np.ldexp(mantissa, _MANTISSA)), exponent - _MANTISSA), dtype=np.float64)
+def _outward(values: Floats, half: Floats, rounding: np.ufunc) -> Floats:
+    """Rounded to `_MANTISSA` bits of themselves, or of half the range if that is smaller: for features far from zero."""
+    _, exponent = np.frexp(values)
+    _, narrow = np.frexp(half)
+    exponent = np.where(half > 0, np.minimum(exponent, narrow), exponent) - _MANTISSA
+    return np.asarray(np.ldexp(rounding(np.ldexp(values, -exponent)), exponent), dtype=np.float64)
 
 
 def image(weight: Floats, bias: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -156,20 +171,26 @@ class Check:
 def of_features(known: Ranges, samples: Floats) -> Check:
     """Each feature of samples [features, count] lies in its range."""
     low, high = np.array(known.low), np.array(known.high)
-    slack = _SLACK * np.maximum(np.abs(low), np.abs(high))
+    slack = _SLACK * (high - low)
 
     def message(feature: int, value: float) -> str:
-        return f"feature {feature} is {value:.6g}, outside its calibrated range [{low[feature]:.6g}, {high[feature]:.6g}]"
+        digits = digits_of(low[feature], high[feature])
+        ends = f"[{low[feature]:.{digits}g}, {high[feature]:.{digits}g}]"
+        return f"feature {feature} is {value:.{digits}g}, outside its calibrated range {ends}"
 
     return Check(samples, low - slack, high + slack, message)
 
 
-def of_bound(samples: Floats, bound: float) -> Check:
-    """No feature of samples [features, count] is beyond the model's input bound."""
+def of_bound(samples: Floats, bound: float, inputs: Inputs) -> Check:
+    """No encoded feature [features, count] is beyond the model's input bound."""
     most = np.full(len(samples), bound)
 
     def message(feature: int, value: float) -> str:
-        return f"feature {feature} is {value:.6g}, outside [{-bound:.6g}, {bound:.6g}], twice the calibrated ranges"
+        ends = np.zeros((len(samples), 3))
+        ends[feature] = value, -bound, bound
+        value, low, high = inputs.decoded(ends)[feature].tolist()
+        digits = digits_of(low, high)
+        return f"feature {feature} is {value:.{digits}g}, outside [{low:.{digits}g}, {high:.{digits}g}], twice the calibrated ranges"
 
     return Check(samples, -most, most, message)
 
