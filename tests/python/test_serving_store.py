@@ -16,7 +16,7 @@ import pytest
 import heliograph as hg
 import serving_rig as rig
 from heliograph.serving.errors import ExpiredKeyError, QuotaError
-from heliograph.serving.store import Store
+from heliograph.serving.store import Bounds, Store
 from serving_rig import DIGIT, Running, expected, party, running
 
 DAY = 86400.0
@@ -52,7 +52,7 @@ class Clock:
 
 def store_of(folder: Path, clock: Clock, days: float = 30.0) -> Store:
     """Without bounds."""
-    return Store(folder, 1 << 40, 1 << 40, days * DAY, lambda: clock.wall, lambda: clock.steady)
+    return Store(folder, Bounds(1 << 40, 1 << 40, days * DAY), lambda: clock.wall, lambda: clock.steady)
 
 
 def sent(store: Store, data: bytes, owner: str = "ann") -> str:
@@ -272,16 +272,18 @@ def service_part(store: Path, digest: str) -> Path:
 def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
     """A client that nobody knew yet is refused by type; others give way though nothing can be written; a start finds all."""
     room = int(1.5 * len(keys))
-    store = Store(disk / "store", 1 << 40, room, 30 * DAY)
+    store = Store(disk / "store", Bounds(capacity=room))
     digest = sent(store, keys)
     other = fill(disk)
     with pytest.raises(QuotaError, match="disk is full"):
         store.begin("bob", "0" * 64, 0, 100)
     store.close()
-    again = Store(disk / "store", 1 << 40, room, 30 * DAY)
+    again = Store(disk / "store", Bounds(capacity=room))
     assert [record.digest for record in again.records("ann")] == [digest]
     upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first gives way
     assert upload.offset == 0
+    assert again.records("ann")  # announced bytes take nothing away
+    upload.write(keys)
     assert not again.records("ann")
     with pytest.raises(hg.HeliographError, match="had to give way"):
         again.path("ann", digest, "keys")

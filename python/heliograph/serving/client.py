@@ -44,6 +44,7 @@ _CHUNK = 4 << 20
 _WAIT = 20.0  # seconds that one question waits for an answer
 _SPARE = 1.0  # seconds in which a service may say that a deadline has passed
 _LONGEST = 1e7  # seconds that a call may take
+_LONGEST_PAGE = 1000  # entries of a listing that a service gives at once
 _MOST_TURNS = 8  # uploads begun anew, because somebody else went on with one
 
 Progress = Callable[[float], None]
@@ -144,16 +145,15 @@ class Client:
         """The digest of the evaluation keys that the service computes with; None before they are uploaded."""
         return self._keys
 
-    def models(self) -> list[dict[str, Any]]:
+    def models(self, *, limit: int | None = None, after: str = "") -> list[dict[str, Any]]:
         """As `hg.Client` shows.
 
         What the service has: a dict for each model, with name, version, title, digest, and bytes of keys, requests and
-        answers.
+        answers. They come by name: `limit` of them at most, and those after the name `after`.
 
-        Raises UnreachableError, AccessError.
+        Raises UnreachableError, AccessError, ParameterError.
         """
-        found: list[dict[str, Any]] = self._line.ask("GET", path("models"), until=self._until()).json().get("models", [])
-        return found
+        return self._listed("models", limit, after)
 
     def status(self) -> dict[str, Any]:
         """As `hg.Client` shows.
@@ -232,14 +232,32 @@ class Client:
         headers = {"Upload_Offset": str(offset), "Upload_Length": str(total)}
         return self._line.ask("PUT", path("blobs", digest), piece, until=self._until(), **headers).json()
 
-    def uploads(self) -> list[dict[str, Any]]:
+    def uploads(self, *, limit: int | None = None, after: str = "") -> list[dict[str, Any]]:
         """As `hg.Client` shows.
 
         What the service keeps of this client: a dict for each, with digest, kind ("keys" or "table"), bytes, and when it was
-        added and used, in seconds since 1970.
+        added and used, in seconds since 1970. They come by digest: `limit` of them at most, and those after the digest `after`.
+
+        Raises UnreachableError, AccessError, ParameterError.
         """
-        found: list[dict[str, Any]] = self._line.ask("GET", path("blobs"), until=self._until()).json().get("blobs", [])
-        return found
+        return self._listed("blobs", limit, after)
+
+    def _listed(self, what: str, limit: int | None, after: str) -> list[dict[str, Any]]:
+        """A listing, page by page."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise _core.ParameterError(f"limit must be a whole number above 0, got {described(limit)}")
+        if not isinstance(after, str):
+            raise _core.DtypeError(f"after must be a text, got {described(after)}")
+        found, until = list[dict[str, Any]](), self._until()
+        while True:
+            left = _LONGEST_PAGE if limit is None else min(limit - len(found), _LONGEST_PAGE)
+            said = self._line.ask("GET", path(what, limit=left, after=after or None), until=until).json()
+            page = said.get(what, [])
+            found += page
+            following = said.get("next")
+            if len(found) == limit or not page or not isinstance(following, str) or following <= after:
+                return found
+            after = following
 
     def revoke(self, digest: str | None = None) -> None:
         """As `hg.Client` shows.

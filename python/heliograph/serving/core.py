@@ -195,10 +195,7 @@ class Service:
             self._saving = None
 
     def _tell_store(self) -> None:
-        kinds = {"keys": 0, "table": 0}
-        for record in self.store.records():
-            kinds[record.kind] += 1
-        for kind, count in kinds.items():
+        for kind, count in self.store.counts().items():
             self.figures.stored.labels(kind).set(count)
         self.figures.stored_bytes.set(self.store.used_bytes())
 
@@ -253,9 +250,9 @@ class Service:
                 await asyncio.to_thread(write, block)
         return count
 
-    def revoke(self, owner: str, digest: str) -> None:
+    async def revoke(self, owner: str, digest: str) -> None:
         """Keys or a table are taken back: jobs that use them end. Raises UnknownKeyError, ForeignKeyError."""
-        self.store.revoke(owner, digest)
+        await asyncio.to_thread(self.store.revoke, owner, digest)
         for engine in self.engines:
             engine.forget(digest)
         for job in self.unfinished(owner):

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from heliograph import _core
+from heliograph.serving.numeric import real, whole
 from heliograph.serving.spool import Answer, Request
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
@@ -15,6 +16,7 @@ JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 ENDS = ("done", "failed", "cancelled")
 #: Kinds of jobs whose request and time are their model's, or their table's.
 COMPUTED = ("run", "get", "nearest")
+LONGEST_SECONDS = 1e9  #: of a deadline, and of a wait
 #: Kinds of jobs that wait for one table and are answered together, whoever asks.
 TOGETHER = ("get", "nearest")
 
@@ -37,10 +39,12 @@ class Asked:
     def __post_init__(self) -> None:
         if not JOB_ID.fullmatch(self.id):
             raise _core.ParameterError("a job's id is 16 to 64 letters, digits, dashes and underscores")
-        if self.seconds is not None and not 0 < self.seconds < 1e9:
-            raise _core.ParameterError("a deadline is a number of seconds above 0")
-        if any(size <= 0 for size in self.parts) or len(self.parts) > 16:
-            raise _core.ParameterError("a request is 1 to 16 tensors, of 1 byte and more each")
+        if self.seconds is not None and not real(self.seconds, "seconds", 0, LONGEST_SECONDS):
+            raise _core.ParameterError("seconds must be above 0, got 0: a deadline is counted from the job's acceptance")
+        if len(self.parts) > 16:
+            raise _core.ParameterError(f"parts must be the sizes of 1 to 16 tensors, got {len(self.parts)}")
+        for size in self.parts:
+            whole(size, "parts", 1)
 
 
 @dataclass

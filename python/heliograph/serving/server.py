@@ -23,9 +23,10 @@ from heliograph.serving.access import Access
 from heliograph.serving.bounds import Handshake, bounded, files_for, narrow_at_first
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
+from heliograph.serving.numeric import whole
 from heliograph.serving.protocol import protocol_of
 from heliograph.serving.rpc import Rpc, credentials_of
-from heliograph.serving.store import Store
+from heliograph.serving.store import Bounds, Store
 from heliograph.serving.tables import served_of
 from heliograph.serving.web import Web
 from heliograph.serving.wire import pem, reason
@@ -49,9 +50,7 @@ class Options:
     tokens: Path | None = None
     metrics: str | None = None  #: host:port, or :port
     insecure: bool = False  #: without TLS, or without clients' names, beyond this machine
-    quota: int = 4 << 30
-    capacity: int = 64 << 30
-    time_to_live: float = 30 * 86400.0
+    bounds: Bounds = field(default_factory=Bounds)
     devices: list[str] = field(default_factory=list)
     spans: bool = False
     grace: float = 60.0  #: seconds that accepted jobs have at the end
@@ -141,7 +140,7 @@ class Process:
         self.options, self.log, self.figures = options, log or Log(), Figures()
         self.context = tls_context(options)
         self.access = Access(options.tokens, options.clients is not None)
-        store = Store(options.store, options.quota, options.capacity, options.time_to_live)
+        store = Store(options.store, options.bounds)
         devices: list[str | None] = [*options.devices] or [None]
         self.service = Service(
             named_models(options.models),
@@ -216,12 +215,11 @@ class Process:
         if self.options.metrics is None:
             return None
         host, _, port = self.options.metrics.rpartition(":")
-        if not (port.isascii() and port.isdigit()):
-            raise _core.ParameterError("--metrics is HOST:PORT, or :PORT")
+        number = whole(port, f"--metrics is HOST:PORT, or :PORT: the port of {printable(self.options.metrics)}", 0, 65535)
         try:
-            found = self.figures.serve(host or "127.0.0.1", int(port))
-        except (OSError, OverflowError) as error:
-            raise OSError(getattr(error, "errno", None), f"no metrics there: {error}", self.options.metrics) from None
+            found = self.figures.serve(host or "127.0.0.1", number)
+        except OSError as error:
+            raise OSError(error.errno, f"no metrics there: {error}", self.options.metrics) from None
         self.ports["metrics"] = found[0].server_port
         return found
 

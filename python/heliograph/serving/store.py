@@ -34,6 +34,7 @@ from heliograph._arrays import printable, readable_bytes
 from heliograph._schemes import split_type, type_of_bytes
 from heliograph.serving.ages import Ages
 from heliograph.serving.errors import (
+    BusyError,
     EvictedKeyError,
     ExpiredKeyError,
     ForeignKeyError,
@@ -42,14 +43,16 @@ from heliograph.serving.errors import (
     UnknownKeyError,
     UploadError,
 )
+from heliograph.serving.numeric import real, whole
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 _PART = re.compile(r"([0-9a-f]{64})\.([0-9]{1,18})\.part")
 _TABLE = "heliograph.query.table"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_UPLOAD_LIFE = 86400.0  # seconds that an upload nobody goes on with stays
+_UPLOAD_REST = 60.0  # seconds without a byte after which an unfinished upload may give way to another
 _TOMBSTONE_LIFE = 30 * 86400.0  # seconds for which is known why something went
 _PIECE = 1 << 20
+_LATEST = 1e12  # seconds since 1970 that a file may tell
 _SETTLED = 512 << 20  # bytes of an upload that the disk may have to be waited for
 #: Why something is gone, and the error that says so.
 _GONE: dict[str, tuple[type[Exception], str]] = {
@@ -70,6 +73,23 @@ class Record:
     added: float  #: by the store's `ages`
     used: float
     state: str = "kept"  #: or "revoked", "expired", "evicted"
+
+    def __post_init__(self) -> None:  # for what a file says
+        self.nbytes = whole(self.nbytes, "bytes")
+        self.added, self.used = (real(seconds, "a time", -_LATEST, _LATEST) for seconds in (self.added, self.used))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of what clients may have in a store."""
+
+    quota: int = 4 << 30  #: bytes of one client, those that its unfinished uploads announce included
+    capacity: int = 64 << 30  #: bytes of all clients that have arrived
+    time_to_live: float = 30 * 86400.0  #: seconds without use, of those in which the service runs
+    objects: int = 1000  #: keys and tables of one client
+    uploads: int = 16  #: unfinished uploads of one client
+    all_uploads: int = 1024  #: unfinished uploads of all clients
+    upload_time_to_live: float = 86400.0  #: seconds without a byte for an unfinished upload
 
 
 def kind_of(head: bytes | memoryview) -> str:
@@ -99,41 +119,61 @@ def full_disks() -> Iterator[None]:
 
 
 class Upload:
-    """An upload that somebody writes to, piece by piece. The next writer takes it over."""
+    """An upload that one request at a time writes to. The file is open during a write only. The next writer takes it over.
 
-    def __init__(self, path: Path, offset: int, total: int, sha: Any) -> None:
+    `reserve` counts bytes that arrive before they are written, and may raise QuotaError; negative bytes were not written.
+    """
+
+    def __init__(self, path: Path, offset: int, total: int, sha: Any, reserve: Callable[[int], None]) -> None:
         self.path, self.offset, self.total = path, offset, total
         self.sha: Any = sha  # of the first `offset` bytes; None where it must be read again
         self.stale = False
+        self._reserve = reserve
         self._lock, self._settled = threading.Lock(), offset
-        self._file = path.open("ab", buffering=0)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Goes on. Raises UploadError where another has gone on, QuotaError for a full disk, FormatError for what is not kept."""
-        with self._lock:
-            if self.stale:
-                raise UploadError("somebody else goes on with this upload", self.offset)
-            if self.offset + len(data) > self.total:
-                raise UploadError(f"more than the {self.total:,} bytes that this upload was to have", self.offset)
-            if self.offset == 0:
-                self._begin(data)
-            view, done = memoryview(data), 0
-            try:
+        """Goes on. Raises UploadError where another has gone on, QuotaError for what there is no room for, FormatError for what is
+        not kept.
+        """
+        self._require_expected(len(data))
+        self._reserve(len(data))  # before the lock, because other uploads may have to give way
+        before = self.offset
+        try:
+            with self._lock:
+                self._require_expected(len(data))
+                if self.offset == 0:
+                    self._begin(data)
                 with full_disks():
-                    while done < len(view):
-                        done += self._file.write(view[done:]) or 0
-            finally:
-                if done:
-                    self.offset += done
-                    self.sha = self.sha and _updated(self.sha, view[:done])
-            with full_disks():
-                self._settle()
+                    self._append(memoryview(data))
+        finally:
+            self._reserve(self.offset - before - len(data))
 
-    def _settle(self) -> None:
+    def _require_expected(self, nbytes: int) -> None:
+        if self.stale:
+            raise UploadError("somebody else goes on with this upload", self.offset)
+        if self.offset + nbytes > self.total:
+            raise UploadError(f"more than the {self.total:,} bytes that this upload was to have", self.offset)
+
+    def _append(self, view: memoryview) -> None:
+        """Raises OSError; what was written before stays."""
+        descriptor, done = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), 0
+        try:
+            while done < len(view):
+                done += os.write(descriptor, view[done:])
+        finally:
+            if done:
+                self.offset += done
+                self.sha = self.sha and _updated(self.sha, view[:done])
+            try:
+                self._settle(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _settle(self, descriptor: int) -> None:
         """To the disk, now and then: so the end of a large upload has not all of it to wait for, nor does memory fill with it."""
         if self.offset - self._settled >= _SETTLED:
-            os.fdatasync(self._file.fileno())
-            os.posix_fadvise(self._file.fileno(), self._settled, self.offset - self._settled, os.POSIX_FADV_DONTNEED)
+            os.fdatasync(descriptor)
+            os.posix_fadvise(descriptor, self._settled, self.offset - self._settled, os.POSIX_FADV_DONTNEED)
             self._settled = self.offset
 
     def _begin(self, data: bytes | bytearray | memoryview) -> None:
@@ -149,7 +189,6 @@ class Upload:
         """Nobody writes to it any more."""
         with self._lock:
             self.stale = True
-            self._file.close()
 
 
 def _updated(sha: Any, data: memoryview) -> Any:
@@ -192,26 +231,28 @@ def _held(folder: Path) -> IO[bytes]:
 class Store:
     """What clients have uploaded. Several threads may call it.
 
-    `quota` bounds the bytes of one client, `capacity` those of all: beyond it what was used least recently goes. `time_to_live` is for
-    how many seconds without use something is kept, of those in which the service runs. Raises OSError where the folder is none,
-    ParameterError where another service has it.
+    Beyond the bounds' capacity the client with the most bytes gives way: of its own, what was used least recently goes. Raises OSError
+    where the folder is none, ParameterError where another service has it.
     """
 
     def __init__(
         self,
         folder: Path,
-        quota: int,
-        capacity: int,
-        time_to_live: float,
+        bounds: Bounds,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.folder, self.quota, self.capacity, self.time_to_live = folder, quota, capacity, time_to_live
+        self.folder, self.bounds = folder, bounds
         self._lock = threading.RLock()
         self._records: dict[str, dict[str, Record]] = {}  # by client, by digest
         self._parts: dict[str, dict[str, Upload]] = {}
-        self._totals: dict[tuple[str, str], int] = {}
-        self._grown: dict[tuple[str, str], tuple[int, float]] = {}  # an upload's length at a sweep, and since when
+        self._totals: dict[str, dict[str, int]] = {}  # bytes that each unfinished upload is to have, by client, by digest
+        self._arrived: dict[tuple[str, str], int] = {}  # bytes of an unfinished upload
+        self._moved: dict[tuple[str, str], float] = {}  # when its last bytes came
+        self._used: dict[str, int] = {}  # bytes of a client, kept and arrived
+        self._counts = {"keys": 0, "table": 0}
+        self._leaving: list[Record] = []  # gone, and their files are still there
+        self._noting = threading.Lock()
         self._ours: set[Path] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -250,15 +291,15 @@ class Store:
             owner = None
         if not isinstance(owner, str) or place.name != _named(owner):
             return  # killed before the first upload began, and nothing is in it; or none of ours
-        records: dict[str, Record] = {}
+        records = self._records[owner] = dict[str, Record]()
         for path in place.iterdir():
             if path.name.startswith(".heliograph-"):
                 path.unlink()
             elif path.suffix == ".json" and DIGEST.fullmatch(path.stem):
-                with contextlib.suppress(ValueError, TypeError):
+                with contextlib.suppress(ValueError, TypeError, _core.ParameterError):
                     records[path.stem] = Record(**json.loads(path.read_text(encoding="utf-8")))
             elif match := _PART.fullmatch(path.name):
-                self._totals[owner, match[1]] = int(match[2])
+                self._count_upload(owner, match[1], int(match[2]), path.stat().st_size, self.ages.now())
         for path in place.glob("*.hg"):
             record = records.get(path.stem)
             if record is not None and record.state != "kept":
@@ -278,7 +319,9 @@ class Store:
             if record.state == "kept" and not (place / f"{record.digest}.hg").exists():
                 record.state = "evicted"  # somebody else removed it
                 self._note(place, record)
-        self._records[owner] = records
+        for record in records.values():
+            if record.state == "kept":
+                self._count_kept(record, 1)
         self._ours.add(place)
 
     def _write(self, place: Path, record: Record) -> None:
@@ -288,10 +331,35 @@ class Store:
 
     def _note(self, place: Path, record: Record) -> bool:
         """Writes what a next start would find by itself, or nearly: whether the disk had room for it."""
-        with contextlib.suppress(QuotaError):
-            self._write(place, record)
+        with contextlib.suppress(QuotaError), self._noting:  # what is written last is what was said last
+            if self._is_current(record):
+                self._write(place, record)
             return True
         return False
+
+    # Accounts, by a thread that has the lock
+
+    def _add(self, owner: str, nbytes: int) -> None:
+        self._used[owner] = self._used.get(owner, 0) + nbytes
+        if not self._used[owner]:
+            del self._used[owner]
+
+    def _count_kept(self, record: Record, sign: int) -> None:
+        self._add(record.owner, sign * record.nbytes)
+        self._counts[record.kind] += sign
+
+    def _count_upload(self, owner: str, digest: str, total: int, have: int, moved: float) -> None:
+        self._totals.setdefault(owner, {})[digest] = total
+        self._arrived[owner, digest], self._moved[owner, digest] = have, moved
+        self._add(owner, have)
+
+    def _forget_upload(self, owner: str, digest: str) -> None:
+        totals = self._totals.get(owner, {})
+        if totals.pop(digest, None) is not None:
+            self._add(owner, -self._arrived.pop((owner, digest)))
+            del self._moved[owner, digest]
+            if not totals:
+                del self._totals[owner]
 
     # Uploads
 
@@ -301,7 +369,7 @@ class Store:
             record = self._records.get(owner, {}).get(digest)
             if record is not None and record.state == "kept":
                 return record.nbytes, True
-            total = self._totals.get((owner, digest))
+            total = self._totals.get(owner, {}).get(digest)
             if total is None:
                 return 0, False
             return self._part(owner, digest, total).stat().st_size, False
@@ -312,8 +380,8 @@ class Store:
     def begin(self, owner: str, digest: str, offset: int, total: int) -> Upload:
         """An upload to go on with at `offset`, of a content of `total` bytes.
 
-        Raises UploadError where it does not go on there, QuotaError for what there is no room for, RevokedKeyError for what was
-        taken back, for good.
+        Raises UploadError where it does not go on there, QuotaError for what there is no room for, BusyError where too many uploads of
+        all clients are unfinished, RevokedKeyError for what was taken back, for good.
         """
         with self._lock:
             record = self._records.get(owner, {}).get(digest)
@@ -322,38 +390,117 @@ class Store:
             before = self._parts.get(owner, {}).pop(digest, None)
             if before is not None:
                 before.close()
-            known = self._totals.get((owner, digest))
+            known = self._totals.get(owner, {}).get(digest)
+            if known is None and offset:
+                raise UploadError(f"this upload goes on at byte 0, not {offset:,}", 0)
             if known is not None and known != total:
                 raise UploadError(f"this upload was to have {known:,} bytes, not {total:,}", self.progress(owner, digest)[0])
             if known is None:
-                self._require_room(owner, total)
+                self._require_place(owner, total)
             path = self._part(owner, digest, total)
             with full_disks():
                 path.touch(mode=0o600)
-            self._totals[owner, digest] = total
             have = path.stat().st_size
+            moved = self._moved.get((owner, digest), self.ages.now())
+            self._forget_upload(owner, digest)
+            self._count_upload(
+                owner, digest, total, have, moved
+            )  # without bytes that another request reserved and did not write
             if offset != have:
                 raise UploadError(f"this upload goes on at byte {have:,}, not {offset:,}", have)
             sha = hashlib.sha256() if not have else before.sha if before is not None and before.offset == have else None
-            made = self._parts.setdefault(owner, {})[digest] = Upload(path, have, total, sha)
-            return made
+            upload = Upload(path, have, total, sha, lambda nbytes: self._reserve(owner, digest, upload, nbytes))
+            self._parts.setdefault(owner, {})[digest] = upload
+            return upload
 
-    def _require_room(self, owner: str, total: int) -> None:
-        """Of a client's own, then of all: others give way, the least recently used first."""
-        mine = self.used_bytes(owner) + total
-        if mine > self.quota:
+    def _require_place(self, owner: str, total: int) -> None:
+        """For one more upload of a client. Unfinished ones that rest give way; announced bytes take nothing from other clients."""
+        bounds, mine = self.bounds, self._totals.get(owner, {})
+        count = len(mine) + sum(r.state == "kept" for r in self._records.get(owner, {}).values())
+        if count >= bounds.objects:
             raise QuotaError(
-                f"with these {readable_bytes(total)} there would be {readable_bytes(mine)} of yours; {readable_bytes(self.quota)} may be"
+                f"cannot keep one more object: a client may have at most {bounds.objects:,} keys and tables, and you have {count:,}; "
+                "take back what is no longer used"
             )
-        every = sorted((r for rs in self._records.values() for r in rs.values() if r.state == "kept"), key=lambda r: r.used)
-        over = self.used_bytes() + total - self.capacity
-        if over > sum(r.nbytes for r in every):
-            raise QuotaError(f"the service has no room for {readable_bytes(total)}")
-        for record in every:
-            if over <= 0:
-                break
-            over -= record.nbytes
-            self._gone(record, "evicted")
+        arrived = sum(self._arrived[owner, digest] for digest in mine)
+        announced = self._used.get(owner, 0) - arrived + sum(mine.values()) + total
+        if announced > bounds.quota:
+            raise QuotaError(
+                f"with these {readable_bytes(total)} there would be {readable_bytes(announced)} of yours; {readable_bytes(bounds.quota)} may be"
+            )
+        self._giving_way(owner, total, None)
+        if len(mine) >= bounds.uploads and not self._drop_resting(owner):
+            raise QuotaError(
+                f"cannot begin one more upload: a client may have at most {bounds.uploads:,} unfinished uploads; end one, or take one back"
+            )
+        if sum(map(len, self._totals.values())) >= bounds.all_uploads:
+            most = max(self._totals, key=lambda whose: (len(self._totals[whose]), whose == owner))
+            if not self._drop_resting(most):
+                raise BusyError(f"cannot begin one more upload: {bounds.all_uploads:,} of all clients are unfinished", 5.0)
+
+    def _drop_resting(self, owner: str) -> bool:
+        """Discards a client's unfinished upload whose bytes stopped coming first; whether one has stopped for long enough."""
+        digest = min(self._totals[owner], key=lambda digest: self._moved[owner, digest])
+        if self.ages.now() - self._moved[owner, digest] < _UPLOAD_REST:
+            return False
+        self.discard(owner, digest)
+        return True
+
+    def _reserve(self, owner: str, digest: str, upload: Upload, nbytes: int) -> None:
+        """Counts bytes of an upload that arrive, or were not written. Raises QuotaError."""
+        with self._lock:
+            if upload.stale or (owner, digest) not in self._arrived:
+                return
+            if nbytes > 0:
+                for gone in self._giving_way(owner, nbytes, digest):
+                    if isinstance(gone, Record):
+                        self._gone(gone, "evicted")
+                    else:
+                        self.discard(*gone)
+                self._moved[owner, digest] = self.ages.now()
+            self._arrived[owner, digest] += nbytes
+            self._add(owner, nbytes)
+        self._remove()
+
+    def _giving_way(self, owner: str, nbytes: int, current: str | None) -> list[Record | tuple[str, str]]:
+        """What goes so that so many bytes of a client have room: records, and unfinished uploads other than the `current` one.
+
+        Always of the client that has the most bytes, and of several that have as many what was used least recently: a client makes
+        another give way that has more than itself only. Raises QuotaError.
+        """
+        over = sum(self._used.values()) + nbytes - self.bounds.capacity
+        if over <= 0:
+            return []
+        uses = self._used | {owner: self._used.get(owner, 0) + nbytes}
+        found, left = list[Record | tuple[str, str]](), dict[str, list[tuple[float, int, Record | tuple[str, str]]]]()
+        while over > 0:
+            most = max(uses.values())
+            largest = [whose for whose, used in uses.items() if used == most]
+            for whose in largest:
+                if whose not in left:
+                    left[whose] = sorted(
+                        self._removable(whose, current if whose == owner else None), key=lambda one: -one[0]
+                    )
+            oldest = (
+                min((left[whose][-1][0], whose) for whose in largest if left[whose]) if any(map(left.get, largest)) else None
+            )
+            if oldest is None:
+                raise QuotaError(f"the service has no room for {readable_bytes(nbytes)} more of yours")
+            whose = oldest[1]
+            _, size, one = left[whose].pop()
+            found.append(one)
+            uses[whose] -= size
+            over -= size
+        return found
+
+    def _removable(self, owner: str, current: str | None) -> Iterator[tuple[float, int, Record | tuple[str, str]]]:
+        """When it was used, its bytes, and what it is."""
+        for record in self._records.get(owner, {}).values():
+            if record.state == "kept":
+                yield record.used, record.nbytes, record
+        for digest in self._totals.get(owner, {}):
+            if digest != current:
+                yield self._moved[owner, digest], self._arrived[owner, digest], (owner, digest)
 
     def finish(self, owner: str, upload: Upload, digest: str) -> bool:
         """Whether an upload is whole: then it is verified, and exists. Raises DamagedFileError for another content than was said,
@@ -374,19 +521,24 @@ class Store:
             with upload.path.open("rb") as file:
                 head = file.read(_container.PREFIX)
                 kind = kind_of(head + file.read(_container.header_length(head, upload.total)))
+        except FileNotFoundError:  # it gave way meanwhile
+            raise UploadError("this upload was removed: begin it again", 0) from None
         except _core.HeliographError:
             self.discard(owner, digest)
             raise
         with self._lock:
+            if self._parts.get(owner, {}).get(digest) is not upload:  # somebody else goes on with it
+                return False
             now, place = self.ages.now(), self._place(owner)
             upload.path.replace(place / f"{digest}.hg")
             os.utime(place / f"{digest}.hg", (now, now))
-            self._totals.pop((owner, digest), None)
+            self._forget_upload(owner, digest)
             self._parts.get(owner, {}).pop(digest, None)
             upload.close()
             record = Record(digest, owner, kind, upload.total, now, now)
-            self._note(place, record)
             self._records.setdefault(owner, {})[digest] = record
+            self._count_kept(record, 1)
+        self._note(place, record)
         return True
 
     def discard(self, owner: str, digest: str) -> None:
@@ -395,30 +547,34 @@ class Store:
             upload = self._parts.get(owner, {}).pop(digest, None)
             if upload is not None:
                 upload.close()
-            total = self._totals.pop((owner, digest), None)
+            total = self._totals.get(owner, {}).get(digest)
             if total is not None:
+                self._forget_upload(owner, digest)
                 self._part(owner, digest, total).unlink(missing_ok=True)
 
     # Use
 
     def path(self, owner: str, digest: str, kind: str) -> Path:
         """A content's file, used now. Raises UnknownKeyError, ForeignKeyError, RevokedKeyError, ExpiredKeyError, EvictedKeyError."""
-        with self._lock:
-            record = self._record(owner, digest)
-            if record.kind != kind:
-                raise UnknownKeyError(f"{digest[:8]} is {record.kind} here, and is to be {kind}")
-            now = self.ages.now()
-            if now - record.used > self.time_to_live:
-                self._gone(record, "expired")
-                self._record(owner, digest)
-            record.used = now
-            found = self.folder / f"{_named(owner)}/{digest}.hg"
-            try:
-                os.utime(found, (record.used, record.used))
-            except FileNotFoundError:  # somebody else removed it
-                self._gone(record, "evicted")
-                self._record(owner, digest)
-            return found
+        try:
+            with self._lock:
+                record = self._record(owner, digest)
+                if record.kind != kind:
+                    raise UnknownKeyError(f"{digest[:8]} is {record.kind} here, and is to be {kind}")
+                now = self.ages.now()
+                if now - record.used > self.bounds.time_to_live:
+                    self._gone(record, "expired")
+                    self._record(owner, digest)
+                record.used = now
+                found = self.folder / f"{_named(owner)}/{digest}.hg"
+                try:
+                    os.utime(found, (record.used, record.used))
+                except FileNotFoundError:  # somebody else removed it
+                    self._gone(record, "evicted")
+                    self._record(owner, digest)
+                return found
+        finally:
+            self._remove()
 
     def drop(self, owner: str, digest: str) -> None:
         """What the disk has damaged is evicted: its owner is told to upload it again."""
@@ -426,6 +582,7 @@ class Store:
             record = self._records.get(owner, {}).get(digest)
             if record is not None and record.state == "kept":
                 self._gone(record, "evicted")
+        self._remove()
 
     def _record(self, owner: str, digest: str) -> Record:
         record = self._records.get(owner, {}).get(digest)
@@ -441,7 +598,7 @@ class Store:
     def revoke(self, owner: str, digest: str) -> None:
         """Takes a content back, or gives an upload up; for good. Raises UnknownKeyError, ForeignKeyError."""
         with self._lock:
-            if (owner, digest) in self._totals:
+            if digest in self._totals.get(owner, {}):
                 self.discard(owner, digest)
                 return
             record = self._records.get(owner, {}).get(digest)
@@ -449,48 +606,79 @@ class Store:
                 self._record(owner, digest)
             elif record.state != "revoked":
                 self._gone(record, "revoked")
+        self._remove()
 
     def _gone(self, record: Record, state: str) -> None:
-        place = self._place(record.owner)
+        """A thread that has the lock says so; `_remove` ends it once the lock is free."""
+        if record.state == "kept":
+            self._count_kept(record, -1)
         record.state, record.used = state, self.ages.now()
-        noted = self._note(place, record)
-        (place / f"{record.digest}.hg").unlink(missing_ok=True)
-        if not noted:  # the disk was full, and has room now
-            self._note(place, record)
+        self._leaving.append(record)
+
+    def _remove(self) -> None:
+        """Says on the disk what is gone, then removes it: other threads wait for neither."""
+        while True:
+            with self._lock:
+                if not self._leaving:
+                    return
+                record = self._leaving.pop()
+                place = self._place(record.owner)
+            noted = self._note(place, record)
+            with self._lock:
+                if self._is_current(record):
+                    (place / f"{record.digest}.hg").unlink(missing_ok=True)
+            if not noted:  # the disk was full, and has room now
+                self._note(place, record)
+            self._drop_oldest_gone(record.owner)
+
+    def _is_current(self, record: Record) -> bool:
+        """Whether no upload has taken its place meanwhile."""
+        return self._records.get(record.owner, {}).get(record.digest) is record
+
+    def _drop_oldest_gone(self, owner: str) -> None:
+        """As many as a client may have objects are remembered after they went."""
+        with self._lock:
+            gone = [r for r in self._records.get(owner, {}).values() if r.state != "kept"]
+            for record in sorted(gone, key=lambda r: r.used)[: max(len(gone) - self.bounds.objects, 0)]:
+                self._forget(record)
+
+    def _forget(self, record: Record) -> None:
+        (self._place(record.owner) / f"{record.digest}.json").unlink(missing_ok=True)
+        del self._records[record.owner][record.digest]
 
     def sweep(self) -> list[Record]:
         """Removes what has been there too long; what has expired."""
         with self._lock:
             now = self.ages.now()
             every = [r for records in self._records.values() for r in records.values()]
-            expired = [r for r in every if r.state == "kept" and now - r.used > self.time_to_live]
+            expired = [r for r in every if r.state == "kept" and now - r.used > self.bounds.time_to_live]
             for record in expired:
                 self._gone(record, "expired")
             for record in every:
                 if record.state != "kept" and now - record.used > _TOMBSTONE_LIFE:
-                    (self._place(record.owner) / f"{record.digest}.json").unlink(missing_ok=True)
-                    del self._records[record.owner][record.digest]
-            for owner, digest in list(self._totals):
-                size = self._part(owner, digest, self._totals[owner, digest]).stat().st_size
-                before, since = self._grown.get((owner, digest), (-1, now))
-                self._grown[owner, digest] = (size, since if size == before else now)
-                if now - self._grown[owner, digest][1] > _UPLOAD_LIFE:
+                    self._forget(record)
+            for (owner, digest), moved in list(self._moved.items()):
+                if now - moved > self.bounds.upload_time_to_live:
                     self.discard(owner, digest)
-            self._grown = {key: grown for key, grown in self._grown.items() if key in self._totals}
-            self.ages.save()
-            return expired
+        self._remove()
+        self.ages.save()
+        return expired
 
-    def records(self, owner: str | None = None) -> list[Record]:
-        """What is kept, of one client or of all."""
+    def records(self, owner: str, after: str = "", limit: int | None = None) -> list[Record]:
+        """What is kept of a client, by digest, so many after one."""
         with self._lock:
-            chosen = self._records.values() if owner is None else [self._records.get(owner, {})]
-            return [r for records in chosen for r in records.values() if r.state == "kept"]
+            kept = sorted(d for d, r in self._records.get(owner, {}).items() if r.state == "kept" and d > after)
+            return [self._records[owner][digest] for digest in kept[:limit]]
 
-    def used_bytes(self, owner: str | None = None) -> int:
-        """Of what is kept and of uploads under way, as many as they are to have."""
+    def counts(self) -> dict[str, int]:
+        """How many keys and tables of all clients are kept."""
         with self._lock:
-            parts = sum(total for (whose, _), total in self._totals.items() if owner in (None, whose))
-            return parts + sum(r.nbytes for r in self.records(owner))
+            return dict(self._counts)
+
+    def used_bytes(self) -> int:
+        """Of what is kept and of uploads under way, as many as have come."""
+        with self._lock:
+            return sum(self._used.values())
 
 
 def _read_again(path: Path) -> Any:

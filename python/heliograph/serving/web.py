@@ -1,12 +1,12 @@
 """The service over HTTP: uploads that go on where they stopped, jobs, and two pages for browsers.
 
-    GET    /v1/models                       what is served                       as JSON
+    GET    /v1/models?limit=&after=         what is served, by name              as JSON; "next" is the next page's after
     GET    /v1/models/NAME                  a client's half of a model           a sealed model's bytes
     HEAD   /v1/blobs/DIGEST                 how far an upload is                 Upload-Offset, Upload-Complete
     PUT    /v1/blobs/DIGEST                 its bytes from Upload-Offset on, of Upload-Length in all
     DELETE /v1/blobs/DIGEST                 takes it back
-    GET    /v1/blobs                        what the client has here             as JSON
-    POST   /v1/jobs?id=&kind=&model=&keys=  a request; within ?wait= seconds its answer (200), else its state (202)
+    GET    /v1/blobs?limit=&after=          what the client has here, by digest  as JSON; "next" is the next page's after
+    POST   /v1/jobs?id=&kind=&model=&keys=  a request; within ?wait= seconds (30 at most) its answer (200), else its state (202)
     GET    /v1/jobs/ID?wait=&seen=          its state                            as JSON
     GET    /v1/jobs/ID/answer?wait=         its answer (200), or its state (202)
     DELETE /v1/jobs/ID                      cancels it
@@ -30,12 +30,14 @@ from starlette.types import Receive, Scope, Send
 from heliograph import _core
 from heliograph.serving import errors, page
 from heliograph.serving.core import Service
-from heliograph.serving.jobs import ENDS, Asked, Job
+from heliograph.serving.jobs import ENDS, LONGEST_SECONDS, Asked, Job
+from heliograph.serving.numeric import real, whole
 from heliograph.serving.protocol import CERTIFICATE, POUR, READ
 from heliograph.serving.spool import Body
 from heliograph.serving.store import DIGEST
 
 CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
+LONGEST_PAGE = 1000  #: entries of a listing in one answer
 _LONGEST_WAIT = 30.0
 _AT_ONCE, _PIECE = 4 << 20, 1 << 20  # bytes of an answer that are sent whole, and of a larger one at a time
 _DRAINED = 64 << 20  # bytes that a refused client may send before it hears so
@@ -74,15 +76,16 @@ def told_of(job: Job) -> dict[str, Any]:
     return said if job.error is None else said | {"error": errors.to_wire(job.error)}
 
 
-def models_of(service: Service) -> list[dict[str, Any]]:
-    """What is served, as JSON."""
+def models_of(service: Service, after: str = "", limit: int = LONGEST_PAGE) -> list[dict[str, Any]]:
+    """What is served, as JSON: so many models after a name."""
     fields = ("name", "version", "title", "digest", "kind", "key_bytes", "input_bytes", "output_bytes")
-    return [{name: getattr(model, name) for name in fields} | {"name": own} for own, model in sorted(service.models.items())]
+    chosen = sorted((own, model) for own, model in service.models.items() if own > after)[:limit]
+    return [{name: getattr(model, name) for name in fields} | {"name": own} for own, model in chosen]
 
 
 def status_figures(service: Service) -> dict[str, Any]:
     """For the status page: no names of clients."""
-    records = service.store.records()
+    counts = service.store.counts()
     return {
         "models": models_of(service),
         "queue": {"waiting": service.waiting, "unfinished": len(service.unfinished()), "most": service.limits.queue},
@@ -92,8 +95,8 @@ def status_figures(service: Service) -> dict[str, Any]:
             for e in service.engines
         ],
         "store": {
-            "keys": sum(r.kind == "keys" for r in records),
-            "tables": sum(r.kind == "table" for r in records),
+            "keys": counts["keys"],
+            "tables": counts["table"],
             "bytes": service.store.used_bytes(),
         },
         "stopping": service.stopping,
@@ -195,9 +198,12 @@ class Web:
 
     # Models
 
-    async def models(self, _: Request, owner: str) -> Response:
-        """What is served."""
-        return JSONResponse({"models": models_of(self.service), "chunk": CHUNK})
+    async def models(self, request: Request, owner: str) -> Response:
+        """A page of what is served."""
+        after, limit = _page_of(request)
+        found = models_of(self.service, after, limit + 1)
+        following = {"next": found[limit - 1]["name"]} if len(found) > limit else {}
+        return JSONResponse({"models": found[:limit], "chunk": CHUNK} | following)
 
     async def model(self, request: Request, owner: str) -> Response:
         """A client's half."""
@@ -207,59 +213,62 @@ class Web:
 
     # Uploads
 
-    async def blobs(self, _: Request, owner: str) -> Response:
-        """What the client has here."""
-        shown = self.service.store.ages.shown
+    async def blobs(self, request: Request, owner: str) -> Response:
+        """A page of what the client has here."""
+        store, (after, limit) = self.service.store, _page_of(request)
+        shown, found = store.ages.shown, store.records(owner, after, limit + 1)
         kept = [
             {"digest": r.digest, "kind": r.kind, "bytes": r.nbytes, "added": shown(r.added), "used": shown(r.used)}
-            for r in self.service.store.records(owner)
+            for r in found[:limit]
         ]
-        return JSONResponse({"blobs": kept, "quota": self.service.store.quota})
+        following = {"next": kept[-1]["digest"]} if len(found) > limit else {}
+        return JSONResponse({"blobs": kept, "quota": store.bounds.quota} | following)
 
     async def progress(self, request: Request, owner: str) -> Response:
         """How far an upload is."""
-        offset, whole = self.service.store.progress(owner, _digest(request))
-        return Response(headers={"Upload-Offset": str(offset), "Upload-Complete": "?1" if whole else "?0"})
+        offset, complete = self.service.store.progress(owner, _digest(request))
+        return Response(headers={"Upload-Offset": str(offset), "Upload-Complete": "?1" if complete else "?0"})
 
     async def upload(self, request: Request, owner: str) -> Response:
         """A piece of one."""
         offset, total, nbytes = (
-            _count(request.headers.get(name), name) for name in ("upload-offset", "upload-length", "content-length")
+            whole(request.headers.get(name), name) for name in ("upload-offset", "upload-length", "content-length")
         )
         if nbytes > 2 * CHUNK:
             raise _core.LimitError(f"a piece of an upload has at most {2 * CHUNK:,} bytes")
-        have, whole = await self.service.receive(owner, _digest(request), offset, total, nbytes, _stream(request))
-        return JSONResponse({"offset": have, "complete": whole}, 201 if whole else 200)
+        have, complete = await self.service.receive(owner, _digest(request), offset, total, nbytes, _stream(request))
+        return JSONResponse({"offset": have, "complete": complete}, 201 if complete else 200)
 
     async def revoke(self, request: Request, owner: str) -> Response:
         """Takes keys or a table back."""
-        self.service.revoke(owner, _digest(request))
+        await self.service.revoke(owner, _digest(request))
         return JSONResponse({"revoked": True})
 
     # Jobs
 
     async def submit(self, request: Request, owner: str) -> Response:
         """A job."""
-        given = request.query_params
+        given, wait = request.query_params, _wait(request)
         asked = Asked(
             id=given.get("id", ""),
             kind=_one_of(given.get("kind", "run"), "run", "session", "sql", "get", "nearest"),
             keys=given.get("keys", ""),
             model=given.get("model", ""),
             table=given.get("table", ""),
-            parts=tuple(_count(part, "parts") for part in given.get("parts", "").split(",") if part),
-            seconds=_seconds(given.get("seconds")),
+            parts=tuple(whole(part, "parts", 1) for part in given.get("parts", "").split(",") if part),
+            seconds=None if "seconds" not in given else real(given["seconds"], "seconds", 0, LONGEST_SECONDS),
             watch=given.get("watch") == "1",
         )
-        nbytes = _count(request.headers.get("content-length"), "content-length")
+        nbytes = whole(request.headers.get("content-length"), "content-length")
         job = await self.service.submit(owner, asked, nbytes, _Poured(request, nbytes))
-        return await self._answer(request, job)
+        return await self._answer(job, wait)
 
     async def job(self, request: Request, owner: str) -> Response:
         """Its state; with `seen`, once that has changed."""
+        wait, seen = _wait(request), request.query_params.get("seen")
+        version = None if seen is None else whole(seen, "seen")
         job = self.service.job(owner, request.path_params["id"])
-        seen = request.query_params.get("seen")
-        await job.wait(_wait(request), None if seen is None else _count(seen, "seen"))
+        await job.wait(wait, version)
         return JSONResponse(told_of(job))
 
     async def cancel(self, request: Request, owner: str) -> Response:
@@ -268,10 +277,11 @@ class Web:
 
     async def answer(self, request: Request, owner: str) -> Response:
         """What came of it."""
-        return await self._answer(request, self.service.job(owner, request.path_params["id"]))
+        wait = _wait(request)
+        return await self._answer(self.service.job(owner, request.path_params["id"]), wait)
 
-    async def _answer(self, request: Request, job: Job) -> Response:
-        await job.wait(_wait(request))
+    async def _answer(self, job: Job, wait: float) -> Response:
+        await job.wait(wait)
         if job.state not in ENDS:
             return JSONResponse(told_of(job), 202)
         if job.error is not None:
@@ -339,21 +349,15 @@ def _digest(request: Request) -> str:
     return found
 
 
-def _count(text: str | None, what: str) -> int:
-    if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise _core.ParameterError(f"{what} is to be a whole number")
-    return int(text)
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        raise _core.ParameterError("seconds is to be a number") from None
+def _page_of(request: Request) -> tuple[str, int]:
+    """After which entry a listing goes on, and how many it has at most."""
+    limit = request.query_params.get("limit", str(LONGEST_PAGE))
+    return request.query_params.get("after", ""), whole(limit, "limit", 1, LONGEST_PAGE)
 
 
 def _wait(request: Request) -> float:
-    return min(max(_seconds(request.query_params.get("wait", "0")) or 0.0, 0.0), _LONGEST_WAIT)
+    """Seconds for which an answer is held back at most."""
+    return min(real(request.query_params.get("wait", "0"), "wait", 0, LONGEST_SECONDS), _LONGEST_WAIT)
 
 
 def _one_of(text: str, *known: str) -> str:
