@@ -78,6 +78,7 @@ from heliograph.serving.client import Client
 from heliograph.serving.errors import (
     AccessError,
     BusyError,
+    ConflictError,
     DeadlineError,
     EvictedKeyError,
     ExpiredKeyError,
@@ -102,6 +103,7 @@ __all__ = [
     "CancelledError",
     "ClearTensor",
     "Client",
+    "ConflictError",
     "Costs",
     "Cycles",
     "DamagedFileError",

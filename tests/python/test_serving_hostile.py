@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import http.client
 import json
 import secrets
+import socket
 import struct
+import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,7 @@ from serving_rig import Running, running
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
+from heliograph.serving import core
 
 NO_NUMBERS = ("nan", "NaN", "inf", "-inf", "-1", "1e309", "0x10", "1_0", "", "٣", "1" * 400)
 
@@ -58,7 +64,20 @@ def tiny(number: int) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-LIMITS = ("--max-objects-per-client", "5", "--max-uploads-per-client", "3", "--capacity", "40M", "--quota", "36M")
+LIMITS = (
+    "--queue",
+    "8",
+    "--jobs",
+    "6",
+    "--max-objects-per-client",
+    "5",
+    "--max-uploads-per-client",
+    "3",
+    "--capacity",
+    "40M",
+    "--quota",
+    "36M",
+)
 
 
 class Tenants:
@@ -192,6 +211,63 @@ def test_objects_of_one_client(tenants: Tenants) -> None:
             client.uploads(limit=wrong)  # type: ignore[arg-type]
     client.revoke(digests[0])
     assert asker.put(tiny(9))[0] == 201  # what was taken back leaves its place
+
+
+# Jobs
+
+
+def job_path(client: hg.Client, id: str, nbytes: int, **more: Any) -> str:
+    """Of a run of digits."""
+    query = {"id": id, "kind": "run", "model": "digits", "keys": client.keys, "parts": nbytes, "wait": 20} | more
+    return "/v1/jobs?" + "&".join(f"{name}={value}" for name, value in query.items())
+
+
+def test_an_id_of_another_request(tenants: Tenants) -> None:
+    """The same request again has the same answer; another body, or other words, under its id are a conflict."""
+    client, asker = tenants.client("client4"), tenants.asker("client4")
+    secret = rig.party(client)
+    body, other = (client.model.encrypt(secret, digit).to_bytes() for digit in (rig.DIGIT, rig.DIGIT.T))
+    path = job_path(client, "i" * 20, len(body))
+    assert asker.ask("POST", path, body)[0] == 200
+    assert asker.ask("POST", path, body)[0] == 200
+    flipped = body[:-40] + bytes([body[-40] ^ 1]) + body[-39:]
+    for wrong in (other, flipped):
+        status, said = asker.ask("POST", path, wrong)
+        assert (status, said["error"]["name"]) == (409, "ConflictError")
+    status, said = asker.ask("POST", job_path(client, "i" * 20, len(body), model="others"), body)
+    assert (status, said["error"]["name"]) == (409, "ConflictError")
+    assert tenants.service.events("job")[-1]["outcome"] == "done"
+
+
+def test_half_sent_requests_take_no_place_in_the_queue(tenants: Tenants) -> None:
+    """As many of one client as it may have jobs; others are served at once."""
+    greedy, ann = tenants.client("greedy"), tenants.client("client5")
+    greedy.upload_keys(greedy.model.keys(hg.SecretKey.generate(greedy.model.parameters)))
+    rig.party(ann)
+    nbytes, port = 200_000, tenants.service.ports["http"]
+    with contextlib.ExitStack() as held:
+        for number in range(8):  # as long as the queue
+            line = held.enter_context(socket.create_connection(("127.0.0.1", port)))
+            path = job_path(greedy, f"half-sent-half-sent-{number}", nbytes)
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenants.tokens['greedy']}\r\n"
+            line.sendall(f"{head}Content-Length: {nbytes}\r\n\r\nabc".encode())
+        tenants.service.until(lambda: ann.status()["queue"]["unfinished"] == 6)
+        assert (ann.run(rig.DIGIT) == rig.expected()).all()
+        assert ann.status()["queue"]["waiting"] == 0
+    tenants.service.until(lambda: ann.status()["queue"]["unfinished"] == 0)
+
+
+def test_the_slowest_body() -> None:
+    """A byte now and then does not keep a request alive: beyond the first seconds it must come at a rate."""
+
+    async def latest(start: float, count: int) -> float:
+        service: Any = types.SimpleNamespace(limits=core.Limits(idle=30.0))
+        return core.Service._latest(service, start, count) - asyncio.get_running_loop().time()
+
+    now = time.monotonic()
+    assert asyncio.run(latest(now, 1)) == pytest.approx(30, abs=1)
+    assert asyncio.run(latest(now - 29, 6)) == pytest.approx(1, abs=1)
+    assert asyncio.run(latest(now - 29, 1 << 20)) == pytest.approx(30, abs=1)
 
 
 # The store alone

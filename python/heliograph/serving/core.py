@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import os
 import secrets
@@ -23,6 +24,7 @@ from heliograph.serving.access import Access, Rate
 from heliograph.serving.engines import Engine
 from heliograph.serving.errors import (
     BusyError,
+    ConflictError,
     DeadlineError,
     RevokedKeyError,
     UnknownJobError,
@@ -37,7 +39,7 @@ from heliograph.serving.tables import Index, Table, jobs_of, served_of
 
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
 _LONGEST_QUERY = 1 << 16
-_SLOWEST = 16 << 10  # bytes a second that a client must send at least
+_SLOWEST = 16 << 10  # bytes a second that a client must send on average
 _SWEEP = 5.0  # seconds between two looks for what has expired
 _EARLY, _TOLD = 1 << 20, 1 << 20  # bytes of a request that is read while it comes, and between two words of how far it is
 _MOST_ATTEMPTS, _MOST_BESIDE = 2, 4  # of a job that an engine was computing as it ended, and of one beside it
@@ -227,8 +229,7 @@ class Service:
 
     async def _written(self, body: AsyncIterable[bytes], nbytes: int, write: Any) -> int:
         """A body's bytes through `write`, block by block, each written while the next comes; however slowly, within limits."""
-        loop, block, count = asyncio.get_running_loop(), bytearray(), 0
-        latest = loop.time() + self.limits.idle + nbytes / _SLOWEST
+        start, block, count = asyncio.get_running_loop().time(), bytearray(), 0
         writing: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(self.limits.idle) as clock:
@@ -239,9 +240,9 @@ class Service:
                         if writing is not None:
                             await writing
                         writing, block = asyncio.create_task(asyncio.to_thread(write, block)), bytearray()
-                    clock.reschedule(min(loop.time() + self.limits.idle, latest))
+                    clock.reschedule(self._latest(start, count))
         except TimeoutError:
-            raise DeadlineError("the bytes of a request stopped coming") from None
+            raise self._too_slow(count, nbytes) from None
         finally:
             self.figures.received.inc(count)
             if writing is not None:
@@ -249,6 +250,16 @@ class Service:
             if block:
                 await asyncio.to_thread(write, block)
         return count
+
+    def _latest(self, start: float, count: int) -> float:
+        """When the next bytes of a body must be there that began then, and of which so many have come."""
+        return min(asyncio.get_running_loop().time(), start + count / _SLOWEST) + self.limits.idle
+
+    def _too_slow(self, count: int, nbytes: int) -> DeadlineError:
+        return DeadlineError(
+            f"cannot take this request: after {self.limits.idle:g} s its bytes must have come at {_SLOWEST:,} a second, "
+            f"got {count:,} of {nbytes:,}; send it again"
+        )
 
     async def revoke(self, owner: str, digest: str) -> None:
         """Keys or a table are taken back: jobs that use them end. Raises UnknownKeyError, ForeignKeyError."""
@@ -276,14 +287,16 @@ class Service:
         return found
 
     async def submit(self, owner: str, asked: Asked, nbytes: int, body: Body) -> Job:
-        """A job of a client, whose request is `body`; where it knows the id already, that job, and nothing is read.
+        """A job of a client, whose request is `body`; if the service knows the id already, that job.
 
-        Raises BusyError, RateError, LimitError, QuotaError, DeadlineError, UnknownModelError and the errors of keys.
+        Raises BusyError, RateError, LimitError, QuotaError, DeadlineError, UnknownModelError and the errors of keys; ConflictError if
+        the id was another request's.
         """
         known = self.jobs.get(f"{owner}/{asked.id}")
         if known is not None:
             if known.state == "receiving":
                 raise BusyError("this job is being received", 0.2)
+            await self._require_same(known, asked, nbytes, body)
             return known
         self.require_open()
         assert self._rate is not None
@@ -291,13 +304,15 @@ class Service:
         self._require_admissible(owner, asked, nbytes)
         place = self.folder / secrets.token_hex(16)
         answer = self.spool.answer(self._expected_bytes(asked), place.with_suffix(".answer"))
-        request = self.spool.take(nbytes, place.with_suffix(".request"))
+        request = self.spool.take(owner, nbytes, place.with_suffix(".request"))
         job = Job(asked, owner, request, answer, asyncio.get_running_loop().time())
         self.jobs[job.key] = self._unended[job.key] = job
         try:
             count = await self._received(job, body)
             if count != nbytes:
                 raise _core.DamagedFileError(f"a request was to have {nbytes:,} bytes, and had {count:,}")
+            if job.state == "receiving":
+                self._require_queue()  # it may have filled meanwhile: only whole requests have a place there
         except BaseException:
             self.jobs.pop(job.key, None)
             self._unended.pop(job.key, None)
@@ -311,17 +326,26 @@ class Service:
             request.close()
         return job
 
+    async def _require_same(self, known: Job, asked: Asked, nbytes: int, body: Body) -> None:
+        """Reads a repeated request, and keeps nothing of it. Raises ConflictError where it is another."""
+        sha = hashlib.sha256()
+        if (asked.subject, nbytes) == (known.asked.subject, known.request.nbytes):
+            await self._written(body, nbytes, sha.update)
+            if sha.digest() == known.request.sha.digest():
+                return
+        raise ConflictError(
+            f"cannot submit job {asked.id}: its request must be the one that was sent with this id before, got another; "
+            "give each request an id of its own"
+        )
+
     async def _received(self, job: Job, body: Body) -> int:
         """A request's bytes, where its engine will find them: an engine that has nothing to do reads them as they come."""
         if not job.request.in_memory:
             return await self._written(body, job.request.nbytes, job.request.write)
-        loop, request, limits = asyncio.get_running_loop(), job.request, self.limits
-        latest, told = loop.time() + limits.idle + request.nbytes / _SLOWEST, 0
-        early = self._begin_early(job)
+        loop, request, told = asyncio.get_running_loop(), job.request, 0
+        start, early = loop.time(), self._begin_early(job)
 
         def taken(piece: memoryview | bytes) -> None:
-            if request.have + len(piece) > request.nbytes:
-                raise _core.DamagedFileError(f"a request was to have {request.nbytes:,} bytes, and has more")
             request.write(piece)
             came()
 
@@ -331,16 +355,16 @@ class Service:
 
         def came() -> None:
             nonlocal told
-            clock.reschedule(min(loop.time() + limits.idle, latest))
+            clock.reschedule(self._latest(start, request.have))
             if early is not None and told + _TOLD <= request.have < request.nbytes:  # that all is there is told with the job
                 told = request.have
                 early.have(job.key, told)
 
         try:
-            async with asyncio.timeout(limits.idle) as clock:
+            async with asyncio.timeout(self.limits.idle) as clock:
                 await body.pour(taken, request.place, placed)
         except TimeoutError:
-            raise DeadlineError("the bytes of a request stopped coming") from None
+            raise self._too_slow(request.have, request.nbytes) from None
         finally:
             self.figures.received.inc(request.have)
         return request.have
@@ -411,9 +435,8 @@ class Service:
             raise _core.LimitError(
                 f"it would take {readable_bytes(need + nbytes)}; an engine may take {readable_bytes(self.limits.memory)}"
             )
+        self._require_queue()
         wait = self.expected_wait()
-        if len(self._queue) + sum(j.state == "receiving" for j in self._unended.values()) >= self.limits.queue:
-            raise BusyError(f"{self.limits.queue} jobs wait already", wait)
         if len(self.unfinished(owner)) >= self.limits.jobs:
             raise BusyError(f"{self.limits.jobs} jobs of yours have not ended", wait)
         takes = self._seconds.get(asked.model, 0.0)
@@ -421,6 +444,10 @@ class Service:
             raise BusyError(
                 f"it would not be done within {asked.seconds:g} s: about {wait + takes:.3g} s are before it", wait
             )
+
+    def _require_queue(self) -> None:
+        if len(self._queue) >= self.limits.queue:
+            raise BusyError(f"{self.limits.queue} jobs wait already", self.expected_wait())
 
     def expected_wait(self) -> float:
         """Seconds until an engine takes a new job, about."""

@@ -52,6 +52,10 @@ class UploadError(ServiceError):
         self.offset = offset
 
 
+class ConflictError(ServiceError):
+    """A job's id that was given to another request before."""
+
+
 class UnknownModelError(ServiceError):
     """No model of this name is served."""
 
@@ -83,6 +87,7 @@ class EvictedKeyError(ServiceError):
 OF_SERVICE = (
     *(ServiceError, UnreachableError, AccessError, BusyError, RateError, DeadlineError, QuotaError, UploadError),
     *(
+        ConflictError,
         UnknownModelError,
         UnknownJobError,
         UnknownKeyError,

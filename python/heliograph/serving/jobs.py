@@ -36,6 +36,11 @@ class Asked:
     seconds: float | None = None  #: until when it is wanted, from its acceptance
     watch: bool = False  #: whether somebody looks at its progress
 
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What a repeated request of the same id must ask for again, besides its bytes."""
+        return self.kind, self.keys, self.model, self.table, self.parts
+
     def __post_init__(self) -> None:
         if not JOB_ID.fullmatch(self.id):
             raise _core.ParameterError("a job's id is 16 to 64 letters, digits, dashes and underscores")

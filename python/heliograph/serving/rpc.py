@@ -38,6 +38,7 @@ _CODES: tuple[tuple[type[BaseException], grpc.StatusCode], ...] = (
     (errors.EvictedKeyError, grpc.StatusCode.FAILED_PRECONDITION),
     (errors.RateError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (errors.BusyError, grpc.StatusCode.UNAVAILABLE),
+    (errors.ConflictError, grpc.StatusCode.ALREADY_EXISTS),
     (errors.QuotaError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (errors.DeadlineError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (_core.CancelledError, grpc.StatusCode.CANCELLED),

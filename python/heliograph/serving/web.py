@@ -48,6 +48,7 @@ _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.UnknownJobError, 404),
     (errors.UnknownKeyError, 404),
     (errors.UploadError, 409),
+    (errors.ConflictError, 409),
     (_core.CancelledError, 409),
     (errors.RevokedKeyError, 410),
     (errors.ExpiredKeyError, 410),
