@@ -333,6 +333,7 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
 def test_the_end_of_a_body_is_no_head() -> None:
     """However much comes at once, as it does through TLS on a busy machine."""
     from heliograph.serving.bounds import bounded
+    from heliograph.serving.connections import Connections
 
     ended = list[bool]()
 
@@ -353,7 +354,7 @@ def test_the_end_of_a_body_is_no_head() -> None:
 
         on_message_complete = on_headers_complete
 
-    made = bounded(Base, 9)()
+    made = bounded(Base, Connections(9, 9))()
     made.transport = types.SimpleNamespace(abort=lambda: ended.append(True))
     made.loop = types.SimpleNamespace(call_later=lambda *_: types.SimpleNamespace(cancel=lambda: None))
     for data in (b"h" * 4, b"b" * (1 << 20), b"e" * (1 << 20), b"h" * (1 << 20), b"e"):

@@ -20,7 +20,7 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
-from heliograph.serving import numeric
+from heliograph.serving import connections, numeric
 from heliograph.serving.store import Bounds, Store
 from serving_rig import Running, running
 
@@ -65,6 +65,8 @@ def tiny(number: int) -> bytes:
 
 
 LIMITS = (
+    "--max-connections-per-client",
+    "20",
     "--queue",
     "8",
     "--jobs",
@@ -268,6 +270,83 @@ def test_the_slowest_body() -> None:
     assert asyncio.run(latest(now, 1)) == pytest.approx(30, abs=1)
     assert asyncio.run(latest(now - 29, 6)) == pytest.approx(1, abs=1)
     assert asyncio.run(latest(now - 29, 1 << 20)) == pytest.approx(30, abs=1)
+
+
+# Connections
+
+
+def served(tenants: Tenants, name: str, model: str = "digits") -> bool:
+    """Whether a new client of that name has its answer."""
+    client = tenants.client(name, model, timeout=20.0)
+    rig.party(client)
+    return bool((client.run(rig.DIGIT) == rig.expected()).all())
+
+
+def line(tenants: Tenants, source: str = "127.0.0.1") -> socket.socket:
+    """A connection."""
+    return socket.create_connection(("127.0.0.1", tenants.service.ports["http"]), 20, (source, 0))
+
+
+def test_idle_connections(tenants: Tenants) -> None:
+    """Those of one address, which say something once or nothing at all, keep out nobody: the longest idle ones are closed."""
+    kept = tenants.client("client6")
+    secret = rig.party(kept)
+    with contextlib.ExitStack() as held:
+        lines = [held.enter_context(line(tenants)) for _ in range(60)]
+        for one in lines[::2]:
+            with contextlib.suppress(ConnectionError):
+                one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert served(tenants, "client7")
+        assert (kept.run(rig.DIGIT) == rig.expected()).all()
+        assert kept._secret is secret
+        assert lines[0].recv(1000)[:15] in (b"", b"HTTP/1.1 200 OK")
+        assert len(list(Path(f"/proc/{tenants.service.process.pid}/fd").iterdir())) < 60
+
+
+def test_requests_in_progress(tenants: Tenants) -> None:
+    """One client may have so many, from however many addresses; then it is told to wait, and another is served."""
+    client, token = tenants.client("client8"), tenants.tokens["client8"]
+    rig.party(client)
+    head = f"Host: x\r\nAuthorization: Bearer {token}\r\n"
+    with contextlib.ExitStack() as held:
+        lines = [held.enter_context(line(tenants, f"127.0.0.{2 + k % 3}")) for k in range(22)]
+        path = job_path(client, "half-sent-half-sent", 200_000)
+        lines[0].sendall(f"POST {path} HTTP/1.1\r\n{head}Content-Length: 200000\r\n\r\nabc".encode())
+        tenants.service.until(lambda: client.status()["queue"]["unfinished"] == 1)
+        for one in lines[1:]:
+            one.sendall(f"GET /v1/jobs/half-sent-half-sent?wait=1 HTTP/1.1\r\n{head}\r\n".encode())
+        answers = [one.recv(1000) for one in lines[1:]]
+        assert sorted(answer[9:12] for answer in answers) == [b"200"] * 19 + [b"503"] * 2
+        assert any(b"at most 20 in progress" in answer for answer in answers)
+    assert served(tenants, "client9")
+
+
+def test_whose_connection_is_closed() -> None:
+    """Of the address with the most, the longest idle; a request in progress is none of these."""
+    ends = list[Any]()
+
+    def accepted(address: str) -> connections.Accepted:
+        ours, theirs = socket.socketpair()
+        ends.append(theirs)
+        one = connections.Accepted(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=ours.detach())
+        assert every.admit(one, address)
+        return one
+
+    every = connections.Connections(4, 3)
+    many, one = [accepted("many") for _ in range(3)], accepted("one")
+    every.set_busy(many[0], True)
+    other = accepted("other")
+    assert many[1].recv(1) == b""  # closed
+    every.set_busy(many[2], True)
+    with pytest.raises(BlockingIOError):
+        other.recv(1, socket.MSG_DONTWAIT)
+    for each in (*many, one, other, *ends):
+        each.close()
+    assert len(every) == 0
+    addresses = ["10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "2001:db8::2%eth0", "2001:db8:0:1::1", "what"]
+    assert [connections.address_of((one, 80)) for one in addresses] == [
+        *("10.0.0.1", "10.0.0.1", "2001:db8::/64", "2001:db8::/64", "2001:db8:0:1::/64", "")
+    ]
 
 
 # The store alone

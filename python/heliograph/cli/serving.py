@@ -142,6 +142,20 @@ def serve(
         float | None,
         typer.Option("--rate", parser=_rate, metavar="NUMBER", help="Jobs, and uploads begun, a second of one client."),
     ] = None,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=16, help="Connections of all clients, HTTP and gRPC together.")
+    ] = 2000,
+    max_connections_per_client: Annotated[
+        int,
+        typer.Option(
+            "--max-connections-per-client",
+            min=1,
+            help="Connections of one address, and requests in progress of one client. Behind a proxy, as many as it opens.",
+        ),
+    ] = 256,
+    max_streams_per_client: Annotated[
+        int, typer.Option("--max-streams-per-client", min=1, help="gRPC calls in progress of one address.")
+    ] = 256,
     deadline: Annotated[
         float,
         typer.Option(
@@ -211,6 +225,9 @@ def serve(
             bounds=bounds,
             devices=device or [],
             spans=opentelemetry,
+            max_connections=max_connections,
+            max_connections_per_client=max_connections_per_client,
+            max_streams_per_client=max_streams_per_client,
             grace=grace,
             limits=limits,
         )

@@ -6,7 +6,9 @@ A call's deadline is its job's, and a call that its client gives up cancels its 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -17,13 +19,18 @@ from grpc_reflection.v1alpha import reflection
 from heliograph import _core
 from heliograph.serving import errors
 from heliograph.serving.core import Service
+from heliograph.serving.front import Front
 from heliograph.serving.jobs import ENDS, Asked, Job
 from heliograph.serving.messages import METHODS, SERVICE, classes
+from heliograph.serving.numeric import whole
 from heliograph.serving.spool import Body
-from heliograph.serving.web import models_of, told_of
+from heliograph.serving.web import LONGEST_PAGE, models_of, told_of
 
 PIECE = 64 << 10  #: bytes of an answer in a message
 _LONGEST_MESSAGE = 1 << 20
+_LONGEST_METADATA = 16 << 10
+_IDLE_MILLISECONDS = 300_000  # that a connection without calls may be there
+_SILENCE = 30.0  # seconds that a stream of reflection may say nothing
 _LOOK = 1.0  # seconds between two looks whether a job has changed
 #: The error's name, for clients, in the call's trailing metadata; its text is the call's.
 TRAILER = "heliograph-error"
@@ -57,18 +64,19 @@ def code_of(error: BaseException) -> grpc.StatusCode:
 class Rpc:
     """gRPC's face of a service."""
 
-    def __init__(self, service: Service) -> None:
-        self.service, self.messages = service, classes()
-        aio: Any = health.aio  # type: ignore[attr-defined, unused-ignore]
-        self._health: Any = aio.HealthServicer()
+    def __init__(self, service: Service, front: Front, streams: int) -> None:
+        self.service, self.front, self.messages = service, front, classes()
+        self._health, self._calls = Health(), Calls(front, self._owner, streams)
 
     # Calls
 
     def _owner(self, context: Any) -> str:
         told = dict(context.invocation_metadata() or ())
-        names = context.auth_context().get("x509_common_name") or []
-        name = names[0].decode(errors="replace") if len(names) == 1 else None
-        return self.service.access.name(told.get("authorization"), name)
+        link = self.front.link(context.peer())
+        if link is None:  # not a connection that the listener passed on
+            raise errors.AccessError("this connection was not made through the service's port")
+        given = told.get("authorization")
+        return self.service.access.name(given if isinstance(given, str) else None, link.certificate)
 
     async def _refused(self, context: Any, what: str, error: Exception) -> None:
         """Ends the call with the error."""
@@ -87,7 +95,7 @@ class Rpc:
             outcome = "ok"
             try:
                 return await handler(_message(request), self._owner(context))
-            except _core.HeliographError as error:
+            except Exception as error:
                 outcome = type(error).__name__
                 await self._refused(context, what, error)
             finally:
@@ -95,10 +103,12 @@ class Rpc:
 
         return call
 
-    async def models(self, _: Any, owner: str) -> Any:
-        """What is served."""
-        made = [self.messages["Model"](**model) for model in models_of(self.service)]
-        return self.messages["ModelsReply"](models=made)
+    async def models(self, request: Any, owner: str) -> Any:
+        """A page of what is served."""
+        limit = whole(request.limit, "limit", 0, LONGEST_PAGE) or LONGEST_PAGE
+        found = models_of(self.service, request.after, limit + 1)
+        made = [self.messages["Model"](**model) for model in found[:limit]]
+        return self.messages["ModelsReply"](models=made, next=found[limit - 1]["name"] if len(found) > limit else "")
 
     async def session(self, request: Any, owner: str) -> Any:
         """Keys fit a model, and are at hand."""
@@ -137,14 +147,19 @@ class Rpc:
             if job is not None and job.state not in ENDS:
                 self.service.cancel(owner, job.asked.id)
             raise
-        except _core.HeliographError as error:
+        except Exception as error:
             outcome = type(error).__name__
             await self._refused(context, "run", error)
         finally:
             self.service.figures.requests.labels("grpc", "run", outcome).inc()
 
     async def _submitted(self, owner: str, requests: AsyncIterator[Any], context: Any) -> Job:
-        first = await anext(requests, None)
+        try:
+            first = await asyncio.wait_for(anext(requests, None), self.service.limits.idle)
+        except TimeoutError:
+            raise errors.DeadlineError(
+                f"cannot run: the first message must come within {self.service.limits.idle:g} s, got none; send it at once"
+            ) from None
         if first is None:
             raise _core.ParameterError("a run begins with a message that says what to compute")
         _message(first)
@@ -191,31 +206,140 @@ class Rpc:
             )
         return grpc.method_handlers_generic_handler(SERVICE, made)
 
-    async def start(self, address: str, credentials: Any) -> tuple[Any, int]:
-        """A server, and its port. Raises OSError where that is taken."""
-        options = [("grpc.max_receive_message_length", _LONGEST_MESSAGE), ("grpc.so_reuseport", 0)]
-        server: Any = grpc.aio.server(options=options, maximum_concurrent_rpcs=1000)
+    async def start(self) -> Any:
+        """A server behind the listener. Raises OSError."""
+        options = [
+            ("grpc.max_receive_message_length", _LONGEST_MESSAGE),
+            ("grpc.max_concurrent_streams", self._calls.most),
+            ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
+            ("grpc.max_metadata_size", _LONGEST_METADATA),
+        ]
+        server: Any = grpc.aio.server(options=options, interceptors=(self._calls,))
         server.add_generic_rpc_handlers((self._handlers(),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         try:
-            port = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+            server.add_insecure_port(f"unix:{self.front.path}")
         except RuntimeError:
-            port = 0
-        if not port:
-            raise OSError(f"gRPC cannot listen on {address}")
-        await self.say(health_pb2.HealthCheckResponse.SERVING)
+            raise OSError(f"gRPC cannot listen on {self.front.path}") from None
+        self._health.set(health_pb2.HealthCheckResponse.SERVING)
         await server.start()
-        return server, int(port)
+        return server
 
-    async def say(self, state: Any) -> None:
-        """Of its health."""
-        for name in ("", SERVICE):
-            await self._health.set(name, state)
-
-    async def stopping(self) -> None:
+    def stopping(self) -> None:
         """Balancers send nobody here any more."""
-        await self.say(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._health.set(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc, unused-ignore]
+    """The health of the service, for balancers. A watcher that does not read holds up no other."""
+
+    def __init__(self) -> None:
+        self._state: Any = health_pb2.HealthCheckResponse.NOT_SERVING
+        self._changed = asyncio.Event()
+
+    def set(self, state: Any) -> None:
+        """Of the server, and of the one service that it has."""
+        self._state = state
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """As gRPC's health protocol has it."""
+        if request.service not in ("", SERVICE):
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no such service: {SERVICE} is")
+        return health_pb2.HealthCheckResponse(status=self._state)
+
+    async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        """As gRPC's health protocol has it."""
+        known, last = request.service in ("", SERVICE), None
+        while True:
+            changed, state = self._changed, self._state if known else health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+            if state != last:
+                last = state
+                yield health_pb2.HealthCheckResponse(status=state)
+            await changed.wait()
+
+
+class Calls(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]
+    """Bounds the streams in progress: `most` of one client, and an eighth as many of one address for health and reflection, for which
+    nobody needs a name. A stream of reflection that says nothing ends.
+    """
+
+    def __init__(self, front: Front, owner: Callable[[Any], str], most: int) -> None:
+        self.front, self.most, self._owner = front, most, owner
+        self._streams = Counter[str]()
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """As gRPC has it."""
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        nameless = not details.method.startswith(f"/{SERVICE}/")
+        if handler.unary_unary:
+            return handler._replace(unary_unary=self._call(handler.unary_unary))
+        kind = "stream_stream" if handler.request_streaming else "unary_stream"
+        return handler._replace(**{kind: self._stream(getattr(handler, kind), nameless, handler.request_streaming)})
+
+    def _call(self, behaviour: Any) -> Any:
+        async def call(request: Any, context: Any) -> Any:
+            with self._linked(context):
+                return await behaviour(request, context)
+
+        return call
+
+    def _stream(self, behaviour: Any, nameless: bool, reads: bool) -> Any:
+        async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
+            with self._linked(context) as address:
+                most = max(self.most // 8, 1) if nameless else self.most
+                whose = f"address {address}" if nameless else self._client(context, address)
+                if self._streams[whose] >= most:
+                    text = f"cannot take this stream: {whose} may have at most {most:,} in progress; end one of yours"
+                    trailing = ((TRAILER, "BusyError"), ("retry-after", "1.0"))
+                    await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text, trailing)
+                self._streams[whose] += 1
+                try:
+                    async for reply in behaviour(_spoken(requests, context) if nameless and reads else requests, context):
+                        yield reply
+                finally:
+                    self._streams[whose] -= 1
+                    if not self._streams[whose]:
+                        del self._streams[whose]
+
+        return stream
+
+    def _client(self, context: Any, address: str) -> str:
+        """Whose stream it is. One of nobody that the service knows is its address's, until it is refused."""
+        try:
+            return f"client {self._owner(context)}"
+        except errors.AccessError:
+            return f"address {address}"
+
+    @contextmanager
+    def _linked(self, context: Any) -> Iterator[str]:
+        """The address of a call, whose connection is not idle meanwhile."""
+        link = self.front.link(context.peer())
+        if link is None:
+            yield ""
+            return
+        link.begin()
+        try:
+            yield link.address
+        finally:
+            link.end()
+
+
+async def _spoken(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    """A stream's messages; one that says nothing for as long as a connection may be silent is ended."""
+    while True:
+        try:
+            message = await asyncio.wait_for(anext(requests, None), _SILENCE)
+        except TimeoutError:
+            text = f"cannot go on with this call: a message must come within {_SILENCE:g} s, got none; begin it again"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text, ((TRAILER, "DeadlineError"),))
+        if message is None:
+            return
+        yield message
 
 
 def _reader(kind: Any) -> Callable[[bytes], Any]:
@@ -247,8 +371,3 @@ async def _data(first: Any, requests: AsyncIterator[Any]) -> AsyncIterator[bytes
         yield first.data
     async for message in requests:
         yield _message(message).data
-
-
-def credentials_of(certificate: bytes, key: bytes, authorities: bytes | None) -> Any:
-    """TLS; with authorities clients must show a certificate."""
-    return grpc.ssl_server_credentials([(key, certificate)], authorities, authorities is not None)

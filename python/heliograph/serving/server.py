@@ -7,7 +7,6 @@ import contextlib
 import functools
 import os
 import signal
-import socket
 import ssl
 import sys
 from dataclasses import dataclass, field
@@ -21,17 +20,18 @@ from heliograph import _core
 from heliograph._arrays import printable
 from heliograph.serving.access import Access
 from heliograph.serving.bounds import Handshake, bounded, files_for, narrow_at_first
+from heliograph.serving.connections import Connections, listening
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
+from heliograph.serving.front import Front
 from heliograph.serving.numeric import whole
 from heliograph.serving.protocol import protocol_of
-from heliograph.serving.rpc import Rpc, credentials_of
+from heliograph.serving.rpc import Rpc
 from heliograph.serving.store import Bounds, Store
 from heliograph.serving.tables import served_of
 from heliograph.serving.web import Web
 from heliograph.serving.wire import pem, reason
 
-_MOST_CONNECTIONS = 2000
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -53,6 +53,9 @@ class Options:
     bounds: Bounds = field(default_factory=Bounds)
     devices: list[str] = field(default_factory=list)
     spans: bool = False
+    max_connections: int = 2000  #: of all clients, HTTP and gRPC together
+    max_connections_per_client: int = 256  #: of one address; requests of one named client that are in progress
+    max_streams_per_client: int = 256  #: calls of gRPC in progress, of one address
     grace: float = 60.0  #: seconds that accepted jobs have at the end
     limits: Limits = field(default_factory=Limits)
 
@@ -119,19 +122,6 @@ def problem_of(context: ssl.SSLContext, chain: Path) -> str | None:
     return None
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, or asyncio leaves Nagle's delay on: 40 ms an answer of two segments.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-    except OSError as error:
-        found.close()
-        raise type(error)(error.errno, error.strerror, f"{host}:{port}") from None
-    return found
-
-
 class Process:
     """A service with its faces. Raises what its parts raise, before it listens."""
 
@@ -152,25 +142,30 @@ class Process:
             figures=self.figures,
             spans=Spans(options.spans),
         )
-        self.socket = _listening(options.host, options.port)
-        if options.grpc:  # gRPC takes its port once tables are prepared, which is late to hear that it cannot
-            if options.grpc == options.port:
-                raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
-            _listening(options.host, options.grpc).close()
+        self.connections = Connections(files_for(options.max_connections), options.max_connections_per_client)
+        self.socket = listening(options.host, options.port, self.connections)
         self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
+        self.front: Front | None = None
+        if options.grpc is not None:
+            if options.grpc and options.grpc == options.port:
+                raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
+            secure = tls_context(options)
+            if secure is not None:
+                secure.set_alpn_protocols(["h2"])
+            self.front = Front(listening(options.host, options.grpc, self.connections), secure)
+            self.ports["grpc"] = self.front.listener.getsockname()[1]
 
     def _uvicorn(self) -> uvicorn.Server:
-        most = files_for(_MOST_CONNECTIONS)
         config = uvicorn.Config(
-            Web(self.service).application(),
-            http=protocol_of(bounded(HttpToolsProtocol, most)),
+            Web(self.service, self.options.max_connections_per_client).application(),
+            http=protocol_of(bounded(HttpToolsProtocol, self.connections)),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=most,
+            limit_concurrency=self.connections.most + 1,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
         )
@@ -202,10 +197,12 @@ class Process:
         waiting = asyncio.create_task(stop.wait())
         await asyncio.wait({served, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if rpc is not None:
-            await rpc[0].stopping()
+            rpc[0].stopping()
         await self.service.stop(self.options.grace)
         if rpc is not None:
             await rpc[1].stop(1.0)
+        if self.front is not None:
+            self.front.close()
         web.should_exit = True
         await served
         if metrics is not None:
@@ -224,18 +221,11 @@ class Process:
         return found
 
     async def _grpc(self) -> tuple[Rpc, Any] | None:
-        options = self.options
-        if options.grpc is None:
+        if self.front is None:
             return None
-        credentials = None
-        if options.tls is not None:
-            # gRPC asks every client for a certificate or none: with tokens it asks none.
-            authorities = options.clients.read_bytes() if options.clients and not options.tokens else None
-            chain = options.tls.read_bytes()
-            credentials = credentials_of(chain, options.tls_key.read_bytes() if options.tls_key else chain, authorities)
-        rpc = Rpc(self.service)
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        server, self.ports["grpc"] = await rpc.start(f"{host}:{options.grpc}", credentials)
+        rpc = Rpc(self.service, self.front, self.options.max_streams_per_client)
+        server = await rpc.start()
+        await self.front.start()
         return rpc, server
 
     def _reread(self) -> None:

@@ -18,7 +18,9 @@ Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -108,8 +110,9 @@ def status_figures(service: Service) -> dict[str, Any]:
 class Web:
     """HTTP's face of a service."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, service: Service, most: int = 256) -> None:
+        self.service, self._most = service, most  #: requests of one client that are in progress
+        self._in_progress = Counter[str]()
         self._pages = {"status": page.read("status"), "demo": page.read("demo", _OWN_MACHINE)}
 
     def application(self) -> _Jobs:
@@ -144,7 +147,8 @@ class Web:
             outcome = "ok"
             try:
                 owner = self.service.access.name(request.headers.get("authorization"), request.scope.get(CERTIFICATE))
-                return await handler(request, owner)
+                with self._counted(owner):
+                    return await handler(request, owner)
             except ClientDisconnect:
                 outcome = "cut"
                 return Response(status_code=400)
@@ -155,6 +159,21 @@ class Web:
                 self.service.figures.requests.labels("http", what, outcome).inc()
 
         return Route(path, endpoint, methods=[method])
+
+    @contextmanager
+    def _counted(self, owner: str) -> Iterator[None]:
+        """A request of a client while it is in progress. Raises BusyError beyond what a named client may have."""
+        if self._in_progress[owner] >= self._most and not self.service.access.open:
+            raise errors.BusyError(
+                f"cannot take this request: a client may have at most {self._most:,} in progress; wait for one of yours", 1.0
+            )
+        self._in_progress[owner] += 1
+        try:
+            yield
+        finally:
+            self._in_progress[owner] -= 1
+            if not self._in_progress[owner]:
+                del self._in_progress[owner]
 
     async def _refused(self, request: Request, what: str, error: Exception) -> Response:
         """What was sent all the same is read and let go, so that the refusal is heard."""
@@ -167,6 +186,10 @@ class Web:
             headers["Retry-After"] = str(max(1, round(error.retry_after)))
         if isinstance(error, errors.AccessError):
             headers["WWW-Authenticate"] = "Bearer"
+        announced = request.headers.get("content-length", "")
+        if len(announced) > len(str(_DRAINED)):  # it would take too long
+            headers["Connection"] = "close"
+            return JSONResponse({"error": errors.to_wire(error)}, status_of(error), headers)
         try:
             async with asyncio.timeout(self.service.limits.idle):
                 left = _DRAINED
