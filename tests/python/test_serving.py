@@ -462,7 +462,7 @@ def test_metrics_and_log(place: Place) -> None:
         "received_bytes_total",
         "sent_bytes_total",
         "stored_bytes",
-        "memory_bytes",
+        "process_resident_memory_bytes",
     ):
         assert f"heliograph_{name}" in text
     log = place.service.text
@@ -479,7 +479,7 @@ def test_pages(place: Place) -> None:
         assert words in body.decode()
         assert "default-src 'none'" in headers["Content-Security-Policy"]
         assert "http://" not in body.decode().replace("http://127.0.0.1", "").replace('"http:"', "")
-    assert request(place, "GET", "/healthz")[2] == b"ok\n"
+    assert request(place, "GET", "/readyz")[2] == b"ok\n"
     status, _, body = request(place, "GET", "/v1/status")
     assert "ann" not in body.decode()
     assert request(place, "GET", "/v1/nothing")[0] == 404

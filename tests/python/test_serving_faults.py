@@ -317,7 +317,7 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
     assert sent(digits, b"GET / HTTP/1.1\r\nA: " + b"x" * (1 << 20), 100) < 20
     chunks = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     head = b"%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-    for refused in (head % b"POST /v1/jobs", head % b"GET /healthz", head % b"PUT /nowhere"):
+    for refused in (head % b"POST /v1/jobs", head % b"GET /readyz", head % b"PUT /nowhere"):
         assert sent(digits, refused + chunks * 16, 1) == 1
         with socket.create_connection(("127.0.0.1", digits.ports["http"])) as line:
             line.settimeout(20)

@@ -55,7 +55,8 @@ def test_the_image() -> None:
     assert entry[0] == "/opt/heliograph/bin/heliograph"
     options = parsed([*entry[1:], "m.hgm", "--tls", "server.pem", "--tokens", "tokens"])
     assert options["port"] == 8443
-    check = json.loads(next(rest for name, rest in told if name == "HEALTHCHECK").removeprefix("CMD "))
+    check = json.loads(next(rest for name, rest in told if name == "HEALTHCHECK").partition("CMD ")[2])
+    assert f"http://{options['metrics']}/readyz" in check[2]
     compile(check[2], "healthcheck", "exec")
 
 

@@ -234,7 +234,7 @@ def test_a_head_leaves_with_its_body(place: Place) -> None:
     assert written == [[b"head", b"one"], [b"two"], [b"head", b"all"], []]
     with connected(place) as line:
         for _ in range(3):
-            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            line.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert replied(line) == (200, b"ok\n")
 
 
@@ -255,7 +255,7 @@ def test_a_body_in_pieces(place: Place, sizes: tuple[int, ...]) -> None:
         assert status == 200, answer
         scores = client.model.decrypt(secret, hg.from_bytes(answer, hg.Tensor), like=DIGIT)
         assert np.array_equal(scores, expected())
-        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        line.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert replied(line) == (200, b"ok\n")
 
 

@@ -78,6 +78,9 @@ def serve(
     clients: Annotated[
         Path | None, typer.Option("--clients", help="Authorities (PEM) whose certificates name clients.")
     ] = None,
+    client_crl: Annotated[
+        Path | None, typer.Option("--client-crl", help="Revocation lists (PEM) of these authorities, one of each.")
+    ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option("--tokens", help="Clients' names and digests of tokens: lines that `heliograph token` prints."),
@@ -86,7 +89,11 @@ def serve(
         bool, typer.Option("--insecure", help="Allow other machines without TLS or without clients' names.")
     ] = False,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", help="HOST:PORT of Prometheus' metrics; :9090 is this machine's alone.")
+        str | None,
+        typer.Option(
+            "--metrics",
+            help="HOST:PORT of /metrics (Prometheus), /livez and /readyz, in clear; :9090 is this machine's alone.",
+        ),
     ] = None,
     quota: Annotated[
         int,
@@ -130,7 +137,10 @@ def serve(
     memory: Annotated[
         int | None,
         typer.Option(
-            "--memory", parser=_some, metavar="SIZE", help="Bytes that an engine may take. Half of the machine's by default."
+            "--memory",
+            parser=_some,
+            metavar="SIZE",
+            help="Bytes that an engine may take. Half of the machine's by default, or of the container's or unit's limit.",
         ),
     ] = None,
     queue: Annotated[int, typer.Option("--queue", min=1, help="Jobs that may wait.")] = 64,
@@ -184,7 +194,8 @@ def serve(
 ) -> None:
     """Serve sealed models, and tables for private look-up, to clients (docs/serving.md): hg.Client, browsers, any language by gRPC.
 
-    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads tokens and tables again.
+    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads tokens, certificates,
+    revocation lists and tables again.
     """
     try:
         from heliograph.serving import core, messages, server
@@ -209,7 +220,7 @@ def serve(
         all_uploads=max_uploads,
         upload_time_to_live=upload_time_to_live,
     )
-    server.run(
+    status = server.run(
         server.Options(
             models=models,
             store=store,
@@ -219,6 +230,7 @@ def serve(
             tls=tls,
             tls_key=tls_key,
             clients=clients,
+            client_crl=client_crl,
             tokens=tokens,
             metrics=metrics,
             insecure=insecure,
@@ -232,6 +244,8 @@ def serve(
             limits=limits,
         )
     )
+    if status:
+        raise typer.Exit(status)
 
 
 def _show_row(client: hg.Client, text: str) -> None:

@@ -43,10 +43,10 @@ class Access:
         self._path = tokens
         self.read()
 
-    def read(self) -> None:
-        """The file, again: SIGHUP does it."""
+    def read(self) -> bool:
+        """The file, again: SIGHUP does it. Whether there is one."""
         if self._path is None:
-            return
+            return False
         names: dict[str, str] = {}
         # Bytes that are no text are no line of it, and refused as such.
         for number, line in enumerate(self._path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
@@ -59,6 +59,7 @@ class Access:
                 )
             names[match[2]] = match[1]
         self._names = names
+        return True
 
     @property
     def open(self) -> bool:

@@ -1,4 +1,4 @@
-"""What one connection may take: bytes and seconds of a request's head, and of what follows an answer; and a refused TLS handshake."""
+"""What one connection may take: bytes and seconds of a request's head, and of what follows an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import asyncio.sslproto
 import contextlib
 import resource
-import ssl
 from typing import Any
 
 from heliograph.serving.connections import Accepted, Connections
@@ -18,7 +17,6 @@ _LONGEST_HEAD = 1 << 18  # bytes
 _UNREAD_SECONDS = 30.0  # that the rest of an answered request may take
 _NARROW, _WIDE = 16 << 10, 256 << 10  # bytes that TLS reads at a time
 _LONG = 6  # digits of a body's length
-_NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 _LONGEST_UNREAD = 64 << 20  # bytes of it
 
 
@@ -32,27 +30,6 @@ def widen(transport: Any) -> None:
     tls = getattr(transport, "_ssl_protocol", None)
     if tls is not None:
         tls.max_size = _WIDE
-
-
-class Handshake(ssl.SSLObject):
-    """A handshake that tells a client that its certificate is refused: asyncio would close before the alert is sent.
-
-    So the error is held back until the client has heard and closed, or asyncio's time for handshakes is over.
-    """
-
-    _failed = False
-
-    def do_handshake(self) -> None:
-        """As `ssl.SSLObject` has it."""
-        if self._failed:
-            raise ssl.SSLWantReadError
-        try:
-            super().do_handshake()
-        except ssl.SSLError as error:
-            if not isinstance(error, ssl.SSLCertVerificationError) and error.reason != _NO_CERTIFICATE:
-                raise
-            self._failed = True
-            raise ssl.SSLWantReadError from None
 
 
 def files_for(connections: int) -> int:

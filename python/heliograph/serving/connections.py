@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import socket
 from collections import OrderedDict
+from contextvars import ContextVar
 from typing import Any
 
 _GOODBYE = 1.0  # seconds for TLS's last words
@@ -25,11 +26,23 @@ def address_of(peer: Any) -> str:
     return str(found)
 
 
+#: The peer of the connection that a task has accepted, during its handshake too.
+PEER: ContextVar[str | None] = ContextVar("heliograph_peer", default=None)
+
+
+def shown_address(peer: Any) -> str:
+    """A peer's address and port, as logs have it."""
+    if not isinstance(peer, tuple) or len(peer) < 2:
+        return str(peer)
+    return f"[{peer[0]}]:{peer[1]}" if ":" in str(peer[0]) else f"{peer[0]}:{peer[1]}"
+
+
 class Accepted(socket.socket):
     """A connection, which `Connections` counts until it is closed."""
 
     owner: Connections | None = None
     address = ""
+    peer = ""  #: its address and port, for the log
     transport: Any = None  #: asyncio's, once the connection is made, by which it says goodbye
 
     def close(self) -> None:
@@ -128,6 +141,8 @@ class Listener(socket.socket):
             plain, peer = super().accept()
             one = Accepted(plain.family, plain.type, plain.proto, fileno=plain.detach())
             if self.connections.admit(one, address_of(peer)):
+                one.peer = shown_address(peer)
+                PEER.set(one.peer)
                 return one, peer
             one.close()
         raise BlockingIOError

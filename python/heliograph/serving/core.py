@@ -12,7 +12,8 @@ import itertools
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterable, AsyncIterator
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,15 @@ from heliograph.serving.errors import (
     BusyError,
     ConflictError,
     DeadlineError,
+    ModelUnavailableError,
     RevokedKeyError,
     UnknownJobError,
     UnknownModelError,
     from_wire,
 )
-from heliograph.serving.figures import Figures, Log, Spans
+from heliograph.serving.figures import Figures, Spans
 from heliograph.serving.jobs import COMPUTED, ENDS, Asked, Job, Queue, group_of
+from heliograph.serving.log import REQUEST, Log, error_fields
 from heliograph.serving.spool import Body, Spool
 from heliograph.serving.store import Store
 from heliograph.serving.tables import Index, Table, jobs_of, served_of
@@ -42,6 +45,8 @@ _LONGEST_QUERY = 1 << 16
 _SLOWEST = 16 << 10  # bytes a second that a client must send on average
 _SWEEP = 5.0  # seconds between two looks for what has expired
 _EARLY, _TOLD = 1 << 20, 1 << 20  # bytes of a request that is read while it comes, and between two words of how far it is
+_STALLED = 30.0  # seconds without a turn of the event loop after which the process is not alive
+_BEAT = 1.0  # seconds between two turns that are noted
 _MOST_ATTEMPTS, _MOST_BESIDE = 2, 4  # of a job that an engine was computing as it ended, and of one beside it
 
 
@@ -76,11 +81,12 @@ class Service:
         log: Log,
         figures: Figures,
         spans: Spans,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self.access, self.limits, self.log, self.figures, self.spans = store, access, limits, log, figures, spans
         self.models, self._paths = {name: served_of(path) for name, path in models.items()}, models
         self._rereading, self._updates = asyncio.Lock(), itertools.count()
-        self._stamps = {name: _stamp(path) for name, path in models.items()}
+        self._stamps: dict[str, tuple[int, int, int] | None] = {name: _stamp(path) for name, path in models.items()}
         for name, model in self.models.items():
             if not model.complete:
                 raise _core.ParameterError(f"{name} is a client's half: a service needs the whole model")
@@ -90,14 +96,15 @@ class Service:
         self.halves = {name: model.client().to_bytes() for name, model in self.models.items()}
         self.folder = store.folder / "spool"  # of requests and answers that memory has no room for
         self.spool = Spool(limits.held, limits.answers)
-        paths = {name: str(path) for name, path in models.items()}
+        files = {name: (str(path), self.models[name].digest) for name, path in models.items()}
         together = {
             group_of(model.jobs[0], name): model.together(limits.memory, limits.together)
             for name, model in self.models.items()
             if not isinstance(model, SealedModel)
         }
         self.engines = [
-            Engine(n, device, paths, limits.memory, together, self._heard, self._lost) for n, device in enumerate(devices)
+            Engine(n, device, files, limits.memory, together, self._heard, self._lost, log)
+            for n, device in enumerate(devices)
         ]
         self.jobs: dict[str, Job] = {}
         self._unended: dict[str, Job] = {}  # of these; most have ended, and their answers are kept
@@ -105,24 +112,43 @@ class Service:
         self.stopping = False
         self._queue, self._seconds = Queue(), dict[str, float]()
         self._rate: Rate | None = None
-        self._sweeper: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failure = asyncio.Event()  #: a task that the service cannot do without has ended; the log says which
+        self.on_change: list[Callable[[], None]] = []  #: called once `ready` may have changed
+        self._writable, self._alive = True, alive
+        self._started, self._beat = False, time.monotonic()
+        figures.count(
+            "log_lines_dropped", "Lines of the log that were lost: its stream was stuck, full or closed", lambda: log.dropped
+        )
 
     # Its life
 
     async def start(self) -> None:
-        """Starts the engines. Raises DeviceError where one does not come up."""
+        """Starts the engines. Raises DeviceError where one does not come up, and what a model's file is refused for."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of jobs whose senders know of no answer, and ask again
         self.folder.mkdir(mode=0o700)
         self._rate = Rate(self.limits.rate, asyncio.get_running_loop().time)
-        await asyncio.gather(*(engine.start() for engine in self.engines))
-        self._sweeper = asyncio.create_task(self._sweep())
+        self._tasks.append(asyncio.create_task(self._beats(), name="heartbeat"))
+        for problem in self.store.problems():
+            self.log("fault", what=problem)
+        try:
+            await asyncio.gather(*(engine.start() for engine in self.engines))
+        except BaseException:
+            await asyncio.gather(*(engine.stop() for engine in self.engines))
+            raise
+        self._tasks.append(asyncio.create_task(self._sweep(), name="sweeper"))
+        for task in (*self._tasks, *(engine.supervision for engine in self.engines)):
+            task.add_done_callback(self._ended)
         self._tell_store()
         self._tell_jumps()
+        self._started = True
+        self._changed()
         self.log("started", models=sorted(self.models), engines=len(self.engines), threads=[e.threads for e in self.engines])
 
     async def stop(self, grace: float) -> None:
         """Refuses what is new, ends what was accepted within so many seconds, and stops the engines."""
         self.stopping = True
+        self._changed()
         self.log("stopping", jobs=len(self.unfinished()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
@@ -130,11 +156,53 @@ class Service:
                     await asyncio.sleep(0.02)
         for job in self.unfinished():
             self._end(job, "failed", BusyError("the service stopped before this job was done", 5.0))
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*(engine.stop() for engine in self.engines))
         shutil.rmtree(self.folder, ignore_errors=True)
         self.log("stopped")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task that goes on for as long as the service has ended: so must the process, for somebody to start it again."""
+        if not task.cancelled() and not self.stopping:
+            error = task.exception()
+            self.log("fault", what=f"{task.get_name()} ended", **(error_fields(error) if error else {}))
+            self.failure.set()
+
+    async def _beats(self) -> None:
+        while True:
+            self._beat = time.monotonic()
+            self._alive()
+            await asyncio.sleep(_BEAT)
+
+    def live(self) -> tuple[bool, str]:
+        """Whether the process does anything, and words for people. Any thread may ask."""
+        stalled = time.monotonic() - self._beat
+        return (True, "ok") if stalled < _STALLED else (False, f"the event loop has stood still for {stalled:.0f} s")
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether jobs are taken, and words for people, without names. Any thread may ask."""
+        if self.stopping:
+            return False, "stopping"
+        up = [engine for engine in self.engines if engine.ready.is_set()]
+        if not self._started or not up:
+            return False, f"starting: {len(up)} of {len(self.engines)} engines are up"
+        missing = sum(self._missing(name) for name in self.models)
+        if missing == len(self.models):
+            return False, "no model's file can be read"
+        return True, "ok" + (f": {missing} of {len(self.models)} models are unavailable" if missing else "")
+
+    def _missing(self, name: str) -> bool:
+        return all(name in engine.refused for engine in self.engines)
+
+    def _changed(self) -> None:
+        """Engines came or went, or what they have."""
+        for engine in self.engines:
+            self.figures.engine_up.labels(str(engine.number)).set(engine.ready.is_set())
+            for name in self.models:
+                self.figures.model_available.labels(name, str(engine.number)).set(name not in engine.refused)
+        for tell in self.on_change:
+            tell()
 
     async def _sweep(self) -> None:
         while True:
@@ -148,26 +216,33 @@ class Service:
                 self._tell_store()
                 self._tell_jumps()
             except (OSError, _core.HeliographError) as error:
-                self.log("fault", error=type(error).__name__, errno=getattr(error, "errno", None))
+                self.log("fault", what="sweep", **error_fields(error))
 
-    async def reread(self) -> None:
-        """Tables whose files were saved anew: each engine takes the rows over between two readings. Another table is not taken."""
+    async def reread(self) -> bool:
+        """Tables whose files were saved anew: each engine takes the rows over between two readings. Another table is not taken.
+        Files that an engine has refused are read again, models' too. Whether all were taken, as far as it is known.
+        """
+        fine = True
         async with self._rereading:
             for name, model in self.models.items():
+                refused = any(name in engine.refused for engine in self.engines)
                 try:
                     stamp = _stamp(self._paths[name])
-                    if isinstance(model, SealedModel) or stamp == self._stamps[name]:
+                    if not refused and (isinstance(model, SealedModel) or stamp == self._stamps[name]):
                         continue
                     found = await asyncio.to_thread(served_of, self._paths[name])
-                    if isinstance(found, SealedModel) or (found.name, found.digest) != (name, model.digest):
+                    if type(found) is not type(model) or (found.name, found.digest) != (name, model.digest):
                         raise _core.MismatchError("this file is of another table, whose clients are others")
                 except (OSError, _core.HeliographError) as error:
-                    self.log("fault", what=f"table {name}", error=type(error).__name__)
+                    self.log("fault", what=f"table {name}", **error_fields(error))
+                    fine = False
                     continue
                 self._stamps[name] = stamp
                 self.models[name], self.halves[name] = found, found.client().to_bytes()
                 for engine in self.engines:
-                    engine.update(name, next(self._updates))
+                    if not isinstance(model, SealedModel) or name in engine.refused:
+                        engine.update(name, next(self._updates))
+        return fine
 
     def _tell_jumps(self) -> None:
         for seconds in self.store.ages.jumps():
@@ -192,7 +267,7 @@ class Service:
                 await asyncio.to_thread(answer.save)
                 answer.saved()
         except OSError as error:
-            self.log("fault", error=type(error).__name__, errno=error.errno)
+            self.log("fault", what="answers", **error_fields(error))
         finally:
             self._saving = None
 
@@ -200,6 +275,20 @@ class Service:
         for kind, count in self.store.counts().items():
             self.figures.stored.labels(kind).set(count)
         self.figures.stored_bytes.set(self.store.used_bytes())
+        self.figures.tell_stored(self.store.uses().items())
+        for record, reason in self.store.removals():
+            self.figures.removals.labels(reason).inc()
+            if reason in ("evicted", "damaged"):
+                self.log("evicted", client=record.owner, digest=record.digest[:8], bytes=record.nbytes, reason=reason)
+        writable = self.store.writable()
+        if writable != self._writable:
+            self.log("store_writable" if writable else "store_read_only")
+        self._writable = writable
+        self.figures.store_writable.set(writable)
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(self.store.folder)
+            self.figures.store_free.set(disk.f_bavail * disk.f_frsize)
+            self.figures.store_size.set(disk.f_blocks * disk.f_frsize)
 
     # Uploads
 
@@ -221,6 +310,8 @@ class Service:
         except _core.FormatError:  # no keys: nothing of it stays
             await asyncio.to_thread(self.store.discard, owner, digest)
             raise
+        finally:
+            self.figures.client_received.labels(self.figures.client(owner)).inc(upload.offset - offset)
         whole = await asyncio.to_thread(self.store.finish, owner, upload, digest)
         if whole:
             self._tell_store()
@@ -305,10 +396,11 @@ class Service:
         place = self.folder / secrets.token_hex(16)
         answer = self.spool.answer(self._expected_bytes(asked), place.with_suffix(".answer"))
         request = self.spool.take(owner, nbytes, place.with_suffix(".request"))
-        job = Job(asked, owner, request, answer, asyncio.get_running_loop().time())
+        job = Job(asked, owner, request, answer, asyncio.get_running_loop().time(), REQUEST.get())
         self.jobs[job.key] = self._unended[job.key] = job
         try:
             count = await self._received(job, body)
+            self.figures.client_received.labels(self.figures.client(owner)).inc(count)
             if count != nbytes:
                 raise _core.DamagedFileError(f"a request was to have {nbytes:,} bytes, and had {count:,}")
             if job.state == "receiving":
@@ -373,7 +465,7 @@ class Service:
         """The engine that reads a request while it comes: one that would be given it at once, were it there."""
         if job.asked.kind != "run" or job.request.nbytes < _EARLY or len(self._queue):
             return None
-        engine = next((e for e in self.engines if e.free and e.early is None), None)
+        engine = next((e for e in self.engines if e.free and e.early is None and job.asked.model not in e.refused), None)
         if engine is not None:
             engine.read(job.key, **self._words(job))
         return engine
@@ -418,6 +510,10 @@ class Service:
             self.store.path(owner, asked.table, "table")
         else:
             model = self.model(asked.model)
+            if self._missing(asked.model):
+                raise ModelUnavailableError(
+                    f"{model.name} is not available: the service's file of it is damaged, or of another one; its operator has to mend that"
+                )
             if asked.kind not in jobs_of(model):
                 raise _core.ParameterError(
                     f"{model.name} answers jobs of kind {', '.join(jobs_of(model))}, not {asked.kind}"
@@ -500,10 +596,12 @@ class Service:
     def _next(self) -> tuple[Job, Engine] | None:
         """The job whose turn it is, and its engine. Where none is free: a question to the table that an engine will read next."""
         if free := [engine for engine in self.engines if engine.free]:
-            job = self._queue.take()
+            common = set.intersection(*(engine.refused for engine in free))  # those that no free engine has
+            job = self._queue.take(without=common)
             if job is None:
                 return None
             asked, key = job.asked, job.key
+            free = [engine for engine in free if asked.model not in engine.refused]
             return job, min(free, key=lambda e: (e.early != key, len(e.jobs), asked.keys not in e.warm))
         for engine in self.engines:
             group = engine.last_group
@@ -514,10 +612,15 @@ class Service:
     def _heard(self, engine: Engine, words: dict[str, Any]) -> None:
         """What an engine says."""
         event, job = words["event"], self.jobs.get(words.get("job", ""))
-        if event == "begun":
+        if event == "ready":
+            for name, error in words["refused"].items():
+                self.log("model_refused", model=name, engine=engine.number, error=error["name"], text=error["text"])
+            self._refuse_unavailable()
+            self._changed()
+        elif event == "begun":
             self.figures.together.labels(words["model"]).observe(words["count"])
         elif event == "fault":
-            self.log("fault", job=_short(job), what=words["what"])
+            self.log("fault", job=_short(job), what=words["what"], errno=words.get("errno"))
         elif event == "damaged" and job is not None:
             self.log("fault", job=_short(job), what=f"{words['digest'][:8]} is damaged on the disk")
             self.store.drop(job.owner, words["digest"])
@@ -525,13 +628,22 @@ class Service:
             job.stage, job.share = words["stage"], words["share"]
             job.change()
         elif event in ("done", "failed") and "/" not in words["job"]:
-            what, error = f"table {words['job'].split(':')[1]}", words.get("error", {}).get("name")
-            self.log("fault" if error else "updated", what=what, engine=engine.number, error=error)
+            name, error = words["job"].split(":")[1], words.get("error", {}).get("name")
+            if error is None:
+                engine.refused.discard(name)
+                self._changed()
+            self.log("fault" if error else "updated", what=f"table {name}", engine=engine.number, error=error)
         elif event in ("done", "failed") and job is not None:
             self._done(job, words)
             asyncio.get_running_loop().call_soon(self._count, engine, job, words)
         if event in ("ready", "computed", "done", "failed"):
             self._dispatch()
+
+    def _refuse_unavailable(self) -> None:
+        """Jobs that wait for what no engine has any more."""
+        for job in self._queue.jobs():
+            if job.asked.model in self.models and self._missing(job.asked.model):
+                self._end(job, "failed", ModelUnavailableError(f"{job.asked.model} is not available any more"))
 
     def _done(self, job: Job, words: dict[str, Any]) -> None:
         """An engine is done with a job."""
@@ -555,11 +667,13 @@ class Service:
             own = seconds / words["together"]
             self._seconds[job.asked.model] = 0.7 * self._seconds.get(job.asked.model, own) + 0.3 * own
             self.figures.job_seconds.labels(job.asked.model).observe(seconds)
+        self.figures.client_seconds.labels(self.figures.client(job.owner)).inc(seconds / words["together"])
 
     def _lost(self, engine: Engine, keys: list[str]) -> None:
         """An engine ended. Its jobs come first in the queue again, unless one has had its chances."""
         self.figures.restarts.inc()
-        self.log("engine ended", engine=engine.number, jobs=len(keys))
+        self.log("engine ended", engine=engine.number, jobs=len(keys), status=engine.status)
+        self._changed()
         for place, key in reversed(list(enumerate(keys))):
             job = self.jobs.get(key)
             if job is None:
@@ -603,7 +717,11 @@ class Service:
         self.figures.jobs.labels(job.asked.model or "tables", outcome).inc()
         taken = now - job.created
         told = {"client": job.owner, "model": job.asked.model or None, "kind": job.asked.kind, "outcome": outcome}
-        self.log("job", job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **told)
+        self.figures.client_jobs.labels(self.figures.client(job.owner)).inc()
+        failed = {} if job.error is None else {"errno": error_fields(job.error)["errno"]}
+        self.log(
+            "job", **(job.request_fields | told), job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **failed
+        )
         self.spans.job(taken, **{name: value for name, value in told.items() if value})
 
 
@@ -618,5 +736,5 @@ def _short(job: Job | None) -> str | None:
 
 
 def half_of_memory() -> int:
-    """Bytes: what an engine may take where nobody said it."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    """Bytes: what an engine may take where nobody said it. Of the machine, or of the container or unit if that has less."""
+    return _core.host_memory() // 2

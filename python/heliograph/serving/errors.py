@@ -44,6 +44,10 @@ class QuotaError(ServiceError):
     """There is no room for a client's bytes."""
 
 
+class StorageError(ServiceError):
+    """The service's disk cannot be written, or read: a matter of its operator."""
+
+
 class UploadError(ServiceError):
     """An upload that does not go on where it stopped. `offset` is how many bytes are there."""
 
@@ -58,6 +62,10 @@ class ConflictError(ServiceError):
 
 class UnknownModelError(ServiceError):
     """No model of this name is served."""
+
+
+class ModelUnavailableError(ServiceError):
+    """The service's file of this model or table is damaged, or of another one: a matter of its operator."""
 
 
 class UnknownJobError(ServiceError):
@@ -85,10 +93,21 @@ class EvictedKeyError(ServiceError):
 
 
 OF_SERVICE = (
-    *(ServiceError, UnreachableError, AccessError, BusyError, RateError, DeadlineError, QuotaError, UploadError),
+    *(
+        ServiceError,
+        UnreachableError,
+        AccessError,
+        BusyError,
+        RateError,
+        DeadlineError,
+        QuotaError,
+        StorageError,
+        UploadError,
+    ),
     *(
         ConflictError,
         UnknownModelError,
+        ModelUnavailableError,
         UnknownJobError,
         UnknownKeyError,
         ForeignKeyError,

@@ -29,6 +29,8 @@ class Link:
 
     def __init__(self, connections: Connections, accepted: Accepted | None, certificate: str | None) -> None:
         self.certificate, self.address = certificate, "" if accepted is None else accepted.address
+        self.peer = "" if accepted is None else accepted.peer
+        self.retired = False  #: it takes no more calls: its client is to shake hands again
         self._connections, self._accepted, self._calls = connections, accepted, 0
 
     def begin(self) -> None:
@@ -41,6 +43,18 @@ class Link:
         self._calls -= 1
         if not self._calls:
             self._connections.set_busy(self._accepted, False)
+            if self.retired:
+                self._close()
+
+    def retire(self) -> None:
+        """Closes the connection once its calls have ended."""
+        self.retired = True
+        if not self._calls:
+            self._close()
+
+    def _close(self) -> None:
+        if self._accepted is not None and self._accepted.transport is not None:
+            self._accepted.transport.close()
 
 
 class Front:
@@ -65,6 +79,12 @@ class Front:
             self._server.close()
         self.listener.close()
         self._folder.cleanup()
+
+    def retire(self) -> None:
+        """Clients that have shown a certificate show one again."""
+        for link in list(self.links.values()):
+            if link.certificate is not None:
+                link.retire()
 
     def link(self, peer: str) -> Link | None:
         """The client's connection of a call, by what gRPC says of its peer."""

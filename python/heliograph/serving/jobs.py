@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from heliograph import _core
@@ -61,6 +62,7 @@ class Job:
     request: Request  #: its bytes
     answer: Answer  #: its answer's bytes, once it is done
     created: float  #: by the loop's clock, as all times here
+    request_fields: dict[str, str] = field(default_factory=dict)  #: of the request that brought it, for the log
     state: str = "receiving"  #: then "queued", "running", and one of ENDS
     share: float = 0.0  #: done of its present stage, 0 to 1
     stage: str = ""
@@ -126,10 +128,12 @@ class Queue:
         else:
             mine.append(job)
 
-    def take(self, group: str | None = None) -> Job | None:
-        """The next one, of the client whose turn it is; with `group` of those clients alone whose next one is of it."""
+    def take(self, group: str | None = None, without: Container[str] = ()) -> Job | None:
+        """The next one, of the client whose turn it is; with `group` of those clients alone whose next one is of it, and without
+        those whose next one is for a model of `without`.
+        """
         for owner, mine in list(self._waiting.items()):
-            if mine and group is not None and mine[0].group != group:
+            if mine and ((group is not None and mine[0].group != group) or mine[0].asked.model in without):
                 continue
             del self._waiting[owner]
             if mine:

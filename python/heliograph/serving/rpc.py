@@ -6,6 +6,7 @@ A call's deadline is its job's, and a call that its client gives up cancels its 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from heliograph.serving import errors
 from heliograph.serving.core import Service
 from heliograph.serving.front import Front
 from heliograph.serving.jobs import ENDS, Asked, Job
+from heliograph.serving.log import REQUEST, error_fields, request_fields, request_id
 from heliograph.serving.messages import METHODS, SERVICE, classes
 from heliograph.serving.numeric import whole
 from heliograph.serving.spool import Body
@@ -38,6 +40,7 @@ _CODES: tuple[tuple[type[BaseException], grpc.StatusCode], ...] = (
     (errors.AccessError, grpc.StatusCode.UNAUTHENTICATED),
     (errors.ForeignKeyError, grpc.StatusCode.PERMISSION_DENIED),
     (errors.UnknownModelError, grpc.StatusCode.NOT_FOUND),
+    (errors.ModelUnavailableError, grpc.StatusCode.FAILED_PRECONDITION),
     (errors.UnknownJobError, grpc.StatusCode.NOT_FOUND),
     (errors.UnknownKeyError, grpc.StatusCode.NOT_FOUND),
     (errors.RevokedKeyError, grpc.StatusCode.FAILED_PRECONDITION),
@@ -47,6 +50,7 @@ _CODES: tuple[tuple[type[BaseException], grpc.StatusCode], ...] = (
     (errors.BusyError, grpc.StatusCode.UNAVAILABLE),
     (errors.ConflictError, grpc.StatusCode.ALREADY_EXISTS),
     (errors.QuotaError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (errors.StorageError, grpc.StatusCode.INTERNAL),
     (errors.DeadlineError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (_core.CancelledError, grpc.StatusCode.CANCELLED),
     (_core.OutOfMemoryError, grpc.StatusCode.RESOURCE_EXHAUSTED),
@@ -75,6 +79,8 @@ class Rpc:
         link = self.front.link(context.peer())
         if link is None:  # not a connection that the listener passed on
             raise errors.AccessError("this connection was not made through the service's port")
+        if link.retired:
+            raise errors.BusyError("the service's certificates were read again: connect again", 0.1)
         given = told.get("authorization")
         return self.service.access.name(given if isinstance(given, str) else None, link.certificate)
 
@@ -83,7 +89,7 @@ class Rpc:
         said = errors.to_wire(error)
         self.service.figures.refusals.labels(said["name"]).inc()
         known = isinstance(error, _core.HeliographError)
-        self.service.log("refused" if known else "fault", what=what, error=type(error).__name__)
+        self.service.log("refused" if known else "fault", what=what, **error_fields(error))
         trailing = [(TRAILER, said["name"])]
         if "retry_after" in said:
             trailing.append(("retry-after", str(said["retry_after"])))
@@ -92,16 +98,29 @@ class Rpc:
 
     def _unary(self, what: str, handler: Callable[[Any, str], Any]) -> Callable[[Any, Any], Any]:
         async def call(request: Any, context: Any) -> Any:
-            outcome = "ok"
-            try:
-                return await handler(_message(request), self._owner(context))
-            except Exception as error:
-                outcome = type(error).__name__
-                await self._refused(context, what, error)
-            finally:
-                self.service.figures.requests.labels("grpc", what, outcome).inc()
+            outcome, start = "ok", time.perf_counter()
+            with request_fields(**self._fields(context)):
+                try:
+                    owner = self._owner(context)
+                    REQUEST.set(REQUEST.get() | {"client": owner})
+                    return await handler(_message(request), owner)
+                except Exception as error:
+                    outcome = type(error).__name__
+                    await self._refused(context, what, error)
+                finally:
+                    self._count(what, outcome, start)
 
         return call
+
+    def _fields(self, context: Any) -> dict[str, str]:
+        """Of a call, for the log."""
+        told, link = dict(context.invocation_metadata() or ()), self.front.link(context.peer())
+        given = told.get("x-request-id")
+        return {"address": link.peer if link else "", "request": request_id(given if isinstance(given, str) else None)}
+
+    def _count(self, what: str, outcome: str, start: float) -> None:
+        self.service.figures.requests.labels("grpc", what, outcome).inc()
+        self.service.figures.request_seconds.labels("grpc", what).observe(time.perf_counter() - start)
 
     async def models(self, request: Any, owner: str) -> Any:
         """A page of what is served."""
@@ -136,9 +155,11 @@ class Rpc:
 
     async def run(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         """A request's pieces; progress, and the answer's pieces. A call that ends before its job cancels it."""
-        outcome, job, owner = "ok", None, ""
+        outcome, job, owner, start = "ok", None, "", time.perf_counter()
+        REQUEST.set(self._fields(context))  # of this call's own task
         try:
             owner = self._owner(context)
+            REQUEST.set(REQUEST.get() | {"client": owner})
             job = await self._submitted(owner, requests, context)
             async for reply in self._answered(job):
                 yield reply
@@ -151,7 +172,7 @@ class Rpc:
             outcome = type(error).__name__
             await self._refused(context, "run", error)
         finally:
-            self.service.figures.requests.labels("grpc", "run", outcome).inc()
+            self._count("run", outcome, start)
 
     async def _submitted(self, owner: str, requests: AsyncIterator[Any], context: Any) -> Job:
         try:
@@ -222,39 +243,41 @@ class Rpc:
             server.add_insecure_port(f"unix:{self.front.path}")
         except RuntimeError:
             raise OSError(f"gRPC cannot listen on {self.front.path}") from None
-        self._health.set(health_pb2.HealthCheckResponse.SERVING)
+        self.service.on_change.append(self._say)
+        self._say()
         await server.start()
         return server
 
-    def stopping(self) -> None:
-        """Balancers send nobody here any more."""
-        self._health.set(health_pb2.HealthCheckResponse.NOT_SERVING)
+    def _say(self) -> None:
+        self._health.set("", self.service.live()[0])
+        self._health.set(SERVICE, self.service.ready()[0])
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc, unused-ignore]
-    """The health of the service, for balancers. A watcher that does not read holds up no other."""
+    """Of "" whether the process lives, of the service's name whether it takes jobs. A watcher that does not read holds up no other."""
 
     def __init__(self) -> None:
-        self._state: Any = health_pb2.HealthCheckResponse.NOT_SERVING
+        self._states = dict.fromkeys(("", SERVICE), health_pb2.HealthCheckResponse.NOT_SERVING)
         self._changed = asyncio.Event()
 
-    def set(self, state: Any) -> None:
-        """Of the server, and of the one service that it has."""
-        self._state = state
+    def set(self, name: str, fine: bool) -> None:
+        """Of one of them."""
+        self._states[name] = getattr(health_pb2.HealthCheckResponse, "SERVING" if fine else "NOT_SERVING")
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
         """As gRPC's health protocol has it."""
-        if request.service not in ("", SERVICE):
+        if request.service not in self._states:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no such service: {SERVICE} is")
-        return health_pb2.HealthCheckResponse(status=self._state)
+        return health_pb2.HealthCheckResponse(status=self._states[request.service])
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """As gRPC's health protocol has it."""
-        known, last = request.service in ("", SERVICE), None
+        last = None
         while True:
-            changed, state = self._changed, self._state if known else health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+            changed = self._changed
+            state = self._states.get(request.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
             if state != last:
                 last = state
                 yield health_pb2.HealthCheckResponse(status=state)

@@ -7,9 +7,14 @@ of its name:
     CLIENT/DIGEST.hg          whole, and verified; its time of change is when it was last used
     CLIENT/DIGEST.json        what is known of it, also after it has gone, and why it went
     clock.json                the time by which all this is dated (`ages`)
+    CLIENT/revoked            digests that were revoked long ago, a line each: their records made room for others
+    store.json                the format of all this, `FORMAT`
 
 A file gets its last name after its bytes are on the disk and have the digest that it is named by. What is taken away is first said to
 be gone, then removed. A start finds what stopped between two such steps, and ends it.
+
+A record is never forgotten, because it may say that its content was revoked. Fields that this version does not know are kept. A later
+version that needs older ones to heed a field, a state or a file raises `FORMAT`: then older ones refuse the store.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -40,17 +45,20 @@ from heliograph.serving.errors import (
     ForeignKeyError,
     QuotaError,
     RevokedKeyError,
+    StorageError,
     UnknownKeyError,
     UploadError,
 )
 from heliograph.serving.numeric import real, whole
 
+FORMAT = 1  #: of a store's folder; one without store.json is of format 1
 DIGEST = re.compile(r"[0-9a-f]{64}")
 _PART = re.compile(r"([0-9a-f]{64})\.([0-9]{1,18})\.part")
 _TABLE = "heliograph.query.table"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _UPLOAD_REST = 60.0  # seconds without a byte after which an unfinished upload may give way to another
-_TOMBSTONE_LIFE = 30 * 86400.0  # seconds for which is known why something went
+_TOMBSTONE_LIFE = 30 * 86400.0  # seconds for which is known why something went; a revocation is known for good
 _PIECE = 1 << 20
 _LATEST = 1e12  # seconds since 1970 that a file may tell
 _SETTLED = 512 << 20  # bytes of an upload that the disk may have to be waited for
@@ -59,7 +67,14 @@ _GONE: dict[str, tuple[type[Exception], str]] = {
     "revoked": (RevokedKeyError, "were taken back by their owner"),
     "expired": (ExpiredKeyError, "were not used for as long as this service keeps them: upload them again"),
     "evicted": (EvictedKeyError, "had to give way to others: upload them again"),
+    "damaged": (
+        StorageError,
+        "cannot be used: their record on the service's disk is damaged, so whether they were taken back is not known; make new ones",
+    ),
 }
+_KINDS = ("keys", "table")
+_STATES = ("kept", "revoked", "expired", "evicted")
+_FORGOTTEN = ("expired", "evicted")  # states that need not be known for good
 
 
 @dataclass
@@ -72,7 +87,30 @@ class Record:
     nbytes: int
     added: float  #: by the store's `ages`
     used: float
-    state: str = "kept"  #: or "revoked", "expired", "evicted"
+    state: str = "kept"  #: or "revoked", "expired", "evicted"; "damaged": its file cannot be read
+    more: dict[str, Any] = field(default_factory=dict)  #: fields of a later version, which are written as they were read
+
+    def to_json(self) -> bytes:
+        """Its file."""
+        said = asdict(self)
+        return json.dumps(said.pop("more") | said).encode()
+
+    @classmethod
+    def read(cls, path: Path, owner: str) -> Record:
+        """Of its file; of a damaged one a record in the state "damaged". Raises VersionError for a state or kind of a later version."""
+        try:
+            said = json.loads(path.read_bytes())
+            known = {name: said.pop(name) for name in ("digest", "owner", "kind", "nbytes", "added", "used", "state")}
+            if (known["digest"], known["owner"]) != (path.stem, owner):
+                raise ValueError
+            if known["kind"] in _KINDS and known["state"] in _STATES:
+                return cls(**known, more=said)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, _core.ParameterError):
+            return cls(path.stem, owner, "keys", 0, 0.0, 0.0, "damaged")
+        raise _core.VersionError(
+            f"cannot open this store: {printable(str(path))} says {printable(str(known['kind']))}, "
+            f"{printable(str(known['state']))}, which this version does not know; use the version that wrote it"
+        )
 
     def __post_init__(self) -> None:  # for what a file says
         self.nbytes = whole(self.nbytes, "bytes")
@@ -109,13 +147,16 @@ def kind_of(head: bytes | memoryview) -> str:
 
 @contextlib.contextmanager
 def full_disks() -> Iterator[None]:
-    """Where a disk has no room, a QuotaError."""
+    """Errors of a disk by type: QuotaError if it has no room, BusyError if descriptors or memory are used up, else StorageError."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise QuotaError("the service's disk is full") from None
-        raise
+            raise QuotaError("the service's disk is full") from error
+        if error.errno in _EXHAUSTED:
+            raise BusyError("the service has no file descriptor or memory left for this", 1.0) from error
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+        raise StorageError(f"the service cannot use its disk: {why}; its operator has to mend that") from error
 
 
 class Upload:
@@ -232,7 +273,8 @@ class Store:
     """What clients have uploaded. Several threads may call it.
 
     Beyond the bounds' capacity the client with the most bytes gives way: of its own, what was used least recently goes. Raises OSError
-    where the folder is none, ParameterError where another service has it.
+    where the folder is none, StorageError where it cannot be written, ParameterError where another service has it, VersionError for one of
+    a later version, DamagedFileError.
     """
 
     def __init__(
@@ -254,18 +296,63 @@ class Store:
         self._leaving: list[Record] = []  # gone, and their files are still there
         self._noting = threading.Lock()
         self._ours: set[Path] = set()
+        self._revoked: dict[str, set[str]] = {}  # by client: digests without a record
+        self._left: dict[tuple[str, str], Record] = {}  # gone, and the disk would not write that or remove the file
+        self._removals: list[tuple[Record, str]] = []
+        self._problems: list[str] = []
+        self._open(folder)
+        try:
+            _require_format(folder)
+            self.ages = Ages(folder / "clock.json", clock, steady)
+            for place in sorted(p for p in folder.iterdir() if p.is_dir() and re.fullmatch("[0-9a-f]{32}", p.name)):
+                self._found(place)
+            with contextlib.suppress(QuotaError), full_disks():
+                _container.save(str(folder / "store.json"), json.dumps({"format": FORMAT}).encode())
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, folder: Path) -> None:
+        """Locks the folder, and writes to it: one that cannot be written is refused at once."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if folder.stat().st_mode & 0o077:  # a backup that was copied without its modes
+                with contextlib.suppress(PermissionError):
+                    folder.chmod(0o700)
+            self._held = _held(folder)
+            with contextlib.suppress(QuotaError), full_disks():
+                _container.save(str(folder / "lock.probe"), b"")
+                (folder / "lock.probe").unlink()
         except FileExistsError:  # the system's word for what is there and no folder
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
-        self._held = _held(folder)
-        self.ages = Ages(folder / "clock.json", clock, steady)
-        for place in sorted(p for p in folder.iterdir() if p.is_dir() and re.fullmatch("[0-9a-f]{32}", p.name)):
-            self._found(place)
+        except (OSError, StorageError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if isinstance(cause, NotADirectoryError):
+                raise cause from None
+            why = getattr(cause, "strerror", None) or error
+            raise StorageError(
+                f"cannot open the store {printable(str(folder))}: its folder must be writable, got {why}; give another --store"
+            ) from error
 
     def close(self) -> None:
         """Lets another service have the folder."""
         self._held.close()
+
+    def writable(self) -> bool:
+        """Whether the disk takes writes: it does not after the system has remounted it read-only."""
+        return os.access(self.folder, os.W_OK | os.X_OK)
+
+    def removals(self) -> list[tuple[Record, str]]:
+        """What has gone since the last question, and why: "evicted", "expired", "revoked", "damaged"."""
+        with self._lock:
+            found, self._removals = self._removals, []
+            return found
+
+    def problems(self) -> list[str]:
+        """What a start found damaged, in words for the log, once."""
+        with self._lock:
+            found, self._problems = self._problems, []
+            return found
 
     # Places
 
@@ -284,37 +371,42 @@ class Store:
         return place
 
     def _found(self, place: Path) -> None:
-        """Reads a client's folder, and ends what was stopped half-way."""
-        try:
-            owner = json.loads((place / "owner.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            owner = None
-        if not isinstance(owner, str) or place.name != _named(owner):
+        """Reads a client's folder, and ends what was stopped half-way. Raises DamagedFileError, VersionError."""
+        owner = _owner_of(place)
+        if owner is None:
             return  # killed before the first upload began, and nothing is in it; or none of ours
         records = self._records[owner] = dict[str, Record]()
         for path in place.iterdir():
             if path.name.startswith(".heliograph-"):
                 path.unlink()
             elif path.suffix == ".json" and DIGEST.fullmatch(path.stem):
-                with contextlib.suppress(ValueError, TypeError, _core.ParameterError):
-                    records[path.stem] = Record(**json.loads(path.read_text(encoding="utf-8")))
+                record = records[path.stem] = Record.read(path, owner)
+                if record.state == "damaged":
+                    self._problems.append(f"record {place.name[:8]}/{path.stem[:8]} is damaged")
+            elif path.name == "revoked":
+                digests = {line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line}
+                self._revoked[owner] = {digest for digest in digests if DIGEST.fullmatch(digest)}
+                if len(self._revoked[owner]) < len(digests):
+                    self._problems.append(f"{place.name[:8]}/revoked is damaged: some of what was revoked may not be known")
             elif match := _PART.fullmatch(path.name):
                 self._count_upload(owner, match[1], int(match[2]), path.stat().st_size, self.ages.now())
         for path in place.glob("*.hg"):
-            record = records.get(path.stem)
-            if record is not None and record.state != "kept":
+            found = records.get(path.stem)
+            if found is not None and found.state == "damaged":
+                continue  # for whoever restores its record
+            if found is not None and found.state != "kept":
                 path.unlink()  # it was said to be gone
                 continue
             told = path.stat()
-            if record is None:  # verified, for it has its last name; what is known of it was not written
+            if found is None:  # verified, for it has its last name; what is known of it was not written
                 try:
                     with path.open("rb") as file:
                         kind = kind_of(file.read(_container.PREFIX + (1 << 20)))
                 except _core.HeliographError:
                     continue  # none of ours: an upload of this content takes its place
-                record = records[path.stem] = Record(path.stem, owner, kind, told.st_size, told.st_mtime, told.st_mtime)
-                self._note(place, record)
-            record.used = told.st_mtime
+                found = records[path.stem] = Record(path.stem, owner, kind, told.st_size, told.st_mtime, told.st_mtime)
+                self._note(place, found)
+            found.used = told.st_mtime
         for record in records.values():
             if record.state == "kept" and not (place / f"{record.digest}.hg").exists():
                 record.state = "evicted"  # somebody else removed it
@@ -326,12 +418,15 @@ class Store:
 
     def _write(self, place: Path, record: Record) -> None:
         with full_disks():
-            _container.save(str(place / f"{record.digest}.json"), json.dumps(asdict(record)).encode())
+            _container.save(str(place / f"{record.digest}.json"), record.to_json())
             sync_folder(place)
 
     def _note(self, place: Path, record: Record) -> bool:
-        """Writes what a next start would find by itself, or nearly: whether the disk had room for it."""
-        with contextlib.suppress(QuotaError), self._noting:  # what is written last is what was said last
+        """Writes what a next start would find by itself, or nearly: whether the disk took it."""
+        with (
+            contextlib.suppress(QuotaError, StorageError, BusyError),
+            self._noting,
+        ):  # what is written last is what was said last
             if self._is_current(record):
                 self._write(place, record)
             return True
@@ -372,7 +467,11 @@ class Store:
             total = self._totals.get(owner, {}).get(digest)
             if total is None:
                 return 0, False
-            return self._part(owner, digest, total).stat().st_size, False
+            try:
+                return self._part(owner, digest, total).stat().st_size, False
+            except FileNotFoundError:  # somebody else removed it
+                self.discard(owner, digest)
+                return 0, False
 
     def _part(self, owner: str, digest: str, total: int) -> Path:
         return self._place(owner) / f"{digest}.{total}.part"
@@ -385,8 +484,10 @@ class Store:
         """
         with self._lock:
             record = self._records.get(owner, {}).get(digest)
-            if record is not None and record.state == "revoked":
+            if (record is not None and record.state == "revoked") or digest in self._revoked.get(owner, ()):
                 raise RevokedKeyError(f"{digest[:8]} was taken back by its owner, and does not come again")
+            if record is not None and record.state == "damaged":
+                self._record(owner, digest)
             before = self._parts.get(owner, {}).pop(digest, None)
             if before is not None:
                 before.close()
@@ -400,7 +501,7 @@ class Store:
             path = self._part(owner, digest, total)
             with full_disks():
                 path.touch(mode=0o600)
-            have = path.stat().st_size
+                have = path.stat().st_size
             moved = self._moved.get((owner, digest), self.ages.now())
             self._forget_upload(owner, digest)
             self._count_upload(
@@ -515,23 +616,29 @@ class Store:
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
-            sha = upload.sha or _read_again(upload.path)
+                sha = upload.sha or _read_again(upload.path)
             if sha.hexdigest() != digest:
                 raise _core.DamagedFileError("what was uploaded has another digest than was said: it was damaged on its way")
-            with upload.path.open("rb") as file:
+            with full_disks(), upload.path.open("rb") as file:
                 head = file.read(_container.PREFIX)
                 kind = kind_of(head + file.read(_container.header_length(head, upload.total)))
-        except FileNotFoundError:  # it gave way meanwhile
-            raise UploadError("this upload was removed: begin it again", 0) from None
-        except _core.HeliographError:
-            self.discard(owner, digest)
+        except BusyError:
+            raise
+        except _core.HeliographError as error:
+            if isinstance(error.__cause__, FileNotFoundError):  # it gave way meanwhile
+                raise UploadError("this upload was removed: begin it again", 0) from None
+            with contextlib.suppress(StorageError):
+                self.discard(
+                    owner, digest
+                )  # also if fsync failed: what it did not write may be lost, and a second one is silent
             raise
         with self._lock:
             if self._parts.get(owner, {}).get(digest) is not upload:  # somebody else goes on with it
                 return False
             now, place = self.ages.now(), self._place(owner)
-            upload.path.replace(place / f"{digest}.hg")
-            os.utime(place / f"{digest}.hg", (now, now))
+            with full_disks():
+                upload.path.replace(place / f"{digest}.hg")
+                os.utime(place / f"{digest}.hg", (now, now))
             self._forget_upload(owner, digest)
             self._parts.get(owner, {}).pop(digest, None)
             upload.close()
@@ -542,15 +649,16 @@ class Store:
         return True
 
     def discard(self, owner: str, digest: str) -> None:
-        """An upload is given up, and what had come removed."""
+        """An upload is given up, and what had come removed. Raises StorageError: it is there as before."""
         with self._lock:
             upload = self._parts.get(owner, {}).pop(digest, None)
             if upload is not None:
                 upload.close()
             total = self._totals.get(owner, {}).get(digest)
             if total is not None:
+                with full_disks():
+                    self._part(owner, digest, total).unlink(missing_ok=True)
                 self._forget_upload(owner, digest)
-                self._part(owner, digest, total).unlink(missing_ok=True)
 
     # Use
 
@@ -572,6 +680,10 @@ class Store:
                 except FileNotFoundError:  # somebody else removed it
                     self._gone(record, "evicted")
                     self._record(owner, digest)
+                except (
+                    OSError
+                ):  # a disk that is read-only since: what is there is used, and its use is known until a next start
+                    pass
                 return found
         finally:
             self._remove()
@@ -581,12 +693,14 @@ class Store:
         with self._lock:
             record = self._records.get(owner, {}).get(digest)
             if record is not None and record.state == "kept":
-                self._gone(record, "evicted")
+                self._gone(record, "evicted", "damaged")
         self._remove()
 
     def _record(self, owner: str, digest: str) -> Record:
         record = self._records.get(owner, {}).get(digest)
         if record is None:
+            if digest in self._revoked.get(owner, ()):
+                raise RevokedKeyError(f"{digest[:8]} was taken back by its owner, and does not come again")
             if any(digest in others for others in self._records.values()):
                 raise ForeignKeyError(f"{digest[:8]} is of another client")
             raise UnknownKeyError(f"{digest[:8]} was not uploaded, or not to the end")
@@ -596,39 +710,73 @@ class Store:
         return record
 
     def revoke(self, owner: str, digest: str) -> None:
-        """Takes a content back, or gives an upload up; for good. Raises UnknownKeyError, ForeignKeyError."""
+        """Takes a content back, or gives an upload up; for good.
+
+        Raises UnknownKeyError, ForeignKeyError; StorageError and QuotaError where the disk would not write or remove it: then it is
+        not revoked, or its file is still to be removed, and it may be revoked again.
+        """
         with self._lock:
             if digest in self._totals.get(owner, {}):
                 self.discard(owner, digest)
                 return
             record = self._records.get(owner, {}).get(digest)
+            if record is None and digest in self._revoked.get(owner, ()):
+                return
             if record is None:
                 self._record(owner, digest)
-            elif record.state != "revoked":
-                self._gone(record, "revoked")
-        self._remove()
+                return
+            if record.state == "revoked" and (owner, digest) not in self._left:
+                return
+            place, now = self._place(owner), self.ages.now()
+        file = place / f"{digest}.hg"
+        revoked = replace(record, state="revoked", used=now)
+        with self._noting:  # first the disk knows it, then it holds, then the file goes
+            try:
+                self._write(place, revoked)
+            except QuotaError:  # its own bytes make room
+                with full_disks():
+                    file.unlink(missing_ok=True)
+                self._write(place, revoked)
+            with self._lock:
+                before = self._records.setdefault(owner, {}).get(digest)
+                if before is not None and before.state == "kept":
+                    self._count_kept(before, -1)
+                self._records[owner][digest] = self._left[owner, digest] = revoked
+                self._removals.append((revoked, "revoked"))
+        with full_disks():
+            file.unlink(missing_ok=True)
+        with self._lock:
+            self._left.pop((owner, digest), None)
+        self._drop_oldest_gone(owner)
 
-    def _gone(self, record: Record, state: str) -> None:
+    def _gone(self, record: Record, state: str, reason: str | None = None) -> None:
         """A thread that has the lock says so; `_remove` ends it once the lock is free."""
         if record.state == "kept":
             self._count_kept(record, -1)
         record.state, record.used = state, self.ages.now()
+        self._removals.append((record, reason or state))
         self._leaving.append(record)
 
     def _remove(self) -> None:
-        """Says on the disk what is gone, then removes it: other threads wait for neither."""
+        """Says on the disk what is gone, then removes it: other threads wait for neither. A sweep tries what failed again."""
         while True:
             with self._lock:
                 if not self._leaving:
                     return
                 record = self._leaving.pop()
-                place = self._place(record.owner)
+                place, key = self.folder / _named(record.owner), (record.owner, record.digest)
             noted = self._note(place, record)
             with self._lock:
-                if self._is_current(record):
-                    (place / f"{record.digest}.hg").unlink(missing_ok=True)
-            if not noted:  # the disk was full, and has room now
-                self._note(place, record)
+                try:
+                    if self._is_current(record):
+                        (place / f"{record.digest}.hg").unlink(missing_ok=True)
+                    removed = True
+                except OSError:
+                    removed = False
+            noted = noted or self._note(place, record)  # the disk was full, and has room now
+            with self._lock:
+                if not (noted and removed) and self._is_current(record):
+                    self._left[key] = record
             self._drop_oldest_gone(record.owner)
 
     def _is_current(self, record: Record) -> bool:
@@ -636,30 +784,55 @@ class Store:
         return self._records.get(record.owner, {}).get(record.digest) is record
 
     def _drop_oldest_gone(self, owner: str) -> None:
-        """As many as a client may have objects are remembered after they went."""
+        """As many as a client may have objects have records after they went; what was revoked before these is known without one."""
         with self._lock:
-            gone = [r for r in self._records.get(owner, {}).values() if r.state != "kept"]
-            for record in sorted(gone, key=lambda r: r.used)[: max(len(gone) - self.bounds.objects, 0)]:
-                self._forget(record)
+            gone = [r for r in self._records.get(owner, {}).values() if r.state in (*_FORGOTTEN, "revoked")]
+            oldest = sorted(gone, key=lambda r: r.used)[: max(len(gone) - self.bounds.objects, 0)]
+        for record in oldest:
+            try:
+                if record.state == "revoked":
+                    self._list_revoked(record)
+            except (QuotaError, StorageError, BusyError):
+                continue
+            with self._lock:
+                if self._is_current(record):
+                    self._forget(record)
+
+    def _list_revoked(self, record: Record) -> None:
+        place = self.folder / _named(record.owner)
+        with self._noting, full_disks():
+            descriptor = os.open(place / "revoked", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, f"\n{record.digest}\n".encode())  # after what a killed process wrote half of
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            sync_folder(place)
+        with self._lock:
+            self._revoked.setdefault(record.owner, set()).add(record.digest)
 
     def _forget(self, record: Record) -> None:
-        (self._place(record.owner) / f"{record.digest}.json").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.folder / _named(record.owner) / f"{record.digest}.json").unlink(missing_ok=True)
         del self._records[record.owner][record.digest]
 
     def sweep(self) -> list[Record]:
         """Removes what has been there too long; what has expired."""
         with self._lock:
             now = self.ages.now()
+            self._leaving += self._left.values()
+            self._left.clear()
             every = [r for records in self._records.values() for r in records.values()]
             expired = [r for r in every if r.state == "kept" and now - r.used > self.bounds.time_to_live]
             for record in expired:
                 self._gone(record, "expired")
             for record in every:
-                if record.state != "kept" and now - record.used > _TOMBSTONE_LIFE:
+                if record.state in _FORGOTTEN and now - record.used > _TOMBSTONE_LIFE:
                     self._forget(record)
             for (owner, digest), moved in list(self._moved.items()):
                 if now - moved > self.bounds.upload_time_to_live:
-                    self.discard(owner, digest)
+                    with contextlib.suppress(StorageError):
+                        self.discard(owner, digest)
         self._remove()
         self.ages.save()
         return expired
@@ -675,10 +848,55 @@ class Store:
         with self._lock:
             return dict(self._counts)
 
+    def uses(self) -> dict[str, int]:
+        """Bytes of each client, kept and arrived."""
+        with self._lock:
+            return dict(self._used)
+
     def used_bytes(self) -> int:
         """Of what is kept and of uploads under way, as many as have come."""
         with self._lock:
             return sum(self._used.values())
+
+
+def _require_format(folder: Path) -> None:
+    """Raises VersionError for a store of a later version, DamagedFileError."""
+    path = folder / "store.json"
+    try:
+        told = json.loads(path.read_bytes())["format"]
+    except FileNotFoundError:
+        return
+    except (ValueError, TypeError, KeyError):
+        told = None
+    if type(told) is not int:
+        raise _core.DamagedFileError(
+            f'cannot open this store: {printable(str(path))} is damaged; restore it from a backup, or write {{"format": {FORMAT}}}'
+        )
+    if told > FORMAT:
+        raise _core.VersionError(
+            f"cannot open the store {printable(str(folder))}: it is of format {told}, and this version reads formats up to {FORMAT}; "
+            "use the version that wrote it"
+        )
+
+
+def _owner_of(place: Path) -> str | None:
+    """Whose folder it is, by owner.json, or by a record where that is damaged. None: nothing of a client's is in it.
+
+    Raises DamagedFileError where nothing says whose it is, for revocations may be in it.
+    """
+    names = [path for path in place.iterdir() if path.suffix == ".json" and DIGEST.fullmatch(path.stem)]
+    for path in (place / "owner.json", *names):
+        with contextlib.suppress(FileNotFoundError, ValueError, TypeError, KeyError):
+            told = json.loads(path.read_bytes())
+            owner = told["owner"] if path in names else told
+            if isinstance(owner, str) and place.name == _named(owner):
+                return owner
+    if names:
+        raise _core.DamagedFileError(
+            f"cannot open this store: nothing in {printable(str(place))} says which client's records these are; "
+            "restore its owner.json from a backup, or move the folder away and with it that client's keys and revocations"
+        )
+    return None
 
 
 def _read_again(path: Path) -> Any:

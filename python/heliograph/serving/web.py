@@ -12,12 +12,16 @@
     DELETE /v1/jobs/ID                      cancels it
     GET    /v1/status                       models, queue, figures               as JSON
 
-Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs/errors.md.
+    GET    /livez                           200 while the process does anything  needs no token
+    GET    /readyz                          200 while it takes jobs, else 503    needs no token
+
+A request may have an `X-Request-Id`, and each answer has one. Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs/errors.md.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -31,8 +35,10 @@ from starlette.types import Receive, Scope, Send
 
 from heliograph import _core
 from heliograph.serving import errors, page
+from heliograph.serving.connections import shown_address
 from heliograph.serving.core import Service
 from heliograph.serving.jobs import ENDS, LONGEST_SECONDS, Asked, Job
+from heliograph.serving.log import error_fields, request_fields, request_id
 from heliograph.serving.numeric import real, whole
 from heliograph.serving.protocol import CERTIFICATE, POUR, READ
 from heliograph.serving.spool import Body
@@ -40,6 +46,7 @@ from heliograph.serving.store import DIGEST
 
 CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
 LONGEST_PAGE = 1000  #: entries of a listing in one answer
+REQUEST_ID = "X-Request-Id"  #: of a request, by which the log names it; without one the service gives it one
 _LONGEST_WAIT = 30.0
 _AT_ONCE, _PIECE = 4 << 20, 1 << 20  # bytes of an answer that are sent whole, and of a larger one at a time
 _DRAINED = 64 << 20  # bytes that a refused client may send before it hears so
@@ -47,6 +54,7 @@ _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.AccessError, 401),
     (errors.ForeignKeyError, 403),
     (errors.UnknownModelError, 404),
+    (errors.ModelUnavailableError, 503),
     (errors.UnknownJobError, 404),
     (errors.UnknownKeyError, 404),
     (errors.UploadError, 409),
@@ -60,6 +68,7 @@ _STATUS: tuple[tuple[type[BaseException], int], ...] = (
     (errors.BusyError, 503),
     (errors.DeadlineError, 504),
     (errors.QuotaError, 507),
+    (errors.StorageError, 500),
     (_core.DeviceError, 500),
     (_core.InternalError, 500),
     (_core.OutOfMemoryError, 507),
@@ -94,7 +103,13 @@ def status_figures(service: Service) -> dict[str, Any]:
         "queue": {"waiting": service.waiting, "unfinished": len(service.unfinished()), "most": service.limits.queue},
         "expected_wait_seconds": round(service.expected_wait(), 3),
         "engines": [
-            {"number": e.number, "ready": e.ready.is_set(), "jobs": len(e.jobs), "threads": e.threads}
+            {
+                "number": e.number,
+                "ready": e.ready.is_set(),
+                "jobs": len(e.jobs),
+                "threads": e.threads,
+                "refused": sorted(e.refused),
+            }
             for e in service.engines
         ],
         "store": {
@@ -122,7 +137,8 @@ class Web:
             routes=[
                 Route("/", self._page("status"), methods=["GET"]),
                 Route("/demo", self._page("demo"), methods=["GET"]),
-                Route("/healthz", self._health, methods=["GET"]),
+                Route("/livez", self._health(self.service.live), methods=["GET"]),
+                Route("/readyz", self._health(self.service.ready), methods=["GET"]),
                 self._route("/v1/status", "status", self.status),
                 self._route("/v1/models", "models", self.models),
                 self._route("/v1/models/{name}", "model", self.model),
@@ -142,23 +158,43 @@ class Web:
         self, path: str, what: str, handler: Callable[[Request, str], Awaitable[Response]], method: str = "GET"
     ) -> Route:
         """A handler that knows the client, and whose errors travel by name."""
+        figures = self.service.figures
 
         async def endpoint(request: Request) -> Response:
-            outcome = "ok"
-            try:
-                owner = self.service.access.name(request.headers.get("authorization"), request.scope.get(CERTIFICATE))
-                with self._counted(owner):
-                    return await handler(request, owner)
-            except ClientDisconnect:
-                outcome = "cut"
-                return Response(status_code=400)
-            except Exception as error:
-                outcome = type(error).__name__
-                return await self._refused(request, what, error)
-            finally:
-                self.service.figures.requests.labels("http", what, outcome).inc()
+            outcome, start = "ok", time.perf_counter()
+            id = request_id(request.headers.get(REQUEST_ID))
+            address = shown_address(tuple(request.client)) if request.client else None
+            with request_fields(address=address, request=id):
+                try:
+                    owner = self.service.access.name(request.headers.get("authorization"), request.scope.get(CERTIFICATE))
+                    with request_fields(client=owner):
+                        response = await self._answered(request, what, owner, handler)
+                    outcome = response.headers.get("Heliograph-Error", "ok")
+                except ClientDisconnect:
+                    outcome = "cut"
+                    return Response(status_code=400)
+                except Exception as error:
+                    outcome = type(error).__name__
+                    response = await self._refused(request, what, error)
+                finally:
+                    figures.requests.labels("http", what, outcome).inc()
+                    figures.request_seconds.labels("http", what).observe(time.perf_counter() - start)
+            response.headers[REQUEST_ID] = id
+            return response
 
         return Route(path, endpoint, methods=[method])
+
+    async def _answered(
+        self, request: Request, what: str, owner: str, handler: Callable[[Request, str], Awaitable[Response]]
+    ) -> Response:
+        """Within the fields of the log that name the client."""
+        try:
+            with self._counted(owner):
+                return await handler(request, owner)
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            return await self._refused(request, what, error)
 
     @contextmanager
     def _counted(self, owner: str) -> Iterator[None]:
@@ -180,7 +216,7 @@ class Web:
         name = errors.to_wire(error)["name"]
         self.service.figures.refusals.labels(name).inc()
         known = isinstance(error, _core.HeliographError)
-        self.service.log("refused" if known else "fault", what=what, error=type(error).__name__)
+        self.service.log("refused" if known else "fault", what=what, **error_fields(error))
         headers = {"Heliograph-Error": name}
         if isinstance(error, errors.BusyError):
             headers["Retry-After"] = str(max(1, round(error.retry_after)))
@@ -211,10 +247,14 @@ class Web:
 
         return endpoint
 
-    async def _health(self, _: Request) -> Response:
-        """200 where jobs are taken; needs no token, and tells nothing else."""
-        fine = not self.service.stopping and any(engine.ready.is_set() for engine in self.service.engines)
-        return Response("ok\n" if fine else "not ready\n", 200 if fine else 503, media_type="text/plain")
+    def _health(self, health: Callable[[], tuple[bool, str]]) -> Callable[[Request], Awaitable[Response]]:
+        """200 or 503. It needs no token, and has no names."""
+
+        async def endpoint(_: Request) -> Response:
+            fine, text = health()
+            return Response(f"{text}\n", 200 if fine else 503, media_type="text/plain")
+
+        return endpoint
 
     async def status(self, _: Request, owner: str) -> Response:
         """Figures."""
