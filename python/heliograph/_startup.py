@@ -1,11 +1,18 @@
-"""SIGHUP of `heliograph serve` before the service can heed it: importing the engine takes half a second, in which it would end the process."""
+"""What must be so in `heliograph serve` before anything else is imported.
+
+A SIGHUP is noted: importing the engine takes half a second, in which the signal would end the process. gRPC's core reads its
+environment as it is imported, and must not print to a log that may be stuck.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +24,17 @@ def _note(*_: Any) -> None:
     pending = True
 
 
-def hold() -> None:
-    """From now on a SIGHUP is noted, and ends nothing. On other threads than the main one it does nothing."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGHUP, _note)
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Within it a SIGHUP is noted, and ends nothing. On other threads than the main one nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, _note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _serves(words: list[str]) -> bool:
@@ -32,4 +46,5 @@ def _serves(words: list[str]) -> bool:
 
 
 if _serves(sys.orig_argv):
-    hold()
+    signal.signal(signal.SIGHUP, _note)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -210,6 +210,10 @@ class Context:
         """Whose connection it is."""
         return ""
 
+    def invocation_metadata(self) -> tuple[()]:
+        """None."""
+        return ()
+
 
 def test_silence_and_faults_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream that says nothing ends, and an error of the system tells a client neither its text nor a path."""
@@ -223,7 +227,7 @@ def test_silence_and_faults_of_the_system(monkeypatch: pytest.MonkeyPatch) -> No
         raise OSError(2, "No such file", "/var/lib/secret")
 
     log: list[Any] = []
-    figures = types.SimpleNamespace(refusals=MagicMock(), requests=MagicMock())
+    figures = types.SimpleNamespace(refusals=MagicMock(), requests=MagicMock(), request_seconds=MagicMock())
     service: Any = types.SimpleNamespace(
         limits=core.Limits(idle=0.02), figures=figures, log=lambda *a, **_: log.append(a), jobs={}
     )

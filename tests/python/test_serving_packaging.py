@@ -73,6 +73,8 @@ def test_the_unit() -> None:
     # A reload reads the tokens again, and systemd does not copy credentials again: the file itself is named.
     assert "CREDENTIALS" not in str(options["tokens"])
     assert "CREDENTIALS" in str(options["tls"])
+    assert (service["Type"], service["Restart"]) == ("notify", "on-failure")  # a reload waits until it listens
+    assert int(service["WatchdogSec"]) >= 30
     assert service["KillMode"] == "mixed"  # SIGTERM to the service alone: engines are ended by it
     stop = re.fullmatch(r"(\d+)", service["TimeoutStopSec"])
     assert stop is not None

@@ -45,6 +45,9 @@ _LONGEST_QUERY = 1 << 16
 _SLOWEST = 16 << 10  # bytes a second that a client must send on average
 _SWEEP = 5.0  # seconds between two looks for what has expired
 _EARLY, _TOLD = 1 << 20, 1 << 20  # bytes of a request that is read while it comes, and between two words of how far it is
+_UNAVAILABLE = (
+    "cannot use {}: the service's file of it is damaged, or of another one than it began with; its operator has to mend that"
+)
 _STALLED = 30.0  # seconds without a turn of the event loop after which the process is not alive
 _BEAT = 1.0  # seconds between two turns that are noted
 _MOST_ATTEMPTS, _MOST_BESIDE = 2, 4  # of a job that an engine was computing as it ended, and of one beside it
@@ -212,6 +215,7 @@ class Service:
                     self.log("expired", client=record.owner, digest=record.digest[:8])
                     for engine in self.engines:
                         engine.forget(record.digest)
+                self.folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
                 self._drop_answers()
                 self._tell_store()
                 self._tell_jumps()
@@ -511,9 +515,7 @@ class Service:
         else:
             model = self.model(asked.model)
             if self._missing(asked.model):
-                raise ModelUnavailableError(
-                    f"{model.name} is not available: the service's file of it is damaged, or of another one; its operator has to mend that"
-                )
+                raise ModelUnavailableError(_UNAVAILABLE.format(model.name))
             if asked.kind not in jobs_of(model):
                 raise _core.ParameterError(
                     f"{model.name} answers jobs of kind {', '.join(jobs_of(model))}, not {asked.kind}"
@@ -643,7 +645,7 @@ class Service:
         """Jobs that wait for what no engine has any more."""
         for job in self._queue.jobs():
             if job.asked.model in self.models and self._missing(job.asked.model):
-                self._end(job, "failed", ModelUnavailableError(f"{job.asked.model} is not available any more"))
+                self._end(job, "failed", ModelUnavailableError(_UNAVAILABLE.format(job.asked.model)))
 
     def _done(self, job: Job, words: dict[str, Any]) -> None:
         """An engine is done with a job."""

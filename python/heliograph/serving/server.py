@@ -296,15 +296,13 @@ class Process:
 
 def run(options: Options) -> int:
     """`heliograph serve`: its exit status."""
-    _startup.hold()
     before = os.umask(0o077)  # what it writes is for its own user, whoever started it
     narrow_at_first()
     open_standard_streams()
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it prints would wait where nobody reads
     log = Log(sys.stderr)
     try:
-        process = Process(options, log)
-        with asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
+        with _startup.held(), asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
+            process = Process(options, log)
             return runner.run(process.run())
     finally:
         log.close(_LAST_LINES)

@@ -244,7 +244,8 @@ class Spool:
 
         Raises QuotaError where the disk has no room for it, whether or not it is needed: memory may have to give the answer away.
         """
-        room = os.statvfs(file.parent)
+        with full_disks():
+            room = os.statvfs(file.parent)
         if room.f_bavail * room.f_frsize < (1 if expected is None else expected):
             raise QuotaError("the service's disk is full")
         return Answer(self, expected, file)

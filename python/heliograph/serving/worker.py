@@ -254,7 +254,9 @@ class Worker:
         if asked["kind"] == "update":
             return self._update(asked["model"])
         if asked["model"] in self.refused:
-            raise ModelUnavailableError(f"{asked['model']} is not available: its file is damaged, or of another model")
+            raise ModelUnavailableError(
+                f"cannot use {asked['model']}: its file could not be taken when its engine started; its operator has to mend that"
+            )
         if asked["kind"] == "get":
             table = self._tables[asked["model"]]
             return Question(table._asked(Path(asked["input"]).read_bytes()), table._answered)
