@@ -260,6 +260,21 @@ def test_a_damaged_file_takes_its_table_alone(digits: Path, tmp_path: Path) -> N
         assert metric(metrics, 'model_available{engine="0",model="phones"}') == 1
 
 
+def test_jobs_wait_for_an_engine_that_has_their_model() -> None:
+    """Clients whose next job an engine cannot take are passed over, and keep their turn."""
+    from heliograph.serving.jobs import Asked, Job, Queue
+
+    def job(owner: str, model: str) -> Job:
+        return Job(Asked("0" * 16, "get", "", model), owner, None, None, 0.0)  # type: ignore[arg-type]
+
+    queue, jobs = Queue(), [job("ann", "phones"), job("bob", "faces"), job("ann", "faces")]
+    for one in jobs:
+        queue.put(one)
+    assert queue.take(without={"phones"}) is jobs[1]
+    assert queue.take(without={"phones"}) is None
+    assert [queue.take(), queue.take(), queue.take()] == [jobs[0], jobs[2], None]
+
+
 def test_another_model_is_not_taken_for_the_first(tmp_path: Path) -> None:
     """A file that was replaced since the service began: its engine, started again, does not compute another model's answers."""
     model = rig.seal(tmp_path)[0]

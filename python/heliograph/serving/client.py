@@ -36,7 +36,8 @@ from heliograph.serving.errors import (
     UnknownJobError,
     UploadError,
 )
-from heliograph.serving.store import DIGEST, kind_of
+from heliograph.serving.records import DIGEST
+from heliograph.serving.store import kind_of
 from heliograph.serving.tables import Half, digest_of, half_of
 from heliograph.serving.wire import Line, Reply, Written, path
 

@@ -143,6 +143,7 @@ class Service:
         for task in (*self._tasks, *(engine.supervision for engine in self.engines)):
             task.add_done_callback(self._ended)
         self._tell_store()
+        await asyncio.to_thread(self._tell_disk)
         self._tell_jumps()
         self._started = True
         self._changed()
@@ -218,6 +219,7 @@ class Service:
                 self.folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
                 self._drop_answers()
                 self._tell_store()
+                await asyncio.to_thread(self._tell_disk)
                 self._tell_jumps()
             except (OSError, _core.HeliographError) as error:
                 self.log("fault", what="sweep", **error_fields(error))
@@ -284,6 +286,9 @@ class Service:
             self.figures.removals.labels(reason).inc()
             if reason in ("evicted", "damaged"):
                 self.log("evicted", client=record.owner, digest=record.digest[:8], bytes=record.nbytes, reason=reason)
+
+    def _tell_disk(self) -> None:
+        """On another thread: a disk of a network may not answer."""
         writable = self.store.writable()
         if writable != self._writable:
             self.log("store_writable" if writable else "store_read_only")

@@ -36,7 +36,7 @@ from heliograph.serving.tables import served_of
 from heliograph.serving.web import Web
 
 _EVERY = 1.0  # seconds between two lines of failed handshakes
-_LAST_LINES = 2.0  # seconds that the log has at the end
+_LAST_LINES = 1.0  # seconds that the log has at the end
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

@@ -15,7 +15,7 @@
     GET    /livez                           200 while the process does anything  needs no token
     GET    /readyz                          200 while it takes jobs, else 503    needs no token
 
-A request may have an `X-Request-Id`, and each answer has one. Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs/errors.md.
+A request may have an `X-Request-Id`, and each answer below /v1 has one. Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs/errors.md.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from heliograph.serving.jobs import ENDS, LONGEST_SECONDS, Asked, Job
 from heliograph.serving.log import error_fields, request_fields, request_id
 from heliograph.serving.numeric import real, whole
 from heliograph.serving.protocol import CERTIFICATE, POUR, READ
+from heliograph.serving.records import DIGEST
 from heliograph.serving.spool import Body
-from heliograph.serving.store import DIGEST
 
 CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
 LONGEST_PAGE = 1000  #: entries of a listing in one answer
