@@ -50,7 +50,7 @@ def client_of(service: Running, model: str | None = "digits", **options: Any) ->
 def page(port: int, path: str) -> tuple[int, str]:
     """Of the metrics' address, or of the service's own without TLS."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -190,14 +190,14 @@ def test_log_lines_name_client_address_and_request(named: tuple[Running, hg.Clie
     address = f"http://127.0.0.1:{service.ports['http']}/v1/jobs/0000000000000000"
     asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}", "X-Request-Id": "a-name.1"})
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(asked, timeout=5)
+        urllib.request.urlopen(asked, timeout=20)
     assert caught.value.headers["X-Request-Id"] == "a-name.1"
     told = service.until(lambda: service.events("refused"))[0]
     assert (told["client"], told["request"], told["error"]) == ("ann", "a-name.1", "UnknownJobError")
     assert re.fullmatch(r"127\.0\.0\.1:\d+", told["address"])
     asked.add_header("X-request-id", "two words\u00e9")
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(asked, timeout=5)
+        urllib.request.urlopen(asked, timeout=20)
     assert re.fullmatch("[0-9a-f]{16}", caught.value.headers["X-Request-Id"])
     job = service.until(lambda: service.events("job"))[-1]
     assert (job["client"], job["outcome"]) == ("ann", "done")
@@ -398,7 +398,7 @@ def test_certificates_are_read_again(digits: Path, tmp_path: Path) -> None:
         def shown(port: int) -> bytes:
             context = ssl.create_default_context(cafile=str(authority.file))
             with (
-                socket.create_connection(("127.0.0.1", port), timeout=5) as line,
+                socket.create_connection(("127.0.0.1", port), timeout=20) as line,
                 context.wrap_socket(line, server_hostname="localhost") as wrapped,
             ):
                 return wrapped.getpeercert(binary_form=True) or b""
@@ -446,7 +446,7 @@ def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, 
     address, messages = f"https://localhost:{service.ports['http']}", classes()
 
     def client(name: str) -> hg.Client:
-        return hg.Client(address, model="digits", certificate=people[name], ca=authority.file, timeout=5)
+        return hg.Client(address, model="digits", certificate=people[name], ca=authority.file, timeout=20)
 
     def call(name: str) -> Any:
         pem = people[name].read_bytes()
@@ -458,7 +458,7 @@ def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, 
                 response_deserializer=messages["ModelsReply"].FromString,
             )
             try:
-                return models(messages["ModelsRequest"](), timeout=5).models[0].name
+                return models(messages["ModelsRequest"](), timeout=20).models[0].name
             except grpc.RpcError as error:
                 return error.details()
 
@@ -561,7 +561,7 @@ def test_alive_is_not_ready(digits: Path, tmp_path: Path) -> None:
         )
 
         def states() -> list[Any]:
-            rpc = [check(health.HealthCheckRequest(service=name), timeout=5).status for name in ("", SERVICE)]
+            rpc = [check(health.HealthCheckRequest(service=name), timeout=20).status for name in ("", SERVICE)]
             return rpc + [page(ports[name], path)[0] for name in ("http", "metrics") for path in ("/livez", "/readyz")]
 
         party(client)
@@ -585,8 +585,9 @@ def test_alive_is_not_ready(digits: Path, tmp_path: Path) -> None:
 
 def test_figures_of_what_is_used(named: tuple[Running, hg.Client, str]) -> None:
     """Descriptors, connections, disk, engines, latency, clients, build."""
-    service, _, _ = named
+    service, client, _ = named
     port = service.ports["metrics"]
+    client.models()  # a connection that stays open
     service.until(lambda: metric(port, 'client_stored_bytes{client="ann"}') > 0)
     assert 10 < metric(port, "process_open_fds") < metric(port, "process_max_fds")
     assert metric(port, "process_resident_memory_bytes") > 1 << 20

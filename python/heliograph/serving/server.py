@@ -124,35 +124,44 @@ class Process:
         self.certificates = certificates_of(options)
         if self.certificates is not None:
             self.certificates.on_failure = self._handshake_failed
-        self.access = Access(options.tokens, options.clients is not None)
-        store = Store(options.store, options.bounds)
-        devices: list[str | None] = [*options.devices] or [None]
-        self.service = Service(
-            named_models(options.models),
-            store,
-            self.access,
-            options.limits,
-            devices=devices,
-            log=self.log,
-            figures=self.figures,
-            spans=Spans(options.spans),
-            alive=functools.partial(notify, "WATCHDOG=1"),
-        )
-        self.connections = Connections(files_for(options.max_connections), options.max_connections_per_client)
-        self.figures.most_connections.set(self.connections.most)
-        self.figures.connections.set_function(lambda: len(self.connections))
-        self.socket = listening(options.host, options.port, self.connections)
-        self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
-        self.front: Front | None = None
-        if options.grpc is not None:
-            if options.grpc and options.grpc == options.port:
-                raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
-            self.front = Front(listening(options.host, options.grpc, self.connections), self._context)
-            self.ports["grpc"] = self.front.listener.getsockname()[1]
+        with contextlib.ExitStack() as opened:
+            self.access = Access(options.tokens, options.clients is not None)
+            store = Store(options.store, options.bounds)
+            opened.callback(store.close)
+            devices: list[str | None] = [*options.devices] or [None]
+            self.service = Service(
+                named_models(options.models),
+                store,
+                self.access,
+                options.limits,
+                devices=devices,
+                log=self.log,
+                figures=self.figures,
+                spans=Spans(options.spans),
+                alive=functools.partial(notify, "WATCHDOG=1"),
+            )
+            self.connections = Connections(files_for(options.max_connections), options.max_connections_per_client)
+            self.figures.most_connections.set(self.connections.most)
+            self.figures.connections.set_function(lambda: len(self.connections))
+            self.socket = listening(options.host, options.port, self.connections)
+            opened.callback(self.socket.close)
+            self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
+            self.front: Front | None = None
+            if options.grpc is not None:
+                if options.grpc and options.grpc == options.port:
+                    raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
+                self.front = Front(listening(options.host, options.grpc, self.connections), self._context)
+                opened.callback(self.front.close)
+                self.ports["grpc"] = self.front.listener.getsockname()[1]
+            self._opened = opened.pop_all()
         self.web: uvicorn.Server
-        self._listens = self._hung_up = False
+        self.listens = self._hung_up = False  #: whether clients can ask it
         self._rereading: asyncio.Task[None] | None = None
         self._handshakes, self._last_handshake = 0, -_EVERY
+
+    def close(self) -> None:
+        """Lets others have the store and the ports."""
+        self._opened.close()
 
     @property
     def _context(self) -> ssl.SSLContext | None:
@@ -204,7 +213,7 @@ class Process:
             self.log("fault", what="tls", error=problem)
         self.log("listening", host=self.options.host, tls=self.certificates is not None, **self.ports)
         notify("READY=1")
-        self._listens = True
+        self.listens = True
         if self._hung_up or _startup.pending:  # one that came meanwhile
             self._hang_up()
         failed = asyncio.create_task(self.service.failure.wait())
@@ -256,7 +265,7 @@ class Process:
     def _hang_up(self) -> None:
         """SIGHUP: tokens, certificates and tables anew, one after the other; a file that cannot be read changes nothing."""
         self._hung_up = True
-        if self._listens:
+        if self.listens:
             _startup.pending = False
             if self._rereading is None or self._rereading.done():
                 self._rereading = asyncio.create_task(self._reread())
@@ -303,7 +312,15 @@ def run(options: Options) -> int:
     try:
         with _startup.held(), asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
             process = Process(options, log)
-            return runner.run(process.run())
+            try:
+                return runner.run(process.run())
+            except Exception as error:
+                if not process.listens:
+                    raise
+                log("fault", what="service", **error_fields(error))  # not printed: nobody may read that any more
+                return 1
+            finally:
+                process.close()
     finally:
         log.close(_LAST_LINES)
         os.umask(before)
