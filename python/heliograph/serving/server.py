@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import os
 import signal
 import ssl
@@ -165,7 +166,6 @@ class Process:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=self.connections.most + 1,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
         )
@@ -193,9 +193,12 @@ class Process:
             problem = problem_of(self.context, self.options.tls)
             if problem is not None:
                 self.log("fault", what="tls", error=problem)
+        gc.collect()
+        gc.freeze()  # what is there to stay: else each full collection, of connections that ended, looks at all of it again
         self.log("listening", host=self.options.host, tls=self.context is not None, **self.ports)
         waiting = asyncio.create_task(stop.wait())
         await asyncio.wait({served, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        gc.unfreeze()
         if rpc is not None:
             rpc[0].stopping()
         await self.service.stop(self.options.grace)

@@ -31,6 +31,7 @@ from starlette.types import Receive, Scope, Send
 
 from heliograph import _core
 from heliograph.serving import errors, page
+from heliograph.serving.connections import address_of
 from heliograph.serving.core import Service
 from heliograph.serving.jobs import ENDS, LONGEST_SECONDS, Asked, Job
 from heliograph.serving.numeric import real, whole
@@ -144,17 +145,20 @@ class Web:
         """A handler that knows the client, and whose errors travel by name."""
 
         async def endpoint(request: Request) -> Response:
-            outcome = "ok"
+            outcome, whose = "ok", f"address {address_of(request.client)}"
             try:
                 owner = self.service.access.name(request.headers.get("authorization"), request.scope.get(CERTIFICATE))
+                whose = whose if self.service.access.open else f"client {owner}"
                 with self._counted(owner):
+                    if delay := self.service.requests.delay(whose):
+                        await asyncio.sleep(delay)
                     return await handler(request, owner)
             except ClientDisconnect:
                 outcome = "cut"
                 return Response(status_code=400)
             except Exception as error:
                 outcome = type(error).__name__
-                return await self._refused(request, what, error)
+                return await self._refused(request, what, error, whose)
             finally:
                 self.service.figures.requests.labels("http", what, outcome).inc()
 
@@ -175,8 +179,8 @@ class Web:
             if not self._in_progress[owner]:
                 del self._in_progress[owner]
 
-    async def _refused(self, request: Request, what: str, error: Exception) -> Response:
-        """What was sent all the same is read and let go, so that the refusal is heard."""
+    async def _refused(self, request: Request, what: str, error: Exception, whose: str) -> Response:
+        """What was sent all the same is read and let go, so that the refusal is heard. A client that is refused often hears it late."""
         name = errors.to_wire(error)["name"]
         self.service.figures.refusals.labels(name).inc()
         known = isinstance(error, _core.HeliographError)
@@ -186,6 +190,8 @@ class Web:
             headers["Retry-After"] = str(max(1, round(error.retry_after)))
         if isinstance(error, errors.AccessError):
             headers["WWW-Authenticate"] = "Bearer"
+        if delay := self.service.refusals.delay(whose):
+            await asyncio.sleep(delay)
         announced = request.headers.get("content-length", "")
         if len(announced) > len(str(_DRAINED)):  # it would take too long
             headers["Connection"] = "close"
