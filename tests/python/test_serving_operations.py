@@ -123,7 +123,7 @@ def test_a_log_that_takes_nothing(digits: Path, tmp_path: Path, log: str) -> Non
     with logging_to(writes, tmp_path, digits) as (process, port):
         client = hg.Client(f"http://127.0.0.1:{port}", model="digits", token=(tmp_path / "token").read_text())
         party(client)
-        for _ in range(100):  # each is a line of the log
+        for _ in range(60):  # each is a line of the log
             assert page(port, "/v1/models")[0] == 401
         (engine,) = child_of(process)
         os.kill(engine, signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import os
 import signal
 import socket
@@ -177,7 +178,6 @@ class Process:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=self.connections.most + 1,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
         )
@@ -211,6 +211,8 @@ class Process:
         rpc = await self._grpc()
         if self.certificates is not None and (problem := self.certificates.problem()) is not None:
             self.log("fault", what="tls", error=problem)
+        gc.collect()
+        gc.freeze()  # what is there to stay: else each full collection, of connections that ended, looks at all of it again
         self.log("listening", host=self.options.host, tls=self.certificates is not None, **self.ports)
         notify("READY=1")
         self.listens = True
@@ -218,6 +220,7 @@ class Process:
             self._hang_up()
         failed = asyncio.create_task(self.service.failure.wait())
         await asyncio.wait({served, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+        gc.unfreeze()
         broken = self.service.failure.is_set()
         notify("STOPPING=1")
         await self.service.stop(0.0 if broken else self.options.grace)
