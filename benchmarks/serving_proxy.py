@@ -6,7 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Both sides are reset; both are closed; nothing passes any more; one bit is flipped; a piece is sent twice.
 KINDS = ("reset", "close", "stall", "corrupt", "duplicate")
@@ -21,6 +21,7 @@ class Fault:
     kind: str  #: one of KINDS
     up: bool  #: among the bytes that clients send, or those that the service sends
     after: int
+    every: int = 0  #: and again after so many bytes; 0: once
 
 
 class Proxy:
@@ -122,7 +123,7 @@ class Proxy:
             if fault.after >= len(data):
                 fault.after -= len(data)
                 return None, 0
-            self._fault = None
+            self._fault = replace(fault, after=fault.every) if fault.every else None
             return fault, fault.after
 
     def _counted(self) -> None:

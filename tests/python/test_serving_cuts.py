@@ -60,11 +60,11 @@ def through(place: Place, proxy: Any, name: str = "ann", **options: Any) -> hg.C
     return client
 
 
-def armed(proxy: Any, kind: str, up: bool, after: int) -> None:
+def armed(proxy: Any, kind: str, up: bool, after: int, every: int = 0) -> None:
     """The proxy's next fault."""
     from serving_proxy import Fault
 
-    proxy.arm(Fault(kind, up, after))
+    proxy.arm(Fault(kind, up, after, every))
 
 
 def session_of(client: hg.Client) -> dict[str, Any]:
@@ -158,23 +158,10 @@ def test_an_upload_that_is_cut_again_and_again(place: Place, proxy: Any, kind: s
     """More often than a client may begin anew: each time it goes on where the service has it."""
     client = through(place, proxy)
     data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
-    stop = threading.Event()
-
-    def cuts() -> None:
-        while not stop.is_set():
-            happened = proxy.happened
-            armed(proxy, kind, True, 800_000)
-            while not proxy.wait(happened + 1, 0.1) and not stop.is_set():
-                pass
-
-    thread = threading.Thread(target=cuts)
-    thread.start()
+    armed(proxy, kind, True, 800_000, every=800_000)
     shares = list[float]()
-    try:
-        digest = client._upload(memoryview(data), shares.append)
-    finally:
-        stop.set()
-        thread.join()
+    digest = client._upload(memoryview(data), shares.append)
+    proxy.arm(None)
     assert digest == hashlib.sha256(data).hexdigest()
     assert proxy.happened > 8
     assert shares == sorted(shares)
