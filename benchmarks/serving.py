@@ -1,8 +1,9 @@
-"""A service over loopback TLS: what it adds to a library call, uploads whole and cut, its memory meanwhile, users who send batches, and
-many clients at once, of models and of a table.
+"""A service over loopback TLS: what it adds to a library call, uploads whole and cut, its memory meanwhile, users who send batches,
+many clients at once, of models and of a table, and calls while connections die and the service is stopped and killed.
 
     python benchmarks/serving.py --seconds 600 --kill --out benchmarks/results/mine-serving.json
     python benchmarks/serving.py --what lookups --seconds 30 --add --out benchmarks/results/mine-serving.json
+    python benchmarks/serving.py --what cuts --events 1000 --add --out benchmarks/results/mine-serving.json
     python benchmarks/serving.py --what large --add --out benchmarks/results/mine-serving.json
 
 Service and clients share this machine's cores. The library's time is that of reading a request's bytes, computing, and writing the answer's;
@@ -25,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import run as runner
+import serving_cuts
 import serving_load as load
 import serving_lookups
 from serving_process import Served
@@ -32,7 +34,7 @@ from serving_process import Served
 import heliograph as hg
 from heliograph import nn
 
-_ALL = ("overhead", "uploads", "shared", "mixed", "crowd", "lookups", "large")
+_ALL = ("overhead", "uploads", "shared", "mixed", "crowd", "cuts", "lookups", "large")
 _UPLOAD = 181 << 20  # bytes of keys, about
 _LOADED = "mnist-small"  # whose keys are small, for many clients
 
@@ -125,6 +127,9 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     if "crowd" in given.what:
         with service((_LOADED,), 2 * given.clients) as (served, models, _):
             found["crowd"] = load.crowd(served, models[_LOADED], given.clients, given.seconds, given.kill)
+    if "cuts" in given.what:
+        with service(("digits",), 16) as (served, models, _):
+            found["cuts"] = serving_cuts.cuts(served, models["digits"], given.events, given.askers)
     if "lookups" in given.what:
         found["lookups"] = serving_lookups.lookups(given.table, given.crowds, given.together, given.seconds)
     if "large" in given.what:
@@ -140,6 +145,10 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0, help="for which the clients ask")
     parser.add_argument("--kill", action="store_true", help="the service by SIGKILL in the middle of that")
+    parser.add_argument(
+        "--events", type=int, default=100, help="connections that die, and services that are stopped or killed"
+    )
+    parser.add_argument("--askers", type=int, default=3, help="clients meanwhile, besides one that uploads")
     parser.add_argument("--users", type=int, default=3, help="who each send batches")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=30)

@@ -6,11 +6,12 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from dataclasses import dataclass, replace
 
 #: Both sides are reset; both are closed; nothing passes any more; one bit is flipped; a piece is sent twice.
 KINDS = ("reset", "close", "stall", "corrupt", "duplicate")
-_PIECE = 1 << 16
+_PIECE, _NARROW = 1 << 16, 1 << 14
 _NO_LINGER = struct.pack("ii", 1, 0)  # a socket's close is a RST
 
 
@@ -25,16 +26,20 @@ class Fault:
 
 
 class Proxy:
-    """Connections to `target`, a port of this machine; None: they are closed as they come. A context manager."""
+    """Connections to `target`, a port of this machine; None: they are closed as they come. `rate` bounds the bytes a second that clients
+    send. A context manager.
+    """
 
-    def __init__(self, target: int | None) -> None:
-        self.target = target
+    def __init__(self, target: int | None, rate: float | None = None) -> None:
+        self.target, self._rate = target, rate
         self.connections = self.happened = 0
         self.passed = 0  #: bytes that clients sent
         self.shadowed = False  #: whether each connection is opened twice, and its clients' bytes go to both
         self._fault: Fault | None = None
         self._lock, self._pairs = threading.Condition(), set[tuple[socket.socket, socket.socket]]()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+        if rate is not None:  # clients notice it at once
+            self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _NARROW)
         self.port: int = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -92,6 +97,8 @@ class Proxy:
                 opened.enter_context(shadow)
             while data := source.recv(_PIECE):
                 self.passed += len(data) * up
+                if up and self._rate is not None:
+                    time.sleep(len(data) / self._rate)
                 if shadow is not None:
                     with contextlib.suppress(OSError):
                         shadow.sendall(data)
@@ -99,20 +106,31 @@ class Proxy:
                 if fault is None:
                     target.sendall(data)
                     continue
-                if fault.kind in ("reset", "close", "stall"):
-                    target.sendall(data[:at])
-                if fault.kind == "corrupt":
-                    target.sendall(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-                elif fault.kind == "duplicate":
-                    target.sendall(data + data)
-                elif fault.kind == "reset":
-                    _reset(source, target)
+                try:
+                    self._do(fault, data, at, source, target)
+                except OSError:  # this connection had died before
+                    self._put_back(fault)
+                    raise
                 self._counted()
                 if fault.kind in ("reset", "close"):
                     break
                 while fault.kind == "stall" and source.recv(_PIECE):  # taken, so that the sender notices nothing
                     pass
         self._end(source, target, up)
+
+    def _do(self, fault: Fault, data: bytes, at: int, source: socket.socket, target: socket.socket) -> None:
+        if fault.kind == "corrupt":
+            target.sendall(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        elif fault.kind == "duplicate":
+            target.sendall(data + data)
+        else:
+            target.sendall(data[:at])
+        if fault.kind == "reset":
+            _reset(source, target)
+
+    def _put_back(self, fault: Fault) -> None:
+        with self._lock:
+            self._fault = self._fault or replace(fault, after=0)
 
     def _due(self, data: bytes, up: bool) -> tuple[Fault | None, int]:
         """The fault that hits this piece, and at which byte."""

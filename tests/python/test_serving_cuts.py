@@ -24,6 +24,7 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
+from heliograph.serving import client as client_module
 from heliograph.serving import wire
 from heliograph.serving.retrying import CutError, Stage, failure_of
 from serving_rig import DIGIT, Place, expected, party, running
@@ -120,6 +121,23 @@ def test_all_connections_of_a_client_die_at_once(place: Place, proxy: Any) -> No
         thread.join(20)
     assert all(answers)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_slow_link_is_not_dead(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request takes longer than the client's silence, and each part of it arrives: it is sent once, over one connection."""
+    from serving_proxy import Proxy
+
+    monkeypatch.setattr(client_module, "_WAIT", 0.1)
+    direct = place.client()
+    party(direct)
+    with Proxy(place.service.ports["http"], rate=250_000.0) as proxy:
+        client = through(place, proxy, timeout=8.0, **session_of(direct))
+        client._line.silence = 0.25
+        wire_bytes = len(client.model.encrypt(direct._secret, DIGIT).to_bytes())
+        before, proxy.passed = proxy.connections, 0
+        assert np.array_equal(client.run(DIGIT), expected())
+        assert proxy.connections <= before + 1  # the model's may have been closed as idle
+        assert proxy.passed < 1.1 * wire_bytes
 
 
 def test_connections_that_are_opened_twice(place: Place, proxy: Any) -> None:

@@ -230,7 +230,9 @@ class Client:
                     offset, whole = int(said.get("offset", 0)), bool(said.get("complete"))
                 except ServiceError as error:
                     shared = isinstance(error, UploadError)
-                    if not shared or patience.is_over:
+                    if patience.is_over or not isinstance(
+                        error, (UploadError, DeadlineError)
+                    ):  # the latter: bytes stopped coming
                         self._line.again(patience, error)
                     offset, whole = self._settled(digest, total, patience, shared)
                 if offset > most or whole:
@@ -455,7 +457,7 @@ class Client:
         until = time.monotonic() + seconds + (0.0 if deadline is None else 1.0)
         told = {"id": id, "kind": kind, "keys": keys, "table": table, "seconds": seconds}
         told |= {"model": self._name if kind != "sql" else None, "parts": ",".join(map(str, parts)) or None}
-        wait = 0.0 if progress else min(_WAIT, self.timeout / 4)
+        wait = 0.0 if progress else min(_WAIT, self.timeout / 6)
         where = path("jobs", **told, watch="1" if progress else "0", wait=wait)
         patience = self._line.patience(until - time.monotonic())
         try:
@@ -500,7 +502,7 @@ class Client:
         try:
             if progress is None:
                 left = min(
-                    _WAIT, self.timeout / 4, until + _SPARE - time.monotonic()
+                    _WAIT, self.timeout / 6, until + _SPARE - time.monotonic()
                 )  # the service's own word of it comes first
                 where = path("jobs", id, "answer", wait=max(left, 0.1))
                 return self._line.ask("GET", where, until=until + 1.0, wait=left)

@@ -5,16 +5,21 @@ A try has no bound but progress: each byte may take some seconds (`Line.silence`
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import io
 import json
+import os
 import select
 import socket
 import ssl
+import struct
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +37,7 @@ _LONGEST_IDLE = 45.0  # seconds for which it waits: balancers forget connections
 _PIECE = 256 << 10  # bytes that TLS is given at a time
 _PROBE = 5.0  # seconds to find out whether TLS is spoken somewhere
 _SILENCE = (5.0, 30.0)  # seconds, at least and at most, in which a byte must come or go
+_LOOK = 0.5  # seconds between two looks whether a request is still leaving
 _GATEWAY = (408, 502, 504)  # statuses by which a balancer says that the service did not answer it
 
 
@@ -128,7 +134,7 @@ class Line:
         scheme, self.host, self.port = _address(address)
         self.timeout = timeout
         #: Seconds in which a byte must come or go, or the connection counts as dead: some of them are in a call's time.
-        self.silence = min(max(timeout / 4, _SILENCE[0]), _SILENCE[1])
+        self.silence = min(max(timeout / 6, _SILENCE[0]), _SILENCE[1])
         if scheme == "http" and token and self.host not in ("127.0.0.1", "::1", "localhost"):
             raise _core.SecurityError("a token would cross the network for all to read: use https")
         if key is not None and certificate is None:
@@ -140,7 +146,7 @@ class Line:
             raise _core.ParameterError("a token is a text of letters, digits and signs, as the service's operator gave it")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._kept: list[tuple[http.client.HTTPConnection, float]] = []  # and since when
-        self._lock = threading.Lock()
+        self._lock, self._process = threading.Lock(), os.getpid()
 
     def __repr__(self) -> str:
         return f"{'https' if self._tls else 'http'}://{printable(self.host)}:{self.port}"
@@ -149,6 +155,9 @@ class Line:
 
     def _taken(self) -> http.client.HTTPConnection:
         """A connection that is kept and alive as far as this side knows, or a new one, which is not connected yet."""
+        if self._process != os.getpid():  # a fork has the same connections as its parent
+            self._process = os.getpid()
+            self.close()
         while True:
             with self._lock:
                 if not self._kept:
@@ -212,17 +221,17 @@ class Line:
             broken = _send(connection, method, path, body, self._headers | named, self.silence, until)
             if broken is None:  # else the service may have answered before all was sent: its answer says why
                 stage = Stage.WAITING
-            connection.sock.settimeout(_within(self.silence + (0.0 if broken else wait), until))
+            _await(connection.sock, self.silence + (0.0 if broken else wait), until)
             answer = connection.getresponse()
             stage = Stage.READING
             data = _read(answer, connection, self.silence, until)
         except (OSError, http.client.HTTPException) as error:
-            connection.close()
+            _abort(connection)
             self.close()  # the service may have ended, and what is kept with it
             found = [failure_of(one, repr(self), stage, kept) for one in (broken, error) if one is not None]
             raise next((one for one in found if not isinstance(one, CutError)), found[-1]) from error
         except BaseException:
-            connection.close()
+            _abort(connection)
             raise
         if broken is None:
             self._given_back(connection)
@@ -261,6 +270,40 @@ class Line:
 def _within(seconds: float, until: float) -> float:
     """Seconds for a step, of those that are left."""
     return max(min(seconds, until - time.monotonic()), 0.05)
+
+
+def _await(connection: socket.socket, seconds: float, until: float) -> None:
+    """Until there is something to read: so many seconds from when the other side has acknowledged the request, or more of it.
+
+    A slow link takes long to carry what the system has taken at once. Raises TimeoutError.
+    """
+    ready, unsent = select.poll(), _unsent(connection)
+    ready.register(connection, select.POLLIN)
+    end = time.monotonic() + seconds
+    while not ready.poll(1000 * _within(_LOOK, min(end, until))):
+        now = time.monotonic()
+        before, unsent = unsent, min(_unsent(connection), unsent)
+        if unsent < before:
+            end = now + seconds
+        if now > min(end, until):
+            raise TimeoutError
+    connection.settimeout(_within(seconds, until))
+
+
+def _unsent(connection: socket.socket) -> int:
+    """Bytes that the system has taken and the other side has not acknowledged; 0 where the system does not tell."""
+    try:
+        return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
+
+
+def _abort(connection: http.client.HTTPConnection) -> None:
+    """Closes a connection whose bytes are not wanted any more: those on their way would delay what is sent next."""
+    if connection.sock is not None:
+        with suppress(OSError):
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 def _is_over(connection: http.client.HTTPConnection) -> bool:
