@@ -355,9 +355,13 @@ def test_which_failures_end_a_call(error: Exception, stage: Stage, kind: type[Ex
 
 
 class Scripted:
-    """A server with TLS that gives one answer after another, as they are written: bytes, with which the connection ends."""
+    """A server with TLS that gives one answer after another, as they are written: bytes, with which the connection ends.
 
-    def __init__(self, folder: Path, answers: list[bytes], host: str = "localhost") -> None:
+    With `drip` each byte comes that many seconds after the one before.
+    """
+
+    def __init__(self, folder: Path, answers: list[bytes], host: str = "localhost", drip: float = 0.0) -> None:
+        self._drip, self.dripped = drip, 0
         self.host, self.authority = host, rig.Authority(folder)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(self.authority.issue("localhost"))
@@ -380,7 +384,13 @@ class Scripted:
                 while len(body) < sum(length):
                     body += line.recv(1 << 16)
                 self.asked.append(head.split(b" ")[0])
-                line.sendall(self.answers.pop(0))
+                said = self.answers.pop(0)
+                if not self._drip:
+                    line.sendall(said)
+                for byte in said if self._drip else b"":
+                    line.sendall(bytes([byte]))
+                    self.dripped += 1
+                    time.sleep(self._drip)
 
     def __enter__(self) -> Self:
         return self
@@ -461,6 +471,32 @@ def test_a_service_that_never_answers(tmp_path: Path) -> None:
             client.sql("SELECT 1", table="0" * 64)
         with pytest.raises(hg.UnreachableError, match=r"does not answer: .*; [0-9]+ tries"):
             client._upload(memoryview(bytes(1000)), None)
+
+
+@pytest.mark.parametrize("long", [answer(b"{}", "200 OK", "X: " + "x" * 1000), answer(b" " * 1000)], ids=["head", "body"])
+def test_an_answer_that_drips(tmp_path: Path, long: bytes) -> None:
+    """A byte now and then holds no client beyond its time."""
+    with Scripted(tmp_path, [long] * 9, drip=0.005) as server:
+        with pytest.raises(hg.UnreachableError, match="in time"):
+            server.client(timeout=0.3).models()
+        assert server.dripped < len(long)
+
+
+def test_a_call_that_is_cancelled_while_nobody_answers(tmp_path: Path) -> None:
+    """Its job is not sent any more, also if the service comes back."""
+    with Scripted(tmp_path, [b""] * 1000) as server:
+        client, id = server.client(keys="0" * 64), "cancelled-" * 3
+        original = client._line.once
+
+        def once(*arguments: Any, **options: Any) -> Any:
+            if len(server.asked) >= 2:
+                client._calls.unwanted.add(id)
+            return original(*arguments, **options)
+
+        client._line.once = once  # type: ignore[method-assign]
+        with pytest.raises(hg.CancelledError):
+            client._job("sql", b"SELECT 1", (), "0" * 64, None, id, None, table="0" * 64)
+        assert len(server.asked) <= 4
 
 
 def test_what_speaks_no_tls(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Client:
     how many seconds a call may take in all, repeated tries included. Needs nothing but this package. Several threads may use
     one client.
 
-    Raises UnreachableError, AccessError, UnknownModelError; MismatchError for another model than `digest` says;
+    Raises UnreachableError, CertificateError, AccessError, UnknownModelError; MismatchError for another model than `digest` says;
     ParameterError, also for certificates that are none; SecurityError for a token without TLS beyond this machine; OSError
     for files.
 
@@ -173,7 +173,7 @@ class Client:
 
         `source` is a secret key, of which the keys that the model needs are made; evaluation keys; or the path of a file of
         them, which goes on where it stopped also in another process. `progress` is called with the share that is there. The
-        service is asked whether the model can be run by them.
+        client's `timeout` is for each piece. The service is asked whether the model can be run by them.
 
         Raises MissingKeyError, MismatchError for keys of another model; QuotaError, RateError, RevokedKeyError,
         DamagedFileError, UnreachableError, AccessError; FormatError for a secret key and other files, before anything is
@@ -451,8 +451,6 @@ class Client:
         table: str | None = None,
     ) -> bytes:
         """Sends a job until it is known there, and waits for its answer."""
-        if id in self._calls.unwanted:
-            raise _core.CancelledError("the call was cancelled before its job was sent")
         seconds = self.timeout if deadline is None else min(_seconds(deadline, "a deadline"), self.timeout)
         until = time.monotonic() + seconds + (0.0 if deadline is None else 1.0)
         told = {"id": id, "kind": kind, "keys": keys, "table": table, "seconds": seconds}
@@ -485,6 +483,8 @@ class Client:
         sent = False
         with _known(lambda: f"the job {'may be' if sent else 'is not'} known there"):
             while True:
+                if id in self._calls.unwanted:
+                    raise _core.CancelledError("the call was cancelled before its job was known to the service")
                 try:
                     if sent:
                         with suppress(UnknownJobError):

@@ -68,7 +68,7 @@ def failure_of(error: Exception, service: str, stage: Stage, kept: bool = False)
         alert = str(getattr(error, "reason", None) or "").upper()
         if "ALERT" in alert and any(word in alert for word in _REFUSED):
             return AccessError(f"{service} does not take this client: {printable(reason(error))}")
-    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
+    if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_NONAME, socket.EAI_NODATA):
         return UnreachableError(f"{service} does not answer: no machine is known by this name")
     return CutError(f"{_said(error)} {_WHILE[stage]}", stage, kept=kept, doubtful=_is_doubtful(error, stage))
 
@@ -134,7 +134,7 @@ class Patience:
     def again(self, error: ServiceError) -> None:
         """Returns once the next try may follow this error. Raises it, or UnreachableError after a cut, if no try may follow."""
         if isinstance(error, BusyError):
-            wait = max(error.retry_after, 0.01) * random.uniform(1.0, 1.2)
+            wait = max(error.retry_after, _FIRST_PAUSE) * random.uniform(1.0, 1.2)
             if wait > self.left:
                 raise error from None
             time.sleep(wait)

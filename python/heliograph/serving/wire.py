@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -31,7 +32,7 @@ from heliograph.serving.errors import BusyError, RateError, ServiceError, Unreac
 from heliograph.serving.retrying import CutError, Patience, Stage, failure_of, reason
 
 _LONGEST_TEXT = 1 << 22  # of an answer that is JSON
-_LONGEST_ANSWER = 1 << 34
+_LONGEST_LINE, _LONGEST_ANSWER = 1 << 16, 1 << 34
 _MOST_KEPT = 8  # connections that wait for a next use
 _LONGEST_IDLE = 45.0  # seconds for which it waits: balancers forget connections after 60
 _PIECE = 256 << 10  # bytes that TLS is given at a time
@@ -94,16 +95,21 @@ class Written:
 
 
 class _Whole(io.BufferedIOBase):
-    """What an answer is read from: a head that ends before its blank line is a cut, and not a shorter head."""
+    """What an answer is read from until that time: a head that ends before its blank line is a cut, and not a shorter head."""
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, file: Any, until: float) -> None:
+        self._file, self._until = file, until
 
     def readline(self, limit: int | None = -1) -> bytes:
-        """With its end. Raises RemoteDisconnected."""
-        line: bytes = self._file.readline(limit)
-        if not line.endswith(b"\n") and len(line) != limit:
-            raise http.client.RemoteDisconnected("the connection was closed within an answer's head")
+        """With its end, `limit` bytes at most. Raises RemoteDisconnected; TimeoutError, however slowly bytes drip."""
+        line, most = b"", _LONGEST_LINE if limit is None or limit < 0 else limit
+        while not line.endswith(b"\n") and len(line) < most:
+            if time.monotonic() > self._until:
+                raise TimeoutError
+            some = self._file.peek(1)
+            if not some:
+                raise http.client.RemoteDisconnected("the connection was closed within an answer's head")
+            line += self._file.read(min(some.find(b"\n") + 1 or len(some), most - len(line)))
         return line
 
     def read(self, size: int | None = -1) -> bytes:
@@ -120,11 +126,11 @@ class _Whole(io.BufferedIOBase):
 
 
 class _Answer(http.client.HTTPResponse):
-    """An answer that is whole, or raises."""
+    """An answer that is whole by that time, or raises."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, until: float, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.fp: Any = _Whole(self.fp)
+        self.fp: Any = _Whole(self.fp, until)
 
 
 class Line:
@@ -171,7 +177,6 @@ class Line:
             if self._tls is None
             else http.client.HTTPSConnection(self.host, self.port, context=self._tls)
         )
-        made.response_class = _Answer
         return made
 
     def _given_back(self, connection: http.client.HTTPConnection) -> None:
@@ -217,6 +222,7 @@ class Line:
             if not kept:
                 connection.timeout = _within(self.silence, until)
                 connection.connect()
+            connection.response_class = partial(_Answer, until=until)  # type: ignore[assignment]
             stage = Stage.SENDING
             broken = _send(connection, method, path, body, self._headers | named, self.silence, until)
             if broken is None:  # else the service may have answered before all was sent: its answer says why
