@@ -74,7 +74,8 @@ def _crowd(crowd: Row, seconds: Time) -> Iterator[Cell]:
 
 def _cuts(cuts: Row, seconds: Time) -> Iterator[Cell]:
     kinds = ", ".join(f"{cuts['kinds'].get(kind, 0)} {words}" for kind, words in _EVENTS.items())
-    what = f"{cuts['events']:,} events while {cuts['clients']} clients ask {cuts['model']} and one uploads: {kinds}"
+    asking = f"{cuts['clients']} client{'s ask' if cuts['clients'] > 1 else ' asks'} {cuts['model']}"
+    what = f"{cuts['events']:,} events while {asking} and one uploads: {kinds}"
     times = f"median {seconds(cuts['median'])}, the longest {seconds(cuts['longest'])} of {cuts['timeout']:.0f} s"
     lost = f"of {cuts['calls']:,} calls and {cuts['uploads']:,} uploads {len(cuts['lost'])} lost, {cuts['wrong']} wrong"
     yield what, f"{lost}; {times}", None

@@ -152,20 +152,17 @@ def test_connections_that_are_opened_twice(place: Place, proxy: Any) -> None:
 
 def test_a_connection_that_was_idle_for_too_long(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service has closed it: calls and uploads go on, whether the client sees the end before it sends, or too late."""
-    client = place.client()
+    client, other = place.client(), place.client(model="slow")
     party(client)
-    keys = client.model.keys(hg.SecretKey.generate(client.model.parameters))
     for seen in (True, False):
         if not seen:
             monkeypatch.setattr(wire, "_is_over", lambda _: False)
+        keys = other.model.keys(hg.SecretKey.generate(other.model.parameters))  # small ones
+        other.models()
         assert np.array_equal(client.run(DIGIT), expected())
         time.sleep(0.25)
         assert np.array_equal(client.run(DIGIT), expected())
-        time.sleep(0.25)
-        assert client.upload_keys(keys) == hashlib.sha256(keys.to_bytes()).hexdigest()
-        client.revoke()
-        party(client)
-        keys = client.model.keys(hg.SecretKey.generate(client.model.parameters))
+        assert other._upload(memoryview(keys.to_bytes()), None) == hashlib.sha256(keys.to_bytes()).hexdigest()
 
 
 # Uploads
@@ -406,7 +403,7 @@ class Scripted:
 
 def answer(body: bytes, status: str = "200 OK", *more: str) -> bytes:
     """Written out."""
-    return "\r\n".join([f"HTTP/1.1 {status}", *more, f"Content-Length: {len(body)}", "", ""]).encode() + body
+    return "\r\n".join([f"HTTP/1.1 {status}", *more, f"Content-Length: {len(body)}", "", ""]).encode("latin-1") + body
 
 
 MODELS = answer(b'{"models": []}')
@@ -445,6 +442,24 @@ def test_how_far_an_upload_is_comes_from_a_whole_head(tmp_path: Path) -> None:
         server.client()._upload(memoryview(data), shares.append)
         assert server.asked == [b"HEAD", b"HEAD", b"PUT"]
         assert shares == [1.0]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [answer(b"", "200 OK", "Upload-Offset: \u00b2")],
+        [answer(b"", "200 OK", "Upload-Offset: " + "9" * 5000)],
+        [answer(b"", "200 OK", "Upload-Offset: 1001")],
+        *(
+            [answer(b"", "200 OK", "Upload-Offset: 0"), answer(said)]
+            for said in (b'{"offset": "x"}', b"{}", b'{"offset": 1e99}')
+        ),
+    ],
+)
+def test_counts_that_no_service_tells(tmp_path: Path, answers: list[bytes]) -> None:
+    """A typed error, at once."""
+    with Scripted(tmp_path, answers) as server, pytest.raises(hg.ServiceError, match="no service of Heliograph"):
+        server.client()._upload(memoryview(bytes(1000)), None)
 
 
 @pytest.mark.parametrize("name", ["ConflictError", "UploadError", "CancelledError"])

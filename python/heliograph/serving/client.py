@@ -220,21 +220,21 @@ class Client:
         digest, total, most = _digest_of(data), data.nbytes, 0
         patience = self._line.patience(self.timeout)
         with _known(lambda: f"at least {most:,} of {total:,} bytes are there, and upload_keys goes on with them"):
-            offset, whole = self._there(digest, patience)
+            offset, whole = self._there(digest, total, patience)
             most = offset
             while not whole:
                 try:
                     # Released whatever comes: an error's traceback would hold it, and the file below could not be closed.
                     with data[offset : offset + _CHUNK] as piece:
                         said = self._piece(digest, piece, offset, total, patience.until)
-                    offset, whole = int(said.get("offset", 0)), bool(said.get("complete"))
+                    offset, whole = _offset(said.get("offset"), total), said.get("complete") is True
                 except ServiceError as error:
-                    shared = isinstance(error, UploadError)
-                    if patience.is_over or not isinstance(
+                    stopped = isinstance(
                         error, (UploadError, DeadlineError)
-                    ):  # the latter: bytes stopped coming
+                    )  # by another writer, or as bytes came too slowly
+                    if patience.is_over or not stopped:
                         self._line.again(patience, error)
-                    offset, whole = self._settled(digest, total, patience, shared)
+                    offset, whole = self._settled(digest, total, patience, isinstance(error, UploadError))
                 if offset > most or whole:
                     patience.anew(self.timeout)
                     most = max(offset, most)
@@ -242,18 +242,18 @@ class Client:
                         progress(most / total)
         return digest
 
-    def _there(self, digest: str, patience: Patience) -> tuple[int, bool]:
+    def _there(self, digest: str, total: int, patience: Patience) -> tuple[int, bool]:
         """How many bytes of an upload the service has, and whether that is all."""
         told = self._line.ask("HEAD", path("blobs", digest), until=patience.until)
-        return _count(told, "Upload-Offset"), told.headers.get("Upload-Complete") == "?1"
+        return _count(told, "Upload-Offset", total), told.headers.get("Upload-Complete") == "?1"
 
     def _settled(self, digest: str, total: int, patience: Patience, shared: bool) -> tuple[int, bool]:
         """As `_there`, once that stands still where others may be writing (`shared`), or the last byte is there and is verified."""
-        before, (offset, whole) = -1, self._there(digest, patience)
+        before, (offset, whole) = -1, self._there(digest, total, patience)
         looks = 0
         while not whole and ((shared and offset != before) or (offset == total and looks < _LOOKS)):
             patience.pause()
-            before, (offset, whole) = offset, self._there(digest, patience)
+            before, (offset, whole) = offset, self._there(digest, total, patience)
             looks += 1
             if offset > before:
                 patience.extend(self.timeout)
@@ -501,14 +501,14 @@ class Client:
         again."""
         try:
             if progress is None:
-                left = min(
-                    _WAIT, self.timeout / 6, until + _SPARE - time.monotonic()
-                )  # the service's own word of it comes first
+                # The service's own word of a deadline comes before this side's.
+                left = min(_WAIT, self.timeout / 6, until + _SPARE - time.monotonic())
                 where = path("jobs", id, "answer", wait=max(left, 0.1))
                 return self._line.ask("GET", where, until=until + 1.0, wait=left)
             said = reply.json()
             if said.get("state") == "running" and said.get("stage"):
-                progress(printable(str(said["stage"])), float(said.get("share", 0.0)))
+                share = said.get("share")
+                progress(printable(str(said["stage"])), float(share) if isinstance(share, (int, float)) else 0.0)
             where = path("jobs", id, wait=1.0, seen=said.get("version", 0))
             state = self._line.ask("GET", where, until=until, wait=1.0)
             if state.json().get("state") in ("done", "failed", "cancelled"):
@@ -623,8 +623,14 @@ def _digest(value: Any) -> str:
     return value
 
 
-def _count(reply: Reply, name: str) -> int:
+def _count(reply: Reply, name: str, most: int) -> int:
+    """A header that counts bytes."""
     found = reply.headers.get(name, "")
-    if not found.isdigit():
-        raise ServiceError("what answered is no service of Heliograph")
-    return int(found)
+    return _offset(int(found) if found.isascii() and found.isdigit() and len(found) < 20 else None, most)
+
+
+def _offset(value: Any, most: int) -> int:
+    """What a service says of its bytes. Raises ServiceError."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise ServiceError(f"what answered is no service of Heliograph: it has {described(value)} of {most:,} bytes")
+    return value
