@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import secrets
 import stat
 import time
@@ -47,7 +48,7 @@ _WAIT = 20.0  # seconds that one question waits for an answer
 _SPARE = 1.0  # seconds in which a service may say that a deadline has passed
 _LONGEST = 1e7  # seconds that a call may take
 _LONGEST_PAGE = 1000  # entries of a listing that a service gives at once
-_LOOKS = 6  # looks for an upload that has all its bytes, until its verification is asked for again
+_VERIFIED = (0.1, 0.25)  # of a client's timeout, for the verification of an upload that has all its bytes
 
 Progress = Callable[[float], None]
 
@@ -223,11 +224,16 @@ class Client:
             offset, whole = self._there(digest, total, patience)
             most = offset
             while not whole:
+                before = offset
                 try:
                     # Released whatever comes: an error's traceback would hold it, and the file below could not be closed.
                     with data[offset : offset + _CHUNK] as piece:
                         said = self._piece(digest, piece, offset, total, patience.until)
                     offset, whole = _offset(said.get("offset"), total), said.get("complete") is True
+                    if not whole and (
+                        offset == total or offset <= before
+                    ):  # another request verifies it, or nothing came of this one
+                        offset, whole = self._settled(digest, total, patience, True)
                 except ServiceError as error:
                     stopped = isinstance(
                         error, (UploadError, DeadlineError)
@@ -248,13 +254,14 @@ class Client:
         return _count(told, "Upload-Offset", total), told.headers.get("Upload-Complete") == "?1"
 
     def _settled(self, digest: str, total: int, patience: Patience, shared: bool) -> tuple[int, bool]:
-        """As `_there`, once that stands still where others may be writing (`shared`), or the last byte is there and is verified."""
+        """As `_there`, once that stands still where others may be writing (`shared`). If all bytes are there, their verification has
+        some time: who sends on takes it over, and begins it anew.
+        """
         before, (offset, whole) = -1, self._there(digest, total, patience)
-        looks = 0
-        while not whole and ((shared and offset != before) or (offset == total and looks < _LOOKS)):
+        end = time.monotonic() + random.uniform(*_VERIFIED) * self.timeout
+        while not whole and ((shared and offset != before) or (offset == total and time.monotonic() < end)):
             patience.pause()
             before, (offset, whole) = offset, self._there(digest, total, patience)
-            looks += 1
             if offset > before:
                 patience.extend(self.timeout)
         return offset, whole
