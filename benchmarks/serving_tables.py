@@ -91,6 +91,20 @@ def _lookups(lookups: Row, seconds: Time) -> Iterator[Cell]:
         yield f"{what}; {len(crowd['refused'])} refused", f"{rates}; {times}; {own}", lookups["peak_bytes"]
 
 
+def _hostile(hostile: Row, seconds: Time) -> Iterator[Cell]:
+    """The pair in the middle, by the ratio of its p99."""
+    pairs = sorted(hostile["pairs"], key=lambda one: one["beside"]["p99"] / one["alone"]["p99"])
+    for name, middle in (("alone", pairs[len(pairs) // 2]["alone"]), ("beside", pairs[len(pairs) // 2]["beside"])):
+        what = (
+            f"{hostile['tenants']} tenants at once, {hostile['model']}, {name}{' a hostile one' if name == 'beside' else ''}"
+        )
+        times = f"median {seconds(middle['median'])}, p99 {seconds(middle['p99'])}"
+        if name == "beside":
+            failures = sum(len(one["beside"]["failures"]) for one in pairs)
+            times += f"; p99 {hostile['ratio']:.2f} times that alone, the median of {len(pairs)} pairs; {failures} failures"
+        yield f"{what}, load {middle['load']:g}", times, hostile["peak_bytes"] if name == "beside" else None
+
+
 def _large(large: Row, seconds: Time) -> Iterator[Cell]:
     what = f"keys of {large['bytes'] / 1e9:.1f} GB, more than an engine may take, uploaded; the client killed half-way"
     both = f"{seconds(large['cut']['seconds'])} and {seconds(large['rest']['seconds'])}"
@@ -104,5 +118,5 @@ def _large(large: Row, seconds: Time) -> Iterator[Cell]:
 
 _PARTS: dict[str, Callable[[Any, Time], Iterator[Cell]]] = {
     **{"runs": _requests, "uploads": _uploads, "shared": _shared, "mixed": _mixed, "crowd": _crowd, "cuts": _cuts},
-    **{"lookups": _lookups, "large": _large},
+    **{"lookups": _lookups, "hostile": _hostile, "large": _large},
 }

@@ -71,8 +71,9 @@ GroupMemory group_memory(const std::string& root) {
     const char *folder, *limit, *usage;
   };
   GroupMemory found{kNone, kNone};
-  for (const Hierarchy& h : {Hierarchy{true, "/sys/fs/cgroup", "/memory.max", "/memory.current"},
-                             Hierarchy{false, "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"}}) {
+  for (const Hierarchy& h :
+       {Hierarchy{true, "/sys/fs/cgroup", "/memory.max", "/memory.current"},
+        Hierarchy{false, "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"}}) {
     // A limit of any ancestor holds. Inside a container the path may be the host's: its folders are absent, and the top is the container's.
     for (std::string path = path_in(root, h.v2);; path.resize(path.rfind('/'))) {
       while (path.ends_with('/')) path.pop_back();

@@ -68,7 +68,8 @@ TEST_F(HostMemory, OfVersion1IsItsLimit) {  // inside a container the path is th
 
 TEST_F(HostMemory, IsWithinTheMachine) {
   EXPECT_GT(host_memory(), 0u);
-  EXPECT_LE(host_memory(), static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  EXPECT_LE(host_memory(),
+            static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
   EXPECT_LE(available_host_memory(), host_memory());
 }
 

@@ -210,8 +210,8 @@ class Context:
         """Whose connection it is."""
         return ""
 
-    def invocation_metadata(self) -> tuple[()]:
-        """None."""
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        """What came with it."""
         return ()
 
 
@@ -229,7 +229,12 @@ def test_silence_and_faults_of_the_system(monkeypatch: pytest.MonkeyPatch) -> No
     log: list[Any] = []
     figures = types.SimpleNamespace(refusals=MagicMock(), requests=MagicMock(), request_seconds=MagicMock())
     service: Any = types.SimpleNamespace(
-        limits=core.Limits(idle=0.02), figures=figures, log=lambda *a, **_: log.append(a), jobs={}
+        limits=core.Limits(idle=0.02),
+        figures=figures,
+        log=lambda *a, **_: log.append(a),
+        access=types.SimpleNamespace(open=False),
+        refusals=types.SimpleNamespace(delay=lambda _: 0.0),
+        requests=types.SimpleNamespace(delay=lambda _: 0.0),
     )
     face = rpc.Rpc(service, types.SimpleNamespace(link=lambda _: None), 9)  # type: ignore[arg-type]
     monkeypatch.setattr(face, "_owner", lambda _: "ann")

@@ -21,6 +21,7 @@ import pytest
 import heliograph as hg
 import serving_rig as rig
 from heliograph.serving import connections, numeric
+from heliograph.serving.access import Pace
 from heliograph.serving.store import Bounds, Store
 from serving_rig import Running, running
 
@@ -295,7 +296,7 @@ def test_idle_connections(tenants: Tenants) -> None:
         lines = [held.enter_context(line(tenants)) for _ in range(60)]
         for one in lines[::2]:
             with contextlib.suppress(ConnectionError):
-                one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                one.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         assert served(tenants, "client7")
         assert (kept.run(rig.DIGIT) == rig.expected()).all()
         assert kept._secret is secret
@@ -319,6 +320,28 @@ def test_requests_in_progress(tenants: Tenants) -> None:
         assert sorted(answer[9:12] for answer in answers) == [b"200"] * 19 + [b"503"] * 2
         assert any(b"at most 20 in progress" in answer for answer in answers)
     assert served(tenants, "client9")
+
+
+def test_answers_that_are_held_back() -> None:
+    """Of a client that asks, or is refused, too often: longer and longer, and within bounds; others are not held back."""
+    clock = Steps()
+    pace = Pace(10, 20, 2.0, clock)
+    assert [pace.delay("ann") for _ in range(20)] == [0.0] * 20
+    assert [pace.delay("ann") for _ in range(2)] == pytest.approx([0.1, 0.2])
+    assert max(pace.delay("ann") for _ in range(100)) == pytest.approx(2.0)
+    assert pace.delay("bob") == 0.0
+    clock.now += 4.0
+    assert pace.delay("ann") == 0.0
+
+
+def test_a_client_that_is_refused_often(tenants: Tenants) -> None:
+    """It hears it late, and takes no more than its part of the service's time."""
+    asker = Asker(tenants.service, "wrong")
+    start, statuses = time.monotonic(), list[int]()
+    while time.monotonic() - start < 0.8:
+        statuses.append(asker.ask("GET", "/v1/models")[0])
+    assert set(statuses) == {401}
+    assert len(statuses) < 140
 
 
 def test_whose_connection_is_closed() -> None:

@@ -462,6 +462,10 @@ def test_formats_of_stores(tmp_path: Path, keys: bytes) -> None:
     kept = sent(store, made_keys())
     store.close()
     (tmp_path / "store.json").unlink()
+    first = (
+        '"owner": "ann", "kind": "keys", "nbytes": 131808, "added": 1795732190.5, "used": 1795732191.25, "state": "revoked"}'
+    )
+    next(tmp_path.glob(f"*/{digest}.json")).write_text(f'{{"digest": "{digest}", {first}')  # as the first version wrote it
     store = Store(tmp_path, Bounds())
     assert [record.digest for record in store.records("ann")] == [kept]
     with pytest.raises(RevokedKeyError):

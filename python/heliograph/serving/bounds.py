@@ -56,6 +56,7 @@ def bounded(base: Any, connections: Connections) -> Any:
         loop: asyncio.AbstractEventLoop
         transport: asyncio.Transport
         headers: list[tuple[bytes, bytes]]
+        limit_concurrency: int | None
         _accepted: Accepted | None = None
         _timer: asyncio.TimerHandle | None = None
         _in_body = _head_came = False
@@ -71,6 +72,8 @@ def bounded(base: Any, connections: Connections) -> Any:
             super().connection_made(transport)
             self._within(_HEAD_SECONDS)
             self._accepted = connections.made(transport)
+            # uvicorn answers 503 to as many connections as this and more: to this one always, or never.
+            self.limit_concurrency = 0 if self._accepted is not None and self._accepted.is_beyond else None
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._within(None)

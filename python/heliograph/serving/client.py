@@ -38,8 +38,9 @@ from heliograph.serving.errors import (
     UnreachableError,
     UploadError,
 )
+from heliograph.serving.records import DIGEST
 from heliograph.serving.retrying import CutError, Patience, Stage
-from heliograph.serving.store import DIGEST, kind_of
+from heliograph.serving.store import kind_of
 from heliograph.serving.tables import Half, digest_of, half_of
 from heliograph.serving.wire import Line, Reply, Written, path
 

@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+import time
 from collections import OrderedDict
 from contextvars import ContextVar
 from typing import Any
 
+from heliograph.serving.access import Pace
+
+_NEW = 32  # connections a second of one address, after eight times as many at once
 _GOODBYE = 1.0  # seconds for TLS's last words
 _MOST_REFUSED = 64  # connections that are refused in a row before other events have their turn
 
@@ -43,6 +47,7 @@ class Accepted(socket.socket):
     owner: Connections | None = None
     address = ""
     peer = ""  #: its address and port, for the log
+    is_beyond = False  #: whether it was one too many, and is here to hear so
     transport: Any = None  #: asyncio's, once the connection is made, by which it says goodbye
 
     def close(self) -> None:
@@ -55,11 +60,13 @@ class Accepted(socket.socket):
 
 class Connections:
     """Of all listeners: `most` in all, of which one address may have `most_of_one`. Beyond either a connection that has no request
-    in progress is closed first: the longest idle one of that address, or of the address with the most connections.
+    in progress is closed first: the longest idle one of that address, or of the address with the most connections. An address that
+    connects too often is refused before a handshake.
     """
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self.most, self.most_of_one = most, min(most_of_one, most)
+        self._pace = Pace(_NEW, 8 * _NEW, 1.0, time.monotonic)
         self._count = 0
         self._of: dict[str, int] = {}
         self._idle: dict[str, OrderedDict[Accepted, None]] = {}  # by address; the longest idle is first
@@ -73,12 +80,14 @@ class Connections:
         service is busy.
         """
         mine = self._of.get(address, 0)
+        if self._pace.delay(address):  # handshakes cost the service more than its peers
+            return False
         if mine >= self.most_of_one and not self._close_idle(address):
             return False
         full = self._count >= self.most and not self._close_idle(max(self._of, key=self._of.__getitem__))
         if full and 2 * self._count >= 3 * self.most:
             return False
-        one.owner, one.address = self, address
+        one.owner, one.address, one.is_beyond = self, address, full
         self._count += 1
         self._of[address] = self._of.get(address, 0) + 1
         self._by_file[one.fileno()] = one

@@ -13,15 +13,16 @@ import os
 import secrets
 import shutil
 import time
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from heliograph import _core
 from heliograph._arrays import readable_bytes
 from heliograph.sealed import SealedModel
-from heliograph.serving.access import Access, Rate
+from heliograph.serving.access import Access, Pace, Rate
 from heliograph.serving.engines import Engine
 from heliograph.serving.errors import (
     BusyError,
@@ -43,7 +44,11 @@ from heliograph.serving.tables import Index, Table, jobs_of, served_of
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
 _LONGEST_QUERY = 1 << 16
 _SLOWEST = 16 << 10  # bytes a second that a client must send on average
+_LAST_BYTES = 2.0  # seconds for requests that are coming when the service stops
 _SWEEP = 5.0  # seconds between two looks for what has expired
+_AT_THE_DISK = 2  # calls of one client
+_REQUESTS, _REFUSALS = 300, 20  # a second of one client, before answers to it are held back
+_LONGEST_DELAY = 5.0  # seconds for which they are
 _EARLY, _TOLD = 1 << 20, 1 << 20  # bytes of a request that is read while it comes, and between two words of how far it is
 _UNAVAILABLE = (
     "cannot use {}: the service's file of it is damaged, or of another one than it began with; its operator has to mend that"
@@ -51,6 +56,9 @@ _UNAVAILABLE = (
 _STALLED = 30.0  # seconds without a turn of the event loop after which the process is not alive
 _BEAT = 1.0  # seconds between two turns that are noted
 _MOST_ATTEMPTS, _MOST_BESIDE = 2, 4  # of a job that an engine was computing as it ended, and of one beside it
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Limits:
     together: int = 32  #: questions to one table that are answered together
     kept: float = 300.0  #: seconds for which an answer can be asked for again
     kept_bytes: int = 256 << 20  #: of one client's answers that are kept
+    kept_jobs: int = 1000  #: of one client that are known after they ended
     held: int = 256 << 20  #: bytes of all requests in memory; what is beyond lies in files
     answers: int = 64 << 20  #: bytes of all answers in memory; what is beyond lies in files
 
@@ -114,6 +123,7 @@ class Service:
         self._saving: asyncio.Task[None] | None = None
         self.stopping = False
         self._queue, self._seconds = Queue(), dict[str, float]()
+        self._turns: dict[str, asyncio.Semaphore] = {}
         self._rate: Rate | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.failure = asyncio.Event()  #: a task that the service cannot do without has ended; the log says which
@@ -123,6 +133,8 @@ class Service:
         figures.count(
             "log_lines_dropped", "Lines of the log that were lost: its stream was stuck, full or closed", lambda: log.dropped
         )
+        self.requests = Pace(_REQUESTS, 2 * _REQUESTS, _LONGEST_DELAY, time.monotonic)  #: of a client
+        self.refusals = Pace(_REFUSALS, 5 * _REFUSALS, _LONGEST_DELAY, time.monotonic)  #: of a client, or of an address
 
     # Its life
 
@@ -143,6 +155,7 @@ class Service:
         for task in (*self._tasks, *(engine.supervision for engine in self.engines)):
             task.add_done_callback(self._ended)
         self._tell_store()
+        await asyncio.to_thread(self._tell_disk)
         self._tell_jumps()
         self._started = True
         self._changed()
@@ -155,7 +168,8 @@ class Service:
         self.log("stopping", jobs=len(self.unfinished()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                while self.unfinished():
+                latest = asyncio.get_running_loop().time() + _LAST_BYTES
+                while any(j.state != "receiving" or asyncio.get_running_loop().time() < latest for j in self.unfinished()):
                     await asyncio.sleep(0.02)
         for job in self.unfinished():
             self._end(job, "failed", BusyError("the service stopped before this job was done", 5.0))
@@ -218,6 +232,7 @@ class Service:
                 self.folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
                 self._drop_answers()
                 self._tell_store()
+                await asyncio.to_thread(self._tell_disk)
                 self._tell_jumps()
             except (OSError, _core.HeliographError) as error:
                 self.log("fault", what="sweep", **error_fields(error))
@@ -253,12 +268,14 @@ class Service:
             self.log("clock jumped", seconds=round(seconds))  # or the service was away for as long
 
     def _drop_answers(self) -> None:
-        now, held = asyncio.get_running_loop().time(), dict[str, int]()
+        now, held, count = asyncio.get_running_loop().time(), dict[str, int](), Counter[str]()
         for key, job in sorted(self.jobs.items(), key=lambda item: -(item[1].ended or now)):
             if job.ended is None:
                 continue
             held[job.owner] = held.get(job.owner, 0) + job.answer.nbytes
+            count[job.owner] += 1
             beyond = now - job.ended > self.limits.kept or held[job.owner] > self.limits.kept_bytes
+            beyond |= count[job.owner] > self.limits.kept_jobs
             if beyond and not job.answer.is_lent:
                 del self.jobs[key]
                 job.answer.close()
@@ -284,6 +301,9 @@ class Service:
             self.figures.removals.labels(reason).inc()
             if reason in ("evicted", "damaged"):
                 self.log("evicted", client=record.owner, digest=record.digest[:8], bytes=record.nbytes, reason=reason)
+
+    def _tell_disk(self) -> None:
+        """On another thread: a disk of a network may not answer."""
         writable = self.store.writable()
         if writable != self._writable:
             self.log("store_writable" if writable else "store_read_only")
@@ -308,7 +328,7 @@ class Service:
         have, whole = self.store.progress(owner, digest)
         if whole:
             return have, True
-        upload = await asyncio.to_thread(self.store.begin, owner, digest, offset, total)
+        upload = await self._on_disk(owner, self.store.begin, owner, digest, offset, total)
         try:
             await self._written(body, nbytes, upload.write)
         except _core.FormatError:  # no keys: nothing of it stays
@@ -316,11 +336,17 @@ class Service:
             raise
         finally:
             self.figures.client_received.labels(self.figures.client(owner)).inc(upload.offset - offset)
-        whole = await asyncio.to_thread(self.store.finish, owner, upload, digest)
+        whole = await self._on_disk(owner, self.store.finish, owner, upload, digest)
         if whole:
             self._tell_store()
             self.log("uploaded", client=owner, digest=digest[:8], bytes=total)
         return upload.offset, whole
+
+    async def _on_disk(self, owner: str, call: Callable[..., T], *arguments: Any) -> T:
+        """A call that waits for the disk, on another thread: few at a time of one client, for there are few threads."""
+        turns = self._turns.setdefault(owner, asyncio.Semaphore(_AT_THE_DISK))
+        async with turns:
+            return await asyncio.to_thread(call, *arguments)
 
     async def _written(self, body: AsyncIterable[bytes], nbytes: int, write: Any) -> int:
         """A body's bytes through `write`, block by block, each written while the next comes; however slowly, within limits."""
@@ -358,7 +384,7 @@ class Service:
 
     async def revoke(self, owner: str, digest: str) -> None:
         """Keys or a table are taken back: jobs that use them end. Raises UnknownKeyError, ForeignKeyError."""
-        await asyncio.to_thread(self.store.revoke, owner, digest)
+        await self._on_disk(owner, self.store.revoke, owner, digest)
         for engine in self.engines:
             engine.forget(digest)
         for job in self.unfinished(owner):

@@ -30,6 +30,7 @@ from heliograph.serving.web import LONGEST_PAGE, models_of, told_of
 
 PIECE = 64 << 10  #: bytes of an answer in a message
 _LONGEST_MESSAGE = 1 << 20
+_STREAMS = 32  # of one connection, at least; a client that has more of them waits
 _LONGEST_METADATA = 16 << 10
 _IDLE_MILLISECONDS = 300_000  # that a connection without calls may be there
 _SILENCE = 30.0  # seconds that a stream of reflection may say nothing
@@ -70,7 +71,7 @@ class Rpc:
 
     def __init__(self, service: Service, front: Front, streams: int) -> None:
         self.service, self.front, self.messages = service, front, classes()
-        self._health, self._calls = Health(), Calls(front, self._owner, streams)
+        self._health, self._calls = Health(), Calls(front, service, self._owner, streams)
 
     # Calls
 
@@ -90,6 +91,8 @@ class Rpc:
         self.service.figures.refusals.labels(said["name"]).inc()
         known = isinstance(error, _core.HeliographError)
         self.service.log("refused" if known else "fault", what=what, **error_fields(error))
+        if delay := self.service.refusals.delay(self._calls.client(context)):
+            await asyncio.sleep(delay)
         trailing = [(TRAILER, said["name"])]
         if "retry_after" in said:
             trailing.append(("retry-after", str(said["retry_after"])))
@@ -103,6 +106,8 @@ class Rpc:
                 try:
                     owner = self._owner(context)
                     REQUEST.set(REQUEST.get() | {"client": owner})
+                    if delay := self.service.requests.delay(self._calls.client(context)):
+                        await asyncio.sleep(delay)
                     return await handler(_message(request), owner)
                 except Exception as error:
                     outcome = type(error).__name__
@@ -231,7 +236,7 @@ class Rpc:
         """A server behind the listener. Raises OSError."""
         options = [
             ("grpc.max_receive_message_length", _LONGEST_MESSAGE),
-            ("grpc.max_concurrent_streams", self._calls.most),
+            ("grpc.max_concurrent_streams", max(2 * self.service.limits.jobs, _STREAMS)),
             ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
             ("grpc.max_metadata_size", _LONGEST_METADATA),
         ]
@@ -289,8 +294,9 @@ class Calls(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]
     nobody needs a name. A stream of reflection that says nothing ends.
     """
 
-    def __init__(self, front: Front, owner: Callable[[Any], str], most: int) -> None:
-        self.front, self.most, self._owner = front, most, owner
+    def __init__(self, front: Front, service: Service, owner: Callable[[Any], str], most: int) -> None:
+        self.front, self.most, self._owner, self._access = front, most, owner, service.access
+        self._pace = service.refusals
         self._streams = Counter[str]()
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
@@ -315,8 +321,10 @@ class Calls(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]
         async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
             with self._linked(context) as address:
                 most = max(self.most // 8, 1) if nameless else self.most
-                whose = f"address {address}" if nameless else self._client(context, address)
+                whose = f"address {address}" if nameless else self.client(context)
                 if self._streams[whose] >= most:
+                    if delay := self._pace.delay(whose):  # which holds up this client's next streams on the connection
+                        await asyncio.sleep(delay)
                     text = f"cannot take this stream: {whose} may have at most {most:,} in progress; end one of yours"
                     trailing = ((TRAILER, "BusyError"), ("retry-after", "1.0"))
                     await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text, trailing)
@@ -331,10 +339,12 @@ class Calls(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]
 
         return stream
 
-    def _client(self, context: Any, address: str) -> str:
-        """Whose stream it is. One of nobody that the service knows is its address's, until it is refused."""
+    def client(self, context: Any) -> str:
+        """Whose call it is. One of nobody that the service knows is its address's, until it is refused."""
+        link = self.front.link(context.peer())
+        address = "" if link is None else link.address
         try:
-            return f"client {self._owner(context)}"
+            return f"address {address}" if self._access.open else f"client {self._owner(context)}"
         except errors.AccessError:
             return f"address {address}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import os
 import signal
 import socket
@@ -36,7 +37,7 @@ from heliograph.serving.tables import served_of
 from heliograph.serving.web import Web
 
 _EVERY = 1.0  # seconds between two lines of failed handshakes
-_LAST_LINES = 2.0  # seconds that the log has at the end
+_LAST_LINES = 1.0  # seconds that the log has at the end
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -125,35 +126,44 @@ class Process:
         self.certificates = certificates_of(options)
         if self.certificates is not None:
             self.certificates.on_failure = self._handshake_failed
-        self.access = Access(options.tokens, options.clients is not None)
-        store = Store(options.store, options.bounds)
-        devices: list[str | None] = [*options.devices] or [None]
-        self.service = Service(
-            named_models(options.models),
-            store,
-            self.access,
-            options.limits,
-            devices=devices,
-            log=self.log,
-            figures=self.figures,
-            spans=Spans(options.spans),
-            alive=functools.partial(notify, "WATCHDOG=1"),
-        )
-        self.connections = Connections(files_for(options.max_connections), options.max_connections_per_client)
-        self.figures.most_connections.set(self.connections.most)
-        self.figures.connections.set_function(lambda: len(self.connections))
-        self.socket = listening(options.host, options.port, self.connections)
-        self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
-        self.front: Front | None = None
-        if options.grpc is not None:
-            if options.grpc and options.grpc == options.port:
-                raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
-            self.front = Front(listening(options.host, options.grpc, self.connections), self._context)
-            self.ports["grpc"] = self.front.listener.getsockname()[1]
+        with contextlib.ExitStack() as opened:
+            self.access = Access(options.tokens, options.clients is not None)
+            store = Store(options.store, options.bounds)
+            opened.callback(store.close)
+            devices: list[str | None] = [*options.devices] or [None]
+            self.service = Service(
+                named_models(options.models),
+                store,
+                self.access,
+                options.limits,
+                devices=devices,
+                log=self.log,
+                figures=self.figures,
+                spans=Spans(options.spans),
+                alive=functools.partial(notify, "WATCHDOG=1"),
+            )
+            self.connections = Connections(files_for(options.max_connections), options.max_connections_per_client)
+            self.figures.most_connections.set(self.connections.most)
+            self.figures.connections.set_function(lambda: len(self.connections))
+            self.socket = listening(options.host, options.port, self.connections)
+            opened.callback(self.socket.close)
+            self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
+            self.front: Front | None = None
+            if options.grpc is not None:
+                if options.grpc and options.grpc == options.port:
+                    raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
+                self.front = Front(listening(options.host, options.grpc, self.connections), self._context)
+                opened.callback(self.front.close)
+                self.ports["grpc"] = self.front.listener.getsockname()[1]
+            self._opened = opened.pop_all()
         self.web: uvicorn.Server
-        self._listens = self._hung_up = False
+        self.listens = self._hung_up = False  #: whether clients can ask it
         self._rereading: asyncio.Task[None] | None = None
         self._handshakes, self._last_handshake = 0, -_EVERY
+
+    def close(self) -> None:
+        """Lets others have the store and the ports."""
+        self._opened.close()
 
     @property
     def _context(self) -> ssl.SSLContext | None:
@@ -169,7 +179,6 @@ class Process:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=self.connections.most + 1,
             timeout_keep_alive=self.options.keep_alive,  # type: ignore[arg-type, unused-ignore]  # a fraction will do
             timeout_graceful_shutdown=5,
         )
@@ -203,13 +212,16 @@ class Process:
         rpc = await self._grpc()
         if self.certificates is not None and (problem := self.certificates.problem()) is not None:
             self.log("fault", what="tls", error=problem)
+        gc.collect()
+        gc.freeze()  # what is there to stay: else each full collection, of connections that ended, looks at all of it again
         self.log("listening", host=self.options.host, tls=self.certificates is not None, **self.ports)
         notify("READY=1")
-        self._listens = True
+        self.listens = True
         if self._hung_up or _startup.pending:  # one that came meanwhile
             self._hang_up()
         failed = asyncio.create_task(self.service.failure.wait())
         await asyncio.wait({served, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+        gc.unfreeze()
         broken = self.service.failure.is_set()
         notify("STOPPING=1")
         await self.service.stop(0.0 if broken else self.options.grace)
@@ -257,7 +269,7 @@ class Process:
     def _hang_up(self) -> None:
         """SIGHUP: tokens, certificates and tables anew, one after the other; a file that cannot be read changes nothing."""
         self._hung_up = True
-        if self._listens:
+        if self.listens:
             _startup.pending = False
             if self._rereading is None or self._rereading.done():
                 self._rereading = asyncio.create_task(self._reread())
@@ -304,7 +316,15 @@ def run(options: Options) -> int:
     try:
         with _startup.held(), asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
             process = Process(options, log)
-            return runner.run(process.run())
+            try:
+                return runner.run(process.run())
+            except Exception as error:
+                if not process.listens:
+                    raise
+                log("fault", what="service", **error_fields(error))  # not printed: nobody may read that any more
+                return 1
+            finally:
+                process.close()
     finally:
         log.close(_LAST_LINES)
         os.umask(before)

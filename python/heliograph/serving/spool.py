@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from heliograph import _core
+from heliograph.serving.disks import full_disks
 from heliograph.serving.errors import QuotaError
-from heliograph.serving.store import full_disks
 
 _MAPPED = 32 << 20  # bytes of all requests that this process maps, to receive them where they are to lie; others are written
 _SPARE = 32 << 20  # bytes of memory that is kept for requests of the same sizes

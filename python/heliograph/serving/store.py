@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -29,19 +28,17 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from heliograph import _container, _core
 from heliograph._arrays import printable, readable_bytes
 from heliograph._schemes import split_type, type_of_bytes
 from heliograph.serving.ages import Ages
+from heliograph.serving.disks import full_disks, held, sync_folder
 from heliograph.serving.errors import (
     BusyError,
-    EvictedKeyError,
-    ExpiredKeyError,
     ForeignKeyError,
     QuotaError,
     RevokedKeyError,
@@ -49,72 +46,14 @@ from heliograph.serving.errors import (
     UnknownKeyError,
     UploadError,
 )
-from heliograph.serving.numeric import real, whole
+from heliograph.serving.records import DIGEST, FORGOTTEN, FORMAT, GONE, Record, named, owner_of, require_format
 
-FORMAT = 1  #: of a store's folder; one without store.json is of format 1
-DIGEST = re.compile(r"[0-9a-f]{64}")
 _PART = re.compile(r"([0-9a-f]{64})\.([0-9]{1,18})\.part")
 _TABLE = "heliograph.query.table"
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _UPLOAD_REST = 60.0  # seconds without a byte after which an unfinished upload may give way to another
 _TOMBSTONE_LIFE = 30 * 86400.0  # seconds for which is known why something went; a revocation is known for good
 _PIECE = 1 << 20
-_LATEST = 1e12  # seconds since 1970 that a file may tell
 _SETTLED = 512 << 20  # bytes of an upload that the disk may have to be waited for
-#: Why something is gone, and the error that says so.
-_GONE: dict[str, tuple[type[Exception], str]] = {
-    "revoked": (RevokedKeyError, "were taken back by their owner"),
-    "expired": (ExpiredKeyError, "were not used for as long as this service keeps them: upload them again"),
-    "evicted": (EvictedKeyError, "had to give way to others: upload them again"),
-    "damaged": (
-        StorageError,
-        "cannot be used: their record on the service's disk is damaged, so whether they were taken back is not known; make new ones",
-    ),
-}
-_KINDS = ("keys", "table")
-_STATES = ("kept", "revoked", "expired", "evicted")
-_FORGOTTEN = ("expired", "evicted")  # states that need not be known for good
-
-
-@dataclass
-class Record:
-    """Of one content of one client."""
-
-    digest: str  #: SHA-256 of all its bytes, hex
-    owner: str  #: the client's name
-    kind: str  #: "keys" or "table"
-    nbytes: int
-    added: float  #: by the store's `ages`
-    used: float
-    state: str = "kept"  #: or "revoked", "expired", "evicted"; "damaged": its file cannot be read
-    more: dict[str, Any] = field(default_factory=dict)  #: fields of a later version, which are written as they were read
-
-    def to_json(self) -> bytes:
-        """Its file."""
-        said = asdict(self)
-        return json.dumps(said.pop("more") | said).encode()
-
-    @classmethod
-    def read(cls, path: Path, owner: str) -> Record:
-        """Of its file; of a damaged one a record in the state "damaged". Raises VersionError for a state or kind of a later version."""
-        try:
-            said = json.loads(path.read_bytes())
-            known = {name: said.pop(name) for name in ("digest", "owner", "kind", "nbytes", "added", "used", "state")}
-            if (known["digest"], known["owner"]) != (path.stem, owner):
-                raise ValueError
-            if known["kind"] in _KINDS and known["state"] in _STATES:
-                return cls(**known, more=said)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, _core.ParameterError):
-            return cls(path.stem, owner, "keys", 0, 0.0, 0.0, "damaged")
-        raise _core.VersionError(
-            f"cannot open this store: {printable(str(path))} says {printable(str(known['kind']))}, "
-            f"{printable(str(known['state']))}, which this version does not know; use the version that wrote it"
-        )
-
-    def __post_init__(self) -> None:  # for what a file says
-        self.nbytes = whole(self.nbytes, "bytes")
-        self.added, self.used = (real(seconds, "a time", -_LATEST, _LATEST) for seconds in (self.added, self.used))
 
 
 @dataclass(frozen=True)
@@ -143,20 +82,6 @@ def kind_of(head: bytes | memoryview) -> str:
             "this is a SECRET key, which no service may have: it was refused, and what had come was removed"
         )
     raise _core.FormatError(f"a service keeps evaluation keys and encrypted tables, not {printable(found) or 'other files'}")
-
-
-@contextlib.contextmanager
-def full_disks() -> Iterator[None]:
-    """Errors of a disk by type: QuotaError if it has no room, BusyError if descriptors or memory are used up, else StorageError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise QuotaError("the service's disk is full") from error
-        if error.errno in _EXHAUSTED:
-            raise BusyError("the service has no file descriptor or memory left for this", 1.0) from error
-        why = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise StorageError(f"the service cannot use its disk: {why}; its operator has to mend that") from error
 
 
 class Upload:
@@ -237,38 +162,6 @@ def _updated(sha: Any, data: memoryview) -> Any:
     return sha
 
 
-@lru_cache(maxsize=1 << 12)
-def _named(owner: str) -> str:
-    """A client's folder."""
-    return hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def sync_folder(path: Path) -> None:
-    """What was renamed in it is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _held(folder: Path) -> IO[bytes]:
-    """A folder of one service at a time; the lock ends with the process, however that ends. Raises ParameterError, OSError."""
-    file = (folder / "lock").open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise _core.ParameterError(
-            f"another service runs with the store {printable(str(folder))}: each has a folder of its own"
-        ) from None
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # what a file system without locks says
-            file.close()
-            raise
-    return file
-
-
 class Store:
     """What clients have uploaded. Several threads may call it.
 
@@ -302,7 +195,7 @@ class Store:
         self._problems: list[str] = []
         self._open(folder)
         try:
-            _require_format(folder)
+            require_format(folder)
             self.ages = Ages(folder / "clock.json", clock, steady)
             for place in sorted(p for p in folder.iterdir() if p.is_dir() and re.fullmatch("[0-9a-f]{32}", p.name)):
                 self._found(place)
@@ -319,7 +212,7 @@ class Store:
             if folder.stat().st_mode & 0o077:  # a backup that was copied without its modes
                 with contextlib.suppress(PermissionError):
                     folder.chmod(0o700)
-            self._held = _held(folder)
+            self._held = held(folder)
             with contextlib.suppress(QuotaError), full_disks():
                 _container.save(str(folder / "lock.probe"), b"")
                 (folder / "lock.probe").unlink()
@@ -357,7 +250,7 @@ class Store:
     # Places
 
     def _place(self, owner: str) -> Path:
-        place = self.folder / _named(owner)
+        place = self.folder / named(owner)
         if place not in self._ours or not place.exists():
             with full_disks():
                 place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -372,7 +265,7 @@ class Store:
 
     def _found(self, place: Path) -> None:
         """Reads a client's folder, and ends what was stopped half-way. Raises DamagedFileError, VersionError."""
-        owner = _owner_of(place)
+        owner = owner_of(place)
         if owner is None:
             return  # killed before the first upload began, and nothing is in it; or none of ours
         records = self._records[owner] = dict[str, Record]()
@@ -674,7 +567,7 @@ class Store:
                     self._gone(record, "expired")
                     self._record(owner, digest)
                 record.used = now
-                found = self.folder / f"{_named(owner)}/{digest}.hg"
+                found = self.folder / f"{named(owner)}/{digest}.hg"
                 try:
                     os.utime(found, (record.used, record.used))
                 except FileNotFoundError:  # somebody else removed it
@@ -704,8 +597,8 @@ class Store:
             if any(digest in others for others in self._records.values()):
                 raise ForeignKeyError(f"{digest[:8]} is of another client")
             raise UnknownKeyError(f"{digest[:8]} was not uploaded, or not to the end")
-        if record.state in _GONE:
-            kind, words = _GONE[record.state]
+        if record.state in GONE:
+            kind, words = GONE[record.state]
             raise kind(f"{record.kind} {digest[:8]} {words}")
         return record
 
@@ -764,7 +657,7 @@ class Store:
                 if not self._leaving:
                     return
                 record = self._leaving.pop()
-                place, key = self.folder / _named(record.owner), (record.owner, record.digest)
+                place, key = self.folder / named(record.owner), (record.owner, record.digest)
             noted = self._note(place, record)
             with self._lock:
                 try:
@@ -786,7 +679,7 @@ class Store:
     def _drop_oldest_gone(self, owner: str) -> None:
         """As many as a client may have objects have records after they went; what was revoked before these is known without one."""
         with self._lock:
-            gone = [r for r in self._records.get(owner, {}).values() if r.state in (*_FORGOTTEN, "revoked")]
+            gone = [r for r in self._records.get(owner, {}).values() if r.state in (*FORGOTTEN, "revoked")]
             oldest = sorted(gone, key=lambda r: r.used)[: max(len(gone) - self.bounds.objects, 0)]
         for record in oldest:
             try:
@@ -799,7 +692,7 @@ class Store:
                     self._forget(record)
 
     def _list_revoked(self, record: Record) -> None:
-        place = self.folder / _named(record.owner)
+        place = self.folder / named(record.owner)
         with self._noting, full_disks():
             descriptor = os.open(place / "revoked", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -813,7 +706,7 @@ class Store:
 
     def _forget(self, record: Record) -> None:
         with contextlib.suppress(OSError):
-            (self.folder / _named(record.owner) / f"{record.digest}.json").unlink(missing_ok=True)
+            (self.folder / named(record.owner) / f"{record.digest}.json").unlink(missing_ok=True)
         del self._records[record.owner][record.digest]
 
     def sweep(self) -> list[Record]:
@@ -827,7 +720,7 @@ class Store:
             for record in expired:
                 self._gone(record, "expired")
             for record in every:
-                if record.state in _FORGOTTEN and now - record.used > _TOMBSTONE_LIFE:
+                if record.state in FORGOTTEN and now - record.used > _TOMBSTONE_LIFE:
                     self._forget(record)
             for (owner, digest), moved in list(self._moved.items()):
                 if now - moved > self.bounds.upload_time_to_live:
@@ -857,46 +750,6 @@ class Store:
         """Of what is kept and of uploads under way, as many as have come."""
         with self._lock:
             return sum(self._used.values())
-
-
-def _require_format(folder: Path) -> None:
-    """Raises VersionError for a store of a later version, DamagedFileError."""
-    path = folder / "store.json"
-    try:
-        told = json.loads(path.read_bytes())["format"]
-    except FileNotFoundError:
-        return
-    except (ValueError, TypeError, KeyError):
-        told = None
-    if type(told) is not int:
-        raise _core.DamagedFileError(
-            f'cannot open this store: {printable(str(path))} is damaged; restore it from a backup, or write {{"format": {FORMAT}}}'
-        )
-    if told > FORMAT:
-        raise _core.VersionError(
-            f"cannot open the store {printable(str(folder))}: it is of format {told}, and this version reads formats up to {FORMAT}; "
-            "use the version that wrote it"
-        )
-
-
-def _owner_of(place: Path) -> str | None:
-    """Whose folder it is, by owner.json, or by a record where that is damaged. None: nothing of a client's is in it.
-
-    Raises DamagedFileError where nothing says whose it is, for revocations may be in it.
-    """
-    names = [path for path in place.iterdir() if path.suffix == ".json" and DIGEST.fullmatch(path.stem)]
-    for path in (place / "owner.json", *names):
-        with contextlib.suppress(FileNotFoundError, ValueError, TypeError, KeyError):
-            told = json.loads(path.read_bytes())
-            owner = told["owner"] if path in names else told
-            if isinstance(owner, str) and place.name == _named(owner):
-                return owner
-    if names:
-        raise _core.DamagedFileError(
-            f"cannot open this store: nothing in {printable(str(place))} says which client's records these are; "
-            "restore its owner.json from a backup, or move the folder away and with it that client's keys and revocations"
-        )
-    return None
 
 
 def _read_again(path: Path) -> Any:

@@ -15,7 +15,7 @@
     GET    /livez                           200 while the process does anything  needs no token
     GET    /readyz                          200 while it takes jobs, else 503    needs no token
 
-A request may have an `X-Request-Id`, and each answer has one. Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs/errors.md.
+A request may have an `X-Request-Id`, and each answer below /v1 has one. Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs/errors.md.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from starlette.types import Receive, Scope, Send
 
 from heliograph import _core
 from heliograph.serving import errors, page
-from heliograph.serving.connections import shown_address
+from heliograph.serving.connections import address_of, shown_address
 from heliograph.serving.core import Service
 from heliograph.serving.jobs import ENDS, LONGEST_SECONDS, Asked, Job
-from heliograph.serving.log import error_fields, request_fields, request_id
+from heliograph.serving.log import REQUEST, error_fields, request_fields, request_id
 from heliograph.serving.numeric import real, whole
 from heliograph.serving.protocol import CERTIFICATE, POUR, READ
+from heliograph.serving.records import DIGEST
 from heliograph.serving.spool import Body
-from heliograph.serving.store import DIGEST
 
 CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
 LONGEST_PAGE = 1000  #: entries of a listing in one answer
@@ -161,21 +161,24 @@ class Web:
         figures = self.service.figures
 
         async def endpoint(request: Request) -> Response:
-            outcome, start = "ok", time.perf_counter()
+            outcome, start, whose = "ok", time.perf_counter(), f"address {address_of(request.client)}"
             id = request_id(request.headers.get(REQUEST_ID))
             address = shown_address(tuple(request.client)) if request.client else None
             with request_fields(address=address, request=id):
                 try:
                     owner = self.service.access.name(request.headers.get("authorization"), request.scope.get(CERTIFICATE))
-                    with request_fields(client=owner):
-                        response = await self._answered(request, what, owner, handler)
-                    outcome = response.headers.get("Heliograph-Error", "ok")
+                    REQUEST.set(REQUEST.get() | {"client": owner})
+                    whose = whose if self.service.access.open else f"client {owner}"
+                    with self._counted(owner):
+                        if delay := self.service.requests.delay(whose):
+                            await asyncio.sleep(delay)
+                        response = await handler(request, owner)
                 except ClientDisconnect:
                     outcome = "cut"
                     return Response(status_code=400)
                 except Exception as error:
                     outcome = type(error).__name__
-                    response = await self._refused(request, what, error)
+                    response = await self._refused(request, what, error, whose)
                 finally:
                     figures.requests.labels("http", what, outcome).inc()
                     figures.request_seconds.labels("http", what).observe(time.perf_counter() - start)
@@ -183,18 +186,6 @@ class Web:
             return response
 
         return Route(path, endpoint, methods=[method])
-
-    async def _answered(
-        self, request: Request, what: str, owner: str, handler: Callable[[Request, str], Awaitable[Response]]
-    ) -> Response:
-        """Within the fields of the log that name the client."""
-        try:
-            with self._counted(owner):
-                return await handler(request, owner)
-        except ClientDisconnect:
-            raise
-        except Exception as error:
-            return await self._refused(request, what, error)
 
     @contextmanager
     def _counted(self, owner: str) -> Iterator[None]:
@@ -211,8 +202,8 @@ class Web:
             if not self._in_progress[owner]:
                 del self._in_progress[owner]
 
-    async def _refused(self, request: Request, what: str, error: Exception) -> Response:
-        """What was sent all the same is read and let go, so that the refusal is heard."""
+    async def _refused(self, request: Request, what: str, error: Exception, whose: str) -> Response:
+        """What was sent all the same is read and let go, so that the refusal is heard. A client that is refused often hears it late."""
         name = errors.to_wire(error)["name"]
         self.service.figures.refusals.labels(name).inc()
         known = isinstance(error, _core.HeliographError)
@@ -222,6 +213,8 @@ class Web:
             headers["Retry-After"] = str(max(1, round(error.retry_after)))
         if isinstance(error, errors.AccessError):
             headers["WWW-Authenticate"] = "Bearer"
+        if delay := self.service.refusals.delay(whose):
+            await asyncio.sleep(delay)
         announced = request.headers.get("content-length", "")
         if len(announced) > len(str(_DRAINED)):  # it would take too long
             headers["Connection"] = "close"

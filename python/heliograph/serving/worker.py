@@ -29,9 +29,9 @@ from heliograph.query.containers import Parts
 from heliograph.query.lookup import DATABASE_TYPE
 from heliograph.query.vectors import INDEX_TYPE
 from heliograph.serving.coming import Coming
+from heliograph.serving.disks import full_disks
 from heliograph.serving.errors import EvictedKeyError, ModelUnavailableError, StorageError, to_wire
 from heliograph.serving.log import error_fields
-from heliograph.serving.store import full_disks
 from heliograph.serving.tables import digest_of, type_of
 
 _OFTEN = 0.1  # seconds between two words of progress

@@ -30,9 +30,7 @@ class RefDevice final : public device::Device {
   std::string name() const override { return "ref"; }
   std::string description() const override { return "reference code, one thread"; }
 
-  MemoryState memory() const override {
-    return {.total = host_memory(), .available = available_host_memory()};
-  }
+  MemoryState memory() const override { return {.total = host_memory(), .available = available_host_memory()}; }
 
   Buffer allocate(std::size_t bytes, Queue&) override {
     void* address = nullptr;
