@@ -336,6 +336,10 @@ def test_the_page_of_the_client(place: Calls) -> None:
     said = json.loads(ask("/classify", {"pixels": DIGIT.tolist()}))
     assert said["scores"] == expected().tolist()
     assert said["answer"] == str(expected().argmax())
+    for broken in ((DIGIT + 0.5).tolist(), (DIGIT * float("nan")).tolist(), [[True] * 8] * 8):  # which JSON can say
+        with pytest.raises(urllib.error.HTTPError, match="400") as caught:
+            ask("/classify", {"pixels": broken})
+        assert "rows of whole numbers" in json.loads(caught.value.read())["error"]["text"]
     client.revoke()
     for wrong in ({"pixels": DIGIT.tolist()}, {"pixels": [[1], [1, 2]]}, {"pixels": "x"}, {}, 3):
         with pytest.raises(urllib.error.HTTPError, match="400"):

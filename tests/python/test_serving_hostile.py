@@ -28,7 +28,7 @@ from serving_rig import Running, running
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
-from heliograph.serving import core
+from heliograph.serving import core, protocol
 
 NO_NUMBERS = ("nan", "NaN", "inf", "-inf", "-1", "1e309", "0x10", "1_0", "", "٣", "1" * 400)
 
@@ -372,6 +372,48 @@ def test_whose_connection_is_closed() -> None:
     ]
 
 
+def test_an_answer_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection of a client that does not read ends."""
+    monkeypatch.setattr(protocol, "_UNREAD_SECONDS", 0.02)
+    ended = list[bool]()
+
+    class Cycle:
+        """uvicorn's, whose client does not read."""
+
+        transport = types.SimpleNamespace(abort=lambda: ended.append(True), writelines=lambda _: None)
+
+        async def send(self, message: Any) -> None:
+            """Waits until there is room."""
+            await asyncio.sleep(60)
+
+    async def answered() -> None:
+        send = protocol._joined(Cycle().send)
+        await send({"type": "http.response.start"})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    asyncio.run(answered())
+    assert ended == [True]
+
+
+def test_what_ended_is_forgotten() -> None:
+    """Of one client's ended jobs only so many are known, however small their answers are; another's are kept."""
+    closed = list[str]()
+
+    def ended(owner: str, number: int) -> Any:
+        answer = types.SimpleNamespace(nbytes=0, is_lent=False, close=lambda: closed.append(f"{owner}{number}"))
+        return types.SimpleNamespace(owner=owner, ended=time.monotonic() - 9 + number, answer=answer)
+
+    async def dropped() -> set[str]:
+        jobs = {f"{owner}{n}": ended(owner, n) for owner, count in (("ann", 2), ("greedy", 5)) for n in range(count)}
+        spool = types.SimpleNamespace(sweep=lambda: None)
+        service: Any = types.SimpleNamespace(jobs=jobs, limits=core.Limits(kept_jobs=3), spool=spool)
+        core.Service._drop_answers(service)
+        return set(jobs)
+
+    assert asyncio.run(dropped()) == {"ann0", "ann1", "greedy2", "greedy3", "greedy4"}
+    assert closed == ["greedy1", "greedy0"]
+
+
 # The store alone
 
 
@@ -440,6 +482,19 @@ def test_unfinished_uploads_give_way_and_expire(tmp_path: Path) -> None:
     store.sweep()
     assert store.used_bytes() == 0
     assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "1e400", "[]", "true"])
+def test_a_clock_that_is_no_number(tmp_path: Path, text: str) -> None:
+    """A file of the store that says no number of seconds says nothing."""
+    (tmp_path / "clock.json").write_text(text)
+    store, clock = store_of(tmp_path, time_to_live=100.0)
+    digest = sent(store, "ann", tiny(1))
+    assert store.ages.now() == clock.now
+    clock.now += 101
+    store.sweep()
+    with pytest.raises(hg.ExpiredKeyError):
+        store.path("ann", digest, "keys")
 
 
 def test_what_has_gone_is_forgotten_in_the_end(tmp_path: Path) -> None:

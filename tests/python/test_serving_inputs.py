@@ -58,6 +58,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--capacity 0G", "with 0 bytes nothing could be served"),
         ("--deadline 0s", "in 0 seconds nothing could be served"),
         ("--time-to-live 0d", "in 0 seconds nothing could be served"),
+        ("--rate nan", "a rate a second must be a number from 0.001 to 1e+06, got 'nan'"),
+        ("--rate inf", "a rate a second must be"),
+        ("--quota 999999999999T", "a size in bytes must be a number"),
+        ("--deadline 999999999d", "a time in seconds must be a number"),
+        ("--upload-time-to-live 1.5.5s", "a time in seconds must be a number"),
     ],
 )
 def test_a_service_that_cannot_be(

@@ -36,7 +36,7 @@ def _rate(text: str) -> float:
 def _number(text: str, unit: int, what: str, high: float, low: float = 0) -> float:
     """A number of units, within bounds. Raises BadParameter."""
     try:
-        return real(real(text, what, 0, 1e18) * unit, what, low, high)
+        return real(real(text, what, low, high) * unit, what, low, high)
     except hg.ParameterError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -12,7 +12,6 @@ import os
 import secrets
 import socket
 import ssl
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +57,19 @@ class Link:
 
 
 class Front:
-    """Passes connections on to the server at `path`."""
+    """Passes connections on to the server at `path`, a socket in a folder of the service's user alone."""
 
     def __init__(self, listener: Listener, context: ssl.SSLContext | None) -> None:
         self.listener, self.context = listener, context
         self.links: dict[str, Link] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="heliograph-grpc-")  # of this process's user alone
-        self.path = str(Path(self._folder.name) / "grpc")
+        self.path, self._folder = "", -1
         self._prefix, self._number = f"heliograph-{os.getpid()}-{secrets.token_hex(8)}", 0
         self._server: asyncio.Server | None = None
+
+    def prepare(self, folder: Path) -> None:
+        """Says where the server listens. Raises OSError."""
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.path = f"/proc/self/fd/{self._folder}/grpc"  # a socket's path has 107 bytes at most
 
     async def start(self) -> None:
         """Listens."""
@@ -78,7 +81,9 @@ class Front:
         if self._server is not None:
             self._server.close()
         self.listener.close()
-        self._folder.cleanup()
+        if self._folder >= 0:
+            os.close(self._folder)
+            self._folder = -1
 
     def retire(self) -> None:
         """Clients that have shown a certificate show one again."""
@@ -105,6 +110,7 @@ class Front:
             await loop.create_connection(lambda: _Inner(outer), sock=inner)
         except OSError:
             inner.close()
+            self.links.pop(outer.peer, None)
             outer.transport.abort()
 
 
@@ -142,12 +148,12 @@ class _Outer(_Half):
     _connecting: asyncio.Task[None] | None = None
 
     def __init__(self, front: Front) -> None:
-        self._front = front
+        self.front = front
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         transport.pause_reading()
-        self._connecting = asyncio.get_running_loop().create_task(self._front.connect(self))
+        self._connecting = asyncio.get_running_loop().create_task(self.front.connect(self))
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -157,7 +163,7 @@ class _Outer(_Half):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._front.links.pop(self.peer, None)
+        self.front.links.pop(self.peer, None)
 
 
 class _Inner(_Half):
@@ -174,3 +180,7 @@ class _Inner(_Half):
         else:
             with contextlib.suppress(RuntimeError):
                 self.other.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._outer.front.links.pop(self._outer.peer, None)

@@ -251,6 +251,7 @@ class Process:
     async def _grpc(self) -> Any:
         if self.front is None:
             return None
+        self.front.prepare(self.service.folder)
         rpc = Rpc(self.service, self.front, self.options.max_streams_per_client)
         server = await rpc.start()
         await self.front.start()
