@@ -1,8 +1,9 @@
-"""A service over loopback TLS: what it adds to a library call, uploads whole and cut, its memory meanwhile, users who send batches, and
-many clients at once, of models and of a table, and tenants beside a hostile one.
+"""A service over loopback TLS: what it adds to a library call, uploads whole and cut, its memory meanwhile, users who send batches,
+many clients at once, of models and of a table, calls while connections die and the service is killed, and tenants beside a hostile one.
 
     python benchmarks/serving.py --seconds 600 --kill --out benchmarks/results/mine-serving.json
     python benchmarks/serving.py --what lookups --seconds 30 --add --out benchmarks/results/mine-serving.json
+    python benchmarks/serving.py --what cuts --events 1000 --add --out benchmarks/results/mine-serving.json
     python benchmarks/serving.py --what large --add --out benchmarks/results/mine-serving.json
     python benchmarks/serving.py --what hostile --seconds 30 --out benchmarks/results/mine-serving-hostile.json
 
@@ -26,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import run as runner
+import serving_cuts
 import serving_hostile
 import serving_load as load
 import serving_lookups
@@ -34,7 +36,7 @@ from serving_process import Served
 import heliograph as hg
 from heliograph import nn
 
-_ALL = ("overhead", "uploads", "shared", "mixed", "crowd", "lookups", "hostile", "large")
+_ALL = ("overhead", "uploads", "shared", "mixed", "crowd", "cuts", "lookups", "hostile", "large")
 _UPLOAD = 181 << 20  # bytes of keys, about
 _LOADED = "mnist-small"  # whose keys are small, for many clients
 
@@ -127,6 +129,9 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     if "crowd" in given.what:
         with service((_LOADED,), 2 * given.clients) as (served, models, _):
             found["crowd"] = load.crowd(served, models[_LOADED], given.clients, given.seconds, given.kill)
+    if "cuts" in given.what:
+        with service(("digits",), 16) as (served, models, _):
+            found["cuts"] = serving_cuts.cuts(served, models["digits"], given.events, given.askers)
     if "lookups" in given.what:
         found["lookups"] = serving_lookups.lookups(given.table, given.crowds, given.together, given.seconds)
     if "hostile" in given.what:
@@ -144,6 +149,10 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0, help="for which the clients ask")
     parser.add_argument("--kill", action="store_true", help="the service by SIGKILL in the middle of that")
+    parser.add_argument(
+        "--events", type=int, default=100, help="connections that die, and services that are stopped or killed"
+    )
+    parser.add_argument("--askers", type=int, default=3, help="clients meanwhile, besides one that uploads")
     parser.add_argument("--users", type=int, default=3, help="who each send batches")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=30)

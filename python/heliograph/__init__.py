@@ -79,6 +79,7 @@ from heliograph.serving.client import Client
 from heliograph.serving.errors import (
     AccessError,
     BusyError,
+    CertificateError,
     ConflictError,
     DeadlineError,
     EvictedKeyError,
@@ -104,6 +105,7 @@ __all__ = [
     "AccessError",
     "BusyError",
     "CancelledError",
+    "CertificateError",
     "ClearTensor",
     "Client",
     "ConflictError",

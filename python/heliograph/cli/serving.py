@@ -182,6 +182,16 @@ def serve(
             help="How long accepted jobs may take once a SIGTERM came.",
         ),
     ] = 60.0,
+    keep_alive: Annotated[
+        float,
+        typer.Option(
+            "--keep-alive",
+            parser=_while,
+            metavar="TIME",
+            show_default="75s",
+            help="How long a connection stays open between two requests.",
+        ),
+    ] = 75.0,
     device: Annotated[
         list[str] | None, typer.Option("--device", help="HELIOGRAPH_DEVICE of an engine; give it once for each engine.")
     ] = None,
@@ -241,6 +251,7 @@ def serve(
             max_connections_per_client=max_connections_per_client,
             max_streams_per_client=max_streams_per_client,
             grace=grace,
+            keep_alive=keep_alive,
             limits=limits,
         )
     )

@@ -13,7 +13,8 @@ from typing import Any
 from heliograph import _core
 from heliograph._arrays import printable
 from heliograph.serving.connections import PEER
-from heliograph.serving.wire import pem, reason
+from heliograph.serving.retrying import reason
+from heliograph.serving.wire import pem
 
 _NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 Failed = Callable[[str, str, str | None], None]

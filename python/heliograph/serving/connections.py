@@ -13,7 +13,7 @@ from typing import Any
 
 from heliograph.serving.access import Pace
 
-_NEW = 16  # connections a second of one address at least, before others are refused
+_NEW = 128  # connections a second of one address at least, before others are refused
 _GOODBYE = 1.0  # seconds for TLS's last words
 _MOST_REFUSED = 64  # connections that are refused in a row before other events have their turn
 
@@ -61,12 +61,12 @@ class Accepted(socket.socket):
 class Connections:
     """Of all listeners: `most` in all, of which one address may have `most_of_one`. Beyond either a connection that has no request
     in progress is closed first: the longest idle one of that address, or of the address with the most connections. An address that
-    connects too often is refused before a handshake: a sixteenth of `most_of_one` a second, after half as many at once.
+    connects too often is refused before a handshake: half of `most_of_one` a second, after twice as many at once.
     """
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self.most, self.most_of_one = most, min(most_of_one, most)
-        self._pace = Pace(max(most_of_one / 16, _NEW), max(most_of_one // 2, 8 * _NEW), 1.0, time.monotonic)
+        self._pace = Pace(max(most_of_one / 2, _NEW), max(2 * most_of_one, 4 * _NEW), 1.0, time.monotonic)
         self._count = 0
         self._of: dict[str, int] = {}
         self._idle: dict[str, OrderedDict[Accepted, None]] = {}  # by address; the longest idle is first

@@ -20,6 +20,10 @@ class UnreachableError(ServiceError):
     """Nobody answers there, or not in time."""
 
 
+class CertificateError(UnreachableError):
+    """The service shows a certificate that is not trusted here: expired, of another name or authority. Nothing was sent."""
+
+
 class AccessError(ServiceError):
     """No token and no certificate that the service knows."""
 
@@ -93,18 +97,10 @@ class EvictedKeyError(ServiceError):
 
 
 OF_SERVICE = (
+    *(ServiceError, UnreachableError, CertificateError, AccessError, BusyError, RateError, DeadlineError),
+    *(QuotaError, StorageError),
     *(
-        ServiceError,
-        UnreachableError,
-        AccessError,
-        BusyError,
-        RateError,
-        DeadlineError,
-        QuotaError,
-        StorageError,
         UploadError,
-    ),
-    *(
         ConflictError,
         UnknownModelError,
         ModelUnavailableError,

@@ -195,10 +195,9 @@ def protocol_of(base: Any) -> Any:
 
         def shutdown(self) -> None:
             """Idle connections end at once: a client that does not read would not answer TLS's farewell either."""
-            idle = self.cycle is None or self.cycle.response_complete
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.abort()  # before it is closed a second time: asyncio's TLS cannot abort after that
             super().shutdown()
-            if idle:
-                self.transport.abort()
 
     return Protocol
 

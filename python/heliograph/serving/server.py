@@ -64,6 +64,7 @@ class Options:
     max_connections_per_client: int = 256  #: of one address; requests of one named client that are in progress
     max_streams_per_client: int = 256  #: calls of gRPC in progress, of one address
     grace: float = 60.0  #: seconds that accepted jobs have at the end
+    keep_alive: float = 75.0  #: seconds that a connection stays open between two requests
     limits: Limits = field(default_factory=Limits)
 
 
@@ -178,7 +179,7 @@ class Process:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=75,
+            timeout_keep_alive=self.options.keep_alive,  # type: ignore[arg-type, unused-ignore]  # a fraction will do
             timeout_graceful_shutdown=5,
         )
         config.load()
