@@ -1,9 +1,11 @@
-"""A service over loopback TLS: what it adds to a library call, uploads whole and cut, its memory meanwhile, users who send batches, and
-many clients at once, of models and of a table.
+"""A service over loopback TLS: what it adds to a library call, uploads whole and cut, its memory meanwhile, users who send batches,
+many clients at once, of models and of a table, calls while connections die and the service is killed, and tenants beside a hostile one.
 
     python benchmarks/serving.py --seconds 600 --kill --out benchmarks/results/mine-serving.json
     python benchmarks/serving.py --what lookups --seconds 30 --add --out benchmarks/results/mine-serving.json
+    python benchmarks/serving.py --what cuts --events 1000 --add --out benchmarks/results/mine-serving.json
     python benchmarks/serving.py --what large --add --out benchmarks/results/mine-serving.json
+    python benchmarks/serving.py --what hostile --seconds 30 --out benchmarks/results/mine-serving-hostile.json
 
 Service and clients share this machine's cores. The library's time is that of reading a request's bytes, computing, and writing the answer's;
 the service's is `Client.run` of an encrypted request, from bytes to an answer that is read, without encryption and decryption.
@@ -25,6 +27,8 @@ from typing import Any
 
 import numpy as np
 import run as runner
+import serving_cuts
+import serving_hostile
 import serving_load as load
 import serving_lookups
 from serving_process import Served
@@ -32,7 +36,7 @@ from serving_process import Served
 import heliograph as hg
 from heliograph import nn
 
-_ALL = ("overhead", "uploads", "shared", "mixed", "crowd", "lookups", "large")
+_ALL = ("overhead", "uploads", "shared", "mixed", "crowd", "cuts", "lookups", "hostile", "large")
 _UPLOAD = 181 << 20  # bytes of keys, about
 _LOADED = "mnist-small"  # whose keys are small, for many clients
 
@@ -125,8 +129,13 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     if "crowd" in given.what:
         with service((_LOADED,), 2 * given.clients) as (served, models, _):
             found["crowd"] = load.crowd(served, models[_LOADED], given.clients, given.seconds, given.kill)
+    if "cuts" in given.what:
+        with service(("digits",), 16) as (served, models, _):
+            found["cuts"] = serving_cuts.cuts(served, models["digits"], given.events, given.askers)
     if "lookups" in given.what:
         found["lookups"] = serving_lookups.lookups(given.table, given.crowds, given.together, given.seconds)
+    if "hostile" in given.what:
+        found["hostile"] = serving_hostile.measured(given.tenants, given.pairs, given.seconds)
     if "large" in given.what:
         with service(("large",), 16, "--memory", "4G") as (served, models, folder):
             found["large"] = load.large(served, models["large"], folder, given.gigabytes)
@@ -136,10 +145,14 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--what", nargs="+", choices=_ALL, default=_ALL[:-1], help="what is measured; large needs a disk")
+    parser.add_argument("--what", nargs="+", choices=_ALL, default=_ALL[:-2], help="what is measured; large needs a disk")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0, help="for which the clients ask")
     parser.add_argument("--kill", action="store_true", help="the service by SIGKILL in the middle of that")
+    parser.add_argument(
+        "--events", type=int, default=100, help="connections that die, and services that are stopped or killed"
+    )
+    parser.add_argument("--askers", type=int, default=3, help="clients meanwhile, besides one that uploads")
     parser.add_argument("--users", type=int, default=3, help="who each send batches")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=30)
@@ -147,6 +160,10 @@ def main() -> None:
     parser.add_argument("--table", type=float, default=1.0, help="GiB of the table that is looked up")
     parser.add_argument("--crowds", type=int, nargs="+", default=[1, 16, 64], help="clients at once that look up")
     parser.add_argument("--together", type=int, default=32, help="of their questions that one reading answers")
+    parser.add_argument("--tenants", type=int, default=8, help="at once, alone and beside a hostile one")
+    parser.add_argument(
+        "--pairs", type=int, default=3, help="of measurements: the tenants alone, and beside the hostile one"
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--add", action="store_true", help="to what the file has of other measurements")
     given = parser.parse_args()

@@ -61,7 +61,7 @@ class Served:
             if self.process.poll() is not None:
                 raise SystemExit(self.text())
         ports = json.loads(told[0])
-        self.port, self._metrics = ports["http"], ports.get("metrics", 0)
+        self.port, self._metrics, self.ports = ports["http"], ports.get("metrics", 0), ports
         return time.perf_counter() - start
 
     def text(self) -> str:

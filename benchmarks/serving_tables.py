@@ -9,7 +9,12 @@ Row = dict[str, Any]
 Time = Callable[[float | None], str]
 Cell = tuple[str, str, float | None]  # what, time, bytes of memory
 
-FILES = ("xeon167-serving.json", "xeon-serving.json")
+FILES = ("xeon167-serving.json", "xeon-serving.json", "zen4-serving.json")
+#: What happens to connections, and to the service.
+_EVENTS = {
+    **{"reset": "resets", "close": "closes", "corrupt": "flipped bits", "duplicate": "repeated pieces", "stall": "stalls"},
+    **{"restart": "restarts (SIGTERM)", "kill": "kills (SIGKILL)"},
+}
 
 
 def service(reports: dict[str, Row], seconds: Time) -> list[str]:
@@ -67,6 +72,15 @@ def _crowd(crowd: Row, seconds: Time) -> Iterator[Cell]:
     yield f"{what}; {len(crowd['refused'])} refused", times, crowd["peak_bytes"]
 
 
+def _cuts(cuts: Row, seconds: Time) -> Iterator[Cell]:
+    kinds = ", ".join(f"{cuts['kinds'].get(kind, 0)} {words}" for kind, words in _EVENTS.items())
+    asking = f"{cuts['clients']} client{'s ask' if cuts['clients'] > 1 else ' asks'} {cuts['model']}"
+    what = f"{cuts['events']:,} events while {asking} and one uploads: {kinds}"
+    times = f"median {seconds(cuts['median'])}, the longest {seconds(cuts['longest'])} of {cuts['timeout']:.0f} s"
+    lost = f"of {cuts['calls']:,} calls and {cuts['uploads']:,} uploads {len(cuts['lost'])} lost, {cuts['wrong']} wrong"
+    yield what, f"{lost}; {times}", None
+
+
 def _lookups(lookups: Row, seconds: Time) -> Iterator[Cell]:
     library, size = lookups["library"], f"{lookups['bytes'] / 2**30:.3g} GiB of {lookups['row_bytes']} B"
     for crowd in lookups["crowds"]:
@@ -75,6 +89,20 @@ def _lookups(lookups: Row, seconds: Time) -> Iterator[Cell]:
         times = f"median {seconds(crowd['median'])}, p99 {seconds(crowd['p99'])}"
         own = f"by the library {library['alone']:,.1f} alone, {library['together']:,.1f} by {lookups['together']} together"
         yield f"{what}; {len(crowd['refused'])} refused", f"{rates}; {times}; {own}", lookups["peak_bytes"]
+
+
+def _hostile(hostile: Row, seconds: Time) -> Iterator[Cell]:
+    """The pair in the middle, by the ratio of its p99."""
+    pairs = sorted(hostile["pairs"], key=lambda one: one["beside"]["p99"] / one["alone"]["p99"])
+    for name, middle in (("alone", pairs[len(pairs) // 2]["alone"]), ("beside", pairs[len(pairs) // 2]["beside"])):
+        what = (
+            f"{hostile['tenants']} tenants at once, {hostile['model']}, {name}{' a hostile one' if name == 'beside' else ''}"
+        )
+        times = f"median {seconds(middle['median'])}, p99 {seconds(middle['p99'])}"
+        if name == "beside":
+            failures = sum(len(one["beside"]["failures"]) for one in pairs)
+            times += f"; p99 {hostile['ratio']:.2f} times that alone, the median of {len(pairs)} pairs; {failures} failures"
+        yield f"{what}, load {middle['load']:g}", times, hostile["peak_bytes"] if name == "beside" else None
 
 
 def _large(large: Row, seconds: Time) -> Iterator[Cell]:
@@ -89,6 +117,6 @@ def _large(large: Row, seconds: Time) -> Iterator[Cell]:
 
 
 _PARTS: dict[str, Callable[[Any, Time], Iterator[Cell]]] = {
-    **{"runs": _requests, "uploads": _uploads, "shared": _shared, "mixed": _mixed, "crowd": _crowd},
-    **{"lookups": _lookups, "large": _large},
+    **{"runs": _requests, "uploads": _uploads, "shared": _shared, "mixed": _mixed, "crowd": _crowd, "cuts": _cuts},
+    **{"lookups": _lookups, "hostile": _hostile, "large": _large},
 }

@@ -1,6 +1,7 @@
 // The device that this process computes on (HELIOGRAPH_DEVICE): one processor, one GPU, or several as one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +14,8 @@ namespace heliograph {
 std::vector<std::string> describe_devices();
 /// Name of the device in use, as HELIOGRAPH_DEVICE would name it.
 std::string device_name();
+/// Bytes of memory of the machine, or of the process's control group if that allows less (a container, a systemd unit).
+std::size_t host_memory();
 /// What has crossed between the host and the device in use, and what was asked of it, since it was opened. Zero where host
 /// and device are one.
 struct Traffic {

@@ -16,6 +16,7 @@ The examples of its functions go on from these lines.
 array([ 6,  8, 10, 12])
 """
 
+from heliograph import _startup  # isort: skip  # noqa: F401  before the engine: a SIGHUP must not end a service that starts
 from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, query, serving, tfhe
 from heliograph import sealed_programs as _sealed_programs  # noqa: F401  a kind of sealed model
 from heliograph._core import (
@@ -78,14 +79,18 @@ from heliograph.serving.client import Client
 from heliograph.serving.errors import (
     AccessError,
     BusyError,
+    CertificateError,
+    ConflictError,
     DeadlineError,
     EvictedKeyError,
     ExpiredKeyError,
     ForeignKeyError,
+    ModelUnavailableError,
     QuotaError,
     RateError,
     RevokedKeyError,
     ServiceError,
+    StorageError,
     UnknownJobError,
     UnknownKeyError,
     UnknownModelError,
@@ -100,8 +105,10 @@ __all__ = [
     "AccessError",
     "BusyError",
     "CancelledError",
+    "CertificateError",
     "ClearTensor",
     "Client",
+    "ConflictError",
     "Costs",
     "Cycles",
     "DamagedFileError",
@@ -122,6 +129,7 @@ __all__ = [
     "LimitError",
     "MismatchError",
     "MissingKeyError",
+    "ModelUnavailableError",
     "NoiseError",
     "OutOfMemoryError",
     "ParameterError",
@@ -144,6 +152,7 @@ __all__ = [
     "SlotsError",
     "Span",
     "Step",
+    "StorageError",
     "Tensor",
     "Trace",
     "UnknownJobError",

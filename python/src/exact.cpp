@@ -68,6 +68,7 @@ void bind_spec(nb::module_& m) {
   m.def("largest_secure_log_qp", &exact::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
   m.def("device_name", &device_name);
+  m.def("host_memory", &host_memory);
   m.def("has_mpi", &has_mpi);
   m.def("device_moved", [] {
     const Moved moved = device_moved();

@@ -21,14 +21,17 @@ std::size_t meminfo(const std::string& key) {
   return 0;
 }
 
-std::size_t read_number(const char* path) {
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+/// The first number of a file; kNone if the file is absent or holds a word ("max").
+std::size_t read_number(const std::string& path) {
   std::ifstream file(path);
   std::size_t value = 0;
-  return file >> value ? value : std::numeric_limits<std::size_t>::max();
+  return file >> value ? value : kNone;
 }
 
-/// What the control group would drop rather than refuse a page: cached files and the kernel's own caches.
-std::size_t reclaimable(const char* path) {
+/// Bytes that the control group would drop rather than refuse a page: cached files and the kernel's own caches.
+std::size_t reclaimable(const std::string& path) {
   std::ifstream file(path);
   std::string key;
   std::size_t sum = 0;
@@ -38,32 +41,63 @@ std::size_t reclaimable(const char* path) {
   return sum;
 }
 
-/// What the control group leaves (v2, then v1); the largest number where there is no limit.
-std::size_t group_room() {
-  constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-  struct Files {
-    const char *limit, *usage, *detail;
-  };
-  for (const Files& f : {Files{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"},
-                         Files{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-                               "/sys/fs/cgroup/memory/memory.stat"}}) {
-    const std::size_t limit = read_number(f.limit), usage = read_number(f.usage);
-    if (limit == none || usage == none) continue;
-    const std::size_t used = usage - std::min(usage, reclaimable(f.detail));
-    return limit > used ? limit - used : 0;
+/// Lowers `found` to what the control group in `folder` allows.
+void narrow(GroupMemory& found, const std::string& folder, const char* limit_name, const char* usage_name) {
+  const std::size_t limit = read_number(folder + limit_name), usage = read_number(folder + usage_name);
+  if (limit == kNone) return;
+  found.limit = std::min(found.limit, limit);
+  if (usage == kNone) return;
+  const std::size_t used = usage - std::min(usage, reclaimable(folder + "/memory.stat"));
+  found.room = std::min(found.room, limit > used ? limit - used : 0);
+}
+
+/// The process's path in a hierarchy of /proc/self/cgroup: "0::PATH" (v2), or "N:...,memory,...:PATH" (v1); "" if there is none.
+std::string path_in(const std::string& root, bool v2) {
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':'), second = first == line.npos ? line.npos : line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (v2 ? controllers == ",," : controllers.find(",memory,") != line.npos) return line.substr(second + 1);
   }
-  return none;
+  return "";
 }
 
 }  // namespace
 
-std::size_t host_memory() {
+GroupMemory group_memory(const std::string& root) {
+  struct Hierarchy {
+    bool v2;
+    const char *folder, *limit, *usage;
+  };
+  GroupMemory found{kNone, kNone};
+  for (const Hierarchy& h :
+       {Hierarchy{true, "/sys/fs/cgroup", "/memory.max", "/memory.current"},
+        Hierarchy{false, "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"}}) {
+    // A limit of any ancestor holds. Inside a container the path may be the host's: its folders are absent, and the top is the container's.
+    for (std::string path = path_in(root, h.v2);; path.resize(path.rfind('/'))) {
+      while (path.ends_with('/')) path.pop_back();
+      narrow(found, root + h.folder + path, h.limit, h.usage);
+      if (path.find('/') == path.npos) break;
+    }
+  }
+  return found;
+}
+
+namespace {
+
+std::size_t physical_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+}  // namespace
+
+std::size_t host_memory() { return std::min(physical_memory(), group_memory().limit); }
+
 std::size_t available_host_memory() {
-  const std::size_t free = meminfo("MemAvailable"), all = host_memory();
-  return std::min({free ? free : all, group_room(), all});
+  const std::size_t free = meminfo("MemAvailable"), all = physical_memory();
+  const GroupMemory group = group_memory();
+  return std::min({free ? free : all, group.room, group.limit, all});
 }
 
 }  // namespace heliograph

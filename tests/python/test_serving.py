@@ -325,7 +325,7 @@ def test_a_job_is_computed_once(place: Place) -> None:
     body, id = client.model.encrypt(secret, DIGIT).to_bytes(), "once" * 8
     first = post(place, client, id, body)
     assert first[0] == 200
-    assert [post(place, client, id, b"") for _ in range(2)][1][2] == first[2]
+    assert [post(place, client, id, body) for _ in range(2)][1][2] == first[2]
     done = place.service.until(lambda: [words["outcome"] for words in place.service.events("job") if words["job"] == id[:8]])
     assert done == ["done"]
     assert request(place, "GET", f"/v1/jobs/{id}/answer")[2] == first[2]
@@ -462,7 +462,7 @@ def test_metrics_and_log(place: Place) -> None:
         "received_bytes_total",
         "sent_bytes_total",
         "stored_bytes",
-        "memory_bytes",
+        "process_resident_memory_bytes",
     ):
         assert f"heliograph_{name}" in text
     log = place.service.text
@@ -479,7 +479,7 @@ def test_pages(place: Place) -> None:
         assert words in body.decode()
         assert "default-src 'none'" in headers["Content-Security-Policy"]
         assert "http://" not in body.decode().replace("http://127.0.0.1", "").replace('"http:"', "")
-    assert request(place, "GET", "/healthz")[2] == b"ok\n"
+    assert request(place, "GET", "/readyz")[2] == b"ok\n"
     status, _, body = request(place, "GET", "/v1/status")
     assert "ann" not in body.decode()
     assert request(place, "GET", "/v1/nothing")[0] == 404

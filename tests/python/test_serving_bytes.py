@@ -101,9 +101,9 @@ def test_a_request_that_does_not_come_to_its_end(secret: Any, tmp_path: Path) ->
 
 
 def test_where_requests_lie(tmp_path: Path) -> None:
-    """In memory, within its bytes; the next in a file; both are gone when they are closed."""
-    spool = Spool(100)
-    first, second = spool.take(80, tmp_path / "first"), spool.take(80, tmp_path / "second")
+    """In memory, half of which is one client's at most; the next in a file; both are gone when they are closed."""
+    spool = Spool(160)
+    first, second = spool.take("ann", 80, tmp_path / "first"), spool.take("ann", 80, tmp_path / "second")
     assert [request.in_memory for request in (first, second)] == [True, False]
     for request in (first, second):
         request.write(b"x" * 50)
@@ -113,7 +113,9 @@ def test_where_requests_lie(tmp_path: Path) -> None:
         request.close()
         assert not Path(request.path).exists()
     assert spool.held == 0
-    assert spool.take(100, tmp_path / "third").in_memory
+    assert spool.take("ann", 79, tmp_path / "third").in_memory
+    assert spool.take("bob", 80, tmp_path / "fourth").in_memory
+    assert not spool.take("carl", 2, tmp_path / "fifth").in_memory
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"one"

@@ -317,7 +317,7 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
     assert sent(digits, b"GET / HTTP/1.1\r\nA: " + b"x" * (1 << 20), 100) < 20
     chunks = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     head = b"%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-    for refused in (head % b"POST /v1/jobs", head % b"GET /healthz", head % b"PUT /nowhere"):
+    for refused in (head % b"POST /v1/jobs", head % b"GET /readyz", head % b"PUT /nowhere"):
         assert sent(digits, refused + chunks * 16, 1) == 1
         with socket.create_connection(("127.0.0.1", digits.ports["http"])) as line:
             line.settimeout(20)
@@ -333,6 +333,7 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
 def test_the_end_of_a_body_is_no_head() -> None:
     """However much comes at once, as it does through TLS on a busy machine."""
     from heliograph.serving.bounds import bounded
+    from heliograph.serving.connections import Connections
 
     ended = list[bool]()
 
@@ -353,7 +354,7 @@ def test_the_end_of_a_body_is_no_head() -> None:
 
         on_message_complete = on_headers_complete
 
-    made = bounded(Base, 9)()
+    made = bounded(Base, Connections(9, 9))()
     made.transport = types.SimpleNamespace(abort=lambda: ended.append(True))
     made.loop = types.SimpleNamespace(call_later=lambda *_: types.SimpleNamespace(cancel=lambda: None))
     for data in (b"h" * 4, b"b" * (1 << 20), b"e" * (1 << 20), b"h" * (1 << 20), b"e"):

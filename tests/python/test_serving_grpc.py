@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 import threading
 import time
+import types
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -55,7 +58,8 @@ class Calls(Place):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
     """One for all."""
-    with Calls(tmp_path_factory.mktemp("grpc"), "ann").running("--grpc", "0") as made:
+    made = Calls(tmp_path_factory.mktemp("grpc"), "ann")
+    with made.running("--grpc", "0", "--max-streams-per-client", "16", "--clients", made.authority.file):
         yield made
 
 
@@ -148,6 +152,134 @@ def test_health_and_reflection(place: Calls) -> None:
         assert [field.name for field in pool.FindMessageTypeByName(f"{PACKAGE}.RunReply").fields][-1] == "data"
 
 
+def test_streams_of_nobody(place: Calls) -> None:
+    """Watchers and silent streams, for which nobody needs a token, are as many as one address may have, and hold up no call."""
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    with place.channel() as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        streams = [stub.Watch(health_pb2.HealthCheckRequest(), timeout=20) for _ in range(4)]
+        ends = list[Any]()
+        for stream in streams:
+            try:
+                assert next(stream).status == health_pb2.HealthCheckResponse.SERVING
+            except grpc.RpcError as error:
+                ends.append((error.code().name, dict(error.trailing_metadata())["heliograph-error"], error.details()))
+        assert [end[:2] for end in ends] == [("RESOURCE_EXHAUSTED", "BusyError")] * 2  # of 16 an eighth
+        assert "address 127.0.0.1 may have at most 2 in progress" in ends[0][2]
+        assert stub.Check(health_pb2.HealthCheckRequest(), timeout=5).status == health_pb2.HealthCheckResponse.SERVING
+        assert place.call(channel, "Models", classes()["ModelsRequest"]()).models
+        for stream in streams:
+            stream.cancel()
+
+
+def test_pages_of_models(place: Calls) -> None:
+    """So many after a name."""
+    request = classes()["ModelsRequest"]
+    with place.channel() as channel:
+        first = place.call(channel, "Models", request(limit=1))
+        assert ([model.name for model in first.models], first.next) == (["digits"], "digits")
+        second = place.call(channel, "Models", request(limit=1, after=first.next))
+        assert ([model.name for model in second.models], second.next) == (["slow"], "")
+    refused(place, "Models", request(limit=1001), "INVALID_ARGUMENT", "ParameterError")
+
+
+def test_an_id_of_another_request(place: Calls) -> None:
+    """Another body under an id that was taken."""
+    client = place.client()
+    secret = party(client)
+    words = {"id": "conflict" * 3, "model": "digits", "keys": client.keys}
+    first, other = (client.model.encrypt(secret, digit).to_bytes() for digit in (DIGIT, DIGIT.T))
+    with place.channel() as channel:
+        assert list(place.call(channel, "Run", pieces(first, **words)))
+    refused(place, "Run", pieces(other, **words), "ALREADY_EXISTS", "ConflictError")
+
+
+class EndedError(Exception):
+    """A call that was aborted."""
+
+
+class Context:
+    """Of a call, as gRPC gives it to a service."""
+
+    async def abort(self, code: Any, text: str, trailing: Any) -> None:
+        """Ends it."""
+        raise EndedError(code.name, text, dict(trailing).get("heliograph-error"))
+
+    def peer(self) -> str:
+        """Whose connection it is."""
+        return ""
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        """What came with it."""
+        return ()
+
+
+def test_silence_and_faults_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that says nothing ends, and an error of the system tells a client neither its text nor a path."""
+    from heliograph.serving import core, rpc
+
+    async def silence() -> Any:
+        await asyncio.sleep(60)
+        yield None
+
+    async def broken(*_: Any) -> Any:
+        raise OSError(2, "No such file", "/var/lib/secret")
+
+    log: list[Any] = []
+    figures = types.SimpleNamespace(refusals=MagicMock(), requests=MagicMock(), request_seconds=MagicMock())
+    service: Any = types.SimpleNamespace(
+        limits=core.Limits(idle=0.02),
+        figures=figures,
+        log=lambda *a, **_: log.append(a),
+        access=types.SimpleNamespace(open=False),
+        refusals=types.SimpleNamespace(delay=lambda _: 0.0),
+        requests=types.SimpleNamespace(delay=lambda _: 0.0),
+    )
+    face = rpc.Rpc(service, types.SimpleNamespace(link=lambda _: None), 9)  # type: ignore[arg-type]
+    monkeypatch.setattr(face, "_owner", lambda _: "ann")
+    monkeypatch.setattr(rpc, "_SILENCE", 0.02)
+
+    async def run(call: Any) -> None:
+        async for _ in call:
+            pass
+
+    with pytest.raises(EndedError) as caught:
+        asyncio.run(run(face.run(silence(), Context())))
+    assert caught.value.args[0::2] == ("DEADLINE_EXCEEDED", "DeadlineError")
+    with pytest.raises(EndedError) as caught:
+        asyncio.run(run(rpc._spoken(silence(), Context())))
+    assert caught.value.args[0::2] == ("DEADLINE_EXCEEDED", "DeadlineError")
+    with pytest.raises(EndedError) as caught:
+        asyncio.run(face._unary("models", broken)(None, Context()))
+    assert caught.value.args[0::2] == ("INTERNAL", "InternalError")
+    assert "secret" not in caught.value.args[1]
+    monkeypatch.setattr(face, "_submitted", broken)
+    with pytest.raises(EndedError) as caught:
+        asyncio.run(run(face.run(silence(), Context())))
+    assert caught.value.args[0::2] == ("INTERNAL", "InternalError")
+    assert [event for (event,) in log] == ["refused", "fault", "fault"]
+
+
+def test_certificates_and_tokens_together(place: Calls) -> None:
+    """As HTTP takes them: a client is known by either, and a client with neither by none."""
+    trust = place.authority.file.read_bytes()
+    key, begin, certificate = place.authority.issue("bob").read_bytes().partition(b"-----BEGIN CERTIFICATE")
+    named = grpc.ssl_channel_credentials(trust, key, begin + certificate)
+    for credentials, token, code in (
+        (named, "wrong", None),
+        (grpc.ssl_channel_credentials(trust), place.tokens["ann"], None),
+        (grpc.ssl_channel_credentials(trust), "wrong", "UNAUTHENTICATED"),
+    ):
+        with grpc.secure_channel(f"localhost:{place.service.ports['grpc']}", credentials) as channel:
+            if code is None:
+                assert place.call(channel, "Models", classes()["ModelsRequest"](), token).models
+                continue
+            with pytest.raises(grpc.RpcError) as caught:
+                place.call(channel, "Models", classes()["ModelsRequest"](), token)
+            assert caught.value.code().name == code
+
+
 def test_the_declaration_as_a_file() -> None:
     """For the tools of other languages; the command writes it."""
     text = proto()
@@ -204,6 +336,10 @@ def test_the_page_of_the_client(place: Calls) -> None:
     said = json.loads(ask("/classify", {"pixels": DIGIT.tolist()}))
     assert said["scores"] == expected().tolist()
     assert said["answer"] == str(expected().argmax())
+    for broken in ((DIGIT + 0.5).tolist(), (DIGIT * float("nan")).tolist(), [[True] * 8] * 8):  # which JSON can say
+        with pytest.raises(urllib.error.HTTPError, match="400") as caught:
+            ask("/classify", {"pixels": broken})
+        assert "rows of whole numbers" in json.loads(caught.value.read())["error"]["text"]
     client.revoke()
     for wrong in ({"pixels": DIGIT.tolist()}, {"pixels": [[1], [1, 2]]}, {"pixels": "x"}, {}, 3):
         with pytest.raises(urllib.error.HTTPError, match="400"):

@@ -58,6 +58,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--capacity 0G", "with 0 bytes nothing could be served"),
         ("--deadline 0s", "in 0 seconds nothing could be served"),
         ("--time-to-live 0d", "in 0 seconds nothing could be served"),
+        ("--rate nan", "a rate a second must be a number from 0.001 to 1e+06, got 'nan'"),
+        ("--rate inf", "a rate a second must be"),
+        ("--quota 999999999999T", "a size in bytes must be a number"),
+        ("--deadline 999999999d", "a time in seconds must be a number"),
+        ("--upload-time-to-live 1.5.5s", "a time in seconds must be a number"),
     ],
 )
 def test_a_service_that_cannot_be(
@@ -210,8 +215,9 @@ def test_connections_that_never_shake_hands(folder: Path, tmp_path: Path) -> Non
         client = hg.Client(f"https://localhost:{service.ports['http']}", model="digits", ca=folder / "ca.pem")
         rig.party(client)
         before = service.memory()
-        for _ in range(800):
-            silent.enter_context(socket.create_connection(("127.0.0.1", service.ports["http"]), 20))
+        for number in range(800):  # of addresses that may have 256 each
+            where = ("127.0.0.1", service.ports["http"])
+            silent.enter_context(socket.create_connection(where, 20, (f"127.0.0.{2 + number % 4}", 0)))
         assert np.array_equal(client.run(rig.DIGIT), rig.expected())
         assert service.memory() - before < 120 << 20  # 200 MiB would be asyncio's buffers alone
 

@@ -55,7 +55,8 @@ def test_the_image() -> None:
     assert entry[0] == "/opt/heliograph/bin/heliograph"
     options = parsed([*entry[1:], "m.hgm", "--tls", "server.pem", "--tokens", "tokens"])
     assert options["port"] == 8443
-    check = json.loads(next(rest for name, rest in told if name == "HEALTHCHECK").removeprefix("CMD "))
+    check = json.loads(next(rest for name, rest in told if name == "HEALTHCHECK").partition("CMD ")[2])
+    assert f"http://{options['metrics']}/readyz" in check[2]
     compile(check[2], "healthcheck", "exec")
 
 
@@ -72,6 +73,8 @@ def test_the_unit() -> None:
     # A reload reads the tokens again, and systemd does not copy credentials again: the file itself is named.
     assert "CREDENTIALS" not in str(options["tokens"])
     assert "CREDENTIALS" in str(options["tls"])
+    assert (service["Type"], service["Restart"]) == ("notify", "on-failure")  # a reload waits until it listens
+    assert int(service["WatchdogSec"]) >= 30
     assert service["KillMode"] == "mixed"  # SIGTERM to the service alone: engines are ended by it
     stop = re.fullmatch(r"(\d+)", service["TimeoutStopSec"])
     assert stop is not None

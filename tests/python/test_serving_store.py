@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +18,11 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
-from heliograph.serving.errors import ExpiredKeyError, QuotaError
-from heliograph.serving.store import Store
+from heliograph.serving.errors import ExpiredKeyError, QuotaError, RevokedKeyError
+from heliograph.serving.store import Bounds, Store
 from serving_rig import DIGIT, Running, expected, party, running
 
+DOCS = Path(__file__).resolve().parents[2] / "docs/serving.md"
 DAY = 86400.0
 YEAR = 365 * DAY
 
@@ -52,7 +56,7 @@ class Clock:
 
 def store_of(folder: Path, clock: Clock, days: float = 30.0) -> Store:
     """Without bounds."""
-    return Store(folder, 1 << 40, 1 << 40, days * DAY, lambda: clock.wall, lambda: clock.steady)
+    return Store(folder, Bounds(1 << 40, 1 << 40, days * DAY), lambda: clock.wall, lambda: clock.steady)
 
 
 def sent(store: Store, data: bytes, owner: str = "ann") -> str:
@@ -272,19 +276,258 @@ def service_part(store: Path, digest: str) -> Path:
 def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
     """A client that nobody knew yet is refused by type; others give way though nothing can be written; a start finds all."""
     room = int(1.5 * len(keys))
-    store = Store(disk / "store", 1 << 40, room, 30 * DAY)
+    store = Store(disk / "store", Bounds(capacity=room))
     digest = sent(store, keys)
     other = fill(disk)
     with pytest.raises(QuotaError, match="disk is full"):
         store.begin("bob", "0" * 64, 0, 100)
     store.close()
-    again = Store(disk / "store", 1 << 40, room, 30 * DAY)
+    again = Store(disk / "store", Bounds(capacity=room))
     assert [record.digest for record in again.records("ann")] == [digest]
     upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first gives way
     assert upload.offset == 0
+    assert again.records("ann")  # announced bytes take nothing away
+    upload.write(keys)
     assert not again.records("ann")
     with pytest.raises(hg.HeliographError, match="had to give way"):
         again.path("ann", digest, "keys")
     other.unlink()
     again.discard("ann", "0" * 64)
     assert sent(again, keys) == digest
+
+
+# Disks that cannot be written
+
+
+@contextmanager
+def read_only(disk: Path) -> Iterator[None]:
+    """The disk, as the system leaves it after an error."""
+    subprocess.run(["mount", "--bind", disk, disk], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_store_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
+    """What is there is used; a revocation is refused and is none, and may be repeated; a start is refused."""
+    store = Store(disk / "store", Bounds())
+    digest, half = sent(store, keys), hashlib.sha256(b"half").hexdigest()
+    store.begin("ann", half, 0, 1000).write(bytes(31))
+    with read_only(disk):
+        assert not store.writable()
+        assert store.path("ann", digest, "keys").exists()
+        for one in (digest, half):
+            with pytest.raises(hg.StorageError, match="Read-only file system"):
+                store.revoke("ann", one)
+        assert [record.digest for record in store.records("ann")] == [digest]
+        assert store.progress("ann", half) == (31, False)
+        with pytest.raises(hg.StorageError):
+            sent(store, made_keys(), "bob")
+        store.sweep()
+        store.close()
+        with pytest.raises(hg.StorageError, match=r"cannot open the store .*must be writable, got Read-only file system"):
+            Store(disk / "store", Bounds())
+        with pytest.raises(hg.StorageError, match="Read-only file system"):
+            Store(disk / "other", Bounds())
+    again = Store(disk / "store", Bounds())
+    for one in (digest, half):
+        again.revoke("ann", one)
+    assert not again.records("ann")
+    assert not list(disk.rglob("*.hg")) + list(disk.rglob("*.part"))
+
+
+def test_what_expires_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
+    """It is not used any more at once, and leaves the disk once that can be written."""
+    clock = Clock()
+    store = store_of(disk / "store", clock)
+    digest = sent(store, keys)
+    with read_only(disk):
+        days(store, clock, 31)
+        with pytest.raises(ExpiredKeyError):
+            store.path("ann", digest, "keys")
+        assert list(disk.rglob("*.hg"))
+    store.sweep()
+    assert not list(disk.rglob("*.hg"))
+
+
+def test_a_service_on_a_read_only_disk(tmp_path: Path, disk: Path) -> None:
+    """Jobs are answered; a revocation is a typed error, and the log has the system's."""
+    pytest.importorskip("uvicorn")
+    digits = rig.seal(tmp_path)[0]
+    with running(digits, "--store", disk / "store") as service:
+        client = client_of(service)
+        party(client)
+        with read_only(disk):
+            assert np.array_equal(client.run(DIGIT), expected())
+            with pytest.raises(hg.StorageError, match="its operator has to mend that"):
+                client.revoke()
+            assert len(client.uploads()) == 1
+            assert np.array_equal(client.run(DIGIT), expected())
+            (told,) = service.until(lambda: service.events("refused"))
+            assert (told["error"], told["errno"]) == ("StorageError", "EROFS")
+            service.until(lambda: service.events("store_read_only"))
+        client.revoke()
+        with pytest.raises(hg.RevokedKeyError):
+            client.run(DIGIT)
+
+
+# Records and formats
+
+
+def record_of(folder: Path) -> Path:
+    """The file of the only record."""
+    (found,) = (path for path in folder.glob("*/*.json") if path.name != "owner.json")
+    return found
+
+
+def test_a_revocation_is_known_for_good(tmp_path: Path, keys: bytes) -> None:
+    """However long ago; of what expired it is forgotten after a month."""
+    clock = Clock()
+    store = store_of(tmp_path, clock)
+    store.revoke("ann", sent(store, keys))
+    days(store, clock, 40)
+    store.close()
+    with pytest.raises(RevokedKeyError):
+        sent(store_of(tmp_path, clock), keys)
+
+
+def test_records_of_a_later_version(tmp_path: Path, keys: bytes) -> None:
+    """A field that this version does not know stays, and the record holds; a state that it does not know is refused."""
+    store = Store(tmp_path, Bounds())
+    digest = sent(store, keys)
+    store.revoke("ann", digest)
+    store.close()
+    record = record_of(tmp_path)
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"later": [1, "two"]}))
+    store = Store(tmp_path, Bounds())
+    with pytest.raises(RevokedKeyError):
+        sent(store, keys)
+    assert not store.records("ann")
+    store.close()
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"state": "kept", "nbytes": len(keys)}))
+    (record.parent / f"{digest}.hg").write_bytes(keys)
+    store = Store(tmp_path, Bounds())
+    store.revoke("ann", digest)  # writes it anew
+    store.close()
+    told = json.loads(record.read_text())
+    assert (told["later"], told["state"]) == ([1, "two"], "revoked")
+    record.write_text(json.dumps(told | {"state": "suspended"}))
+    with pytest.raises(hg.VersionError, match=f"{record}.*suspended.*use the version that wrote it"):
+        Store(tmp_path, Bounds())
+
+
+@pytest.mark.parametrize("damage", ["", "nonsense", "{}", "[]", '{"digest": 1}', '"text"'])
+def test_a_damaged_record_forgets_no_revocation(tmp_path: Path, keys: bytes, damage: str) -> None:
+    """What it was about is not used and does not come again, for it may have been revoked; other contents are used."""
+    store = Store(tmp_path, Bounds())
+    digest, other = sent(store, keys), sent(store, made_keys())
+    store.close()
+    record = next(tmp_path.glob(f"*/{digest}.json"))
+    record.write_text(damage)
+    store = Store(tmp_path, Bounds())
+    assert store.problems() == [f"record {record.parent.name[:8]}/{digest[:8]} is damaged"]
+    for ask in (lambda: store.path("ann", digest, "keys"), lambda: store.begin("ann", digest, 0, 1)):
+        with pytest.raises(hg.StorageError, match="their record on the service's disk is damaged"):
+            ask()
+    assert [kept.digest for kept in store.records("ann")] == [other]
+    store.revoke("ann", digest)
+    assert json.loads(record.read_text())["state"] == "revoked"
+
+
+def test_a_client_whose_name_is_damaged(tmp_path: Path, keys: bytes) -> None:
+    """It is in the records as well; where those say nothing either, the store is not opened without its revocations."""
+    store = Store(tmp_path, Bounds())
+    digest = sent(store, keys)
+    store.revoke("ann", digest)
+    store.close()
+    (tmp_path / "lock").unlink()
+    name = next(tmp_path.glob("*/owner.json"))
+    name.write_text("")
+    store = Store(tmp_path, Bounds())
+    with pytest.raises(RevokedKeyError):
+        sent(store, keys)
+    store.close()
+    record_of(tmp_path).write_text("")
+    with pytest.raises(hg.DamagedFileError, match=r"restore its owner\.json from a backup"):
+        Store(tmp_path, Bounds())
+
+
+def test_formats_of_stores(tmp_path: Path, keys: bytes) -> None:
+    """One of a version that wrote no format is opened, and has one then; a later one and a damaged one are refused by name."""
+    store = Store(tmp_path, Bounds())
+    digest = sent(store, keys)
+    store.revoke("ann", digest)
+    kept = sent(store, made_keys())
+    store.close()
+    (tmp_path / "store.json").unlink()
+    first = (
+        '"owner": "ann", "kind": "keys", "nbytes": 131808, "added": 1795732190.5, "used": 1795732191.25, "state": "revoked"}'
+    )
+    next(tmp_path.glob(f"*/{digest}.json")).write_text(f'{{"digest": "{digest}", {first}')  # as the first version wrote it
+    store = Store(tmp_path, Bounds())
+    assert [record.digest for record in store.records("ann")] == [kept]
+    with pytest.raises(RevokedKeyError):
+        store.path("ann", digest, "keys")
+    store.close()
+    assert json.loads((tmp_path / "store.json").read_text()) == {"format": 1}
+    for text, error in (('{"format": 2}', hg.VersionError), ("{", hg.DamagedFileError), ("[]", hg.DamagedFileError)):
+        (tmp_path / "store.json").write_text(text)
+        with pytest.raises(error, match=r"cannot open"):
+            Store(tmp_path, Bounds())
+    (tmp_path / "store.json").write_text('{"format": 1}')
+    Store(tmp_path, Bounds()).close()
+
+
+# Backups
+
+
+def restored(backup: Path, folder: Path, before: Path | None = None) -> None:
+    """As docs/serving.md has it: a backup, and the revocations that the store of before knows."""
+    commands = DOCS.read_text(encoding="utf-8").partition("<!-- restore -->")[2].partition("```sh\n")[2].partition("```")[0]
+    copy, merge = commands.splitlines()
+    places = {
+        "/backup/heliograph": str(backup),
+        "/var/lib/heliograph.before": str(before),
+        "/var/lib/heliograph": str(folder),
+    }
+    for line in (copy, merge) if before else (copy,):
+        for place, own in places.items():
+            line = re.sub(rf"(?<![\w.]){re.escape(place)}(?![\w.])", own, line)
+        subprocess.run(["sh", "-c", line], check=True)
+
+
+def test_a_backup_of_a_store_that_is_used(tmp_path: Path, keys: bytes) -> None:
+    """Copied while it is open, with an upload half-way: what was whole is, the upload goes on, what others could read they cannot."""
+    store, more = Store(tmp_path / "store", Bounds()), made_keys()
+    digest, half = sent(store, keys), hashlib.sha256(more).hexdigest()
+    store.begin("ann", half, 0, len(more)).write(more[:5000])
+    (tmp_path / "store" / "spool").mkdir()
+    subprocess.run(["cp", "-r", tmp_path / "store", tmp_path / "backup"], check=True)
+    later = sent(store, made_keys())
+    store.revoke("ann", digest)
+    (tmp_path / "backup").chmod(0o755)
+    restored(tmp_path / "backup", tmp_path / "again")
+    again = Store(tmp_path / "again", Bounds())
+    assert (tmp_path / "again").stat().st_mode & 0o777 == 0o700
+    assert [record.digest for record in again.records("ann")] == [digest]  # as it was then
+    assert again.progress("ann", half) == (5000, False)
+    assert sent(again, more) == half
+    again.close()
+    assert later
+
+
+def test_a_restored_backup_keeps_later_revocations(tmp_path: Path, keys: bytes) -> None:
+    """Where the store of before can be read still: what it knows as revoked is so, and leaves the disk."""
+    store = Store(tmp_path / "store", Bounds())
+    digest, kept = sent(store, keys), sent(store, made_keys())
+    subprocess.run(["cp", "-a", tmp_path / "store", tmp_path / "backup"], check=True)
+    store.revoke("ann", digest)
+    store.close()
+    restored(tmp_path / "backup", tmp_path / "again", tmp_path / "store")
+    again = Store(tmp_path / "again", Bounds())
+    with pytest.raises(RevokedKeyError):
+        again.path("ann", digest, "keys")
+    assert [record.digest for record in again.records("ann")] == [kept]
+    assert len(list((tmp_path / "again").rglob("*.hg"))) == 1

@@ -38,14 +38,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def test_memory_of_a_request_is_used_again(tmp_path: Path) -> None:
     """Once an engine has read it to its end, by a request of the same size, of which nothing is there at first; else it is gone."""
     spool = Spool(1 << 20)
-    first = spool.take(100, tmp_path / "first")
+    first = spool.take("ann", 100, tmp_path / "first")
     first.place()[:60] = b"x" * 60
     first.placed(60)
     first.write(b"y" * 40)
     assert Path(first.path).read_bytes() == b"x" * 60 + b"y" * 40
     first.close(read=True)
     assert spool.held == 0
-    other, again = spool.take(99, tmp_path / "other"), spool.take(100, tmp_path / "again")
+    other, again = spool.take("ann", 99, tmp_path / "other"), spool.take("ann", 100, tmp_path / "again")
     assert other.path != first.path
     assert (again.path, again.have, len(again.place())) == (first.path, 0, 100)
     again.close()  # perhaps an engine reads it still
@@ -59,7 +59,7 @@ def test_memory_that_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     """What was given back last stays."""
     monkeypatch.setattr(spool_module, "_SPARE", 250)
     spool = Spool(1 << 20)
-    requests = [spool.take(size, tmp_path / str(size)) for size in (100, 90, 80, 300)]
+    requests = [spool.take("ann", size, tmp_path / str(size)) for size in (100, 90, 80, 300)]
     for request in requests:
         request.close(read=True)
     assert [Path(request.path).exists() for request in requests] == [False, True, True, False]
@@ -69,13 +69,13 @@ def test_what_is_mapped_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Requests beyond that are written, to memory all the same."""
     monkeypatch.setattr(spool_module, "_MAPPED", 150)
     spool = Spool(1 << 20)
-    first, second = (spool.take(100, tmp_path / name) for name in ("first", "second"))
+    first, second = (spool.take("ann", 100, tmp_path / name) for name in ("first", "second"))
     assert [len(request.place()) for request in (first, second)] == [100, 0]
     second.write(b"z" * 100)
     assert second.in_memory
     assert Path(second.path).read_bytes() == b"z" * 100
     first.close()
-    assert len(spool.take(120, tmp_path / "third").place()) == 120
+    assert len(spool.take("ann", 120, tmp_path / "third").place()) == 120
 
 
 # Answers
@@ -234,7 +234,7 @@ def test_a_head_leaves_with_its_body(place: Place) -> None:
     assert written == [[b"head", b"one"], [b"two"], [b"head", b"all"], []]
     with connected(place) as line:
         for _ in range(3):
-            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            line.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert replied(line) == (200, b"ok\n")
 
 
@@ -255,7 +255,7 @@ def test_a_body_in_pieces(place: Place, sizes: tuple[int, ...]) -> None:
         assert status == 200, answer
         scores = client.model.decrypt(secret, hg.from_bytes(answer, hg.Tensor), like=DIGIT)
         assert np.array_equal(scores, expected())
-        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        line.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert replied(line) == (200, b"ok\n")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -334,4 +333,4 @@ def _damage(path: Path, kind: str) -> str | None:
 
 def _room() -> int:
     """Bytes of memory that keys may take to be looked at: of larger ones the file is read once, and they stay there."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+    return _core.host_memory() // 4

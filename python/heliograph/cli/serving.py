@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import heliograph as hg
+from heliograph.serving.numeric import real
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -18,14 +19,26 @@ def _size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,12})([KMGT]?)(i?B)?", str(text))
     if match is None:
         raise typer.BadParameter("a size is a number of bytes, or as in 500M, 4G, 4GiB")
-    return int(match[1]) * _SIZES[match[2]]
+    return int(_number(match[1], _SIZES[match[2]], "a size in bytes", 1 << 60))
 
 
 def _time(text: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", str(text))
+    match = re.fullmatch(r"([0-9.]{1,20})([smhd]?)", str(text))
     if match is None:
         raise typer.BadParameter("a time is a number of seconds, or as in 90s, 15m, 12h, 30d")
-    return float(match[1]) * _TIMES[match[2]]
+    return _number(match[1], _TIMES[match[2]], "a time in seconds", 1e9)
+
+
+def _rate(text: str) -> float:
+    return _number(str(text), 1, "a rate a second", 1e6, low=0.001)
+
+
+def _number(text: str, unit: int, what: str, high: float, low: float = 0) -> float:
+    """A number of units, within bounds. Raises BadParameter."""
+    try:
+        return real(real(text, what, low, high) * unit, what, low, high)
+    except hg.ParameterError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _some(text: str) -> int:
@@ -65,6 +78,9 @@ def serve(
     clients: Annotated[
         Path | None, typer.Option("--clients", help="Authorities (PEM) whose certificates name clients.")
     ] = None,
+    client_crl: Annotated[
+        Path | None, typer.Option("--client-crl", help="Revocation lists (PEM) of these authorities, one of each.")
+    ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option("--tokens", help="Clients' names and digests of tokens: lines that `heliograph token` prints."),
@@ -73,7 +89,11 @@ def serve(
         bool, typer.Option("--insecure", help="Allow other machines without TLS or without clients' names.")
     ] = False,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", help="HOST:PORT of Prometheus' metrics; :9090 is this machine's alone.")
+        str | None,
+        typer.Option(
+            "--metrics",
+            help="HOST:PORT of /metrics (Prometheus), /livez and /readyz, in clear; :9090 is this machine's alone.",
+        ),
     ] = None,
     quota: Annotated[
         int,
@@ -97,10 +117,30 @@ def serve(
             "--time-to-live", parser=_while, metavar="TIME", show_default="30d", help="How long keys stay that nobody uses."
         ),
     ] = 30 * 86400.0,
+    max_objects_per_client: Annotated[
+        int, typer.Option("--max-objects-per-client", min=1, help="Keys and tables of one client.")
+    ] = 1000,
+    max_uploads_per_client: Annotated[
+        int, typer.Option("--max-uploads-per-client", min=1, help="Unfinished uploads of one client.")
+    ] = 16,
+    max_uploads: Annotated[int, typer.Option("--max-uploads", min=1, help="Unfinished uploads of all clients.")] = 1024,
+    upload_time_to_live: Annotated[
+        float,
+        typer.Option(
+            "--upload-time-to-live",
+            parser=_while,
+            metavar="TIME",
+            show_default="1d",
+            help="How long an unfinished upload stays after its last byte.",
+        ),
+    ] = 86400.0,
     memory: Annotated[
         int | None,
         typer.Option(
-            "--memory", parser=_some, metavar="SIZE", help="Bytes that an engine may take. Half of the machine's by default."
+            "--memory",
+            parser=_some,
+            metavar="SIZE",
+            help="Bytes that an engine may take. Half of the machine's by default, or of the container's or unit's limit.",
         ),
     ] = None,
     queue: Annotated[int, typer.Option("--queue", min=1, help="Jobs that may wait.")] = 64,
@@ -109,8 +149,23 @@ def serve(
         int, typer.Option("--together", min=1, help="Questions to one table that are answered in one reading of it.")
     ] = 32,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="Jobs, and uploads begun, a second of one client.")
+        float | None,
+        typer.Option("--rate", parser=_rate, metavar="NUMBER", help="Jobs, and uploads begun, a second of one client."),
     ] = None,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=16, help="Connections of all clients, HTTP and gRPC together.")
+    ] = 2000,
+    max_connections_per_client: Annotated[
+        int,
+        typer.Option(
+            "--max-connections-per-client",
+            min=1,
+            help="Connections of one address, and requests in progress of one client. Behind a proxy, as many as it opens.",
+        ),
+    ] = 256,
+    max_streams_per_client: Annotated[
+        int, typer.Option("--max-streams-per-client", min=1, help="gRPC calls in progress of one address.")
+    ] = 256,
     deadline: Annotated[
         float,
         typer.Option(
@@ -127,6 +182,16 @@ def serve(
             help="How long accepted jobs may take once a SIGTERM came.",
         ),
     ] = 60.0,
+    keep_alive: Annotated[
+        float,
+        typer.Option(
+            "--keep-alive",
+            parser=_while,
+            metavar="TIME",
+            show_default="75s",
+            help="How long a connection stays open between two requests.",
+        ),
+    ] = 75.0,
     device: Annotated[
         list[str] | None, typer.Option("--device", help="HELIOGRAPH_DEVICE of an engine; give it once for each engine.")
     ] = None,
@@ -139,10 +204,12 @@ def serve(
 ) -> None:
     """Serve sealed models, and tables for private look-up, to clients (docs/serving.md): hg.Client, browsers, any language by gRPC.
 
-    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads tokens and tables again.
+    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads tokens, certificates,
+    revocation lists and tables again.
     """
     try:
         from heliograph.serving import core, messages, server
+        from heliograph.serving.store import Bounds
     except ImportError as error:
         raise _extra(error.name or "a part of it") from None
     if proto:
@@ -154,7 +221,16 @@ def serve(
         raise typer.BadParameter("--store FOLDER is needed: a folder of the service's own, for keys, tables and requests")
     memory = memory or core.half_of_memory()
     limits = core.Limits(queue=queue, jobs=jobs, rate=rate, memory=memory, seconds=deadline, together=together)
-    server.run(
+    bounds = Bounds(
+        quota=quota,
+        capacity=capacity,
+        time_to_live=time_to_live,
+        objects=max_objects_per_client,
+        uploads=max_uploads_per_client,
+        all_uploads=max_uploads,
+        upload_time_to_live=upload_time_to_live,
+    )
+    status = server.run(
         server.Options(
             models=models,
             store=store,
@@ -164,18 +240,23 @@ def serve(
             tls=tls,
             tls_key=tls_key,
             clients=clients,
+            client_crl=client_crl,
             tokens=tokens,
             metrics=metrics,
             insecure=insecure,
-            quota=quota,
-            capacity=capacity,
-            time_to_live=time_to_live,
+            bounds=bounds,
             devices=device or [],
             spans=opentelemetry,
+            max_connections=max_connections,
+            max_connections_per_client=max_connections_per_client,
+            max_streams_per_client=max_streams_per_client,
             grace=grace,
+            keep_alive=keep_alive,
             limits=limits,
         )
     )
+    if status:
+        raise typer.Exit(status)
 
 
 def _show_row(client: hg.Client, text: str) -> None:

@@ -43,10 +43,10 @@ class Access:
         self._path = tokens
         self.read()
 
-    def read(self) -> None:
-        """The file, again: SIGHUP does it."""
+    def read(self) -> bool:
+        """The file, again: SIGHUP does it. Whether there is one."""
         if self._path is None:
-            return
+            return False
         names: dict[str, str] = {}
         # Bytes that are no text are no line of it, and refused as such.
         for number, line in enumerate(self._path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
@@ -59,6 +59,7 @@ class Access:
                 )
             names[match[2]] = match[1]
         self._names = names
+        return True
 
     @property
     def open(self) -> bool:
@@ -99,3 +100,22 @@ class Rate:
             del self._left[next(iter(self._left))]
         if not allowed:
             raise RateError(f"at most {self._rate:g} requests a second", (1 - left) / self._rate)
+
+
+class Pace:
+    """So many requests a second of each client, after a burst of so many: for what comes faster, how long it is to be held back."""
+
+    def __init__(self, rate: float, burst: int, longest: float, clock: Callable[[], float]) -> None:
+        self._rate, self._burst, self._longest, self._clock = rate, burst, longest, clock
+        self._levels: dict[str, tuple[float, float]] = {}
+
+    def delay(self, client: str) -> float:
+        """Seconds for one more request of a client."""
+        now = self._clock()
+        level, then = self._levels.pop(client, (0.0, now))
+        most = self._burst + self._rate * self._longest
+        level = min(max(level - (now - then) * self._rate, 0.0) + 1, most)
+        self._levels[client] = (level, now)
+        if len(self._levels) > _MOST_CLIENTS:
+            del self._levels[next(iter(self._levels))]
+        return max(level - self._burst, 0.0) / self._rate

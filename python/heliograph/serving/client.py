@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from heliograph import _container, _core
@@ -34,9 +35,12 @@ from heliograph.serving.errors import (
     DeadlineError,
     ServiceError,
     UnknownJobError,
+    UnreachableError,
     UploadError,
 )
-from heliograph.serving.store import DIGEST, kind_of
+from heliograph.serving.records import DIGEST
+from heliograph.serving.retrying import CutError, Patience, Stage
+from heliograph.serving.store import kind_of
 from heliograph.serving.tables import Half, digest_of, half_of
 from heliograph.serving.wire import Line, Reply, Written, path
 
@@ -44,7 +48,8 @@ _CHUNK = 4 << 20
 _WAIT = 20.0  # seconds that one question waits for an answer
 _SPARE = 1.0  # seconds in which a service may say that a deadline has passed
 _LONGEST = 1e7  # seconds that a call may take
-_MOST_TURNS = 8  # uploads begun anew, because somebody else went on with one
+_LONGEST_PAGE = 1000  # entries of a listing that a service gives at once
+_VERIFIED = (0.1, 0.25)  # of a client's timeout, for the verification of an upload that has all its bytes
 
 Progress = Callable[[float], None]
 
@@ -59,7 +64,7 @@ class Client:
     how many seconds a call may take in all, repeated tries included. Needs nothing but this package. Several threads may use
     one client.
 
-    Raises UnreachableError, AccessError, UnknownModelError; MismatchError for another model than `digest` says;
+    Raises UnreachableError, CertificateError, AccessError, UnknownModelError; MismatchError for another model than `digest` says;
     ParameterError, also for certificates that are none; SecurityError for a token without TLS beyond this machine; OSError
     for files.
 
@@ -144,16 +149,15 @@ class Client:
         """The digest of the evaluation keys that the service computes with; None before they are uploaded."""
         return self._keys
 
-    def models(self) -> list[dict[str, Any]]:
+    def models(self, *, limit: int | None = None, after: str = "") -> list[dict[str, Any]]:
         """As `hg.Client` shows.
 
         What the service has: a dict for each model, with name, version, title, digest, and bytes of keys, requests and
-        answers.
+        answers. They come by name: `limit` of them at most, and those after the name `after`.
 
-        Raises UnreachableError, AccessError.
+        Raises UnreachableError, AccessError, ParameterError.
         """
-        found: list[dict[str, Any]] = self._line.ask("GET", path("models"), until=self._until()).json().get("models", [])
-        return found
+        return self._listed("models", limit, after)
 
     def status(self) -> dict[str, Any]:
         """As `hg.Client` shows.
@@ -171,7 +175,7 @@ class Client:
 
         `source` is a secret key, of which the keys that the model needs are made; evaluation keys; or the path of a file of
         them, which goes on where it stopped also in another process. `progress` is called with the share that is there. The
-        service is asked whether the model can be run by them.
+        client's `timeout` is for each piece. The service is asked whether the model can be run by them.
 
         Raises MissingKeyError, MismatchError for keys of another model; QuotaError, RateError, RevokedKeyError,
         DamagedFileError, UnreachableError, AccessError; FormatError for a secret key and other files, before anything is
@@ -210,36 +214,90 @@ class Client:
             return self._upload(data, progress)
 
     def _upload(self, data: memoryview | _File, progress: Progress | None) -> str:
-        """In pieces, each sent until it is there; `timeout` is for each."""
-        digest, total = _digest_of(data), data.nbytes
-        for _ in range(_MOST_TURNS):
-            told = self._line.ask("HEAD", path("blobs", digest), until=self._until())
-            offset, whole = _count(told, "Upload-Offset"), told.headers.get("Upload-Complete") == "?1"
-            try:
-                while not whole:
+        """In pieces, each sent until it is there: `timeout` is for every step on.
+
+        Whatever goes wrong, the service is asked how much is there before more is sent: bytes of a connection that died may still
+        come, and another client may send the same. Only one of them writes; the others wait for as long as it gets on.
+        """
+        digest, total, most = _digest_of(data), data.nbytes, 0
+        patience = self._line.patience(self.timeout)
+        with _known(lambda: f"at least {most:,} of {total:,} bytes are there, and upload_keys goes on with them"):
+            offset, whole = self._there(digest, total, patience)
+            most = offset
+            while not whole:
+                before = offset
+                try:
                     # Released whatever comes: an error's traceback would hold it, and the file below could not be closed.
                     with data[offset : offset + _CHUNK] as piece:
-                        said = self._piece(digest, piece, offset, total)
-                    offset, whole = int(said.get("offset", 0)), bool(said.get("complete"))
+                        said = self._piece(digest, piece, offset, total, patience.until)
+                    offset, whole = _offset(said.get("offset"), total), said.get("complete") is True
+                    if not whole and (
+                        offset == total or offset <= before
+                    ):  # another request verifies it, or nothing came of this one
+                        offset, whole = self._settled(digest, total, patience, True)
+                except ServiceError as error:
+                    stopped = isinstance(
+                        error, (UploadError, DeadlineError)
+                    )  # by another writer, or as bytes came too slowly
+                    if patience.is_over or not stopped:
+                        self._line.again(patience, error)
+                    offset, whole = self._settled(digest, total, patience, isinstance(error, UploadError))
+                if offset > most or whole:
+                    patience.anew(self.timeout)
+                    most = max(offset, most)
                     if progress is not None:
-                        progress(offset / total)
-            except UploadError:  # somebody else went on with it, or a piece was there that we thought lost
-                continue
-            return digest
-        raise UploadError("others upload the same at the same time")
+                        progress(most / total)
+        return digest
 
-    def _piece(self, digest: str, piece: memoryview, offset: int, total: int) -> dict[str, Any]:
-        headers = {"Upload_Offset": str(offset), "Upload_Length": str(total)}
-        return self._line.ask("PUT", path("blobs", digest), piece, until=self._until(), **headers).json()
+    def _there(self, digest: str, total: int, patience: Patience) -> tuple[int, bool]:
+        """How many bytes of an upload the service has, and whether that is all."""
+        told = self._line.ask("HEAD", path("blobs", digest), until=patience.until)
+        return _count(told, "Upload-Offset", total), told.headers.get("Upload-Complete") == "?1"
 
-    def uploads(self) -> list[dict[str, Any]]:
+    def _settled(self, digest: str, total: int, patience: Patience, shared: bool) -> tuple[int, bool]:
+        """As `_there`, once that stands still where others may be writing (`shared`). If all bytes are there, their verification has
+        some time: who sends on takes it over, and begins it anew.
+        """
+        before, (offset, whole) = -1, self._there(digest, total, patience)
+        end = time.monotonic() + random.uniform(*_VERIFIED) * self.timeout
+        while not whole and ((shared and offset != before) or (offset == total and time.monotonic() < end)):
+            patience.pause()
+            before, (offset, whole) = offset, self._there(digest, total, patience)
+            if offset > before:
+                patience.extend(self.timeout)
+        return offset, whole
+
+    def _piece(self, digest: str, piece: memoryview, offset: int, total: int, until: float | None = None) -> dict[str, Any]:
+        """Sends a piece, once."""
+        where, all_bytes = path("blobs", digest), str(total)
+        return self._line.once("PUT", where, piece, until=until, Upload_Offset=str(offset), Upload_Length=all_bytes).json()
+
+    def uploads(self, *, limit: int | None = None, after: str = "") -> list[dict[str, Any]]:
         """As `hg.Client` shows.
 
         What the service keeps of this client: a dict for each, with digest, kind ("keys" or "table"), bytes, and when it was
-        added and used, in seconds since 1970.
+        added and used, in seconds since 1970. They come by digest: `limit` of them at most, and those after the digest `after`.
+
+        Raises UnreachableError, AccessError, ParameterError.
         """
-        found: list[dict[str, Any]] = self._line.ask("GET", path("blobs"), until=self._until()).json().get("blobs", [])
-        return found
+        return self._listed("blobs", limit, after)
+
+    def _listed(self, what: str, limit: int | None, after: str) -> list[dict[str, Any]]:
+        """A listing, page by page."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise _core.ParameterError(f"limit must be a whole number above 0, got {described(limit)}")
+        if not isinstance(after, str):
+            raise _core.DtypeError(f"after must be a text, got {described(after)}")
+        found, until = list[dict[str, Any]](), self._until()
+        while True:
+            left = _LONGEST_PAGE if limit is None else min(limit - len(found), _LONGEST_PAGE)
+            said = self._line.ask("GET", path(what, limit=left, after=after or None), until=until).json()
+            page = said.get(what, [])
+            found += page
+            following = said.get("next")
+            if len(found) == limit or not page or not isinstance(following, str) or following <= after:
+                return found
+            after = following
 
     def revoke(self, digest: str | None = None) -> None:
         """As `hg.Client` shows.
@@ -401,38 +459,66 @@ class Client:
         table: str | None = None,
     ) -> bytes:
         """Sends a job until it is known there, and waits for its answer."""
-        if id in self._calls.unwanted:
-            raise _core.CancelledError("the call was cancelled before its job was sent")
         seconds = self.timeout if deadline is None else min(_seconds(deadline, "a deadline"), self.timeout)
         until = time.monotonic() + seconds + (0.0 if deadline is None else 1.0)
         told = {"id": id, "kind": kind, "keys": keys, "table": table, "seconds": seconds}
         told |= {"model": self._name if kind != "sql" else None, "parts": ",".join(map(str, parts)) or None}
-        wait = 0 if progress else min(_WAIT, self.timeout)
+        wait = 0.0 if progress else min(_WAIT, self.timeout / 6)
         where = path("jobs", **told, watch="1" if progress else "0", wait=wait)
+        patience = self._line.patience(until - time.monotonic())
         try:
-            reply = self._line.ask("POST", where, body, until=until)
+            reply = self._begun(id, where, body, wait, patience)
             while reply.status == 202:
                 if time.monotonic() > until + _SPARE:
                     self._cancel(id)
                     raise DeadlineError(f"it was not done within {seconds:g} s")
-                reply = self._waited(id, reply, progress, until) or self._line.ask("POST", where, body, until=until)
+                with _known(lambda: "it has accepted the job"):
+                    following = self._waited(id, reply, progress, until)
+                if following is None:
+                    patience.pause()  # behind a balancer, another service may have it
+                    following = self._begun(id, where, body, wait, patience)
+                reply = following
         except BaseException as error:
             if not isinstance(error, Exception) or not isinstance(error, _core.HeliographError):
                 self._cancel(id)  # Ctrl-C, or what `progress` raised: nobody waits any more
             raise
         return reply.body
 
+    def _begun(self, id: str, where: str, body: bytes | Written | None, wait: float, patience: Patience) -> Reply:
+        """The first answer to a job that is sent until it is known there. After a cut the service is asked for it first, where all
+        of it was sent: it may have it.
+        """
+        sent = False
+        with _known(lambda: f"the job {'may be' if sent else 'is not'} known there"):
+            while True:
+                if id in self._calls.unwanted:
+                    raise _core.CancelledError("the call was cancelled before its job was known to the service")
+                try:
+                    if sent:
+                        with suppress(UnknownJobError):
+                            asked = path("jobs", id, "answer", wait=wait)
+                            return self._line.once("GET", asked, until=patience.until, wait=wait)
+                        sent = False
+                    return self._line.once("POST", where, body, until=patience.until, wait=wait)
+                except ServiceError as error:
+                    sent = isinstance(error, CutError) and (sent or error.stage >= Stage.WAITING)
+                    self._line.again(patience, error)
+
     def _waited(self, id: str, reply: Reply, progress: Callable[[str, float], None] | None, until: float) -> Reply | None:
         """One more question after a job; None where the service forgot it (it was started anew), so that it is to be sent
         again."""
         try:
             if progress is None:
-                left = max(min(_WAIT, until + _SPARE - time.monotonic()), 0.1)  # the service's own word of it comes first
-                return self._line.ask("GET", path("jobs", id, "answer", wait=left), until=until + 1.0)
+                # The service's own word of a deadline comes before this side's.
+                left = min(_WAIT, self.timeout / 6, until + _SPARE - time.monotonic())
+                where = path("jobs", id, "answer", wait=max(left, 0.1))
+                return self._line.ask("GET", where, until=until + 1.0, wait=left)
             said = reply.json()
             if said.get("state") == "running" and said.get("stage"):
-                progress(printable(str(said["stage"])), float(said.get("share", 0.0)))
-            state = self._line.ask("GET", path("jobs", id, wait=1.0, seen=said.get("version", 0)), until=until)
+                share = said.get("share")
+                progress(printable(str(said["stage"])), float(share) if isinstance(share, (int, float)) else 0.0)
+            where = path("jobs", id, wait=1.0, seen=said.get("version", 0))
+            state = self._line.ask("GET", where, until=until, wait=1.0)
             if state.json().get("state") in ("done", "failed", "cancelled"):
                 return self._line.ask("GET", path("jobs", id, "answer"), until=until)
             return Reply(202, state.headers, state.body)
@@ -466,6 +552,17 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<client of {self._line!r}: model {dict(self._rows())['model']}>"
+
+
+@contextmanager
+def _known(what: Callable[[], str]) -> Iterator[None]:
+    """Adds what is known of the service's side to the error of a call that got no answer."""
+    try:
+        yield
+    except UnreachableError as error:
+        if type(error) is not UnreachableError:
+            raise
+        raise UnreachableError(f"{error}; {what()}") from None
 
 
 class _File:
@@ -534,8 +631,14 @@ def _digest(value: Any) -> str:
     return value
 
 
-def _count(reply: Reply, name: str) -> int:
+def _count(reply: Reply, name: str, most: int) -> int:
+    """A header that counts bytes."""
     found = reply.headers.get(name, "")
-    if not found.isdigit():
-        raise ServiceError("what answered is no service of Heliograph")
-    return int(found)
+    return _offset(int(found) if found.isascii() and found.isdigit() and len(found) < 20 else None, most)
+
+
+def _offset(value: Any, most: int) -> int:
+    """What a service says of its bytes. Raises ServiceError."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise ServiceError(f"what answered is no service of Heliograph: it has {described(value)} of {most:,} bytes")
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,7 @@ from heliograph.keys import SecretKey
 from heliograph.serving import page
 from heliograph.serving.client import Client
 from heliograph.serving.errors import EvictedKeyError, ExpiredKeyError, UnknownKeyError, to_wire
+from heliograph.serving.numeric import whole
 
 _LONGEST = 1 << 20
 
@@ -58,9 +60,11 @@ class Companion:
         if not isinstance(said, dict) or not isinstance(said.get("pixels"), list):
             raise _core.ParameterError("a drawing is {pixels: rows of numbers}")
         try:
-            picture = np.asarray(said["pixels"], dtype=np.int64)
+            picture = np.asarray(said["pixels"])
         except (ValueError, TypeError, OverflowError):
-            raise _core.ParameterError("a drawing is rows of whole numbers, as many in each") from None
+            picture = np.empty(0)
+        if picture.dtype.kind != "i":  # fractions, NaN, booleans and texts are no pixels
+            raise _core.ParameterError("a drawing is rows of whole numbers, as many in each")
         try:
             scores = self.client.run(picture)
         except (UnknownKeyError, ExpiredKeyError, EvictedKeyError):
@@ -120,14 +124,16 @@ def server_of(companion: Companion, port: int) -> ThreadingHTTPServer:
                 )
 
         def do_POST(self) -> None:
-            length = self.headers.get("Content-Length", "")
             fits = self._fit() and self.headers.get("Content-Type") == "application/json" and self.path == "/classify"
-            if not fits or not length.isdigit() or int(length) > _LONGEST:
+            length = -1
+            with contextlib.suppress(_core.ParameterError):
+                length = whole(self.headers.get("Content-Length"), "Content-Length", 0, _LONGEST)
+            if not fits or length < 0:
                 self.close_connection = True
                 self._json(403, {"error": {"name": "AccessError", "text": "this page may not ask this process so"}})
                 return
             try:
-                self._json(200, companion.classify(json.loads(self.rfile.read(int(length)))))
+                self._json(200, companion.classify(json.loads(self.rfile.read(length))))
             except (ValueError, RecursionError):
                 self._json(400, {"error": {"name": "ParameterError", "text": "a drawing is JSON"}})
             except _core.HeliographError as error:

@@ -7,40 +7,58 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterable, AsyncIterator
+import time
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from heliograph import _core
 from heliograph._arrays import readable_bytes
 from heliograph.sealed import SealedModel
-from heliograph.serving.access import Access, Rate
+from heliograph.serving.access import Access, Pace, Rate
 from heliograph.serving.engines import Engine
 from heliograph.serving.errors import (
     BusyError,
+    ConflictError,
     DeadlineError,
+    ModelUnavailableError,
     RevokedKeyError,
     UnknownJobError,
     UnknownModelError,
     from_wire,
 )
-from heliograph.serving.figures import Figures, Log, Spans
+from heliograph.serving.figures import Figures, Spans
 from heliograph.serving.jobs import COMPUTED, ENDS, Asked, Job, Queue, group_of
+from heliograph.serving.log import REQUEST, Log, error_fields
 from heliograph.serving.spool import Body, Spool
 from heliograph.serving.store import Store
 from heliograph.serving.tables import Index, Table, jobs_of, served_of
 
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
 _LONGEST_QUERY = 1 << 16
-_SLOWEST = 16 << 10  # bytes a second that a client must send at least
+_SLOWEST = 16 << 10  # bytes a second that a client must send on average
+_LAST_BYTES = 2.0  # seconds for requests that are coming when the service stops
 _SWEEP = 5.0  # seconds between two looks for what has expired
+_AT_THE_DISK = 2  # calls of one client
+_REQUESTS, _REFUSALS = 300, 20  # a second of one client, before answers to it are held back
+_LONGEST_DELAY = 5.0  # seconds for which they are
 _EARLY, _TOLD = 1 << 20, 1 << 20  # bytes of a request that is read while it comes, and between two words of how far it is
+_UNAVAILABLE = (
+    "cannot use {}: the service's file of it is damaged, or of another one than it began with; its operator has to mend that"
+)
+_STALLED = 30.0  # seconds without a turn of the event loop after which the process is not alive
+_BEAT = 1.0  # seconds between two turns that are noted
 _MOST_ATTEMPTS, _MOST_BESIDE = 2, 4  # of a job that an engine was computing as it ended, and of one beside it
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,6 +74,7 @@ class Limits:
     together: int = 32  #: questions to one table that are answered together
     kept: float = 300.0  #: seconds for which an answer can be asked for again
     kept_bytes: int = 256 << 20  #: of one client's answers that are kept
+    kept_jobs: int = 1000  #: of one client that are known after they ended
     held: int = 256 << 20  #: bytes of all requests in memory; what is beyond lies in files
     answers: int = 64 << 20  #: bytes of all answers in memory; what is beyond lies in files
 
@@ -74,11 +93,12 @@ class Service:
         log: Log,
         figures: Figures,
         spans: Spans,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self.access, self.limits, self.log, self.figures, self.spans = store, access, limits, log, figures, spans
         self.models, self._paths = {name: served_of(path) for name, path in models.items()}, models
         self._rereading, self._updates = asyncio.Lock(), itertools.count()
-        self._stamps = {name: _stamp(path) for name, path in models.items()}
+        self._stamps: dict[str, tuple[int, int, int] | None] = {name: _stamp(path) for name, path in models.items()}
         for name, model in self.models.items():
             if not model.complete:
                 raise _core.ParameterError(f"{name} is a client's half: a service needs the whole model")
@@ -88,51 +108,118 @@ class Service:
         self.halves = {name: model.client().to_bytes() for name, model in self.models.items()}
         self.folder = store.folder / "spool"  # of requests and answers that memory has no room for
         self.spool = Spool(limits.held, limits.answers)
-        paths = {name: str(path) for name, path in models.items()}
+        files = {name: (str(path), self.models[name].digest) for name, path in models.items()}
         together = {
             group_of(model.jobs[0], name): model.together(limits.memory, limits.together)
             for name, model in self.models.items()
             if not isinstance(model, SealedModel)
         }
         self.engines = [
-            Engine(n, device, paths, limits.memory, together, self._heard, self._lost) for n, device in enumerate(devices)
+            Engine(n, device, files, limits.memory, together, self._heard, self._lost, log)
+            for n, device in enumerate(devices)
         ]
         self.jobs: dict[str, Job] = {}
         self._unended: dict[str, Job] = {}  # of these; most have ended, and their answers are kept
         self._saving: asyncio.Task[None] | None = None
         self.stopping = False
         self._queue, self._seconds = Queue(), dict[str, float]()
+        self._turns: dict[str, asyncio.Semaphore] = {}
         self._rate: Rate | None = None
-        self._sweeper: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failure = asyncio.Event()  #: a task that the service cannot do without has ended; the log says which
+        self.on_change: list[Callable[[], None]] = []  #: called once `ready` may have changed
+        self._writable, self._alive = True, alive
+        self._started, self._beat = False, time.monotonic()
+        figures.count(
+            "log_lines_dropped", "Lines of the log that were lost: its stream was stuck, full or closed", lambda: log.dropped
+        )
+        self.requests = Pace(_REQUESTS, 2 * _REQUESTS, _LONGEST_DELAY, time.monotonic)  #: of a client
+        self.refusals = Pace(_REFUSALS, 5 * _REFUSALS, _LONGEST_DELAY, time.monotonic)  #: of a client, or of an address
 
     # Its life
 
     async def start(self) -> None:
-        """Starts the engines. Raises DeviceError where one does not come up."""
+        """Starts the engines. Raises DeviceError where one does not come up, and what a model's file is refused for."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of jobs whose senders know of no answer, and ask again
         self.folder.mkdir(mode=0o700)
         self._rate = Rate(self.limits.rate, asyncio.get_running_loop().time)
-        await asyncio.gather(*(engine.start() for engine in self.engines))
-        self._sweeper = asyncio.create_task(self._sweep())
+        self._tasks.append(asyncio.create_task(self._beats(), name="heartbeat"))
+        for problem in self.store.problems():
+            self.log("fault", what=problem)
+        try:
+            await asyncio.gather(*(engine.start() for engine in self.engines))
+        except BaseException:
+            await asyncio.gather(*(engine.stop() for engine in self.engines))
+            raise
+        self._tasks.append(asyncio.create_task(self._sweep(), name="sweeper"))
+        for task in (*self._tasks, *(engine.supervision for engine in self.engines)):
+            task.add_done_callback(self._ended)
         self._tell_store()
+        await asyncio.to_thread(self._tell_disk)
         self._tell_jumps()
+        self._started = True
+        self._changed()
         self.log("started", models=sorted(self.models), engines=len(self.engines), threads=[e.threads for e in self.engines])
 
     async def stop(self, grace: float) -> None:
         """Refuses what is new, ends what was accepted within so many seconds, and stops the engines."""
         self.stopping = True
+        self._changed()
         self.log("stopping", jobs=len(self.unfinished()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                while self.unfinished():
+                latest = asyncio.get_running_loop().time() + _LAST_BYTES
+                while any(j.state != "receiving" or asyncio.get_running_loop().time() < latest for j in self.unfinished()):
                     await asyncio.sleep(0.02)
         for job in self.unfinished():
             self._end(job, "failed", BusyError("the service stopped before this job was done", 5.0))
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*(engine.stop() for engine in self.engines))
         shutil.rmtree(self.folder, ignore_errors=True)
         self.log("stopped")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task that goes on for as long as the service has ended: so must the process, for somebody to start it again."""
+        if not task.cancelled() and not self.stopping:
+            error = task.exception()
+            self.log("fault", what=f"{task.get_name()} ended", **(error_fields(error) if error else {}))
+            self.failure.set()
+
+    async def _beats(self) -> None:
+        while True:
+            self._beat = time.monotonic()
+            self._alive()
+            await asyncio.sleep(_BEAT)
+
+    def live(self) -> tuple[bool, str]:
+        """Whether the process does anything, and words for people. Any thread may ask."""
+        stalled = time.monotonic() - self._beat
+        return (True, "ok") if stalled < _STALLED else (False, f"the event loop has stood still for {stalled:.0f} s")
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether jobs are taken, and words for people, without names. Any thread may ask."""
+        if self.stopping:
+            return False, "stopping"
+        up = [engine for engine in self.engines if engine.ready.is_set()]
+        if not self._started or not up:
+            return False, f"starting: {len(up)} of {len(self.engines)} engines are up"
+        missing = sum(self._missing(name) for name in self.models)
+        if missing == len(self.models):
+            return False, "no model's file can be read"
+        return True, "ok" + (f": {missing} of {len(self.models)} models are unavailable" if missing else "")
+
+    def _missing(self, name: str) -> bool:
+        return all(name in engine.refused for engine in self.engines)
+
+    def _changed(self) -> None:
+        """Engines came or went, or what they have."""
+        for engine in self.engines:
+            self.figures.engine_up.labels(str(engine.number)).set(engine.ready.is_set())
+            for name in self.models:
+                self.figures.model_available.labels(name, str(engine.number)).set(name not in engine.refused)
+        for tell in self.on_change:
+            tell()
 
     async def _sweep(self) -> None:
         while True:
@@ -142,42 +229,53 @@ class Service:
                     self.log("expired", client=record.owner, digest=record.digest[:8])
                     for engine in self.engines:
                         engine.forget(record.digest)
+                self.folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
                 self._drop_answers()
                 self._tell_store()
+                await asyncio.to_thread(self._tell_disk)
                 self._tell_jumps()
             except (OSError, _core.HeliographError) as error:
-                self.log("fault", error=type(error).__name__, errno=getattr(error, "errno", None))
+                self.log("fault", what="sweep", **error_fields(error))
 
-    async def reread(self) -> None:
-        """Tables whose files were saved anew: each engine takes the rows over between two readings. Another table is not taken."""
+    async def reread(self) -> bool:
+        """Tables whose files were saved anew: each engine takes the rows over between two readings. Another table is not taken.
+        Files that an engine has refused are read again, models' too. Whether all were taken, as far as it is known.
+        """
+        fine = True
         async with self._rereading:
             for name, model in self.models.items():
+                refused = any(name in engine.refused for engine in self.engines)
                 try:
                     stamp = _stamp(self._paths[name])
-                    if isinstance(model, SealedModel) or stamp == self._stamps[name]:
+                    if not refused and (isinstance(model, SealedModel) or stamp == self._stamps[name]):
                         continue
                     found = await asyncio.to_thread(served_of, self._paths[name])
-                    if isinstance(found, SealedModel) or (found.name, found.digest) != (name, model.digest):
+                    if type(found) is not type(model) or (found.name, found.digest) != (name, model.digest):
                         raise _core.MismatchError("this file is of another table, whose clients are others")
                 except (OSError, _core.HeliographError) as error:
-                    self.log("fault", what=f"table {name}", error=type(error).__name__)
+                    self.log("fault", what=f"table {name}", **error_fields(error))
+                    fine = False
                     continue
                 self._stamps[name] = stamp
                 self.models[name], self.halves[name] = found, found.client().to_bytes()
                 for engine in self.engines:
-                    engine.update(name, next(self._updates))
+                    if not isinstance(model, SealedModel) or name in engine.refused:
+                        engine.update(name, next(self._updates))
+        return fine
 
     def _tell_jumps(self) -> None:
         for seconds in self.store.ages.jumps():
             self.log("clock jumped", seconds=round(seconds))  # or the service was away for as long
 
     def _drop_answers(self) -> None:
-        now, held = asyncio.get_running_loop().time(), dict[str, int]()
+        now, held, count = asyncio.get_running_loop().time(), dict[str, int](), Counter[str]()
         for key, job in sorted(self.jobs.items(), key=lambda item: -(item[1].ended or now)):
             if job.ended is None:
                 continue
             held[job.owner] = held.get(job.owner, 0) + job.answer.nbytes
+            count[job.owner] += 1
             beyond = now - job.ended > self.limits.kept or held[job.owner] > self.limits.kept_bytes
+            beyond |= count[job.owner] > self.limits.kept_jobs
             if beyond and not job.answer.is_lent:
                 del self.jobs[key]
                 job.answer.close()
@@ -190,17 +288,31 @@ class Service:
                 await asyncio.to_thread(answer.save)
                 answer.saved()
         except OSError as error:
-            self.log("fault", error=type(error).__name__, errno=error.errno)
+            self.log("fault", what="answers", **error_fields(error))
         finally:
             self._saving = None
 
     def _tell_store(self) -> None:
-        kinds = {"keys": 0, "table": 0}
-        for record in self.store.records():
-            kinds[record.kind] += 1
-        for kind, count in kinds.items():
+        for kind, count in self.store.counts().items():
             self.figures.stored.labels(kind).set(count)
         self.figures.stored_bytes.set(self.store.used_bytes())
+        self.figures.tell_stored(self.store.uses().items())
+        for record, reason in self.store.removals():
+            self.figures.removals.labels(reason).inc()
+            if reason in ("evicted", "damaged"):
+                self.log("evicted", client=record.owner, digest=record.digest[:8], bytes=record.nbytes, reason=reason)
+
+    def _tell_disk(self) -> None:
+        """On another thread: a disk of a network may not answer."""
+        writable = self.store.writable()
+        if writable != self._writable:
+            self.log("store_writable" if writable else "store_read_only")
+        self._writable = writable
+        self.figures.store_writable.set(writable)
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(self.store.folder)
+            self.figures.store_free.set(disk.f_bavail * disk.f_frsize)
+            self.figures.store_size.set(disk.f_blocks * disk.f_frsize)
 
     # Uploads
 
@@ -216,22 +328,29 @@ class Service:
         have, whole = self.store.progress(owner, digest)
         if whole:
             return have, True
-        upload = await asyncio.to_thread(self.store.begin, owner, digest, offset, total)
+        upload = await self._on_disk(owner, self.store.begin, owner, digest, offset, total)
         try:
             await self._written(body, nbytes, upload.write)
         except _core.FormatError:  # no keys: nothing of it stays
             await asyncio.to_thread(self.store.discard, owner, digest)
             raise
-        whole = await asyncio.to_thread(self.store.finish, owner, upload, digest)
+        finally:
+            self.figures.client_received.labels(self.figures.client(owner)).inc(upload.offset - offset)
+        whole = await self._on_disk(owner, self.store.finish, owner, upload, digest)
         if whole:
             self._tell_store()
             self.log("uploaded", client=owner, digest=digest[:8], bytes=total)
         return upload.offset, whole
 
+    async def _on_disk(self, owner: str, call: Callable[..., T], *arguments: Any) -> T:
+        """A call that waits for the disk, on another thread: few at a time of one client, for there are few threads."""
+        turns = self._turns.setdefault(owner, asyncio.Semaphore(_AT_THE_DISK))
+        async with turns:
+            return await asyncio.to_thread(call, *arguments)
+
     async def _written(self, body: AsyncIterable[bytes], nbytes: int, write: Any) -> int:
         """A body's bytes through `write`, block by block, each written while the next comes; however slowly, within limits."""
-        loop, block, count = asyncio.get_running_loop(), bytearray(), 0
-        latest = loop.time() + self.limits.idle + nbytes / _SLOWEST
+        start, block, count = asyncio.get_running_loop().time(), bytearray(), 0
         writing: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(self.limits.idle) as clock:
@@ -242,9 +361,9 @@ class Service:
                         if writing is not None:
                             await writing
                         writing, block = asyncio.create_task(asyncio.to_thread(write, block)), bytearray()
-                    clock.reschedule(min(loop.time() + self.limits.idle, latest))
+                    clock.reschedule(self._latest(start, count))
         except TimeoutError:
-            raise DeadlineError("the bytes of a request stopped coming") from None
+            raise self._too_slow(count, nbytes) from None
         finally:
             self.figures.received.inc(count)
             if writing is not None:
@@ -253,9 +372,19 @@ class Service:
                 await asyncio.to_thread(write, block)
         return count
 
-    def revoke(self, owner: str, digest: str) -> None:
+    def _latest(self, start: float, count: int) -> float:
+        """When the next bytes of a body must be there that began then, and of which so many have come."""
+        return min(asyncio.get_running_loop().time(), start + count / _SLOWEST) + self.limits.idle
+
+    def _too_slow(self, count: int, nbytes: int) -> DeadlineError:
+        return DeadlineError(
+            f"cannot take this request: after {self.limits.idle:g} s its bytes must have come at {_SLOWEST:,} a second, "
+            f"got {count:,} of {nbytes:,}; send it again"
+        )
+
+    async def revoke(self, owner: str, digest: str) -> None:
         """Keys or a table are taken back: jobs that use them end. Raises UnknownKeyError, ForeignKeyError."""
-        self.store.revoke(owner, digest)
+        await self._on_disk(owner, self.store.revoke, owner, digest)
         for engine in self.engines:
             engine.forget(digest)
         for job in self.unfinished(owner):
@@ -279,14 +408,16 @@ class Service:
         return found
 
     async def submit(self, owner: str, asked: Asked, nbytes: int, body: Body) -> Job:
-        """A job of a client, whose request is `body`; where it knows the id already, that job, and nothing is read.
+        """A job of a client, whose request is `body`; if the service knows the id already, that job.
 
-        Raises BusyError, RateError, LimitError, QuotaError, DeadlineError, UnknownModelError and the errors of keys.
+        Raises BusyError, RateError, LimitError, QuotaError, DeadlineError, UnknownModelError and the errors of keys; ConflictError if
+        the id was another request's.
         """
         known = self.jobs.get(f"{owner}/{asked.id}")
         if known is not None:
             if known.state == "receiving":
                 raise BusyError("this job is being received", 0.2)
+            await self._require_same(known, asked, nbytes, body)
             return known
         self.require_open()
         assert self._rate is not None
@@ -294,13 +425,16 @@ class Service:
         self._require_admissible(owner, asked, nbytes)
         place = self.folder / secrets.token_hex(16)
         answer = self.spool.answer(self._expected_bytes(asked), place.with_suffix(".answer"))
-        request = self.spool.take(nbytes, place.with_suffix(".request"))
-        job = Job(asked, owner, request, answer, asyncio.get_running_loop().time())
+        request = self.spool.take(owner, nbytes, place.with_suffix(".request"))
+        job = Job(asked, owner, request, answer, asyncio.get_running_loop().time(), REQUEST.get())
         self.jobs[job.key] = self._unended[job.key] = job
         try:
             count = await self._received(job, body)
+            self.figures.client_received.labels(self.figures.client(owner)).inc(count)
             if count != nbytes:
                 raise _core.DamagedFileError(f"a request was to have {nbytes:,} bytes, and had {count:,}")
+            if job.state == "receiving":
+                self._require_queue()  # it may have filled meanwhile: only whole requests have a place there
         except BaseException:
             self.jobs.pop(job.key, None)
             self._unended.pop(job.key, None)
@@ -314,17 +448,26 @@ class Service:
             request.close()
         return job
 
+    async def _require_same(self, known: Job, asked: Asked, nbytes: int, body: Body) -> None:
+        """Reads a repeated request, and keeps nothing of it. Raises ConflictError where it is another."""
+        sha = hashlib.sha256()
+        if (asked.subject, nbytes) == (known.asked.subject, known.request.nbytes):
+            await self._written(body, nbytes, sha.update)
+            if sha.digest() == known.request.sha.digest():
+                return
+        raise ConflictError(
+            f"cannot submit job {asked.id}: its request must be the one that was sent with this id before, got another; "
+            "give each request an id of its own"
+        )
+
     async def _received(self, job: Job, body: Body) -> int:
         """A request's bytes, where its engine will find them: an engine that has nothing to do reads them as they come."""
         if not job.request.in_memory:
             return await self._written(body, job.request.nbytes, job.request.write)
-        loop, request, limits = asyncio.get_running_loop(), job.request, self.limits
-        latest, told = loop.time() + limits.idle + request.nbytes / _SLOWEST, 0
-        early = self._begin_early(job)
+        loop, request, told = asyncio.get_running_loop(), job.request, 0
+        start, early = loop.time(), self._begin_early(job)
 
         def taken(piece: memoryview | bytes) -> None:
-            if request.have + len(piece) > request.nbytes:
-                raise _core.DamagedFileError(f"a request was to have {request.nbytes:,} bytes, and has more")
             request.write(piece)
             came()
 
@@ -334,16 +477,16 @@ class Service:
 
         def came() -> None:
             nonlocal told
-            clock.reschedule(min(loop.time() + limits.idle, latest))
+            clock.reschedule(self._latest(start, request.have))
             if early is not None and told + _TOLD <= request.have < request.nbytes:  # that all is there is told with the job
                 told = request.have
                 early.have(job.key, told)
 
         try:
-            async with asyncio.timeout(limits.idle) as clock:
+            async with asyncio.timeout(self.limits.idle) as clock:
                 await body.pour(taken, request.place, placed)
         except TimeoutError:
-            raise DeadlineError("the bytes of a request stopped coming") from None
+            raise self._too_slow(request.have, request.nbytes) from None
         finally:
             self.figures.received.inc(request.have)
         return request.have
@@ -352,7 +495,7 @@ class Service:
         """The engine that reads a request while it comes: one that would be given it at once, were it there."""
         if job.asked.kind != "run" or job.request.nbytes < _EARLY or len(self._queue):
             return None
-        engine = next((e for e in self.engines if e.free and e.early is None), None)
+        engine = next((e for e in self.engines if e.free and e.early is None and job.asked.model not in e.refused), None)
         if engine is not None:
             engine.read(job.key, **self._words(job))
         return engine
@@ -397,6 +540,8 @@ class Service:
             self.store.path(owner, asked.table, "table")
         else:
             model = self.model(asked.model)
+            if self._missing(asked.model):
+                raise ModelUnavailableError(_UNAVAILABLE.format(model.name))
             if asked.kind not in jobs_of(model):
                 raise _core.ParameterError(
                     f"{model.name} answers jobs of kind {', '.join(jobs_of(model))}, not {asked.kind}"
@@ -414,9 +559,8 @@ class Service:
             raise _core.LimitError(
                 f"it would take {readable_bytes(need + nbytes)}; an engine may take {readable_bytes(self.limits.memory)}"
             )
+        self._require_queue()
         wait = self.expected_wait()
-        if len(self._queue) + sum(j.state == "receiving" for j in self._unended.values()) >= self.limits.queue:
-            raise BusyError(f"{self.limits.queue} jobs wait already", wait)
         if len(self.unfinished(owner)) >= self.limits.jobs:
             raise BusyError(f"{self.limits.jobs} jobs of yours have not ended", wait)
         takes = self._seconds.get(asked.model, 0.0)
@@ -424,6 +568,10 @@ class Service:
             raise BusyError(
                 f"it would not be done within {asked.seconds:g} s: about {wait + takes:.3g} s are before it", wait
             )
+
+    def _require_queue(self) -> None:
+        if len(self._queue) >= self.limits.queue:
+            raise BusyError(f"{self.limits.queue} jobs wait already", self.expected_wait())
 
     def expected_wait(self) -> float:
         """Seconds until an engine takes a new job, about."""
@@ -476,10 +624,12 @@ class Service:
     def _next(self) -> tuple[Job, Engine] | None:
         """The job whose turn it is, and its engine. Where none is free: a question to the table that an engine will read next."""
         if free := [engine for engine in self.engines if engine.free]:
-            job = self._queue.take()
+            common = set.intersection(*(engine.refused for engine in free))  # those that no free engine has
+            job = self._queue.take(without=common)
             if job is None:
                 return None
             asked, key = job.asked, job.key
+            free = [engine for engine in free if asked.model not in engine.refused]
             return job, min(free, key=lambda e: (e.early != key, len(e.jobs), asked.keys not in e.warm))
         for engine in self.engines:
             group = engine.last_group
@@ -490,10 +640,15 @@ class Service:
     def _heard(self, engine: Engine, words: dict[str, Any]) -> None:
         """What an engine says."""
         event, job = words["event"], self.jobs.get(words.get("job", ""))
-        if event == "begun":
+        if event == "ready":
+            for name, error in words["refused"].items():
+                self.log("model_refused", model=name, engine=engine.number, error=error["name"], text=error["text"])
+            self._refuse_unavailable()
+            self._changed()
+        elif event == "begun":
             self.figures.together.labels(words["model"]).observe(words["count"])
         elif event == "fault":
-            self.log("fault", job=_short(job), what=words["what"])
+            self.log("fault", job=_short(job), what=words["what"], errno=words.get("errno"))
         elif event == "damaged" and job is not None:
             self.log("fault", job=_short(job), what=f"{words['digest'][:8]} is damaged on the disk")
             self.store.drop(job.owner, words["digest"])
@@ -501,13 +656,22 @@ class Service:
             job.stage, job.share = words["stage"], words["share"]
             job.change()
         elif event in ("done", "failed") and "/" not in words["job"]:
-            what, error = f"table {words['job'].split(':')[1]}", words.get("error", {}).get("name")
-            self.log("fault" if error else "updated", what=what, engine=engine.number, error=error)
+            name, error = words["job"].split(":")[1], words.get("error", {}).get("name")
+            if error is None:
+                engine.refused.discard(name)
+                self._changed()
+            self.log("fault" if error else "updated", what=f"table {name}", engine=engine.number, error=error)
         elif event in ("done", "failed") and job is not None:
             self._done(job, words)
             asyncio.get_running_loop().call_soon(self._count, engine, job, words)
         if event in ("ready", "computed", "done", "failed"):
             self._dispatch()
+
+    def _refuse_unavailable(self) -> None:
+        """Jobs that wait for what no engine has any more."""
+        for job in self._queue.jobs():
+            if job.asked.model in self.models and self._missing(job.asked.model):
+                self._end(job, "failed", ModelUnavailableError(_UNAVAILABLE.format(job.asked.model)))
 
     def _done(self, job: Job, words: dict[str, Any]) -> None:
         """An engine is done with a job."""
@@ -531,11 +695,13 @@ class Service:
             own = seconds / words["together"]
             self._seconds[job.asked.model] = 0.7 * self._seconds.get(job.asked.model, own) + 0.3 * own
             self.figures.job_seconds.labels(job.asked.model).observe(seconds)
+        self.figures.client_seconds.labels(self.figures.client(job.owner)).inc(seconds / words["together"])
 
     def _lost(self, engine: Engine, keys: list[str]) -> None:
         """An engine ended. Its jobs come first in the queue again, unless one has had its chances."""
         self.figures.restarts.inc()
-        self.log("engine ended", engine=engine.number, jobs=len(keys))
+        self.log("engine ended", engine=engine.number, jobs=len(keys), status=engine.status)
+        self._changed()
         for place, key in reversed(list(enumerate(keys))):
             job = self.jobs.get(key)
             if job is None:
@@ -579,7 +745,11 @@ class Service:
         self.figures.jobs.labels(job.asked.model or "tables", outcome).inc()
         taken = now - job.created
         told = {"client": job.owner, "model": job.asked.model or None, "kind": job.asked.kind, "outcome": outcome}
-        self.log("job", job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **told)
+        self.figures.client_jobs.labels(self.figures.client(job.owner)).inc()
+        failed = {} if job.error is None else {"errno": error_fields(job.error)["errno"]}
+        self.log(
+            "job", **(job.request_fields | told), job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **failed
+        )
         self.spans.job(taken, **{name: value for name, value in told.items() if value})
 
 
@@ -594,5 +764,5 @@ def _short(job: Job | None) -> str | None:
 
 
 def half_of_memory() -> int:
-    """Bytes: what an engine may take where nobody said it."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    """Bytes: what an engine may take where nobody said it. Of the machine, or of the container or unit if that has less."""
+    return _core.host_memory() // 2

@@ -20,6 +20,10 @@ class UnreachableError(ServiceError):
     """Nobody answers there, or not in time."""
 
 
+class CertificateError(UnreachableError):
+    """The service shows a certificate that is not trusted here: expired, of another name or authority. Nothing was sent."""
+
+
 class AccessError(ServiceError):
     """No token and no certificate that the service knows."""
 
@@ -44,6 +48,10 @@ class QuotaError(ServiceError):
     """There is no room for a client's bytes."""
 
 
+class StorageError(ServiceError):
+    """The service's disk cannot be written, or read: a matter of its operator."""
+
+
 class UploadError(ServiceError):
     """An upload that does not go on where it stopped. `offset` is how many bytes are there."""
 
@@ -52,8 +60,16 @@ class UploadError(ServiceError):
         self.offset = offset
 
 
+class ConflictError(ServiceError):
+    """A job's id that was given to another request before."""
+
+
 class UnknownModelError(ServiceError):
     """No model of this name is served."""
+
+
+class ModelUnavailableError(ServiceError):
+    """The service's file of this model or table is damaged, or of another one: a matter of its operator."""
 
 
 class UnknownJobError(ServiceError):
@@ -81,9 +97,13 @@ class EvictedKeyError(ServiceError):
 
 
 OF_SERVICE = (
-    *(ServiceError, UnreachableError, AccessError, BusyError, RateError, DeadlineError, QuotaError, UploadError),
+    *(ServiceError, UnreachableError, CertificateError, AccessError, BusyError, RateError, DeadlineError),
+    *(QuotaError, StorageError),
     *(
+        UploadError,
+        ConflictError,
         UnknownModelError,
+        ModelUnavailableError,
         UnknownJobError,
         UnknownKeyError,
         ForeignKeyError,

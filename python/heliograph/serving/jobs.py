@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from heliograph import _core
+from heliograph.serving.numeric import real, whole
 from heliograph.serving.spool import Answer, Request
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
@@ -15,6 +17,7 @@ JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 ENDS = ("done", "failed", "cancelled")
 #: Kinds of jobs whose request and time are their model's, or their table's.
 COMPUTED = ("run", "get", "nearest")
+LONGEST_SECONDS = 1e9  #: of a deadline, and of a wait
 #: Kinds of jobs that wait for one table and are answered together, whoever asks.
 TOGETHER = ("get", "nearest")
 
@@ -34,13 +37,20 @@ class Asked:
     seconds: float | None = None  #: until when it is wanted, from its acceptance
     watch: bool = False  #: whether somebody looks at its progress
 
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What a repeated request of the same id must ask for again, besides its bytes."""
+        return self.kind, self.keys, self.model, self.table, self.parts
+
     def __post_init__(self) -> None:
         if not JOB_ID.fullmatch(self.id):
             raise _core.ParameterError("a job's id is 16 to 64 letters, digits, dashes and underscores")
-        if self.seconds is not None and not 0 < self.seconds < 1e9:
-            raise _core.ParameterError("a deadline is a number of seconds above 0")
-        if any(size <= 0 for size in self.parts) or len(self.parts) > 16:
-            raise _core.ParameterError("a request is 1 to 16 tensors, of 1 byte and more each")
+        if self.seconds is not None and not real(self.seconds, "seconds", 0, LONGEST_SECONDS):
+            raise _core.ParameterError("seconds must be above 0, got 0: a deadline is counted from the job's acceptance")
+        if len(self.parts) > 16:
+            raise _core.ParameterError(f"parts must be the sizes of 1 to 16 tensors, got {len(self.parts)}")
+        for size in self.parts:
+            whole(size, "parts", 1)
 
 
 @dataclass
@@ -52,6 +62,7 @@ class Job:
     request: Request  #: its bytes
     answer: Answer  #: its answer's bytes, once it is done
     created: float  #: by the loop's clock, as all times here
+    request_fields: dict[str, str] = field(default_factory=dict)  #: of the request that brought it, for the log
     state: str = "receiving"  #: then "queued", "running", and one of ENDS
     share: float = 0.0  #: done of its present stage, 0 to 1
     stage: str = ""
@@ -117,10 +128,12 @@ class Queue:
         else:
             mine.append(job)
 
-    def take(self, group: str | None = None) -> Job | None:
-        """The next one, of the client whose turn it is; with `group` of those clients alone whose next one is of it."""
+    def take(self, group: str | None = None, without: Container[str] = ()) -> Job | None:
+        """The next one, of the client whose turn it is; with `group` of those clients alone whose next one is of it, and without
+        those whose next one is for a model of `without`.
+        """
         for owner, mine in list(self._waiting.items()):
-            if mine and group is not None and mine[0].group != group:
+            if mine and ((group is not None and mine[0].group != group) or mine[0].asked.model in without):
                 continue
             del self._waiting[owner]
             if mine:

@@ -17,12 +17,12 @@ SERVICE = f"{PACKAGE}.Inference"
 _FILE = "heliograph/v1/inference.proto"
 #: Message, then its fields in the order of their numbers; "*" after a type: repeated.
 MESSAGES: dict[str, dict[str, str]] = {
-    "ModelsRequest": {},
+    "ModelsRequest": {"limit": "uint32", "after": "string"},  # a page: so many after a name; 0 for the service's own limit
     "Model": {
         **{"name": "string", "version": "string", "title": "string", "digest": "string", "kind": "string"},
         **{"key_bytes": "uint64", "input_bytes": "uint64", "output_bytes": "uint64"},
     },
-    "ModelsReply": {"models": "Model*"},
+    "ModelsReply": {"models": "Model*", "next": "string"},  # `next` is the next page's `after`; "" on the last page
     "SessionRequest": {"id": "string", "model": "string", "keys": "string"},
     "SessionReply": {},
     # The first message of a run has all but `data` (which it may have, too), the others `data` alone.

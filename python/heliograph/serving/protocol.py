@@ -14,6 +14,7 @@ import httptools
 from starlette.requests import ClientDisconnect
 
 _HEAD_SECONDS = 15.0  # in which a new connection must ask something
+_UNREAD_SECONDS, _SLOWEST = 30.0, 16 << 10  # in which a client must have read an answer, and bytes a second besides
 _ROOM = 256 << 10  # bytes that are read from a connection at a time
 _WORTH = 128 << 10  # bytes of a body for which it is worth to wake up, where so many are to come
 _HELD = 64 << 10  # bytes of a body that TLS may have already, and not have given out: these must not be waited for
@@ -68,7 +69,15 @@ def _joined(send: Any) -> Any:
             cycle.transport = transport
             together.let_go()
 
-    return joined
+    async def read(message: Any) -> None:
+        """Ends the connection of a client that reads too slowly what is sent to it."""
+        try:
+            async with asyncio.timeout(_UNREAD_SECONDS + len(message.get("body", b"")) / _SLOWEST):
+                await joined(message)
+        except TimeoutError:
+            cycle.transport.abort()
+
+    return read
 
 
 def protocol_of(base: Any) -> Any:
@@ -90,7 +99,7 @@ def protocol_of(base: Any) -> Any:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            name, inner = _common_name(transport.get_extra_info("ssl_object")), self.app
+            name, inner = common_name(transport), self.app
             silent = self.loop.call_later(_HEAD_SECONDS, transport.abort)
 
             async def outer(scope: Any, receive: Any, send: Any) -> None:
@@ -186,16 +195,16 @@ def protocol_of(base: Any) -> Any:
 
         def shutdown(self) -> None:
             """Idle connections end at once: a client that does not read would not answer TLS's farewell either."""
-            idle = self.cycle is None or self.cycle.response_complete
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.abort()  # before it is closed a second time: asyncio's TLS cannot abort after that
             super().shutdown()
-            if idle:
-                self.transport.abort()
 
     return Protocol
 
 
-def _common_name(connection: Any) -> str | None:
+def common_name(transport: Any) -> str | None:
     """Of the client's certificate; None without one."""
+    connection = transport.get_extra_info("ssl_object")
     found = connection.getpeercert() if connection is not None else None
     names = [value for part in (found or {}).get("subject", ()) for name, value in part if name == "commonName"]
     return names[0] if len(names) == 1 else None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import os
 import signal
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,20 +19,25 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from heliograph import _core
+from heliograph import _core, _startup
 from heliograph._arrays import printable
 from heliograph.serving.access import Access
-from heliograph.serving.bounds import Handshake, bounded, files_for, narrow_at_first
+from heliograph.serving.bounds import bounded, files_for, narrow_at_first
+from heliograph.serving.certificates import Certificates
+from heliograph.serving.connections import Connections, listening
 from heliograph.serving.core import Limits, Service
-from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
+from heliograph.serving.figures import Figures, Spans
+from heliograph.serving.front import Front
+from heliograph.serving.log import Log, catch_libraries, error_fields, open_standard_streams
+from heliograph.serving.numeric import whole
 from heliograph.serving.protocol import protocol_of
-from heliograph.serving.rpc import Rpc, credentials_of
-from heliograph.serving.store import Store
+from heliograph.serving.rpc import Rpc
+from heliograph.serving.store import Bounds, Store
 from heliograph.serving.tables import served_of
 from heliograph.serving.web import Web
-from heliograph.serving.wire import pem, reason
 
-_MOST_CONNECTIONS = 2000
+_EVERY = 1.0  # seconds between two lines of failed handshakes
+_LAST_LINES = 1.0  # seconds that the log has at the end
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -46,15 +53,18 @@ class Options:
     tls: Path | None = None  #: a certificate, and those that lead to its authority
     tls_key: Path | None = None  #: its private key; None: in the same file
     clients: Path | None = None  #: authorities of clients' certificates
+    client_crl: Path | None = None  #: their revocation lists
     tokens: Path | None = None
     metrics: str | None = None  #: host:port, or :port
     insecure: bool = False  #: without TLS, or without clients' names, beyond this machine
-    quota: int = 4 << 30
-    capacity: int = 64 << 30
-    time_to_live: float = 30 * 86400.0
+    bounds: Bounds = field(default_factory=Bounds)
     devices: list[str] = field(default_factory=list)
     spans: bool = False
+    max_connections: int = 2000  #: of all clients, HTTP and gRPC together
+    max_connections_per_client: int = 256  #: of one address; requests of one named client that are in progress
+    max_streams_per_client: int = 256  #: calls of gRPC in progress, of one address
     grace: float = 60.0  #: seconds that accepted jobs have at the end
+    keep_alive: float = 75.0  #: seconds that a connection stays open between two requests
     limits: Limits = field(default_factory=Limits)
 
 
@@ -83,54 +93,28 @@ def named_models(paths: list[Path]) -> dict[str, Path]:
     return found
 
 
-def tls_context(options: Options) -> ssl.SSLContext | None:
-    """As the handshake is to be. Raises OSError (ssl.SSLError) for files that are none."""
+def certificates_of(options: Options) -> Certificates | None:
+    """What TLS is done by; None without. Raises ParameterError for options that need others, and as `Certificates`."""
     if options.tls is None:
         if options.clients is not None:
             raise _core.ParameterError("clients' certificates need TLS: give --tls")
         if options.tls_key is not None:
             raise _core.ParameterError("--tls-key is the private key of a certificate, which is missing: give --tls, too")
+    if options.client_crl is not None and options.clients is None:
+        raise _core.ParameterError(
+            "--client-crl revokes certificates of clients, whose authorities are missing: give --clients, too"
+        )
+    if options.tls is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.sslobject_class = Handshake
-    with pem("certificate with its private key", options.tls, options.tls_key):
-        context.load_cert_chain(options.tls, options.tls_key)
-    if options.clients is not None:
-        with pem("certificates of authorities", options.clients):
-            context.load_verify_locations(options.clients)
-        context.verify_mode = ssl.CERT_OPTIONAL if options.tokens else ssl.CERT_REQUIRED
-    return context
+    return Certificates(options.tls, options.tls_key, options.clients, options.client_crl, required=options.tokens is None)
 
 
-def problem_of(context: ssl.SSLContext, chain: Path) -> str | None:
-    """Why every client would refuse this certificate at this time, or None: a handshake in memory, in which it is trusted itself."""
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname = False
-    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    trusting.load_verify_locations(chain)
-    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client, server = trusting.wrap_bio(down, up), context.wrap_bio(up, down, server_side=True)
-    try:
-        for side in (client, server, client):  # its hello, the certificate, what the client says to it
-            with contextlib.suppress(ssl.SSLWantReadError):
-                side.do_handshake()
-    except ssl.SSLError as error:
-        return getattr(error, "verify_message", None) or reason(error)
-    return None
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, or asyncio leaves Nagle's delay on: 40 ms an answer of two segments.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-    except OSError as error:
-        found.close()
-        raise type(error)(error.errno, error.strerror, f"{host}:{port}") from None
-    return found
+def notify(state: str) -> None:
+    """Tells systemd, where it started this process and wants to know."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+            line.sendto(state.encode(), "\0" + address[1:] if address[0] == "@" else address)
 
 
 class Process:
@@ -139,124 +123,209 @@ class Process:
     def __init__(self, options: Options, log: Log | None = None) -> None:
         require_safe(options)
         self.options, self.log, self.figures = options, log or Log(), Figures()
-        self.context = tls_context(options)
-        self.access = Access(options.tokens, options.clients is not None)
-        store = Store(options.store, options.quota, options.capacity, options.time_to_live)
-        devices: list[str | None] = [*options.devices] or [None]
-        self.service = Service(
-            named_models(options.models),
-            store,
-            self.access,
-            options.limits,
-            devices=devices,
-            log=self.log,
-            figures=self.figures,
-            spans=Spans(options.spans),
-        )
-        self.socket = _listening(options.host, options.port)
-        if options.grpc:  # gRPC takes its port once tables are prepared, which is late to hear that it cannot
-            if options.grpc == options.port:
-                raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
-            _listening(options.host, options.grpc).close()
-        self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
+        self.certificates = certificates_of(options)
+        if self.certificates is not None:
+            self.certificates.on_failure = self._handshake_failed
+        with contextlib.ExitStack() as opened:
+            self.access = Access(options.tokens, options.clients is not None)
+            store = Store(options.store, options.bounds)
+            opened.callback(store.close)
+            devices: list[str | None] = [*options.devices] or [None]
+            self.service = Service(
+                named_models(options.models),
+                store,
+                self.access,
+                options.limits,
+                devices=devices,
+                log=self.log,
+                figures=self.figures,
+                spans=Spans(options.spans),
+                alive=functools.partial(notify, "WATCHDOG=1"),
+            )
+            self.connections = Connections(files_for(options.max_connections), options.max_connections_per_client)
+            self.figures.most_connections.set(self.connections.most)
+            self.figures.connections.set_function(lambda: len(self.connections))
+            self.socket = listening(options.host, options.port, self.connections)
+            opened.callback(self.socket.close)
+            self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
+            self.front: Front | None = None
+            if options.grpc is not None:
+                if options.grpc and options.grpc == options.port:
+                    raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
+                self.front = Front(listening(options.host, options.grpc, self.connections), self._context)
+                opened.callback(self.front.close)
+                self.ports["grpc"] = self.front.listener.getsockname()[1]
+            self._opened = opened.pop_all()
+        self.web: uvicorn.Server
+        self.listens = self._hung_up = False  #: whether clients can ask it
+        self._rereading: asyncio.Task[None] | None = None
+        self._handshakes, self._last_handshake = 0, -_EVERY
+
+    def close(self) -> None:
+        """Lets others have the store and the ports."""
+        self._opened.close()
+
+    @property
+    def _context(self) -> ssl.SSLContext | None:
+        return None if self.certificates is None else self.certificates.context
 
     def _uvicorn(self) -> uvicorn.Server:
-        most = files_for(_MOST_CONNECTIONS)
         config = uvicorn.Config(
-            Web(self.service).application(),
-            http=protocol_of(bounded(HttpToolsProtocol, most)),
+            Web(self.service, self.options.max_connections_per_client).application(),
+            http=protocol_of(bounded(HttpToolsProtocol, self.connections)),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=most,
-            timeout_keep_alive=75,
+            timeout_keep_alive=self.options.keep_alive,  # type: ignore[arg-type, unused-ignore]  # a fraction will do
             timeout_graceful_shutdown=5,
         )
         config.load()
-        config.ssl = self.context
+        config.ssl = self._context
         server = uvicorn.Server(config)
         server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment, unused-ignore]  # ours are below
         return server
 
-    async def run(self) -> None:
-        """Until a SIGTERM or SIGINT: then jobs that were accepted end, and new ones are refused."""
+    async def run(self) -> int:
+        """Until a SIGTERM or SIGINT: then jobs that were accepted end, and new ones are refused. Its exit status."""
         catch_libraries(self.log)
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._reread)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         metrics = self._metrics()
-        await self.service.start()
-        web = self._uvicorn()
+        stopped = asyncio.create_task(stop.wait())
+        starting = asyncio.create_task(self.service.start())
+        await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():  # it may take minutes to prepare tables
+            starting.cancel()
+            await asyncio.wait({starting})
+            self.log("stopped")
+            return 0
+        await starting
+        self.web = web = self._uvicorn()
         served = asyncio.create_task(web.serve(sockets=[self.socket]))
         while not web.started and not served.done():  # what is said to listen does
             await asyncio.sleep(0.002)
         rpc = await self._grpc()
-        if self.context is not None and self.options.tls is not None and not self.options.tls.is_fifo():
-            problem = problem_of(self.context, self.options.tls)
-            if problem is not None:
-                self.log("fault", what="tls", error=problem)
-        self.log("listening", host=self.options.host, tls=self.context is not None, **self.ports)
-        waiting = asyncio.create_task(stop.wait())
-        await asyncio.wait({served, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if self.certificates is not None and (problem := self.certificates.problem()) is not None:
+            self.log("fault", what="tls", error=problem)
+        gc.collect()
+        gc.freeze()  # what is there to stay: else each full collection, of connections that ended, looks at all of it again
+        self.log("listening", host=self.options.host, tls=self.certificates is not None, **self.ports)
+        notify("READY=1")
+        self.listens = True
+        if self._hung_up or _startup.pending:  # one that came meanwhile
+            self._hang_up()
+        failed = asyncio.create_task(self.service.failure.wait())
+        await asyncio.wait({served, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
+        gc.unfreeze()
+        broken = self.service.failure.is_set()
+        notify("STOPPING=1")
+        await self.service.stop(0.0 if broken else self.options.grace)
         if rpc is not None:
-            await rpc[0].stopping()
-        await self.service.stop(self.options.grace)
-        if rpc is not None:
-            await rpc[1].stop(1.0)
+            await rpc.stop(1.0)
+        if self.front is not None:
+            self.front.close()
         web.should_exit = True
         await served
         if metrics is not None:
-            metrics[0].shutdown()
+            metrics.shutdown()
+        return 1 if broken else 0
 
     def _metrics(self) -> Any:
         if self.options.metrics is None:
             return None
         host, _, port = self.options.metrics.rpartition(":")
-        if not (port.isascii() and port.isdigit()):
-            raise _core.ParameterError("--metrics is HOST:PORT, or :PORT")
+        number = whole(port, f"--metrics is HOST:PORT, or :PORT: the port of {printable(self.options.metrics)}", 0, 65535)
+        pages = {"/livez": self.service.live, "/readyz": self.service.ready}
         try:
-            found = self.figures.serve(host or "127.0.0.1", int(port))
-        except (OSError, OverflowError) as error:
-            raise OSError(getattr(error, "errno", None), f"no metrics there: {error}", self.options.metrics) from None
-        self.ports["metrics"] = found[0].server_port
+            found = self.figures.serve(host or "127.0.0.1", number, pages)
+        except OSError as error:
+            raise OSError(error.errno, f"no metrics there: {error}", self.options.metrics) from None
+        self.ports["metrics"] = found.server_port
         return found
 
-    async def _grpc(self) -> tuple[Rpc, Any] | None:
-        options = self.options
-        if options.grpc is None:
+    async def _grpc(self) -> Any:
+        if self.front is None:
             return None
-        credentials = None
-        if options.tls is not None:
-            # gRPC asks every client for a certificate or none: with tokens it asks none.
-            authorities = options.clients.read_bytes() if options.clients and not options.tokens else None
-            chain = options.tls.read_bytes()
-            credentials = credentials_of(chain, options.tls_key.read_bytes() if options.tls_key else chain, authorities)
-        rpc = Rpc(self.service)
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        server, self.ports["grpc"] = await rpc.start(f"{host}:{options.grpc}", credentials)
-        return rpc, server
+        self.front.prepare(self.service.folder)
+        rpc = Rpc(self.service, self.front, self.options.max_streams_per_client)
+        server = await rpc.start()
+        await self.front.start()
+        return server
 
-    def _reread(self) -> None:
-        """SIGHUP: tokens and tables anew; a file that cannot be read changes nothing."""
-        self._rereading = asyncio.ensure_future(self.service.reread())
+    def _handshake_failed(self, reason: str, why: str, address: str | None) -> None:
+        self.figures.handshakes.labels(reason).inc()
+        now = asyncio.get_running_loop().time()
+        if now - self._last_handshake >= _EVERY:  # a stranger can make thousands a second
+            self._last_handshake = now
+            self.log("tls_handshake_failed", address=address, error=why, total=self._handshakes + 1)
+        self._handshakes += 1
+
+    # SIGHUP
+
+    def _hang_up(self) -> None:
+        """SIGHUP: tokens, certificates and tables anew, one after the other; a file that cannot be read changes nothing."""
+        self._hung_up = True
+        if self.listens:
+            _startup.pending = False
+            if self._rereading is None or self._rereading.done():
+                self._rereading = asyncio.create_task(self._reread())
+
+    async def _reread(self) -> None:
+        while self._hung_up:
+            self._hung_up = False
+            fine = all([self._read("tokens", self.access.read), self._read("tls", self._read_certificates)])
+            fine = await self.service.reread() and fine
+            self.figures.reloaded.set(fine)
+            if fine:
+                self.figures.reload_time.set_to_current_time()
+
+    def _read(self, what: str, read: Callable[[], bool]) -> bool:
+        """Whether files of one kind were taken."""
         try:
-            self.access.read()
-            self.log("tokens read")
-        except (_core.HeliographError, OSError) as error:
-            self.log("fault", what="tokens", error=type(error).__name__)
+            if read():
+                self.log(f"{what} read")
+            return True
+        except (_core.HeliographError, OSError, ValueError) as error:
+            self.log("fault", what=what, **error_fields(error), text=str(error))
+            return False
+
+    def _read_certificates(self) -> bool:
+        if self.certificates is None:
+            return False
+        changed = self.certificates.read()
+        if changed and self.options.clients is not None:  # who is connected shows a certificate again
+            for connection in list(self.web.server_state.connections):
+                connection.shutdown()
+            if self.front is not None:
+                self.front.retire()
+        if (problem := self.certificates.problem()) is not None:
+            self.log("fault", what="tls", error=problem)
+        return changed
 
 
-def run(options: Options) -> None:
-    """`heliograph serve`."""
+def run(options: Options) -> int:
+    """`heliograph serve`: its exit status."""
     before = os.umask(0o077)  # what it writes is for its own user, whoever started it
     narrow_at_first()
+    open_standard_streams()
+    log = Log(sys.stderr)
     try:
-        process = Process(options, Log(sys.stderr))
-        with asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
-            runner.run(process.run())
+        with _startup.held(), asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
+            process = Process(options, log)
+            try:
+                return runner.run(process.run())
+            except Exception as error:
+                if not process.listens:
+                    raise
+                log("fault", what="service", **error_fields(error))  # not printed: nobody may read that any more
+                return 1
+            finally:
+                process.close()
     finally:
+        log.close(_LAST_LINES)
         os.umask(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import hashlib
 import mmap
 import os
 from collections import OrderedDict
@@ -12,8 +13,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from heliograph import _core
+from heliograph.serving.disks import full_disks
 from heliograph.serving.errors import QuotaError
-from heliograph.serving.store import full_disks
 
 _MAPPED = 32 << 20  # bytes of all requests that this process maps, to receive them where they are to lie; others are written
 _SPARE = 32 << 20  # bytes of memory that is kept for requests of the same sizes
@@ -94,12 +95,12 @@ class Memory:
 
 
 class Request:
-    """A request's bytes, which one process writes and an engine reads by `path`."""
+    """A request's bytes, which one process writes and an engine reads by `path`; `sha` is of those that have come."""
 
-    def __init__(self, spool: Spool, nbytes: int, file: Path) -> None:
-        self.nbytes, self._spool, self._file = nbytes, spool, file
-        self.have, self._descriptor = 0, -1
-        self._memory = spool._taken(nbytes)
+    def __init__(self, spool: Spool, owner: str, nbytes: int, file: Path) -> None:
+        self.owner, self.nbytes, self._spool, self._file = owner, nbytes, spool, file
+        self.have, self._descriptor, self.sha = 0, -1, hashlib.sha256()
+        self._memory = spool._taken(owner, nbytes)
         if self._memory is None:
             self._descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self.path = str(file) if self._memory is None else self._memory.path
@@ -112,11 +113,15 @@ class Request:
 
     def placed(self, count: int) -> None:
         """So many bytes lie where `place` said."""
+        self.sha.update(self.place()[:count])
         self.have += count
 
     def write(self, data: memoryview | bytes | bytearray) -> None:
-        """Goes on. Raises QuotaError where there is no room."""
+        """Goes on. Raises QuotaError where there is no room, DamagedFileError for more bytes than were announced."""
         view = memoryview(data)
+        if self.have + len(view) > self.nbytes:
+            raise _core.DamagedFileError(f"a request was to have {self.nbytes:,} bytes, and has more")
+        self.sha.update(view)
         with full_disks():
             while view:
                 done = os.write(self._descriptor, view) if self._memory is None else self._memory.write(view, self.have)
@@ -130,7 +135,7 @@ class Request:
         memory, self._memory = self._memory, None
         descriptor, self._descriptor = self._descriptor, -1
         if memory is not None:
-            self._spool._given_back(memory, read)
+            self._spool._given_back(self.owner, memory, read)
         elif descriptor >= 0:
             os.close(descriptor)
             with contextlib.suppress(OSError):
@@ -218,27 +223,29 @@ class Answer:
 
 
 class Spool:
-    """Makes them. `memory` is how many bytes of requests are held in memory at most, `answers` of answers."""
+    """Makes them. `memory` is how many bytes of requests are held in memory at most, half of it for one client; `answers` of answers."""
 
     def __init__(self, memory: int, answers: int = 0) -> None:
         self.memory, self.held = memory, 0
+        self._held_by: dict[str, int] = {}
         self.most_answers, self.answers = answers, 0
         self._mapped = 0
         self._spare: OrderedDict[int, list[Memory]] = OrderedDict()  # by size: what was given back last is last
         self._rooms: list[Memory] = []
         self._kept: OrderedDict[Answer, None] = OrderedDict()
 
-    def take(self, nbytes: int, file: Path) -> Request:
-        """For a request of so many bytes; `file` is where it lies if not in memory. Raises QuotaError, OSError."""
+    def take(self, owner: str, nbytes: int, file: Path) -> Request:
+        """For a client's request of so many bytes; `file` is where it lies if not in memory. Raises QuotaError, OSError."""
         with full_disks():
-            return Request(self, nbytes, file)
+            return Request(self, owner, nbytes, file)
 
     def answer(self, expected: int | None, file: Path) -> Answer:
         """For an answer of about so many bytes (None: nobody knows); `file` is where it lies if not in memory, or later.
 
         Raises QuotaError where the disk has no room for it, whether or not it is needed: memory may have to give the answer away.
         """
-        room = os.statvfs(file.parent)
+        with full_disks():
+            room = os.statvfs(file.parent)
         if room.f_bavail * room.f_frsize < (1 if expected is None else expected):
             raise QuotaError("the service's disk is full")
         return Answer(self, expected, file)
@@ -256,14 +263,16 @@ class Spool:
 
     # Requests
 
-    def _taken(self, nbytes: int) -> Memory | None:
-        if self.held + nbytes > self.memory:
+    def _taken(self, owner: str, nbytes: int) -> Memory | None:
+        mine = self._held_by.get(owner, 0) + nbytes
+        if self.held + nbytes > self.memory or 2 * mine > self.memory:
             return None
         spare = self._spare.get(nbytes)
         memory = spare.pop() if spare else self._made(nbytes)
         if not spare:
             self._spare.pop(nbytes, None)
         self.held += nbytes
+        self._held_by[owner] = mine
         return memory
 
     def _made(self, nbytes: int) -> Memory:
@@ -275,8 +284,11 @@ class Spool:
         self._mapped -= memory.mapped
         memory.close()
 
-    def _given_back(self, memory: Memory, read: bool) -> None:
+    def _given_back(self, owner: str, memory: Memory, read: bool) -> None:
         self.held -= memory.nbytes
+        self._held_by[owner] -= memory.nbytes
+        if not self._held_by[owner]:
+            del self._held_by[owner]
         if not read or not 0 < memory.nbytes <= _SPARE:
             self._let_go(memory)
             return

@@ -29,9 +29,10 @@ from heliograph.query.containers import Parts
 from heliograph.query.lookup import DATABASE_TYPE
 from heliograph.query.vectors import INDEX_TYPE
 from heliograph.serving.coming import Coming
-from heliograph.serving.errors import EvictedKeyError, to_wire
-from heliograph.serving.store import full_disks
-from heliograph.serving.tables import type_of
+from heliograph.serving.disks import full_disks
+from heliograph.serving.errors import EvictedKeyError, ModelUnavailableError, StorageError, to_wire
+from heliograph.serving.log import error_fields
+from heliograph.serving.tables import digest_of, type_of
 
 _OFTEN = 0.1  # seconds between two words of progress
 _Compute = Callable[[], Any]  # what has an answer's bytes, `to_bytes`; None for none
@@ -95,13 +96,21 @@ class Question:
 class Worker:
     """The process's state."""
 
-    def __init__(self, line: socket.socket, models: dict[str, str], memory: int, together: dict[str, int]) -> None:
-        self._line, self._together, self._paths = line, together, models
-        kinds = {name: type_of(Path(path)) for name, path in models.items()}
-        self._tables = {name: hg.query.Database.load(models[name]) for name, kind in kinds.items() if kind == DATABASE_TYPE}
-        self._vectors = {name: hg.query.Vectors.load(models[name]) for name, kind in kinds.items() if kind == INDEX_TYPE}
-        rest = kinds.keys() - self._tables.keys() - self._vectors.keys()
-        self._models = {name: hg.SealedModel.load(models[name]) for name in rest}
+    def __init__(
+        self, line: socket.socket, models: dict[str, tuple[str, str]], memory: int, together: dict[str, int]
+    ) -> None:
+        self._line, self._together, self._files = line, together, models
+        self._tables: dict[str, hg.query.Database] = {}
+        self._vectors: dict[str, hg.query.Vectors] = {}
+        self._models: dict[str, hg.SealedModel] = {}
+        self.refused: dict[str, Exception] = {}  #: files that are damaged, lost, or of another model: the others are served
+        for name in models:
+            try:
+                self._take(name, self._loaded(name))
+            except hg.DeviceError:
+                raise
+            except (hg.HeliographError, OSError, MemoryError) as error:
+                self.refused[name] = error
         self._keys = Keyring(memory)
         self._ready: queue.Queue[_Ready] = queue.Queue()  # the service sends no more than is to be read
         self._held: _Ready | None = None  # taken from there, and not of the group that is answered
@@ -116,6 +125,37 @@ class Worker:
         self._changing = threading.Lock()  # of these sets
         self._sending = threading.Lock()
         self._told = 0.0
+
+    # Files
+
+    def _loaded(self, name: str) -> Any:
+        """A model or table of its file. Raises FormatError and its kinds, MismatchError for another one, OSError."""
+        path, digest = self._files[name]
+        kind = type_of(Path(path))
+        found: Any
+        if kind == DATABASE_TYPE:
+            found = hg.query.Database.load(path)
+            own = digest_of(found.client())
+        elif kind == INDEX_TYPE:
+            found = hg.query.Vectors.load(path)
+            own = digest_of(found.layout)
+        else:
+            found = hg.SealedModel.load(path)
+            own = found.digest
+        if own != digest:
+            raise hg.MismatchError(
+                "this file is of another model or table than the service began with: restart it to serve this one"
+            )
+        return found
+
+    def _take(self, name: str, found: Any) -> None:
+        kinds: tuple[tuple[type, dict[str, Any]], ...] = (
+            (hg.query.Database, self._tables),
+            (hg.query.Vectors, self._vectors),
+            (hg.SealedModel, self._models),
+        )
+        next(held for kind, held in kinds if isinstance(found, kind))[name] = found
+        self.refused.pop(name, None)
 
     # The line
 
@@ -213,6 +253,10 @@ class Worker:
             return self._query(asked)
         if asked["kind"] == "update":
             return self._update(asked["model"])
+        if asked["model"] in self.refused:
+            raise ModelUnavailableError(
+                f"cannot use {asked['model']}: its file could not be taken when its engine started; its operator has to mend that"
+            )
         if asked["kind"] == "get":
             table = self._tables[asked["model"]]
             return Question(table._asked(Path(asked["input"]).read_bytes()), table._answered)
@@ -229,10 +273,14 @@ class Worker:
 
     def _update(self, name: str) -> _Compute:
         """The file is read and checked beside what is computed; rows change between two readings."""
+        if name in self.refused:
+            found = self._loaded(name)
+            return lambda: self._take(name, found)
+        path, _ = self._files[name]
         if name in self._tables:
-            table, parts = self._tables[name], Parts(self._paths[name], DATABASE_TYPE)
+            table, parts = self._tables[name], Parts(path, DATABASE_TYPE)
             return lambda: table._follow(parts)
-        index, parts = self._vectors[name], Parts(self._paths[name], INDEX_TYPE)
+        index, parts = self._vectors[name], Parts(path, INDEX_TYPE)
         return lambda: index._follow(parts)
 
     def _nearest(self, asked: dict[str, Any], index: hg.query.Vectors) -> _Compute:
@@ -419,8 +467,9 @@ class Worker:
 
     def _known(self, asked: dict[str, Any], error: Exception) -> dict[str, Any]:
         """An error as it travels; one that is none of ours is a fault besides."""
-        if not isinstance(error, hg.HeliographError):
-            self.say(event="fault", job=asked["job"], what=f"{type(error).__name__} in {_place_of(error)}")
+        if not isinstance(error, hg.HeliographError) or isinstance(error, StorageError):
+            what = f"{type(error).__name__} in {_place_of(error)}"
+            self.say(event="fault", job=asked["job"], what=what, errno=error_fields(error)["errno"])
         return to_wire(error)
 
 
@@ -467,19 +516,26 @@ def _tensors(server: hg.Server[Any], sizes: list[int], coming: Coming) -> tuple[
 def main() -> None:
     """The process."""
     said = json.loads(sys.argv[1])
+    line = socket.socket(fileno=int(said["line"]))
     try:
         threads = hg.threads()  # opens the device, before a model that cannot be read by it is called damaged
-        worker = _started(said)
+        worker = _started(line, said)
     except hg.HeliographError as error:
-        print(f"heliograph: engine: {error}", file=sys.stderr)
+        line.sendall(json.dumps({"event": "unable", "error": _named(error)}).encode() + b"\n")
         sys.exit(1)
-    worker.say(event="ready", devices=hg.devices() if said.get("devices") else [], threads=threads)
+    refused = {name: _named(error) for name, error in worker.refused.items()}
+    worker.say(event="ready", devices=hg.devices() if said.get("devices") else [], threads=threads, refused=refused)
     worker.work()
 
 
-def _started(said: dict[str, Any]) -> Worker:
+def _named(error: Exception) -> dict[str, str]:
+    """An error of this service's own files, for its operator."""
+    return {"name": type(error).__name__, "text": str(error)}
+
+
+def _started(line: socket.socket, said: dict[str, Any]) -> Worker:
     """Listens, and heeds signals."""
-    worker = Worker(socket.socket(fileno=int(said["line"])), said["models"], int(said["memory"]), said["together"])
+    worker = Worker(line, said["models"], int(said["memory"]), said["together"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that are for the service
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, worker.interrupt)

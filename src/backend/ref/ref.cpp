@@ -1,12 +1,12 @@
 #include "backend/ref/ref.h"
 
-#include <unistd.h>
 #include <cstring>
 #include <new>
 
 #include "backend/inline_queue.h"
 #include "backend/ref/kernels.h"
 #include "backend/ref/tfhe.h"
+#include "base/host_memory.h"
 
 namespace heliograph::backend::ref {
 
@@ -30,11 +30,7 @@ class RefDevice final : public device::Device {
   std::string name() const override { return "ref"; }
   std::string description() const override { return "reference code, one thread"; }
 
-  MemoryState memory() const override {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    return {.total = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page,
-            .available = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * page};
-  }
+  MemoryState memory() const override { return {.total = host_memory(), .available = available_host_memory()}; }
 
   Buffer allocate(std::size_t bytes, Queue&) override {
     void* address = nullptr;
