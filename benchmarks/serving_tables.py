@@ -9,7 +9,7 @@ Row = dict[str, Any]
 Time = Callable[[float | None], str]
 Cell = tuple[str, str, float | None]  # what, time, bytes of memory
 
-FILES = ("xeon167-serving.json", "xeon-serving.json")
+FILES = ("xeon167-serving.json", "xeon-serving.json", "zen4-serving-hostile.json")
 
 
 def service(reports: dict[str, Row], seconds: Time) -> list[str]:
