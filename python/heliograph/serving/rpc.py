@@ -30,7 +30,7 @@ from heliograph.serving.web import LONGEST_PAGE, models_of, told_of
 
 PIECE = 64 << 10  #: bytes of an answer in a message
 _LONGEST_MESSAGE = 1 << 20
-_STREAMS = 32  # of one connection, at least; a client that has more of them waits
+_STREAMS = 64  # of one connection, at least, so that watchers leave room; a client that has more of them waits
 _LONGEST_METADATA = 16 << 10
 _IDLE_MILLISECONDS = 300_000  # that a connection without calls may be there
 _SILENCE = 30.0  # seconds that a stream of reflection may say nothing
@@ -236,7 +236,7 @@ class Rpc:
         """A server behind the listener. Raises OSError."""
         options = [
             ("grpc.max_receive_message_length", _LONGEST_MESSAGE),
-            ("grpc.max_concurrent_streams", max(2 * self.service.limits.jobs, _STREAMS)),
+            ("grpc.max_concurrent_streams", max(2 * self.service.limits.jobs, 2 * self._calls.most_nameless, _STREAMS)),
             ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
             ("grpc.max_metadata_size", _LONGEST_METADATA),
         ]
@@ -296,6 +296,7 @@ class Calls(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, front: Front, service: Service, owner: Callable[[Any], str], most: int) -> None:
         self.front, self.most, self._owner, self._access = front, most, owner, service.access
+        self.most_nameless = max(most // 8, 1)
         self._pace = service.refusals
         self._streams = Counter[str]()
 
@@ -320,7 +321,7 @@ class Calls(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]
     def _stream(self, behaviour: Any, nameless: bool, reads: bool) -> Any:
         async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
             with self._linked(context) as address:
-                most = max(self.most // 8, 1) if nameless else self.most
+                most = self.most_nameless if nameless else self.most
                 whose = f"address {address}" if nameless else self.client(context)
                 if self._streams[whose] >= most:
                     if delay := self._pace.delay(whose):  # which holds up this client's next streams on the connection
