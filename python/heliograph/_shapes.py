@@ -470,3 +470,11 @@ def keys_of(tensors: Sequence[Tensor[Any, K]], keys: K | None, what: str) -> K:
     raise _core.MissingKeyError(
         f"{what} needs evaluation keys: load the tensor through a Server, or bind it with Server.bind"
     )
+
+
+def require_keys(x: Any, what: str, needs: dict[str, Any]) -> None:
+    """Raises MissingKeyError that names all keys of `what` if a tensor that has keys lacks some of them. Clear tensors need none."""
+    held: Any = x._keys if isinstance(x, Tensor) else None
+    if held is not None:
+        steps, swap = needs.get("rotations", ()), any(needs.get(name, False) for name in ("columns", "conjugate"))
+        held._require(what, steps, swap, relinearize=needs.get("relinearize", False))

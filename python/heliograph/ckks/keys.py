@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,8 +94,13 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 
     _scheme = CKKS
 
+    _swap = ("conjugate", "a conjugation key")
+
     conjugate = told("conjugate", bool, "Whether there is a conjugation key.")
     bootstrap = told("bootstrap", bool, "Whether there are the keys of bootstrapping.")
+
+    def _period(self) -> int:
+        return self.parameters.period
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
@@ -129,7 +134,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
     def evaluation_keys(
         self,
         *,
-        relinearize: bool = True,
+        for_: Any = None,
+        relinearize: bool | None = None,
         rotations: Iterable[int] = (),
         conjugate: bool = False,
         bootstrap: bool = False,
@@ -141,15 +147,73 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         that `hg.ckks.bootstrap` needs besides, some fifty keys (ParameterError for sets that have no bootstrapping). `cinnamon`: a
         program of instructions (`hg.cinnamon.load`) or several, whose own keys are made too; it needs no others.
 
+        `for_` says what the server computes, and makes the keys that this needs and no others, a relinearization key only if products
+        need it. It takes one purpose or a list:
+
+        - a function of one tensor: `hg.ckks.mean`, ``lambda x: hg.ckks.rotate(x, [1, 5])``, ``functools.partial(hg.matmul, weights)``.
+          `hg.sum` means the sum over slots;
+        - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them (complex values need
+          other keys, several ciphertexts have axes);
+        - a recorded `hg.Program`, by its last recording; a program of instructions;
+        - what has `needs`: a `LinearTransform`, a network, layout or model of `hg.nn`, an `hg.SealedModel`, parameters that
+          `hg.parameters_for` found.
+
+        A function runs up to three times, on a device that computes nothing; one that uses plaintexts or matrices encoded
+        before runs on the device in use. Raises DtypeError for what is no purpose, MismatchError for
+        one of another parameter set, and what the function raises.
+
         >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
         [1, 2]
         >>> party.keys.bootstrap, len(party.keys.rotations)
         (True, 16)
+        >>> secret.evaluation_keys(for_=[hg.ckks.mean, lambda x: hg.ckks.rotate(x, 3)]).rotations
+        [1, 2, 3]
         """
-        steps = sorted(set(whole_numbers(rotations, "a rotation")))
-        wanted = flag(relinearize, "relinearize"), steps, flag(conjugate, "conjugate")
-        made = self._core.evaluation_keys(*wanted, progress, flag(bootstrap, "bootstrap"))
-        return EvaluationKeys(keys.with_programs(self._core, made, cinnamon, progress))
+        given = {
+            "relinearize": for_ is None if relinearize is None else flag(relinearize, "relinearize"),
+            "rotations": sorted(set(whole_numbers(rotations, "a rotation"))),
+            "conjugate": flag(conjugate, "conjugate"),
+            "bootstrap": flag(bootstrap, "bootstrap"),
+        }
+        wanted, programs = self._asked(for_, given, cinnamon)
+        made = self._core.evaluation_keys(
+            wanted["relinearize"], wanted["rotations"], wanted["conjugate"], progress, wanted["bootstrap"]
+        )
+        return EvaluationKeys(keys.with_programs(self._core, made, programs, progress))
+
+    def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
+        attempts = [{"relinearize": False}, {"relinearize": True}]
+        if self.parameters.bootstrapping_level:
+            attempts.append({"relinearize": True, "bootstrapping": True})
+        for kinds in attempts:
+            held = TrialKeys(self._core, **kinds)
+            try:
+                function(*(self._stand_in(x, held) for x in examples))
+            except _core.MissingKeyError:
+                if kinds is attempts[-1]:
+                    raise
+            else:
+                break
+        rotations = sorted({s % self.parameters.period for s in held.steps} - {0})
+        return {
+            "relinearize": kinds["relinearize"],
+            "rotations": rotations,
+            "conjugate": held.swaps,
+            "bootstrap": "bootstrapping" in kinds,
+        }
+
+    def _stand_in(self, example: Any, held: EvaluationKeys) -> Tensor:
+        """A tensor like an example, a tensor or an array; like one ciphertext of real values for None."""
+        level = None
+        if example is None:
+            example = np.zeros(self.parameters.slots)
+        elif isinstance(example, Tensor):
+            level = example.level
+            example = np.zeros((*example.shape, example.slots), dtype=example.dtype)
+        # The least bound that there is: no function is refused for what values may reach.
+        values = np.zeros_like(complexes(example, "the example")[0])
+        x = self.encrypt(values if np.iscomplexobj(example) else values.real, pad=True, level=level, bound=2.0**-20)
+        return Tensor(x._core, held)
 
     def decrypt(
         self,

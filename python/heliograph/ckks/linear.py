@@ -28,7 +28,7 @@ class LinearTransform:
     >>> layer = hg.ckks.LinearTransform(params, [[1, 0, 0, -1], [0, 0.5, 0.5, 0]])
     >>> layer.shape, layer.rotations
     ((2, 4), [1, 3])
-    >>> party = hg.Server(secret.evaluation_keys(rotations=layer.rotations))
+    >>> party = hg.Server(secret.evaluation_keys(for_=layer))
     >>> secret.decrypt(layer @ party.bind(x)).round(4)
     array([[-3. ,  2. ],
            [-3. ,  2.5]])
@@ -65,6 +65,11 @@ class LinearTransform:
     parameters = told("parameters", Parameters, "The parameter set.")
     level = told("level", int, "Of the tensors it takes; results are one lower.")
     rotations = told("rotations", list[int], "The steps that evaluation keys must have.")
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        return {"rotations": self.rotations}
 
     def __call__(self, x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
         """The matrix times each ciphertext's slots. Raises LevelError, ShapeError, MissingKeyError, MismatchError."""

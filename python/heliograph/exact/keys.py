@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, keys
@@ -12,6 +13,7 @@ from heliograph._arrays import (
     described,
     flag,
     from_residues,
+    integers,
     is_whole,
     last_axis,
     moved_from_last,
@@ -112,7 +114,12 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
 
     _scheme = EXACT
 
+    _swap = ("columns", "a key to exchange the rows of slots")
+
     columns = told("columns", bool, "Whether there is a key to exchange the two rows.")
+
+    def _period(self) -> int:
+        return self.parameters.n // 2
 
     def __repr__(self) -> str:
         steps = self.rotations
@@ -121,6 +128,10 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
         have += ["columns"] * self.columns
         have += [f"{len(self.of_programs)} of programs"] * bool(self.of_programs)
         return f"<{self._named()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
+
+
+class TrialKeys(keys.NotingKeys, EvaluationKeys):
+    """Keys of a run on the device that computes nothing: whatever is asked for is there."""
 
 
 class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.SecretKey):
@@ -135,7 +146,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
     def evaluation_keys(
         self,
         *,
-        relinearize: bool = True,
+        for_: Any = None,
+        relinearize: bool | None = None,
         rotations: Iterable[int] = (),
         columns: bool = False,
         cinnamon: Any = (),
@@ -144,13 +156,60 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         """What a server gets: a relinearization key, a key for each row step, one to exchange the rows. `cinnamon`: a program of
         instructions of BGV (`hg.cinnamon.write`) or several, whose own keys are made too; it needs no others.
 
+        `for_` says what the server computes, and makes the keys that this needs and no others, a relinearization key only if products
+        need it. It takes one purpose or a list:
+
+        - a function of one tensor: ``lambda x: hg.rotate_rows(x, [1, 5])``, ``functools.partial(hg.sum, axis="slots")``. `hg.sum` means
+          the sum over slots;
+        - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them;
+        - a recorded `hg.Program`, by its last recording; a program of instructions;
+        - what has `needs`: a network or a layout of `hg.nn`, an `hg.SealedModel`, parameters that `hg.parameters_for` found.
+
+        A function runs up to twice, on a device that computes nothing; one that uses plaintexts encoded before runs on the device in use. Raises DtypeError for what is no purpose, MismatchError for one of
+        another parameter set, and what the function raises.
+
         >>> secret.evaluation_keys(rotations=[1, 2]).rotations
         [1, 2]
+        >>> secret.evaluation_keys(for_=lambda x: hg.rotate_rows(x * x, 3)).rotations
+        [3]
+        >>> keys = secret.evaluation_keys(for_=hg.sum)  # over slots
+        >>> keys.relinearize, keys.rotations[:3], keys.columns
+        (False, [1, 2, 4], True)
         """
-        steps = whole_numbers(rotations, "a rotation")
-        wanted = flag(relinearize, "relinearize"), steps, flag(columns, "columns")
-        made = self._core.evaluation_keys(*wanted, progress)
-        return EvaluationKeys(keys.with_programs(self._core, made, cinnamon, progress))
+        given = {
+            "relinearize": for_ is None if relinearize is None else flag(relinearize, "relinearize"),
+            "rotations": whole_numbers(rotations, "a rotation"),
+            "columns": flag(columns, "columns"),
+        }
+        wanted, programs = self._asked(for_, given, cinnamon)
+        made = self._core.evaluation_keys(wanted["relinearize"], wanted["rotations"], wanted["columns"], progress)
+        return EvaluationKeys(keys.with_programs(self._core, made, programs, progress))
+
+    def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
+        for relinearize in (False, True):
+            held = TrialKeys(self._core, relinearize)
+            try:
+                function(*(self._stand_in(x, held) for x in examples))
+            except _core.MissingKeyError:
+                if relinearize:
+                    raise
+            else:
+                break
+        rotations = sorted({s % (self.parameters.n // 2) for s in held.steps} - {0})
+        return {"relinearize": relinearize, "rotations": rotations, "columns": held.swaps}
+
+    def _stand_in(self, example: Any, held: EvaluationKeys) -> Tensor:
+        """A tensor like an example, a tensor or an array; like one ciphertext for None."""
+        packing = "slots" if self.parameters.has_slots else "coefficients"
+        if example is None:
+            example = np.zeros(self.parameters.slots if self.parameters.has_slots else self.parameters.n, dtype=np.int64)
+        elif isinstance(example, Tensor):
+            packing = example._core.packing
+            example = np.zeros((*example.shape, example.slots), dtype=np.int64)
+        values = np.zeros_like(integers(example, "the example"))
+        if packing == "slots":
+            return Tensor(self.encrypt(values, pad=True, bound=1)._core, held)
+        return Tensor(self.encrypt(values, coefficients=-1, pad=True, bound=1)._core, held)
 
     def decrypt(
         self,
