@@ -360,6 +360,18 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         data: bytes = self._core.to_bytes()
         return data
 
+    def __reduce__(self) -> Any:
+        """For pickle: the file's bytes, without the keys at hand."""
+        from heliograph.keys import from_bytes
+
+        return from_bytes, (self.to_bytes(),)
+
+    def __copy__(self) -> Self:
+        return +self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return +self
+
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing.
 

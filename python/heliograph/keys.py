@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
 
 from heliograph import _core
 from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
@@ -69,6 +69,10 @@ class Sent(Keyed[P]):
         True
         """
         return bytes(self._core.to_bytes())
+
+    def __reduce__(self) -> Any:
+        """For pickle: the file's bytes."""
+        return from_bytes, (self.to_bytes(),)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
@@ -245,6 +249,21 @@ class SecretKey(Keyed[P], Generic[P, E]):
 
         def evaluation_keys(self, *given: Any, **options: Any) -> E:
             """Each scheme's own."""
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickle", "a pickle is sent and stored without protection")
+
+    def __copy__(self) -> NoReturn:
+        self._refuse("copy", "each copy is one more secret in memory")
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self._refuse("copy", "each copy is one more secret in memory")
+
+    def _refuse(self, what: str, why: str) -> NoReturn:
+        raise _core.DtypeError(
+            f"cannot {what} a secret key: {why}. Use the same object, or write it to a file of your own on purpose, secret.save(path) and "
+            "hg.SecretKey.load(path); other processes need secret.public_key() or secret.evaluation_keys()"
+        )
 
     def _trial(self, function: Callable[..., Any], examples: Sequence[Any] | None) -> dict[str, Any]:
         """The arguments of `evaluation_keys` for a function, which runs on the device that computes nothing: with more and more kinds of
