@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 import heliograph as hg
 from alike import in_threads, require_refused
 from bits import digest
-from heliograph import _core
+from heliograph import _core, forecasting
 from model import Container, build, parse
 from places import places
 from rigs import SEED
@@ -84,6 +85,18 @@ def test_parameters_say_what_a_bootstrap_leaves(p: Party) -> None:
         parameters.bootstrapping_precision(1, 5)
     with pytest.raises(hg.ParameterError, match="no bootstrapping"):
         hg.ckks.parameters("n13-l4").bootstrapping_precision()
+
+
+def test_a_long_bootstrap_is_announced(p: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of few ciphertexts is not, nor one that is followed without its work."""
+    monkeypatch.setattr(forecasting, "rates_of", lambda _: forecasting._Ring(host=1.0))
+    x = p.tensor(random(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", hg.LongCallWarning)
+        with pytest.raises(hg.LongCallWarning, match=r"a bootstrap of 4 ciphertexts is forecast to take \d+"):
+            hg.ckks.bootstrap(x)
+        hg.forecast(hg.ckks.bootstrap, x)
+        p.check(hg.ckks.bootstrap(x[0]), p.secret.decrypt(x[0]))
 
 
 @pytest.mark.full

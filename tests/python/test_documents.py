@@ -221,6 +221,10 @@ def test_every_error_stands_on_its_page() -> None:
         base = getattr(hg, name).__bases__[0].__name__
         assert row[1] == f"`{base}`", name
         assert all(len(cell.strip(" |")) > 10 for cell in row[2:]), name
+        own = (getattr(hg, name).__dict__.get("__doc__") or "").strip()
+        assert own.endswith("."), f"{name} has no docstring"
+        if getattr(hg, name).__module__ == "heliograph._core":
+            assert own == re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", row[2]), name
 
 
 # Pictures

@@ -33,12 +33,16 @@ from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.placing import Plan
 from heliograph.ckks.scheme import CKKS
+from heliograph.forecasting import announced
+from heliograph.keys import NotingKeys
 from heliograph.placement import Bootstraps
 
 if TYPE_CHECKING:
     from heliograph.ckks.keys import EvaluationKeys
 
 _ONES = (1j, -1j)
+#: Ciphertexts of a bootstrap at least, before its time is forecast.
+_FEW = 4
 
 #: Whether decryption will hand out values, by what is known before.
 _STANDINGS = {
@@ -361,12 +365,18 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         most = 0.0 if bound is None else real(bound, "the bound")
         if bound is not None and not most > 0:
             raise _core.ParameterError(f"the bound of a bootstrap is a number above 0, not {described(bound)}")
+
+        def computed(x: Self) -> Self:
+            return type(self)(_core.ckks_bootstrap(x._core, found._core, most, progress, times), found)
+
+        few = self.size < _FEW or OBSERVER.get() is not None or isinstance(found, NotingKeys)
+        bound_here = type(self)(self._core, found)
         try:
-            core = _core.ckks_bootstrap(self._core, found._core, most, progress, times)
+            with announced(f"a bootstrap of {self.size:,} ciphertexts", None if few else computed, bound_here):
+                return computed(bound_here)
         except _core.MissingKeyError:
             found._require("a bootstrap", relinearize=True, bootstrap=True)
             raise
-        return type(self)(core, found)
 
     @operation
     def lookup(self, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
