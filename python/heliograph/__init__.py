@@ -29,6 +29,7 @@ from heliograph import (
     tfhe,
 )
 from heliograph import sealed_programs as _sealed_programs  # noqa: F401  a kind of sealed model
+from heliograph._arrays import IndexingError
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -128,6 +129,7 @@ __all__ = [
     "FormatError",
     "HeliographError",
     "HeliographWarning",
+    "IndexingError",
     "InstructionError",
     "InternalError",
     "LevelError",

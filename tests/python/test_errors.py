@@ -117,7 +117,7 @@ SHAPES: dict[str, Attempt] = {
     "index beyond": lambda p: p.x[3],
     "index before": lambda p: p.x[:, -5],
     "too many indices": lambda p: p.x[0, 0, 0],
-    "index by a list": lambda p: p.x[[0, 1]],
+    "index by two lists": lambda p: p.x[[0, 1], [0, 1]],
     "index by a truth": lambda p: p.x[True],
     "two ellipses": lambda p: p.x[..., ...],
     "axis twice": lambda p: p.x.transpose([0, 0]),

@@ -13,13 +13,14 @@ from heliograph._arrays import (
     complexes,
     described,
     flag,
+    in_ciphertexts,
     interval_of,
+    joined,
     listed,
     moved_from_last,
     moved_last,
     readable_bytes,
     real,
-    require_filled,
     require_room,
     whole,
     whole_numbers,
@@ -42,12 +43,14 @@ class _Encrypts(keys.Keyed[Parameters]):
         *,
         slots: int = -1,
         pad: bool = False,
+        split: bool = False,
         level: int | None = None,
         bound: float | tuple[float, float] | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
-        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0).
+        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0). With ``split=True`` any
+        number of values is spread over ciphertexts, along a new last axis of the tensor; zeros fill the last one, and count in statistics.
 
         `level`: lower than the top where fewer multiplications follow: smaller and faster. A secret key's result is seeded: half
         the bytes when saved. `bound`: the largest magnitude, or (lowest, highest), of the values. It is public: it travels in files, and
@@ -60,13 +63,11 @@ class _Encrypts(keys.Keyed[Parameters]):
         given = (0.0, 0.0) if bound is None else interval_of(bound)
         parameters = self.parameters
         at, slots = level_of(parameters, level), whole(slots, "the slot axis")
-        require_room(parameters, values, slots, parameters.ciphertext_bytes(1, at))
+        room = parameters.slots
+        require_room(parameters, values, slots, parameters.ciphertext_bytes(1, at), room if split else 0)
         array, is_complex = complexes(values, "the values to encrypt")
         array = moved_last(array, slots, "the values to encrypt")
-        have, room = array.shape[-1], parameters.slots
-        if have > room:
-            raise _core.ShapeError(f"{have:,} values for {room:,} slots")
-        require_filled(have, room, "slots", pad)
+        array = in_ciphertexts(array, room, "slots", split, pad)
         return Tensor(self._core.encrypt(array, is_complex, at, progress, given))
 
 
@@ -220,6 +221,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         tensor: Tensor,
         *,
         slots: int = -1,
+        length: int | None = None,
         publish_bits: float | None = None,
         precision: float | None = None,
         checked: bool = False,
@@ -227,7 +229,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         of: Sequence[Any] | None = None,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
-        """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
+        """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis. `length` joins the last axis of
+        ciphertexts to so many values in a row, as they were before ``encrypt(..., split=True)``.
 
         They carry the ciphertext's error (`Tensor.precision`), and that error tells of the secret key: whoever sees values
         decrypted from ciphertexts of his knowledge or choice may compute the key (Li and Micciancio, ePrint 2020/1533). Show
@@ -255,6 +258,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         >>> secret.decrypt(x[0]).round(4)
         array([0.5, 1.5, 2.5, 3.5])
+        >>> y = secret.encrypt(np.arange(1.0, 10), split=True)  # three ciphertexts of four values
+        >>> y.shape, secret.decrypt(y * 2, length=9).round(4)
+        ((3,), array([ 2.,  4.,  6.,  8., 10., 12., 14., 16., 18.]))
         >>> secret.decrypt(x[0], publish_bits=5).round(2)  # for others to see: with noise of its own
         array([0.5, 1.5, 2.5, 3.5])
         >>> mine = secret.encrypt([1, 2, 3, 4])
@@ -270,7 +276,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
                     "decrypt takes of= or publish_bits=, not both: say precision= to publish a loaded tensor"
                 )
             like = self._computed(of)
-            return moved_from_last(np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how)), slots)
+            found: Any = np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how))
+            return moved_from_last(joined(found, length), slots)
         if publish_bits is None:
             values: Any = self._core.decrypt(tensor._core, progress, how)
         else:
@@ -278,7 +285,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
             known = float("nan") if precision is None else real(precision, "the precision")
             values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, how)
-        return moved_from_last(np.asarray(values), slots)
+        return moved_from_last(joined(np.asarray(values), length), slots)
 
     def _computed(self, of: Any) -> Tensor:
         """What a function gives for operands, on the device that computes nothing. Raises DtypeError, and what the function raises."""

@@ -13,12 +13,13 @@ from heliograph._arrays import (
     described,
     flag,
     from_residues,
+    in_ciphertexts,
     integers,
     is_whole,
+    joined,
     last_axis,
     moved_from_last,
     readable_bytes,
-    require_filled,
     require_room,
     whole_numbers,
 )
@@ -62,13 +63,15 @@ class _Encrypts(keys.Keyed[Parameters]):
         slots: int | None = None,
         coefficients: int | None = None,
         pad: bool = False,
+        split: bool = False,
         moduli: range | None = None,
         bound: int | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
 
-        There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
+        There must be as many values along it as slots, or fewer with ``pad=True``. With ``split=True`` any number of values is spread
+        over ciphertexts, along a new last axis of the tensor; zeros fill the last one. `coefficients` in place of `slots`
         puts values in the polynomial's coefficients. A secret key's result is seeded: half the bytes when saved. `moduli` takes
         some of the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
 
@@ -83,9 +86,10 @@ class _Encrypts(keys.Keyed[Parameters]):
         parameters = self.parameters
         first, count = _moduli(parameters, moduli)
         axis, packing = packing_axis(parameters, slots, coefficients)
-        require_room(parameters, values, axis, parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count)
-        array = last_axis(values, axis, "the values to encrypt")
-        require_filled(array.shape[-1], parameters.slots if packing == "slots" else parameters.n, packing, pad)
+        room = parameters.slots if packing == "slots" else parameters.n
+        each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count
+        require_room(parameters, values, axis, each, room if split else 0)
+        array = in_ciphertexts(last_axis(values, axis, "the values to encrypt"), room, packing, split, pad)
         return Tensor(self._core.encrypt(array, packing, progress, first, count, _bound(bound)))
 
 
@@ -216,12 +220,14 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         tensor: Tensor,
         *,
         slots: int = -1,
+        length: int | None = None,
         beyond_estimate: bool = False,
         checked: bool = False,
         unchecked: bool = False,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
-        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
+        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis. `length` joins
+        the last axis of ciphertexts to so many values in a row, as they were before ``encrypt(..., split=True)``.
 
         Of a set of exact integers (`Parameters.exact`) RoomError is raised for values that may have wrapped modulo t. They are
         handed out where a bound proves that they fit: one from the values that this process encrypted, or one that follows from
@@ -239,6 +245,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         >>> secret.decrypt(x - 6)
         array([[-5, -4, -3, -2],
                [-1,  0,  1,  2]])
+        >>> y = secret.encrypt(np.arange(10), split=True)  # three ciphertexts of four values
+        >>> y.shape, secret.decrypt(y * 2, length=10)
+        ((3,), array([ 0,  2,  4,  6,  8, 10, 12, 14, 16, 18]))
         """
         of_tensors([tensor], Tensor, "decrypt")
         checked, unchecked = flag(checked, "checked"), flag(unchecked, "unchecked")
@@ -248,7 +257,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         if checked or (is_strict() and self.parameters.exact and not unchecked):
             proof = _core.Proof.vouched
         residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate), proof)
-        return moved_from_last(from_residues(residues, self.parameters.plain_moduli), slots)
+        return moved_from_last(joined(from_residues(residues, self.parameters.plain_moduli), length), slots)
 
     def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
         """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError.
