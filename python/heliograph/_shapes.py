@@ -384,8 +384,10 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     def __array_function__(self, function: Any, *_: Any) -> Any:
         raise _core.DtypeError(_instead(function.__name__, self._scheme))
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise _core.DtypeError("an encrypted tensor has no values for an array: only the secret key's decrypt has")
+    if not TYPE_CHECKING:  # for type checkers a tensor is nothing like an array: array * x is what x's operator gives
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise _core.DtypeError("an encrypted tensor has no values for an array: only the secret key's decrypt has")
 
     def __pos__(self) -> Self:
         return self._wrap(self._core)
