@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_exact(name: str, scheme: str) -> None:
     require_exact(exact(scheme), *EXACT[name])
 
 
-def test_objects_that_say_what_they_need() -> None:
+def test_objects_that_say_what_they_need(tmp_path: Path) -> None:
     secret = ckks()
     layer = hg.ckks.LinearTransform(secret.parameters, MATRIX)
     require_exact(secret, layer, lambda x: layer @ x, V)
@@ -120,7 +121,7 @@ def test_objects_that_say_what_they_need() -> None:
     request = some.bind(owner.encrypt(layout.pack(np.zeros((8, 8)))))
     with pytest.raises(hg.MissingKeyError, match=r"compute digits: .* 1, 2, 4,.*lack the rotations 1 and a key to exchange"):
         layout.server(some.parameters).run(request)
-    for network in (nn.setup("digits-batch").load(), nn.setup("digits-batch").seal("digits.hgm")):
+    for network in (nn.setup("digits-batch").load(), nn.setup("digits-batch").seal(tmp_path / "digits.hgm")):
         keys = hg.SecretKey.generate(nn.setup("digits-batch").parameters()).evaluation_keys(for_=network)
         assert (keys.relinearize, keys.rotations) == (True, [])
 

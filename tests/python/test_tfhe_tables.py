@@ -154,8 +154,10 @@ def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -
         p.check(hg.tfhe.look_up(x, TABLES["threshold"]), TABLES["threshold"][INDEX[:1]])
     assert computed  # nothing was announced, and it was computed
     monkeypatch.setattr(tables, "_FEW", 4)
+    shares: list[float] = []
     with pytest.warns(hg.LongCallWarning) as told:
-        hg.tfhe.look_up(x, TABLES["four rows"])
+        hg.tfhe.look_up(x, TABLES["four rows"], progress=shares.append)
+    assert shares == sorted(shares)  # the forecast tells none
     assert len(told) == 1
     assert told[0].filename == __file__
     assert issubclass(hg.LongCallWarning, hg.HeliographWarning)

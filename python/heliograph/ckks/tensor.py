@@ -366,14 +366,14 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         if bound is not None and not most > 0:
             raise _core.ParameterError(f"the bound of a bootstrap is a number above 0, not {described(bound)}")
 
-        def computed(x: Self) -> Self:
+        def computed(x: Self, progress: Progress | None = None) -> Self:
             return type(self)(_core.ckks_bootstrap(x._core, found._core, most, progress, times), found)
 
         few = self.size < _FEW or OBSERVER.get() is not None or isinstance(found, NotingKeys)
         bound_here = type(self)(self._core, found)
         try:
             with announced(f"a bootstrap of {self.size:,} ciphertexts", None if few else computed, bound_here):
-                return computed(bound_here)
+                return computed(bound_here, progress)
         except _core.MissingKeyError:
             found._require("a bootstrap", relinearize=True, bootstrap=True)
             raise

@@ -39,12 +39,12 @@ def look_up_rows(a: Tensor, words: Words, name: str, goal: str, progress: Progre
     by_upper, rows, order = _layout(words)
     inside, by = (low, high) if by_upper else (high, low)
 
-    def computed(inside: Tensor, by: Tensor) -> Tensor:
+    def computed(inside: Tensor, by: Tensor, progress: Progress | None = None) -> Tensor:
         return _Multiplexer(inside, by, rows, name, goal, progress).chosen(order)
 
     several = math.prod(a.shape) * len(rows) >= _FEW
     with announced(f"look_up of {a.shape} elements in {len(words):,} entries", computed if several else None, inside, by):
-        return computed(inside, by)
+        return computed(inside, by, progress)
 
 
 def look_up_cost(parameters: Any, kind: str, words: Words, name: str, goal: str) -> tuple[int, int]:

@@ -204,11 +204,11 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         turned, _ = (bound if self._name == "bool" else bound.astype(name, progress=progress))._along_one(axis)
         note(found, "sum", [turned], dtype=name)
 
-        def computed(*_: Tensor) -> Tensor:
+        def computed(progress: Progress | None = None) -> Tensor:
             return Tensor(_core.tfhe_sum(found._core, turned._core, 0, name, progress), found)
 
         with _announced(found, "add", (name, name), [turned.shape], (), "", computed, [turned]):
-            return computed()
+            return computed(progress)
 
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Tensor:
         """As `hg.matmul`, of a matrix that is encrypted or clear."""
@@ -284,13 +284,13 @@ def run(
     cores = [t._core for t in operands]
     note(keys, name, operands, arguments, dtype)
 
-    def computed(*_: Tensor) -> list[Tensor]:
+    def computed(progress: Progress | None = None) -> list[Tensor]:
         made = _core.tfhe_compute(keys._core, name, cores, list(arguments), dtype, variant, goal, progress)
         return [Tensor(core, keys) for core in made]
 
     kinds = tuple(t._name for t in operands)
     with _announced(keys, name, kinds, [t.shape for t in operands], tuple(arguments), dtype, computed, operands):
-        return computed()
+        return computed(progress)
 
 
 #: Bootstraps of a call at least, before its time is forecast: fewer take less than a minute anywhere.
@@ -308,15 +308,14 @@ def _announced(
     operands: Sequence[Tensor],
     terms: int = 1,
 ) -> AbstractContextManager[None]:
-    """`forecasting.announced` for a call of so many bootstraps; `terms`: calls to an element."""
+    """`forecasting.announced` for a call, which `computed` makes, of so many bootstraps; `terms`: calls to an element."""
     try:
         elements = math.prod(np.broadcast_shapes(*shapes)) * terms
         many = keys._noted is None and elements * _bootstraps_of(keys.parameters, name, kinds, arguments, dtype) >= _MANY
     except (ValueError, _core.HeliographError):  # which the call says better
         many = False
-    return announced(
-        f"{name} of {operands[0].shape} elements", computed if many else None, *(Tensor(t._core, keys) for t in operands)
-    )
+    what = f"{name} of {operands[0].shape} elements"
+    return announced(what, (lambda *_: computed()) if many else None, *(Tensor(t._core, keys) for t in operands))
 
 
 @lru_cache(maxsize=256)
@@ -409,12 +408,12 @@ def product_of(
     keys = keys_of([x, y], "a matrix product")
     note(keys, "matmul", [x, y])
 
-    def computed(*_: Tensor) -> Tensor:
+    def computed(progress: Progress | None = None) -> Tensor:
         return Tensor(_core.tfhe_matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
 
     result = (*x.shape[:-1], y.shape[-1])
     with _announced(keys, "multiply", (x._name, y._name), [result], (), "", computed, [x, y], terms=x.shape[-1]):
-        made = computed()
+        made = computed(progress)
     if right:
         made = made[..., 0]
     return made[..., 0] if left and right else made[..., 0, :] if left else made
