@@ -52,7 +52,10 @@ class LinearTransform:
         if repeats and (rows != columns or rows & (rows - 1)):
             raise _core.ShapeError(f"a matrix on values that repeat is square, of a power of two, not {rows} x {columns}")
         if max(rows, columns) > parameters.slots:
-            raise _core.ShapeError(f"a matrix of {rows} x {columns} on {parameters.slots:,} slots")
+            raise _core.ShapeError(
+                f"cannot make a matrix on slots of {rows} x {columns}: it must have at most as many rows and columns as there are slots, "
+                f"{parameters.slots:,}"
+            )
         size = rows if repeats else parameters.period
         numbers, diagonals = _diagonals(entries, size)
         #: Rows and columns.

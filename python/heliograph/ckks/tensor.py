@@ -421,6 +421,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "a polynomial")
         chebyshev = basis == "chebyshev"
         x = ready(self, _core.ckks_polynomial_depth(values.size - 1), found)
+        factor_scale(x)
         made = _core.ckks_evaluate_polynomial(x._core, values.real.tolist(), chebyshev, found._core, progress)
         return type(self)(made, found)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, flag, listed, readable_bytes, real, set_name, whole_numbers
+from heliograph._arrays import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole_numbers
 from heliograph._schemes import told
 from heliograph.tfhe.dtypes import bits_of, is_signed, name_of, words_of
 from heliograph.tfhe.scheme import TFHE
@@ -94,7 +94,10 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         names = [name_of(d) for d in dtypes]
         if operation == "look_up" and len(names) == 1:
             return self._look_up_cost(names[0], arguments, kind, variant, goal)
-        bootstraps, layers = self._core.cost(operation, whole_numbers(arguments, "an argument"), kind, variant, goal, names)
+        several = listed(arguments)
+        given = [arguments] if several is None else several
+        given = [v - (1 << 64) if is_whole(v) and 1 << 63 <= v < 1 << 64 else v for v in given]  # as 64-bit words
+        bootstraps, layers = self._core.cost(operation, whole_numbers(given, "an argument"), kind, variant, goal, names)
         return int(bootstraps), int(layers)
 
     def _look_up_cost(self, index: str, arguments: Any, dtype: str, variant: str, goal: str) -> tuple[int, int]:
