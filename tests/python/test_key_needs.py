@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,26 @@ def test_errors_of_exact_schemes_name_all_keys() -> None:
         hg.MissingKeyError, match=r"rotation 5 is not among the keys; they have 1\. .*rotations=\[5, \.\.\.\]"
     ):
         hg.rotate_rows(x, 5)
+
+
+def test_models_of_scikit_learn() -> None:
+    """A linear one needs no keys at all, one with an activation a relinearization key."""
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    neural_network = pytest.importorskip("sklearn.neural_network")
+    samples = np.random.default_rng(1).uniform(-1, 1, (20, 2))
+    line = linear_model.LinearRegression().fit(samples, samples.sum(1))
+    network = neural_network.MLPRegressor(hidden_layer_sizes=(2,), activation="tanh", max_iter=20, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has not converged
+        network.fit(samples, samples.sum(1))
+    for estimator, relinearize in ((line, False), (network, True)):
+        model = nn.from_sklearn(estimator, samples)
+        secret = hg.SecretKey.generate(model.parameters(samples=2))
+        keys = secret.evaluation_keys(for_=model)
+        assert (keys.relinearize, keys.rotations) == (relinearize, [])
+        x = model.encrypt(secret, samples[:2])
+        found = model.predict(secret.decrypt(model(hg.Server(keys).bind(x))))[:2]
+        assert found.shape == (2,)
+        if relinearize:
+            with pytest.raises(hg.MissingKeyError):
+                model(hg.Server(secret.evaluation_keys(relinearize=False)).bind(x))
