@@ -111,6 +111,10 @@ def test_secret_keys_are_refused(scheme: str) -> None:
 def test_what_no_file_holds_is_refused() -> None:
     with pytest.raises(hg.DtypeError, match="cannot pickle a Plaintext of CKKS"):
         pickle.dumps(hg.encode(secret("ckks").parameters, [1.0]))
+    with pytest.raises(hg.DtypeError, match="cannot pickle a LinearTransform: pickle its parameters and its matrix"):
+        pickle.dumps(hg.ckks.LinearTransform(secret("ckks").parameters, np.eye(4)))
+    with pytest.raises(hg.DtypeError, match=r"cannot pickle a program: .*to_bytes\(\), which hg.Program.from_bytes reads"):
+        pickle.dumps(hg.program(lambda x: x + x, secret("ckks").encrypt(VALUES["ckks"])))
 
 
 def test_found_parameters_keep_their_needs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -68,6 +68,11 @@ class LinearTransform:
     parameters = told("parameters", Parameters, "The parameter set.")
     level = told("level", int, "Of the tensors it takes; results are one lower.")
     rotations = told("rotations", list[int], "The steps that evaluation keys must have.")
+
+    def __reduce__(self) -> NoReturn:
+        raise _core.DtypeError(
+            "cannot pickle a LinearTransform: pickle its parameters and its matrix, and make it anew of these"
+        )
 
     @property
     def needs(self) -> dict[str, Any]:
