@@ -17,8 +17,20 @@ array([ 6,  8, 10, 12])
 """
 
 from heliograph import _startup  # isort: skip  # noqa: F401  before the engine: a SIGHUP must not end a service that starts
-from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, query, serving, tfhe
+from heliograph import (
+    _core,
+    _errors,  # noqa: F401  docstrings of the engine's errors
+    bfv,
+    bgv,
+    cinnamon,
+    ckks,
+    nn,
+    query,
+    serving,
+    tfhe,
+)
 from heliograph import sealed_programs as _sealed_programs  # noqa: F401  a kind of sealed model
+from heliograph._arrays import IndexingError
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -50,7 +62,7 @@ from heliograph._shapes import Plaintext, Tensor
 from heliograph._strict import strict
 from heliograph.choose import parameters_for
 from heliograph.clear import ClearTensor
-from heliograph.forecasting import Costs, Forecast, forecast
+from heliograph.forecasting import Costs, Forecast, HeliographWarning, LongCallWarning, forecast
 from heliograph.functions import (
     concatenate,
     conv2d,
@@ -123,10 +135,13 @@ __all__ = [
     "ForkError",
     "FormatError",
     "HeliographError",
+    "HeliographWarning",
+    "IndexingError",
     "InstructionError",
     "InternalError",
     "LevelError",
     "LimitError",
+    "LongCallWarning",
     "MismatchError",
     "MissingKeyError",
     "ModelUnavailableError",

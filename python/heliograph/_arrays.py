@@ -20,6 +20,10 @@ E = TypeVar("E", bound=np.generic)
 K = TypeVar("K")
 
 
+class IndexingError(_core.ShapeError, IndexError):
+    """An index that a tensor does not have: out of range, too many, or of a kind that indices are not. Python's `IndexError` too."""
+
+
 class Computable:
     """What the library's functions take: tensors of every scheme, and clear ones."""
 
@@ -371,12 +375,13 @@ def readable_bytes(count: float) -> str:
 WORD = 2**64 - 1
 
 
-def require_room(parameters: Any, values: Any, axis: int, each: int) -> None:
+def require_room(parameters: Any, values: Any, axis: int, each: int, room: int = 0) -> None:
     """Raises OutOfMemoryError where encrypting an array takes more than there is, `each` bytes a ciphertext: before the array is
-    looked at, for a broadcast view may stand for far more than it is.
+    looked at, for a broadcast view may stand for far more than it is. `room`: the values of a ciphertext, if it is split.
     """
     if isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim:
         items = math.prod(values.shape) // max(1, values.shape[axis])
+        items *= max(1, -(-values.shape[axis] // room)) if room else 1
         require_memory(parameters, items * each + 16 * math.prod(values.shape), "encrypting this array")
 
 
@@ -384,6 +389,44 @@ def require_filled(have: int, room: int, what: str, pad: Any) -> None:
     """Raises ShapeError for fewer values than there is room, unless `pad` says so; DtypeError for a pad that is no flag."""
     if not flag(pad, "pad") and have < room:
         raise _core.ShapeError(f"{have:,} values for {room:,} {what}; say pad=True to leave the rest empty")
+
+
+def in_ciphertexts(array: npt.NDArray[E], room: int, what: str, split: Any, pad: Any) -> npt.NDArray[E]:
+    """Values [..., length] as ciphertexts of `room` values take them. With `split` [..., ciphertexts, room], the last one filled up with
+    zeros. Raises ShapeError for more values than room, and for fewer without `pad`.
+    """
+    have = array.shape[-1]
+    if flag(split, "split"):
+        count = max(1, -(-have // room))
+        full = np.zeros((*array.shape[:-1], count * room), dtype=array.dtype)
+        full[..., :have] = array
+        return full.reshape(*array.shape[:-1], count, room)
+    if have > room:
+        raise _core.ShapeError(
+            f"{have:,} values for {room:,} {what}; say split=True to spread them over {-(-have // room):,} ciphertexts, and "
+            f"decrypt(..., length={have}) to join them"
+        )
+    require_filled(have, room, what, pad)
+    return array
+
+
+def joined(values: npt.NDArray[E], length: Any) -> npt.NDArray[E]:
+    """Values [..., ciphertexts, room] as [..., length]: the first ones of all ciphertexts in a row. As they are for None. Raises
+    ShapeError if there are not so many.
+    """
+    if length is None:
+        return values
+    count = count_of(length, "length")
+    if values.ndim < 2:
+        raise _core.ShapeError(
+            "cannot join ciphertexts: the tensor must have an axis of ciphertexts, as encrypt(..., split=True) makes"
+        )
+    flat = values.reshape(*values.shape[:-2], values.shape[-2] * values.shape[-1])
+    if count > flat.shape[-1]:
+        raise _core.ShapeError(
+            f"cannot join to {count:,} values: the last axis of the tensor has {values.shape[-2]:,} ciphertexts of {values.shape[-1]:,} values"
+        )
+    return flat[..., :count]
 
 
 def require_memory(parameters: Any, count: int, purpose: str) -> None:

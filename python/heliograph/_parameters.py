@@ -65,6 +65,12 @@ class Parameters(Faced, Generic[K]):
         """What a repr says behind the name."""
         raise NotImplementedError
 
+    def __reduce__(self) -> Any:
+        """For pickle: the bytes of a file of this set that holds nothing, and `needs`."""
+        from heliograph.sealed import parameters_from_bytes, parameters_to_bytes
+
+        return parameters_from_bytes, (parameters_to_bytes(self), self.needs)
+
     def explain(self) -> str:
         """Several lines for a person.
 

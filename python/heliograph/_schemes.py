@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from heliograph import _core
 from heliograph._arrays import Buffer, path_of
@@ -120,6 +120,19 @@ class Faced(Shown):
                 "SecretKey.generate, other keys, tensors and plaintexts by keys and servers"
             )
         return object.__new__(cls if known is None or scheme_of(cls) is not None else known)
+
+    def __reduce__(self) -> Any:
+        """For pickle. Raises DtypeError for what no file holds."""
+        kind = type(self).__name__
+        raise _core.DtypeError(
+            f"cannot pickle a {kind} of {self._scheme.title}: no file holds one; make it anew from clear values"
+        )
+
+    def __copy__(self) -> Self:
+        return self  # it does not change
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
 
 class Told(Generic[V]):

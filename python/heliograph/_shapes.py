@@ -14,6 +14,7 @@ import numpy as np
 from heliograph import _core
 from heliograph._arrays import (
     Encrypted,
+    IndexingError,
     axes_of,
     axis_of,
     described,
@@ -77,20 +78,61 @@ def whole_lengths(shape: Any) -> list[int]:
 
 
 def take(core: Any, key: Any, calls: ShapeCalls[Any]) -> Any:
-    """``core[key]`` with integers, slices, None and an ellipsis. Raises ShapeError."""
-    ndim = len(core.shape)
-    keys = list(key) if isinstance(key, tuple) else [key]
+    """``core[key]`` as NumPy: integers, slices, None, an ellipsis, and one list, array or mask. Raises IndexingError."""
+    keys = [_index_of(k) for k in (key if isinstance(key, tuple) else (key,))]
     if sum(1 for k in keys if k is Ellipsis) > 1:
-        raise _core.ShapeError("an index has at most one ellipsis")
-    named = sum(1 for k in keys if k is not None and k is not Ellipsis)
+        raise IndexingError("an index has at most one ellipsis")
+    _require_one_array(keys)
+    ndim = len(core.shape)
+    named = sum(k.ndim if _is_mask(k) else k is not None and k is not Ellipsis for k in keys)
     if named > ndim:
-        raise _core.ShapeError(f"{named} indices for a tensor of {ndim} axes")
+        raise IndexingError(f"{named} indices for a tensor of {ndim} axes")
     at = next((i for i, k in enumerate(keys) if k is Ellipsis), len(keys))
     keys[at : at + 1] = [slice(None)] * (ndim - named)
     axis = 0
     for k in keys:
         core, axis = _take_one(core, axis, k, calls)
     return core
+
+
+def _is_mask(key: Any) -> bool:
+    return isinstance(key, np.ndarray) and key.dtype == bool
+
+
+def _index_of(key: Any) -> Any:
+    """One index: a slice, None, an ellipsis, an int, or an array of integers or booleans. Raises IndexingError for anything else."""
+    if key is None or key is Ellipsis or isinstance(key, slice):
+        return key
+    if is_whole(key):
+        return int(key)
+    if isinstance(key, (list, np.ndarray, range)):
+        try:
+            array = np.asarray(key)
+        except (ValueError, TypeError):  # ragged
+            array = np.asarray(None)
+        if not array.size and array.dtype.kind == "f":
+            array = array.astype(np.int64)  # as NumPy takes []
+        if array.dtype.kind in "iu" and not array.ndim:
+            return int(array)
+        if array.dtype.kind in "iu" or (array.dtype == bool and array.ndim):
+            return array
+    raise IndexingError(
+        f"a tensor is indexed by integers, slices, None, ..., and one list or array of integers or booleans, not by {described(key)}"
+        if not isinstance(key, Encrypted)
+        else "a tensor is not indexed by an encrypted one: nobody here knows it; hg.tfhe.look_up and hg.tfhe.select choose by encrypted values"
+    )
+
+
+def _require_one_array(keys: Sequence[Any]) -> None:
+    """Raises IndexingError for several arrays, which NumPy pairs, and for one apart from an integer, whose axis NumPy moves."""
+    arrays = [i for i, k in enumerate(keys) if isinstance(k, np.ndarray)]
+    if len(arrays) > 1:
+        raise IndexingError("a tensor is indexed by one list, array or mask at a time: x[a][:, b]")
+    chosen = [i for i, k in enumerate(keys) if isinstance(k, (int, np.ndarray))]
+    if arrays and chosen[-1] - chosen[0] >= len(chosen):
+        raise IndexingError(
+            "a list and an integer with something between them move axes in NumPy: index one after the other"
+        )
 
 
 def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[Any, int]:
@@ -100,19 +142,53 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
         return calls.reshape(core, [*shape[:axis], 1, *shape[axis:]]), axis + 1
     if isinstance(key, slice):
         try:
-            start, stop, step = key.indices(shape[axis])
+            positions = range(*key.indices(shape[axis]))
         except (TypeError, ValueError):  # what is no integer, a step of 0
-            raise _core.ShapeError(f"a slice is made of integers and its step is not 0: {described(key)}") from None
-        count = len(range(start, stop, step))
-        if (start, step, count) == (0, 1, shape[axis]):
-            return core, axis + 1
-        return calls.slice(core, axis, start if count else 0, step if count > 1 else 1, count), axis + 1
-    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-        position = int(key) + (shape[axis] if key < 0 else 0)
-        if not 0 <= position < shape[axis]:
-            raise _core.ShapeError(f"index {described(key)} is out of range for an axis of {shape[axis]}")
-        return calls.index(core, axis, position), axis
-    raise _core.ShapeError(f"a tensor is indexed by integers, slices, None and ..., not {type(key).__name__}")
+            raise IndexingError(f"a slice is made of integers and its step is not 0: {described(key)}") from None
+        return _take_range(core, axis, positions, calls), axis + 1
+    if isinstance(key, int):
+        return calls.index(core, axis, _position(key, shape[axis])), axis
+    if _is_mask(key):
+        axes = shape[axis : axis + key.ndim]
+        if list(key.shape) != axes:
+            raise IndexingError(f"a mask of shape {key.shape} does not fit axes of lengths {tuple(axes)}")
+        core = calls.reshape(core, [*shape[:axis], key.size, *shape[axis + key.ndim :]])
+        return _take_several(core, axis, np.flatnonzero(key).tolist(), calls), axis + 1
+    several = [_position(int(k), shape[axis]) for k in key.flat]
+    core = _take_several(core, axis, several, calls)
+    if key.ndim != 1:
+        core = calls.reshape(core, [*shape[:axis], *key.shape, *shape[axis + 1 :]])
+    return core, axis + key.ndim
+
+
+def _position(key: int, length: int) -> int:
+    """An index from the front. Raises IndexingError."""
+    position = key + (length if key < 0 else 0)
+    if not 0 <= position < length:
+        raise IndexingError(f"index {described(key)} is out of range for an axis of {length}")
+    return position
+
+
+def _take_range(core: Any, axis: int, positions: range, calls: ShapeCalls[Any]) -> Any:
+    count = len(positions)
+    if positions == range(core.shape[axis]):
+        return core
+    return calls.slice(core, axis, positions.start if count else 0, positions.step if count > 1 else 1, count)
+
+
+def _take_several(core: Any, axis: int, positions: Sequence[int], calls: ShapeCalls[Any]) -> Any:
+    """By runs of a constant step, each a view; of several a copy is made."""
+    runs: list[range] = []
+    at = 0
+    while at < len(positions):
+        step = positions[at + 1] - positions[at] if at + 1 < len(positions) else 1
+        end = at + 1
+        while step and end < len(positions) and positions[end] - positions[end - 1] == step:
+            end += 1
+        runs.append(range(positions[at], positions[end - 1] + (1 if step >= 0 else -1), step or 1))
+        at = end
+    parts = [_take_range(core, axis, run, calls) for run in runs or [range(0)]]
+    return parts[0] if len(parts) == 1 else calls.concatenate(parts, axis)
 
 
 #: The operators by NumPy's names, as Python calls their methods.
@@ -308,8 +384,10 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     def __array_function__(self, function: Any, *_: Any) -> Any:
         raise _core.DtypeError(_instead(function.__name__, self._scheme))
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise _core.DtypeError("an encrypted tensor has no values for an array: only the secret key's decrypt has")
+    if not TYPE_CHECKING:  # for type checkers a tensor is nothing like an array: array * x is what x's operator gives
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise _core.DtypeError("an encrypted tensor has no values for an array: only the secret key's decrypt has")
 
     def __pos__(self) -> Self:
         return self._wrap(self._core)
@@ -359,6 +437,18 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         self._leaving("sent")
         data: bytes = self._core.to_bytes()
         return data
+
+    def __reduce__(self) -> Any:
+        """For pickle: the file's bytes, without the keys at hand."""
+        from heliograph.keys import from_bytes
+
+        return from_bytes, (self.to_bytes(),)
+
+    def __copy__(self) -> Self:
+        return +self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return +self
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing.
@@ -470,3 +560,11 @@ def keys_of(tensors: Sequence[Tensor[Any, K]], keys: K | None, what: str) -> K:
     raise _core.MissingKeyError(
         f"{what} needs evaluation keys: load the tensor through a Server, or bind it with Server.bind"
     )
+
+
+def require_keys(x: Any, what: str, needs: dict[str, Any]) -> None:
+    """Raises MissingKeyError that names all keys of `what` if a tensor that has keys lacks some of them. Clear tensors need none."""
+    held: Any = x._keys if isinstance(x, Tensor) else None
+    if held is not None:
+        steps, swap = needs.get("rotations", ()), any(needs.get(name, False) for name in ("columns", "conjugate"))
+        held._require(what, steps, swap, relinearize=needs.get("relinearize", False))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._arrays import (
+    IndexingError,
     Int64Array,
     absolute_sums,
     axes_of,
@@ -169,12 +170,12 @@ class ClearTensor(IntegerLayers):
 
     def __getitem__(self, key: Any) -> ClearTensor:
         keys = key if isinstance(key, tuple) else (key,)
-        if Ellipsis not in keys:
+        if not any(k is Ellipsis for k in keys):
             keys = (*keys, Ellipsis)
         try:
             return self._view(self.values[(*keys, slice(None))])
         except IndexError as error:
-            raise _core.ShapeError(f"a clear tensor of shape {self.shape}: {error}") from None
+            raise IndexingError(f"a clear tensor of shape {self.shape}: {error}") from None
 
     def reshape(self, *shape: Any) -> ClearTensor:
         """As a tensor's."""

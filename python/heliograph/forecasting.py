@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +19,78 @@ from heliograph._arrays import described, is_real, is_whole, readable_bytes
 from heliograph._html import Rows, Shown
 from heliograph.functions import relinearize
 from heliograph.host import logger
-from heliograph.recording import Program, operands_of, recording_of, tensors_in
+from heliograph.recording import Program, operands_of, recording_now, recording_of, tensors_in
+
+#: Seconds from which on a call is announced.
+LONG = 60.0
 
 _IN_CACHE = 1 << 21  # bytes that cost nothing besides
 _LARGE = 1 << 25  # bytes of a result that lies in no cache
 _MANY = 8  # bootstraps at once, at least
 _ALIKE = (0.5, 4.0)  # what measured differs from predicted by, at most: more is a disturbance
 _LONGEST, _FEWEST, _MOST = 0.2, 5, 25  # seconds to measure one operation, and how often
+
+
+class HeliographWarning(UserWarning):
+    """What Heliograph warns of by Python's `warnings`. Kinds of it say what."""
+
+
+class LongCallWarning(HeliographWarning):
+    """A call that has begun is forecast to take more than a minute. Silenced by
+    ``warnings.simplefilter("ignore", hg.LongCallWarning)``, an exception by "error"; `hg.forecast` tells the seconds beforehand.
+    """
+
+
+#: Whether calls of this thread or task are announced: not those inside of one that was, nor those that measure rates.
+_ANNOUNCES: ContextVar[bool] = ContextVar("heliograph.announces", default=True)
+
+
+@contextmanager
+def _unannounced() -> Iterator[None]:
+    token = _ANNOUNCES.set(False)
+    try:
+        yield
+    finally:
+        _ANNOUNCES.reset(token)
+
+
+@contextmanager
+def announced(what: str, function: Callable[..., Any] | None, *operands: Any) -> Iterator[None]:
+    """Inside, a call is made that may be long: ``function(*operands)`` makes it too, and None says that it is short. Warns first,
+    LongCallWarning, if its forecast is above a minute. Calls inside are part of it.
+    """
+    if function is None or not _ANNOUNCES.get() or recording_now() is not None:
+        yield
+        return
+    with _unannounced():
+        seconds = forecast(function, *operands).seconds
+        if seconds is not None and seconds > LONG:
+            warnings.warn(
+                f"{what} is forecast to take {_clock(seconds)} on this device. Interrupt it by Ctrl-C, watch it by progress=, ask hg.forecast "
+                'first; warnings.simplefilter("ignore", hg.LongCallWarning) silences this',
+                LongCallWarning,
+                stacklevel=_outside(),
+            )
+        yield
+
+
+def _clock(seconds: float) -> str:
+    minutes = seconds / 60
+    return (
+        f"{seconds:,.0f} seconds"
+        if minutes < 3
+        else f"{minutes:,.0f} minutes"
+        if minutes < 180
+        else f"{minutes / 60:,.0f} hours"
+    )
+
+
+def _outside() -> int:
+    """Frames up to the first one that is not of this package, as `warnings.warn` counts them from its caller."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and (frame.f_globals.get("__name__", "").split(".")[0] in ("heliograph", "contextlib")):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 @dataclass(frozen=True)
@@ -227,7 +295,7 @@ def rates_of(examples: list[Any]) -> _Ring | _Bootstraps:
     """Of the examples' parameters, measured at their first use. TFHE's where any of them is of it."""
     x = next((t for t in examples if _bootstraps(t)), examples[0])
     known = (x.parameters.scheme, x.parameters.hash, x._keys is not None)
-    with _lock:
+    with _lock, _unannounced():
         if known not in _known:
             _known[known] = _bootstrap_rates(x) if _bootstraps(x) else _ring_rates(x)
             logger.debug("rates of %r: %s", x.parameters, _known[known])

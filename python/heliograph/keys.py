@@ -5,8 +5,9 @@ The schemes' own classes add what their values and evaluation keys are; making, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
 
 from heliograph import _core
 from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
@@ -16,6 +17,7 @@ from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, spli
 from heliograph._shapes import Tensor
 from heliograph.forecasting import Costs, forecast
 from heliograph.host import log_device, logger
+from heliograph.key_needs import needs_of
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -67,6 +69,10 @@ class Sent(Keyed[P]):
         True
         """
         return bytes(self._core.to_bytes())
+
+    def __reduce__(self) -> Any:
+        """For pickle: the file's bytes."""
+        return from_bytes, (self.to_bytes(),)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
@@ -122,9 +128,75 @@ class SwitchKeys(EvaluationKeys[P, T]):
     rotations = told("rotations", list[int], "Steps to the left there are keys for, ascending.")
     of_programs = told("of_programs", list, "Names of keys for programs of instructions (`hg.cinnamon.Program.keys`).")
 
+    _swap: ClassVar[tuple[str, str]]  #: the key beside the rotations': its attribute, and what it is called in errors
+
+    def _period(self) -> int:
+        """Rotations by steps that differ by it are the same."""
+        raise NotImplementedError
+
     def _for(self, steps: Iterable[int] = (), swap: bool = False) -> Any:
         """The engine's keys for some rotations and the exchange (or conjugation) that goes with them."""
         return self._core  # the engine says what is missing
+
+    @contextmanager
+    def _naming(self, what: str, steps: Iterable[int] = (), swap: bool = False, *, ask: str = "") -> Iterator[None]:
+        """Inside, a MissingKeyError of the engine names all keys that `what` needs and lacks, and the argument `ask` that makes them."""
+        try:
+            yield
+        except _core.MissingKeyError:
+            self._require(what, steps, swap, ask=ask)
+            raise
+
+    def _require(
+        self,
+        what: str,
+        steps: Iterable[int] = (),
+        swap: bool = False,
+        *,
+        relinearize: bool = False,
+        bootstrap: bool = False,
+        ask: str = "",
+    ) -> None:
+        """Raises MissingKeyError that names all keys that `what` needs and those of them that are missing. Without `what`: of rotations
+        by the caller's steps.
+        """
+        period, have = self._period(), set(self.rotations)
+        needed = sorted({s % period: s for s in steps if s % period}.values())
+        missing = [s for s in needed if s % period not in have]
+        attribute, called = self._swap
+        others = {
+            "relinearize": (relinearize, "a relinearization key"),
+            attribute: (swap, called),
+            "bootstrap": (bootstrap, "the keys of bootstrapping"),
+        }
+        lacking = [name for name, (wanted, _) in others.items() if wanted and not getattr(self, name)]
+        if not missing and not lacking:
+            return
+        if not what:
+            named = f"rotation {missing[0]} is" if len(missing) == 1 else f"rotations {_steps(missing)} are"
+            raise _core.MissingKeyError(
+                f"{named} not among the keys; they have {_steps(sorted(have)) if have else 'none'}. Make keys with "
+                f"evaluation_keys(rotations=[{_steps(needed)}{', ...' if len(needed) == 1 else ''}])"
+            )
+        wanted = _joined(([f"the rotations {_steps(needed)}"] if needed else []) + [c for w, c in others.values() if w])
+        absent = _joined(([f"the rotations {_steps(missing)}"] if missing else []) + [others[name][1] for name in lacking])
+        if not ask:
+            ask = ", ".join(([f"rotations=[{_steps(needed)}]"] if needed else []) + [f"{name}=True" for name in lacking])
+        raise _core.MissingKeyError(
+            f"cannot compute {what}: it needs {wanted}; these keys lack {'all of that' if absent == wanted else absent}. Make "
+            f"keys with evaluation_keys({ask})"
+        )
+
+
+def _steps(steps: Sequence[int]) -> str:
+    """1, 2, 4, ..., 1024 (11 in all): of many the first and the last."""
+    if len(steps) <= 20:
+        return ", ".join(map(str, steps))
+    return f"{', '.join(map(str, steps[:16]))}, ..., {steps[-1]} ({len(steps)} in all)"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def with_programs(secret: Any, made: Any, programs: Any, progress: Any) -> Any:
@@ -137,11 +209,13 @@ def with_programs(secret: Any, made: Any, programs: Any, progress: Any) -> Any:
 
 
 class NotingKeys:
-    """Keys of a trial run (`hg.parameters_for`): whatever is asked for is there, and noted. Mixed into a scheme's keys."""
+    """Keys of a trial run (`hg.parameters_for`, ``evaluation_keys(for_=...)``): whatever is asked for is there, and noted. Mixed into a
+    scheme's keys.
+    """
 
-    def __init__(self, secret: Any) -> None:
-        self._core = secret.evaluation_keys(True, [], False)
-        self._secret = secret
+    def __init__(self, secret: Any, relinearize: bool = True, **others: bool) -> None:
+        self._core = secret.evaluation_keys(relinearize, [], False, None, **others)
+        self._secret, self._relinearize = secret, relinearize
         self.steps: set[int] = set()
         self.swaps = False
 
@@ -149,7 +223,10 @@ class NotingKeys:
         several = sorted({s for s in steps if s})
         self.steps.update(several)
         self.swaps = self.swaps or swap
-        return self._secret.evaluation_keys(True, several, swap)
+        return self._secret.evaluation_keys(self._relinearize, several, swap)
+
+    def _require(self, what: str, *_: Any, **__: Any) -> None:
+        """Nothing is missing; what is used is noted at its use."""
 
 
 class SecretKey(Keyed[P], Generic[P, E]):
@@ -172,6 +249,53 @@ class SecretKey(Keyed[P], Generic[P, E]):
 
         def evaluation_keys(self, *given: Any, **options: Any) -> E:
             """Each scheme's own."""
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickle", "a pickle is sent and stored without protection")
+
+    def __copy__(self) -> NoReturn:
+        self._refuse("copy", "each copy is one more secret in memory")
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self._refuse("copy", "each copy is one more secret in memory")
+
+    def _refuse(self, what: str, why: str) -> NoReturn:
+        raise _core.DtypeError(
+            f"cannot {what} a secret key: {why}. Use the same object, or write it to a file of your own on purpose, secret.save(path) and "
+            "hg.SecretKey.load(path); other processes need secret.public_key() or secret.evaluation_keys()"
+        )
+
+    def _trial(self, function: Callable[..., Any], examples: Sequence[Any] | None) -> dict[str, Any]:
+        """The arguments of `evaluation_keys` for a function, which runs on the device that computes nothing: with more and more kinds of
+        keys until none is missing. If it uses plaintexts or matrices encoded on this device, it runs here, on zeros.
+        """
+        given = [None] if examples is None else list(examples)
+        core = self.parameters._core
+        make = self._scheme.core("SecretKey").generate
+        try:
+            return type(self)(make(core.on_device("null")))._tried(function, given)
+        except _core.MismatchError:
+            return type(self)(make(core))._tried(function, given)
+
+    def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
+        """One trial with stand-ins for examples, encrypted by this key."""
+        raise NotImplementedError
+
+    def _asked(self, for_: Any, given: dict[str, Any], cinnamon: Any) -> tuple[dict[str, Any], list[Any]]:
+        """What `evaluation_keys` makes: the keys of its other arguments, and those that the purposes `for_` need."""
+        programs = list(cinnamon) if isinstance(cinnamon, (list, tuple)) else [cinnamon]
+        if for_ is None:
+            return given, programs
+        needs, more = needs_of(for_, self.parameters, self._trial)
+        for name, wanted in needs.items():
+            if name not in given:
+                if not wanted:
+                    continue
+                raise _core.MismatchError(
+                    f"cannot make keys for this: it needs {name}, which keys of {self._scheme.title} do not have"
+                )
+            given[name] = (given[name] or wanted) if isinstance(wanted, bool) else sorted({*given[name], *wanted})
+        return given, [*programs, *more]
 
     @classmethod
     def generate(cls, parameters: Parameters[K]) -> K:

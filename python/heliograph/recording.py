@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from heliograph import _core
 from heliograph._arrays import Buffer, is_whole, path_of, readable_bytes
@@ -355,6 +355,11 @@ class Program(Shown):
         core, note = self._saved()
         data: bytes = core.to_bytes(note)
         return data
+
+    def __reduce__(self) -> NoReturn:
+        raise _core.DtypeError(
+            "cannot pickle a program: its function would be lost. Pickle program.to_bytes(), which hg.Program.from_bytes reads"
+        )
 
     def save(self, path: Any) -> None:
         """The same as a file, written all or nothing. Raises FileError besides.

@@ -33,7 +33,7 @@ from heliograph._arrays import (
 from heliograph._container import Container, from_bytes, load, save, to_bytes
 from heliograph._html import Rows, Shown
 from heliograph._parameters import Parameters
-from heliograph._schemes import SCHEMES, Scheme, sets_of
+from heliograph._schemes import SCHEMES, Scheme, sets_of, split_type, type_of_bytes
 from heliograph._shapes import Tensor
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server
 
@@ -555,6 +555,24 @@ def written_parameters(parameters: Parameters[Any]) -> dict[str, Any]:
 
 def read_parameters(header: Mapping[str, Any]) -> Any:
     """The set that a header says; the engine reads it, and checks it as any file's. Raises DamagedFileError, SecurityError."""
+    return parameters_from_bytes(_bare_file(header))
+
+
+def parameters_to_bytes(parameters: Parameters[Any]) -> bytes:
+    """A file of a parameter set and nothing else."""
+    return _bare_file(written_parameters(parameters))
+
+
+def parameters_from_bytes(data: bytes, needs: Mapping[str, Any] | None = None) -> Any:
+    """Reads `parameters_to_bytes`, with what `Parameters.needs` was. Raises FormatError and its kinds, SecurityError."""
+    scheme, kind = split_type(type_of_bytes(data)) or (next(iter(SCHEMES.values())), "parameters")
+    found: Any = Parameters(scheme.reader(kind, "{}_from_bytes")(data).parameters)
+    found.needs = dict(needs or {})
+    return found
+
+
+def _bare_file(header: Mapping[str, Any]) -> bytes:
+    """A file of the set that a header says and nothing else. Raises DamagedFileError."""
     said = header["parameters"]
     name = said.get("scheme") if isinstance(said, dict) else None
     scheme: Scheme | None = next((s for s in SCHEMES.values() if name in s.files), None)
@@ -565,8 +583,7 @@ def read_parameters(header: Mapping[str, Any]) -> Any:
     arrays: dict[str, npt.NDArray[Any]] = {
         name: np.zeros(shape, dtype=dtype) for name, (dtype, shape) in bare.arrays.items()
     }
-    data = to_bytes(f"heliograph.{name}.{bare.kind}", fields, arrays)
-    return Parameters(scheme.reader(bare.kind, "{}_from_bytes")(data).parameters)
+    return to_bytes(f"heliograph.{name}.{bare.kind}", fields, arrays)
 
 
 def fields_of(said: Any, *names: str) -> dict[str, Any]:

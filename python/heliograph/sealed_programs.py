@@ -15,6 +15,7 @@ from heliograph._html import Rows
 from heliograph._schemes import SCHEMES
 from heliograph._sealing import SEALERS
 from heliograph._shapes import Tensor
+from heliograph.key_needs import TURNS, recorded_needs
 from heliograph.keys import SecretKey, Server
 from heliograph.recording import Program
 from heliograph.sealed import Form, SealedModel, Side, Watch, count_in, fields_of, form, list_in, sent_bytes, text_in, write
@@ -24,8 +25,6 @@ _MOST, _MOST_AXES, _LONGEST = 1 << 12, 16, 1 << 24
 _PROGRAM = "program"  #: the array that has its file
 #: What an operand or a result says of itself. `level` and `bound` are CKKS's, a bound as text; `type` TFHE's.
 _SAID = ("bound", "complex", "level", "name", "packing", "scheme", "shape", "type", "width")
-#: Generators of the rotations of slots, by scheme; the key beside the rotations'.
-_TURNS = {"exact": (3, "columns"), "ckks": (5, "conjugate")}
 
 
 def _damaged(what: str) -> _core.DamagedFileError:
@@ -119,23 +118,6 @@ def _require_inside(side: Side, values: tuple[npt.NDArray[Any], bool]) -> None:
         )
 
 
-def _needs(numbers: list[int], scheme: str, n: int) -> dict[str, Any]:
-    """The arguments of `evaluation_keys` for keys of these numbers (`RecordedProgram::key_numbers`)."""
-    if scheme == "tfhe":
-        return {}
-    generator, other = _TURNS[scheme]
-    steps = {pow(generator, k, 2 * n): k for k in range(1, n // 2)}
-    wanted: dict[str, Any] = {"relinearize": 0 in numbers}
-    rotations = [k for g, k in steps.items() if g in numbers]  # as keys list them
-    if rotations:
-        wanted["rotations"] = sorted(rotations)
-    if 2 * n - 1 in numbers:
-        wanted[other] = True
-    if any(g not in (0, 2 * n - 1) and g not in steps for g in numbers):
-        wanted["bootstrap"] = True
-    return wanted
-
-
 @form
 class ProgramForm(Form):
     """A recorded program."""
@@ -148,7 +130,7 @@ class ProgramForm(Form):
         self._program = None if data is None else Program.from_bytes(data)
         scheme = said["takes"][0]["scheme"]
         if self._program is not None:
-            found = _needs(self._program._last_recording()[0].key_numbers, scheme, getattr(parameters, "n", 0))
+            found = recorded_needs(self._program._last_recording()[0].key_numbers, scheme, getattr(parameters, "n", 0))
             if found != said["needs"]:
                 raise _damaged("asks for other keys than its calls use")
 
@@ -175,7 +157,7 @@ class ProgramForm(Form):
     def _require_needs(needs: Any, parameters: Any) -> None:
         """Raises DamagedFileError for keys that this scheme does not make."""
         key = parameters._scheme.key
-        other = _TURNS[key][1] if key in _TURNS else ""
+        other = TURNS[key][1] if key in TURNS else ""
         known = {"tfhe": set(), "exact": {"relinearize", "rotations", other}}.get(
             key, {"relinearize", "rotations", other, "bootstrap"}
         )
@@ -203,7 +185,7 @@ class ProgramForm(Form):
         takes = [_said(t._core, key, name) for t, name in zip(taken, program._operand_names(), strict=True)]
         names = ["y"] if count == 1 else [f"y{i}" for i in range(count)]
         gives = [_said(one, key, name) for one, name in zip(core.given, names, strict=True)]
-        needs = _needs(core.key_numbers, key, getattr(parameters, "n", 0))
+        needs = recorded_needs(core.key_numbers, key, getattr(parameters, "n", 0))
         for said, tensor in zip(takes, taken, strict=True):
             if key == "ckks" and tensor._core.public_bound <= _default_bound(parameters, said):
                 said["bound"] = float(tensor._core.public_bound).hex()

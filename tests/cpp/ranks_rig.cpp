@@ -87,8 +87,7 @@ std::vector<Outcome> outcomes_of(std::vector<Process>& processes, double limit, 
       outcomes[r] = {.passed = WIFEXITED(status) && WEXITSTATUS(status) == 0,
                      .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
                      .text = text_of(processes[r].output) +
-                             (late ? alone ? "\n(killed: it was stopped)" : "\n(killed: it ran too long)" : ""),
-                     .seconds = seconds()};
+                             (late ? alone ? "\n(killed: it was stopped)" : "\n(killed: it ran too long)" : "")};
       // A test that is not there passes too.
       outcomes[r].passed = outcomes[r].passed && outcomes[r].text.find("[  PASSED  ] 1 test") != std::string::npos;
     }

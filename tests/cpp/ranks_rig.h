@@ -14,7 +14,6 @@ struct Outcome {
   bool passed = false;
   int signal = 0;    // that ended it
   std::string text;  // what it wrote
-  double seconds = 0;
 };
 
 /// Runs the disabled test RankBody.DISABLED_`body` in `ranks` processes that find each other by the environment;

@@ -212,7 +212,7 @@ def test_ctrl_c_is_heeded_within_a_second(step: str) -> None:
 
         def press():
             time.sleep(1)
-            pressed.append((time.monotonic(), time.process_time()))
+            pressed.append(time.process_time())
             os.kill(os.getpid(), signal.SIGINT)
 
         threading.Thread(target=press).start()
@@ -220,8 +220,8 @@ def test_ctrl_c_is_heeded_within_a_second(step: str) -> None:
             ({STEPS[step]})()
             print("was too short")
         except KeyboardInterrupt:
-            # A tenth of a second where nobody else computes; by its own computation where others do.
-            took = min(time.monotonic() - pressed[0][0], time.process_time() - pressed[0][1])
+            # By what its threads computed after it, whatever else the machine does.
+            took = (time.process_time() - pressed[0]) / hg.threads()
             print("heeded" if took < 4 else took)
         if "TFHE" in kind:
             some = server.bind(owner.encrypt(np.arange(3, dtype=np.uint8)))

@@ -5,10 +5,9 @@ from a made-up counter, tables.
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +58,19 @@ def test_every_case_has_its_own_name() -> None:
         assert {f"{name}-w64", f"{name}-w32"} <= set(names)
 
 
+class Clock:
+    """A clock that only moves when a call is waited for."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        """Seconds."""
+        return self.now
+
+
+CLOCK = Clock()
+
+
 class Slow:
     """A result that takes a millisecond to come, and counts how often it was waited for."""
 
@@ -67,45 +79,110 @@ class Slow:
     def wait(self) -> None:
         """Takes its time."""
         type(self).waits += 1
-        time.sleep(0.001)
+        CLOCK.now += 0.001
 
 
-def test_times_end_with_a_wait_and_energy_is_between_steps_of_its_counter() -> None:
-    """A board of 100 W whose counter moves every 10 ms."""
+def test_times_end_with_a_wait() -> None:
+    """Of a call alone, without the wait and with it; three warm up."""
     import gpu
 
-    alone = gpu.latency(Slow, 0, 20)  # type: ignore[arg-type]
-    assert len(alone.times) == 20
-    assert Slow.waits == 23
-    assert min(alone.times) >= 0.001 > statistics.median(alone.calls)
-    found = gpu.pipe(Slow, 0.01, 0.2, lambda: 100 * int(time.perf_counter() * 100) / 100)  # type: ignore[arg-type]
-    assert found.watts == pytest.approx(100, rel=0.3)
-    assert found.joules is not None
-    assert found.joules > 0.7 * 100 * 0.001 / 3  # three calls to a wait
-    assert gpu.pipe(Slow, 0.01, 0.01, lambda: None).joules is None  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu, "time", CLOCK)
+        patch.setattr(Slow, "waits", 0)
+        alone = gpu.latency(Slow, 0, 20)  # type: ignore[arg-type]
+        assert Slow.waits == 23
+    assert alone.times == pytest.approx([0.001] * 20)
+    assert alone.calls == [0] * 20
+
+
+def test_energy_is_between_steps_of_its_counter() -> None:
+    """A board of 100 W whose counter moves every 10 ms. It is looked at after each wait."""
+    import gpu
+
+    class Noted(gpu.Meter):
+        def __enter__(self) -> Noted:
+            self._last = self._joules()
+            meters.append(self)
+            return self
+
+        def look(self) -> None:
+            used = self._joules()
+            if used is not None and used != self._last:
+                self.steps.append((CLOCK.now, used))
+            self._last = used
+
+        def __exit__(self, *error: object) -> None:
+            meters.clear()
+
+    class Metered(Slow):
+        def wait(self) -> None:
+            super().wait()
+            for meter in meters:
+                meter.look()
+
+    meters: list[Noted] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu, "time", CLOCK)
+        patch.setattr(gpu, "Meter", Noted)
+        found = gpu.pipe(Metered, 0.01, 0.2, lambda: 100 * int(CLOCK.now * 100) / 100)  # type: ignore[arg-type]
+        assert found.watts == pytest.approx(100, rel=0.1)
+        assert found.joules is not None
+        assert found.joules / found.watts == pytest.approx(found.seconds, rel=0.1)
+        assert gpu.pipe(Metered, 0.01, 0.01, lambda: None).joules is None  # type: ignore[arg-type]
 
 
 def test_the_calls_do_not_wait_for_the_counter() -> None:
-    """A counter that takes 20 ms to read, of a board that takes 100 W while it computes and nothing while it waits."""
+    """Each reading goes on until the next call was made: by a thread of its own, or never."""
     import gpu
 
-    class Busy(Slow):
-        used = 0.0
+    made, readings, readers = threading.Condition(), 0, set[int]()
+
+    class Called(Slow):
+        calls = 0
+
+        def __init__(self) -> None:
+            with made:
+                Called.calls += 1
+                made.notify_all()
 
         def wait(self) -> None:
-            start = time.perf_counter()
-            super().wait()
-            Busy.used += 100 * (time.perf_counter() - start)
+            with made:
+                CLOCK.now += 0.001 if readings > 3 else 0  # no end before there are some
+                made.notify_all()
 
     def joules() -> float:
-        time.sleep(0.02)
-        return round(Busy.used, 1)
+        nonlocal readings
+        readers.add(threading.get_ident())
+        with made:
+            before = Called.calls
+            assert made.wait_for(lambda: Called.calls > before or CLOCK.now >= end, 60)
+        readings += 1
+        return 1.0
 
-    found = gpu.pipe(Busy, 0.01, 0.4, joules)  # type: ignore[arg-type]
-    assert found.joules is not None
-    assert found.watts is not None
-    assert found.watts == pytest.approx(100, rel=0.3)
-    assert found.joules / found.watts == pytest.approx(found.seconds, rel=0.3)
+    end = CLOCK.now + 0.1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu, "time", CLOCK)
+        gpu.pipe(Called, 0.01, 0.1, joules)  # type: ignore[arg-type]
+        assert threading.get_ident() not in readers
+        assert len(readers) == 1
+
+
+def test_the_meter_notes_steps_and_ends() -> None:
+    """Of a counter that moves twice; what has not moved is no step."""
+    import gpu
+
+    values, read = iter([1.0, 1.0, 2.0, 2.0, 5.0]), threading.Event()
+
+    def joules() -> float:
+        found = next(values, None)
+        if found is None:
+            read.set()
+        return 5.0 if found is None else found
+
+    with gpu.Meter(joules) as meter:
+        assert read.wait(60)
+    assert [used for _, used in meter.steps] == [2, 5]
+    assert not meter._thread.is_alive()
 
 
 def test_boards_are_those_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,9 +120,8 @@ def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(mesh, "HERE", tmp_path)
     process = mesh.Process("cpu", 1, mesh.AUTO, ("first", "long", "last"))
     for seconds in (2, 10, 50):  # until its first case was there by then
-        start = time.monotonic()
-        rows = [row for row in mesh.measure(process, 1, 50, None, until=start + seconds) if "case" in row]
-        assert time.monotonic() - start < 300
+        until = time.monotonic() + seconds
+        rows = [row for row in mesh.measure(process, 1, 50, None, until=until) if "case" in row]
         if "skipped" not in rows[0]:
             break
     assert [row.get("skipped") for row in rows] == [None, mesh.OVER, mesh.OVER]
@@ -166,9 +165,7 @@ def test_what_the_time_is_too_short_for_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(mesh, "HERE", tmp_path)
     rows: list[dict[str, Any]] = []
     groups = (("gates/a", "gates/b"), ("c",))
-    start = time.monotonic()
-    scaling.measure("cpu", [1, 2], groups, 0.1, 50, start + 1, rows.append)
-    assert time.monotonic() - start < 300
+    scaling.measure("cpu", [1, 2], groups, 0.1, 50, time.monotonic() + 1, rows.append)
     expected = [("gates/a", 1), ("gates/b", 1), ("gates/a", 2), ("gates/b", 2), ("c", 1), ("c", 2)]
     assert [(r["case"], r["devices"]) for r in rows] == expected
     assert {r["skipped"] for r in rows} == {mesh.OVER}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 import heliograph as hg
 from alike import in_threads, require_refused
 from bits import digest
-from heliograph import _core
+from heliograph import _core, forecasting
 from model import Container, build, parse
 from places import places
 from rigs import SEED
@@ -63,6 +64,50 @@ def party() -> Party:
 @pytest.fixture
 def p() -> Party:
     return party()
+
+
+def test_parameters_say_what_a_bootstrap_leaves(p: Party) -> None:
+    """Before any key is made: at least that is promised of every tensor of such values, and is so."""
+    parameters = hg.ckks.parameters(n=2 * SLOTS, depth=3, log_scale=39, bootstrap=True, insecure=True)
+    told = parameters.explain()
+    for iterations in (1, 2):
+        bits = parameters.bootstrapping_precision(iterations=iterations)
+        assert f"{bits:.1f} " in next(line for line in told.splitlines() if "its precision" in line)
+        for values in (random(), random(2), random() + 1j * random(seed=2), np.full((2, SLOTS), 1.0)):
+            y = hg.ckks.bootstrap(p.tensor(values, bound=2**0.5), bound=2**0.5, iterations=iterations)
+            promised = parameters.bootstrapping_precision(2**0.5, iterations)
+            assert y.precision is not None
+            assert bits > y.precision >= promised - 0.01
+            p.check(y, values, promised - 0.01)
+    with pytest.raises(hg.ParameterError, match="between 2\\^-20 and 2\\^20"):
+        parameters.bootstrapping_precision(0)
+    with pytest.raises(hg.ParameterError, match="1 to 4 iterations"):
+        parameters.bootstrapping_precision(1, 5)
+    with pytest.raises(hg.ParameterError, match="no bootstrapping"):
+        hg.ckks.parameters("n13-l4").bootstrapping_precision()
+
+
+def test_a_long_bootstrap_is_announced(p: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of few ciphertexts is not, nor one that is followed without its work."""
+    monkeypatch.setattr(forecasting, "rates_of", lambda _: forecasting._Ring(host=1.0))
+    x = p.tensor(random(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", hg.LongCallWarning)
+        with pytest.raises(hg.LongCallWarning, match=r"a bootstrap of 4 ciphertexts is forecast to take \d+"):
+            hg.ckks.bootstrap(x)
+        hg.forecast(hg.ckks.bootstrap, x)
+        p.check(hg.ckks.bootstrap(x[0]), p.secret.decrypt(x[0]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [name for name in hg.ckks.named() if hg.ckks.parameters(name).bootstrapping_level])
+def test_figures_of_named_sets(name: str) -> None:
+    """What `explain` says of them is what the engine bounds, rounded down."""
+    parameters = hg.ckks.parameters(name)
+    told = next(line for line in parameters.explain().splitlines() if "its precision" in line)
+    one, two = (int(10 * parameters.bootstrapping_precision(iterations=n)) / 10 for n in (1, 2))
+    assert f"at least {one} bits" in told
+    assert f"({two} with iterations=2)" in told or two < one + 0.5
 
 
 def random(*shape: int, seed: int = 1, size: float = 1.0) -> Values:
@@ -377,8 +422,10 @@ def test_sets_are_found_and_refused() -> None:
     assert hg.ckks.parameters("n13-l4").bootstrapping_key_bytes == 0
     told = str(found)
     assert "its keys  " in told
+    assert re.search("its precision  .* at least 14.5 bits .*18.2 with iterations=2.* near 2\\^-20\n", told)
     assert re.search("bootstrapping  from level 4 back to 22: 18 mult.* probability 2\\^-132.7", told)
     assert "bootstrapping" not in str(hg.ckks.parameters("n13-l4"))
+    assert "its precision" not in str(hg.ckks.parameters("n13-l4"))
     for given, words in (
         ({"depth": 19}, "no named set .* 19 .*n16-b18 .18; 20; 10"),
         ({"depth": 9, "precision": 27}, "precision of 27 bits"),

@@ -576,3 +576,15 @@ def test_schemes_do_not_mix(p: Party, op: Operator) -> None:
     for a, b in ((x, y), (y, x)):
         with pytest.raises(hg.MismatchError, match="schemes do not mix"):
             op(a, b)
+
+
+def test_errors_say_what_is_wrong() -> None:
+    """Of a polynomial of a product that nobody rescaled: the product's scale; of a matrix: how large it may be."""
+    secret = hg.SecretKey.generate(hg.ckks.parameters(depth=3, precision=25, slots=4))
+    x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([0.1, 0.2, 0.3, 0.4]))
+    with pytest.raises(hg.ScaleError, match=r"this tensor has a scale of 2\^.*rescale products before"):
+        hg.ckks.polynomial(hg.ckks.multiply(x, x, rescale=False), [1, 2, 3])
+    with pytest.raises(
+        hg.ShapeError, match="of 17 x 4: it must have at most as many rows and columns as there are slots, 4"
+    ):
+        hg.ckks.LinearTransform(secret.parameters, np.ones((17, 4)))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import typer
 
+import browser_rig
 import heliograph as hg
 import page_blocks
 from heliograph.cli.commands import commands
@@ -164,14 +165,45 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target), link
 
 
-def test_every_page_is_on_the_site() -> None:
+def gathered(folder: Path) -> set[str]:
+    """Pages that `make docs` shows, but those that mkdocs.yml leaves out of the list."""
+    subprocess.run([sys.executable, ROOT / "scripts/docs_pages.py", folder], check=True)
+    left_out = ("docs/adr/0", "benchmarks/results/", "examples/")
+    found = {str(page.relative_to(folder)) for page in folder.rglob("*.md")}
+    return {page for page in found if not page.startswith(left_out) or page == "examples/README.md"}
+
+
+def test_every_page_is_on_the_site(tmp_path: Path) -> None:
     """In its list of pages, by name: decisions and results have a page that lists them."""
     listed = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
     there = {str(page.relative_to(ROOT)) for page in PAGES if page.parent.name not in ("results", "adr")}
     assert there <= listed
     assert all((ROOT / name).is_file() for name in listed)
+    assert gathered(tmp_path) <= listed
     decisions = (ROOT / "docs/adr/README.md").read_text(encoding="utf-8")
     assert all(f"({path.name})" in decisions for path in (ROOT / "docs/adr").glob("0*.md"))
+
+
+SITE = ROOT / "build/docs/site/index.html"
+SOURCES = [ROOT / "mkdocs.yml", ROOT / "docs/iframe-worker.js"]
+
+
+@pytest.mark.skipif(browser_rig.found() is None, reason="there is no chromium")
+@pytest.mark.skipif(
+    not SITE.is_file() or SITE.stat().st_mtime < max(path.stat().st_mtime for path in SOURCES),
+    reason="make docs builds the site",
+)
+def test_the_site_is_searched_from_its_folder() -> None:
+    """Opened as a file, without a server and without a network: words lead to their page."""
+    with browser_rig.browser() as chromium:
+        page = chromium.page()
+        page.go(SITE.as_uri())
+        page.click(".md-search__input")
+        page.type(".md-search__input", "bootstrapping_level")
+        page.until("document.querySelector('.md-search-result__link')?.href.startsWith('file:')")
+        page.reads("bootstrapping_level", ".md-search-result__list")
+        assert page.hosts() == {"file://"}
+        assert not page.complaints()
 
 
 # Errors
@@ -189,6 +221,10 @@ def test_every_error_stands_on_its_page() -> None:
         base = getattr(hg, name).__bases__[0].__name__
         assert row[1] == f"`{base}`", name
         assert all(len(cell.strip(" |")) > 10 for cell in row[2:]), name
+        own = (getattr(hg, name).__dict__.get("__doc__") or "").strip()
+        assert own.endswith("."), f"{name} has no docstring"
+        if getattr(hg, name).__module__ == "heliograph._core":
+            assert own == re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", row[2]), name
 
 
 # Pictures

@@ -117,7 +117,7 @@ SHAPES: dict[str, Attempt] = {
     "index beyond": lambda p: p.x[3],
     "index before": lambda p: p.x[:, -5],
     "too many indices": lambda p: p.x[0, 0, 0],
-    "index by a list": lambda p: p.x[[0, 1]],
+    "index by two lists": lambda p: p.x[[0, 1], [0, 1]],
     "index by a truth": lambda p: p.x[True],
     "two ellipses": lambda p: p.x[..., ...],
     "axis twice": lambda p: p.x.transpose([0, 0]),
@@ -443,21 +443,20 @@ def test_control_c() -> None:
         params = hg.bfv.parameters(n=4096, log_q=200, special=1, plain_modulus=65537, insecure=True)
         secret = hg.SecretKey.generate(params)
         x = secret.encrypt(np.ones((8, 4096), dtype=int)).broadcast_to((500, 8))
-        started = time.monotonic()
         pressed = []
 
         def press():
-            pressed.append((time.monotonic(), time.process_time()))
+            pressed.append(time.process_time())
             os.kill(os.getpid(), signal.SIGINT)
 
         threading.Timer(0.3, press).start()
         try:
-            while time.monotonic() - started < 9:  # a GPU is done with many before the signal comes
+            while not pressed or time.process_time() - pressed[0] < 60:  # a GPU is done with many before the signal comes
                 hg.square(x)
             print("not interrupted")
         except KeyboardInterrupt:
-            # By its own computation where others take the machine.
-            took = min(time.monotonic() - pressed[0][0], time.process_time() - pressed[0][1])
+            # By what its threads computed after it, whatever else the machine does.
+            took = (time.process_time() - pressed[0]) / hg.threads()
             print("interrupted" if took < 4 else "late")
         y = hg.square(x[0])
         print((secret.decrypt(y) == 1).all())

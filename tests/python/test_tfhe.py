@@ -403,6 +403,7 @@ def test_compound_gates_are_one_layer() -> None:
     assert p.cost("half_adder", "bool", "bool") == p.cost("full_adder", "bool", "bool", "bool") == (2, 1)
     assert p.cost("select", "bool", "uint8", "uint8") == (16, 2)
     assert p.cost("add", "uint8", arguments=[77], goal="fewest") == (13, 7)
+    assert p.cost("multiply", "uint64", arguments=[2**64 - 1]) == p.cost("multiply", "uint64", arguments=[-1])
 
 
 def test_shallow_is_shallow(each: Party) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heliograph as hg
+from heliograph import _core, forecasting
 from heliograph.tfhe import tables
 from tfhe_rig import Party, party
 
@@ -65,6 +67,8 @@ def test_what_it_takes(counted: list[int]) -> None:
         hg.forecast(lambda x, table=table: hg.tfhe.look_up(x, table), x)
         assert sum(counted) == asked
         assert f"{asked:,} " in (hg.tfhe.look_up.__doc__ or "")
+        dtype = np.asarray(table).dtype
+        assert p.parameters.cost("look_up", "uint16", arguments=table, dtype=dtype, goal="fewest") == (asked, 28)
     for name, few in (("of the lower byte", 100), ("of the upper byte", 100), ("one value", 0)):
         counted.clear()
         hg.forecast(lambda x, name=name: hg.tfhe.look_up(x, TABLES[name]) + 0, x)
@@ -91,3 +95,73 @@ def test_keys_are_needed() -> None:
     p: Party = party()
     with pytest.raises(hg.MissingKeyError):
         hg.tfhe.look_up(p.secret.encrypt(INDEX), TABLES["threshold"])
+
+
+def test_costs_are_known_before_a_table_is() -> None:
+    """Of a random one, the worst there is; of a signed index and odd widths too."""
+    p = hg.tfhe.parameters()
+    assert p.cost("look_up", "uint16", dtype="uint8", goal="fewest") == (40_463, 28)
+    assert "40,463 for random bytes" in (hg.tfhe.look_up.__doc__ or "")
+    assert (
+        p.cost("look_up", "int16", dtype="uint8") >= p.cost("look_up", "int12", dtype="uint8") > p.cost("look_up", "uint8")
+    )
+    assert p.cost("look_up", "uint8") >= p.cost("look_up", "uint8", arguments=range(256), dtype="uint8")
+    assert p.cost("look_up", "uint16", arguments=np.full(1 << 16, 7), dtype="uint8")[0] < 100
+    for index, table, error in (
+        ("uint16", [1, 2], hg.ParameterError),
+        ("uint8", [1, 2], hg.ParameterError),
+        ("uint32", (), hg.DtypeError),
+        ("uint16", np.full(1 << 16, 256), hg.PlaintextRangeError),
+    ):
+        with pytest.raises(error):
+            p.cost("look_up", index, arguments=table, dtype="uint8")
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that is said to take 100 seconds for a layer of bootstraps."""
+    monkeypatch.setattr(forecasting, "rates_of", lambda _: forecasting._Bootstraps(100.0, 1e-9))
+
+
+def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before they begin, once, with their time; whoever makes it an error computes nothing. Short ones are not."""
+    p = party()
+    x = p.tensor(INDEX[:1])
+    computed: list[str] = []
+    compute = _core.tfhe_compute
+
+    def counting(keys: Any, name: str, *rest: Any) -> Any:
+        computed.append(name)
+        return compute(keys, name, *rest)
+
+    table = np.random.default_rng(1).integers(0, 256, 1 << 16).astype(np.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", hg.LongCallWarning)
+        with pytest.raises(
+            hg.LongCallWarning, match=r"look_up of \(1,\) elements in 65,536 entries is forecast to take \d+ .*Ctrl-C"
+        ):
+            hg.tfhe.look_up(x, table)
+        many = x.broadcast_to((2000,)).astype("uint8")
+        for what, call in (
+            ("multiply", lambda: many * many),
+            ("floor_divmod|floor_divide", lambda: many // many),
+            ("add", lambda: hg.tfhe.sum(many.reshape(2, 1000), axis=0)),
+            ("multiply", lambda: many.reshape(2, 1000) @ many.reshape(1000, 2)),
+        ):
+            with pytest.raises(hg.LongCallWarning, match=f"({what}) of .* is forecast to take"):
+                call()
+        monkeypatch.setattr(_core, "tfhe_compute", counting)
+        p.check(hg.tfhe.look_up(x, TABLES["threshold"]), TABLES["threshold"][INDEX[:1]])
+    assert computed  # nothing was announced, and it was computed
+    monkeypatch.setattr(tables, "_FEW", 4)
+    shares: list[float] = []
+    with pytest.warns(hg.LongCallWarning) as told:
+        hg.tfhe.look_up(x, TABLES["four rows"], progress=shares.append)
+    assert shares == sorted(shares)  # the forecast tells none
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert issubclass(hg.LongCallWarning, hg.HeliographWarning)
+    with warnings.catch_warnings(record=True) as silent:
+        warnings.simplefilter("ignore", hg.LongCallWarning)
+        hg.forecast(lambda x: hg.tfhe.look_up(x, table), x)
+    assert not silent

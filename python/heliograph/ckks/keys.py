@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,14 @@ from heliograph._arrays import (
     complexes,
     described,
     flag,
+    in_ciphertexts,
     interval_of,
+    joined,
     listed,
     moved_from_last,
     moved_last,
     readable_bytes,
     real,
-    require_filled,
     require_room,
     whole,
     whole_numbers,
@@ -42,12 +43,14 @@ class _Encrypts(keys.Keyed[Parameters]):
         *,
         slots: int = -1,
         pad: bool = False,
+        split: bool = False,
         level: int | None = None,
         bound: float | tuple[float, float] | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
-        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0).
+        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0). With ``split=True`` any
+        number of values is spread over ciphertexts, along a new last axis of the tensor; zeros fill the last one, and count in statistics.
 
         `level`: lower than the top where fewer multiplications follow: smaller and faster. A secret key's result is seeded: half
         the bytes when saved. `bound`: the largest magnitude, or (lowest, highest), of the values. It is public: it travels in files, and
@@ -60,13 +63,11 @@ class _Encrypts(keys.Keyed[Parameters]):
         given = (0.0, 0.0) if bound is None else interval_of(bound)
         parameters = self.parameters
         at, slots = level_of(parameters, level), whole(slots, "the slot axis")
-        require_room(parameters, values, slots, parameters.ciphertext_bytes(1, at))
+        room = parameters.slots
+        require_room(parameters, values, slots, parameters.ciphertext_bytes(1, at), room if split else 0)
         array, is_complex = complexes(values, "the values to encrypt")
         array = moved_last(array, slots, "the values to encrypt")
-        have, room = array.shape[-1], parameters.slots
-        if have > room:
-            raise _core.ShapeError(f"{have:,} values for {room:,} slots")
-        require_filled(have, room, "slots", pad)
+        array = in_ciphertexts(array, room, "slots", split, pad)
         return Tensor(self._core.encrypt(array, is_complex, at, progress, given))
 
 
@@ -94,8 +95,13 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 
     _scheme = CKKS
 
+    _swap = ("conjugate", "a conjugation key")
+
     conjugate = told("conjugate", bool, "Whether there is a conjugation key.")
     bootstrap = told("bootstrap", bool, "Whether there are the keys of bootstrapping.")
+
+    def _period(self) -> int:
+        return self.parameters.period
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
@@ -129,7 +135,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
     def evaluation_keys(
         self,
         *,
-        relinearize: bool = True,
+        for_: Any = None,
+        relinearize: bool | None = None,
         rotations: Iterable[int] = (),
         conjugate: bool = False,
         bootstrap: bool = False,
@@ -141,21 +148,80 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         that `hg.ckks.bootstrap` needs besides, some fifty keys (ParameterError for sets that have no bootstrapping). `cinnamon`: a
         program of instructions (`hg.cinnamon.load`) or several, whose own keys are made too; it needs no others.
 
+        `for_` says what the server computes, and makes the keys that this needs and no others, a relinearization key only if products
+        need it. It takes one purpose or a list:
+
+        - a function of one tensor: `hg.ckks.mean`, ``lambda x: hg.ckks.rotate(x, [1, 5])``, ``functools.partial(hg.matmul, weights)``.
+          `hg.sum` means the sum over slots;
+        - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them (complex values need
+          other keys, several ciphertexts have axes);
+        - a recorded `hg.Program`, by its last recording; a program of instructions;
+        - what has `needs`: a `LinearTransform`, a network, layout or model of `hg.nn`, an `hg.SealedModel`, parameters that
+          `hg.parameters_for` found.
+
+        A function runs up to three times, on a device that computes nothing; one that uses plaintexts or matrices encoded
+        before runs on the device in use. Raises DtypeError for what is no purpose, MismatchError for
+        one of another parameter set, and what the function raises.
+
         >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
         [1, 2]
         >>> party.keys.bootstrap, len(party.keys.rotations)
         (True, 16)
+        >>> secret.evaluation_keys(for_=[hg.ckks.mean, lambda x: hg.ckks.rotate(x, 3)]).rotations
+        [1, 2, 3]
         """
-        steps = sorted(set(whole_numbers(rotations, "a rotation")))
-        wanted = flag(relinearize, "relinearize"), steps, flag(conjugate, "conjugate")
-        made = self._core.evaluation_keys(*wanted, progress, flag(bootstrap, "bootstrap"))
-        return EvaluationKeys(keys.with_programs(self._core, made, cinnamon, progress))
+        given = {
+            "relinearize": for_ is None if relinearize is None else flag(relinearize, "relinearize"),
+            "rotations": sorted(set(whole_numbers(rotations, "a rotation"))),
+            "conjugate": flag(conjugate, "conjugate"),
+            "bootstrap": flag(bootstrap, "bootstrap"),
+        }
+        wanted, programs = self._asked(for_, given, cinnamon)
+        made = self._core.evaluation_keys(
+            wanted["relinearize"], wanted["rotations"], wanted["conjugate"], progress, wanted["bootstrap"]
+        )
+        return EvaluationKeys(keys.with_programs(self._core, made, programs, progress))
+
+    def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
+        attempts = [{"relinearize": False}, {"relinearize": True}]
+        if self.parameters.bootstrapping_level:
+            attempts.append({"relinearize": True, "bootstrapping": True})
+        for kinds in attempts:
+            held = TrialKeys(self._core, **kinds)
+            try:
+                function(*(self._stand_in(x, held) for x in examples))
+            except _core.MissingKeyError:
+                if kinds is attempts[-1]:
+                    raise
+            else:
+                break
+        rotations = sorted({s % self.parameters.period for s in held.steps} - {0})
+        return {
+            "relinearize": kinds["relinearize"],
+            "rotations": rotations,
+            "conjugate": held.swaps,
+            "bootstrap": "bootstrapping" in kinds,
+        }
+
+    def _stand_in(self, example: Any, held: EvaluationKeys) -> Tensor:
+        """A tensor like an example, a tensor or an array; like one ciphertext of real values for None."""
+        level = None
+        if example is None:
+            example = np.zeros(self.parameters.slots)
+        elif isinstance(example, Tensor):
+            level = example.level
+            example = np.zeros((*example.shape, example.slots), dtype=example.dtype)
+        # The least bound that there is: no function is refused for what values may reach.
+        values = np.zeros_like(complexes(example, "the example")[0])
+        x = self.encrypt(values if np.iscomplexobj(example) else values.real, pad=True, level=level, bound=2.0**-20)
+        return Tensor(x._core, held)
 
     def decrypt(
         self,
         tensor: Tensor,
         *,
         slots: int = -1,
+        length: int | None = None,
         publish_bits: float | None = None,
         precision: float | None = None,
         checked: bool = False,
@@ -163,7 +229,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         of: Sequence[Any] | None = None,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
-        """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
+        """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis. `length` joins the last axis of
+        ciphertexts to so many values in a row, as they were before ``encrypt(..., split=True)``.
 
         They carry the ciphertext's error (`Tensor.precision`), and that error tells of the secret key: whoever sees values
         decrypted from ciphertexts of his knowledge or choice may compute the key (Li and Micciancio, ePrint 2020/1533). Show
@@ -191,6 +258,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         >>> secret.decrypt(x[0]).round(4)
         array([0.5, 1.5, 2.5, 3.5])
+        >>> y = secret.encrypt(np.arange(1.0, 10), split=True)  # three ciphertexts of four values
+        >>> y.shape, secret.decrypt(y * 2, length=9).round(4)
+        ((3,), array([ 2.,  4.,  6.,  8., 10., 12., 14., 16., 18.]))
         >>> secret.decrypt(x[0], publish_bits=5).round(2)  # for others to see: with noise of its own
         array([0.5, 1.5, 2.5, 3.5])
         >>> mine = secret.encrypt([1, 2, 3, 4])
@@ -206,7 +276,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
                     "decrypt takes of= or publish_bits=, not both: say precision= to publish a loaded tensor"
                 )
             like = self._computed(of)
-            return moved_from_last(np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how)), slots)
+            found: Any = np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how))
+            return moved_from_last(joined(found, length), slots)
         if publish_bits is None:
             values: Any = self._core.decrypt(tensor._core, progress, how)
         else:
@@ -214,7 +285,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
             known = float("nan") if precision is None else real(precision, "the precision")
             values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, how)
-        return moved_from_last(np.asarray(values), slots)
+        return moved_from_last(joined(np.asarray(values), length), slots)
 
     def _computed(self, of: Any) -> Tensor:
         """What a function gives for operands, on the device that computes nothing. Raises DtypeError, and what the function raises."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class LinearTransform:
     >>> layer = hg.ckks.LinearTransform(params, [[1, 0, 0, -1], [0, 0.5, 0.5, 0]])
     >>> layer.shape, layer.rotations
     ((2, 4), [1, 3])
-    >>> party = hg.Server(secret.evaluation_keys(rotations=layer.rotations))
+    >>> party = hg.Server(secret.evaluation_keys(for_=layer))
     >>> secret.decrypt(layer @ party.bind(x)).round(4)
     array([[-3. ,  2. ],
            [-3. ,  2.5]])
@@ -52,7 +52,10 @@ class LinearTransform:
         if repeats and (rows != columns or rows & (rows - 1)):
             raise _core.ShapeError(f"a matrix on values that repeat is square, of a power of two, not {rows} x {columns}")
         if max(rows, columns) > parameters.slots:
-            raise _core.ShapeError(f"a matrix of {rows} x {columns} on {parameters.slots:,} slots")
+            raise _core.ShapeError(
+                f"cannot make a matrix on slots of {rows} x {columns}: it must have at most as many rows and columns as there are slots, "
+                f"{parameters.slots:,}"
+            )
         size = rows if repeats else parameters.period
         numbers, diagonals = _diagonals(entries, size)
         #: Rows and columns.
@@ -65,6 +68,16 @@ class LinearTransform:
     parameters = told("parameters", Parameters, "The parameter set.")
     level = told("level", int, "Of the tensors it takes; results are one lower.")
     rotations = told("rotations", list[int], "The steps that evaluation keys must have.")
+
+    def __reduce__(self) -> NoReturn:
+        raise _core.DtypeError(
+            "cannot pickle a LinearTransform: pickle its parameters and its matrix, and make it anew of these"
+        )
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        return {"rotations": self.rotations}
 
     def __call__(self, x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
         """The matrix times each ciphertext's slots. Raises LevelError, ShapeError, MissingKeyError, MismatchError."""

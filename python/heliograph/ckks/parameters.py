@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,24 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
         """Multiplications in sequence between one bootstrap and the next; 0 where the set has no bootstrapping."""
         return self.levels - self.bootstrapping_level if self.bootstrapping_level else 0
 
+    def bootstrapping_precision(self, bound: float = 1.0, iterations: int = 1) -> float:
+        """Bits after the binary point that are right after a bootstrap of values up to `bound`, with `iterations` as
+        `hg.ckks.bootstrap` takes them: what `Tensor.precision` promises of such a tensor at least. Errors are usually some bits smaller.
+
+        The first call for a set makes its keys on the device that computes nothing: about a second at N = 2^16. Raises ParameterError
+        for a set without bootstrapping, for a bound outside of 2^-20 to 2^20 and for other than 1 to 4 iterations.
+
+        >>> again = hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True)
+        >>> again.bootstrapping_precision() > again.bootstrapping_precision(bound=4) > 10
+        True
+        """
+        if not self.bootstrapping_level:
+            raise _core.ParameterError("this set has no bootstrapping: parameters(..., bootstrap=True) finds one that has")
+        most = real(bound, "the bound")
+        if not 2.0**-20 <= most <= 2.0**20:
+            raise _core.ParameterError(f"the bound of a bootstrap lies between 2^-20 and 2^20, not at {described(bound)}")
+        return _after_bootstrap(self, most, count_of(iterations, "iterations", 1))
+
     log_scale = told(
         "spec.log_scale", float, "log2 of the scale of a fresh ciphertext: values are kept in steps of 1/scale."
     )
@@ -151,8 +170,18 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
                 f"from level {self.bootstrapping_level} back to {self.levels}: {self.depth_between} multiplications, again and "
                 f"again; a ciphertext fails with probability 2^{_LOG2_FAILURE + math.log2(self.n):.1f}",
             ),
+            ("its precision", self._after()),
             ("its keys", f"{readable_bytes(keys)} in all, in a file {readable_bytes(keys / 2)}"),
         ]
+
+    def _after(self) -> str:
+        """Of `explain`: what a bootstrap leaves of values up to 1."""
+        known = _PROMISED.get(self.name) if self.slots == self.n // 2 else None
+        one, two = known or tuple(self.bootstrapping_precision(iterations=n) for n in (1, 2))
+        better = f" ({two:.1f} with iterations=2)" if two > one + 0.5 else ""
+        mean = _BOOTSTRAPPING.get(self.name)
+        usual = f"; the mean error is near 2^-{mean[1]}{' with iterations=2' if self.name in _TWICE else ''}" if mean else ""
+        return f"values up to 1 are right to at least {one:.1f} bits after the point{better}{usual}"
 
     def _summary(self) -> str:
         again = f" ({self.depth_between} after a bootstrap)" if self.bootstrapping_level else ""
@@ -178,6 +207,19 @@ _BOOTSTRAPPING = {
     "n16-b13/w32": (13, 15, 29),
     "n16-b11/w32": (11, 26, 13),
 }
+#: Those whose precision there is with two iterations.
+_TWICE = ("n16-b10-h",)
+#: `Parameters.bootstrapping_precision` of each, with one iteration and with two: for all slots.
+_PROMISED = {
+    "n15-b4": (9.1, 14.9),
+    "n16-b9": (14.7, 18.2),
+    "n16-b10-h": (14.7, 26.0),
+    "n16-b13": (14.7, 18.2),
+    "n16-b18": (14.5, 18.2),
+    "n16-b11-c": (17.4, 18.2),
+    "n16-b13/w32": (9.7, 8.7),
+    "n16-b11/w32": (19.5, 24.0),
+}
 #: Its own scales, by edition, and levels before it, of sets by numbers.
 _TOP_SCALES, _ENTRY = {"w64": 49.9, "w32": 59.2}, 3
 
@@ -186,6 +228,22 @@ _TOP_SCALES, _ENTRY = {"w64": 49.9, "w32": 59.2}, 3
 _LONGEST_PRIMES, _LEAST_BITS = {"w64": 50, "w32": 30}, 10
 #: Heliographs whose rules choose a set; the first is the present one.
 _VERSIONS = ("0.3", "0.2")
+
+
+@functools.lru_cache(maxsize=32)
+def _after_bootstrap(parameters: Parameters, bound: float, iterations: int) -> float:
+    """`Parameters.bootstrapping_precision`: the bound of a bootstrap on the null device, of two items, which go as a pair."""
+    secret, keys = _trial(parameters)
+    values = np.full((2, parameters.slots), bound, dtype=np.complex128)
+    x = secret.encrypt(values, False, parameters.bootstrapping_level, None, (-bound, bound))
+    return max(0.0, float(_core.ckks_bootstrap(x, keys, bound, None, iterations).precision))
+
+
+@functools.lru_cache(maxsize=1)
+def _trial(parameters: Parameters) -> tuple[Any, Any]:
+    """A key and its keys of bootstrapping, on the device that computes nothing."""
+    secret = _core.CkksSecretKey.generate(parameters._core.on_device("null"))
+    return secret, secret.evaluation_keys(True, [], False, None, True)
 
 
 def _power(value: float) -> str:
@@ -229,7 +287,7 @@ def parameters(
     With ``bootstrap=True`` a set whose ciphertexts `hg.ckks.bootstrap` brings back to the top, for `depth` multiplications in
     sequence between one and the next, without end: by need, a named one (`precision` 20 and `integer_bits` 9 unless said; above 20
     with two iterations and 2 integer bits; here `precision` is that of the mean error of values up to 1, where the largest of many
-    is some 3 to 4 bits worse, and a tensor's own `precision` bounds it); by numbers, of `n`, `depth` and `log_scale`. With few `slots`, a power of two,
+    is some 3 to 4 bits worse, and `Parameters.bootstrapping_precision` bounds it); by numbers, of `n`, `depth` and `log_scale`. With few `slots`, a power of two,
     bootstraps are faster: complex values and pairs of real tensors take what one of real ones does.
 
     Room and inputs:

@@ -17,7 +17,7 @@ from heliograph._shapes import keys_of, of_tensors
 from heliograph.ckks.automatic import is_automatic, ready
 from heliograph.ckks.functions import polynomial_depth
 from heliograph.ckks.keys import EvaluationKeys
-from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale
+from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale, sum_rotations
 from heliograph.functions import concatenate
 
 
@@ -138,6 +138,10 @@ def _sample(
     if count == 0:
         raise _core.ShapeError(f"{what} of no values: the tensor's shape is {x.shape}")
     found = keys_of([x], keys, what)
+    products, is_complex = what != "mean", what != "mean" and x.dtype == np.complex128
+    period = x.parameters.period
+    ask = f"rotations=hg.ckks.sum_rotations({period}){', conjugate=True' if is_complex else ''}"
+    found._require(what, sum_rotations(period), is_complex, relinearize=products, ask=ask)
     return ready(x, 1, found).relinearize(keys=found)._with_keys(found), along, count
 
 

@@ -33,12 +33,16 @@ from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.placing import Plan
 from heliograph.ckks.scheme import CKKS
+from heliograph.forecasting import announced
+from heliograph.keys import NotingKeys
 from heliograph.placement import Bootstraps
 
 if TYPE_CHECKING:
     from heliograph.ckks.keys import EvaluationKeys
 
 _ONES = (1j, -1j)
+#: Ciphertexts of a bootstrap at least, before its time is forecast.
+_FEW = 4
 
 #: Whether decryption will hand out values, by what is known before.
 _STANDINGS = {
@@ -307,7 +311,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         several = whole_numbers(steps, "a rotation")
         found = keys_of([self], keys, "a rotation")
         x = self.relinearize(keys=found)
-        turned = type(self)(_core.ckks_rotate(x._core, several, found._for(several), progress), found)
+        with found._naming("", several):
+            turned = type(self)(_core.ckks_rotate(x._core, several, found._for(several), progress), found)
         return turned[0] if listed(steps) is None else turned
 
     @operation
@@ -325,7 +330,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "a sum over slots")
         over = self.parameters.period if count is None else power_of_two(count)
         core = self.relinearize(keys=found)._core
-        return type(self)(_core.ckks_sum_slots(core, over, found._for(sum_rotations(over)), progress), found)
+        with found._naming("a sum over slots", sum_rotations(over), ask=_asking(over)):
+            return type(self)(_core.ckks_sum_slots(core, over, found._for(sum_rotations(over)), progress), found)
 
     @operation
     def _transformed(self, matrix: LinearTransform, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
@@ -338,7 +344,10 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
             )
         found = keys_of([self], keys, "a matrix on slots")
         x = ready(self, 1, found, least=matrix.level)
-        return type(self)(_core.ckks_apply(matrix._core, x._core, found._for(matrix.rotations), progress), found)
+        rows, columns = matrix.shape
+        ask = "for_=lambda x: hg.matmul(matrix, x)"
+        with found._naming(f"a matrix of {rows} x {columns} on slots", matrix.rotations, ask=ask):
+            return type(self)(_core.ckks_apply(matrix._core, x._core, found._for(matrix.rotations), progress), found)
 
     @operation
     def bootstrap(
@@ -356,8 +365,18 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         most = 0.0 if bound is None else real(bound, "the bound")
         if bound is not None and not most > 0:
             raise _core.ParameterError(f"the bound of a bootstrap is a number above 0, not {described(bound)}")
-        core = _core.ckks_bootstrap(self._core, found._core, most, progress, times)
-        return type(self)(core, found)
+
+        def computed(x: Self, progress: Progress | None = None) -> Self:
+            return type(self)(_core.ckks_bootstrap(x._core, found._core, most, progress, times), found)
+
+        few = self.size < _FEW or OBSERVER.get() is not None or isinstance(found, NotingKeys)
+        bound_here = type(self)(self._core, found)
+        try:
+            with announced(f"a bootstrap of {self.size:,} ciphertexts", None if few else computed, bound_here):
+                return computed(bound_here, progress)
+        except _core.MissingKeyError:
+            found._require("a bootstrap", relinearize=True, bootstrap=True)
+            raise
 
     @operation
     def lookup(self, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
@@ -402,6 +421,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "a polynomial")
         chebyshev = basis == "chebyshev"
         x = ready(self, _core.ckks_polynomial_depth(values.size - 1), found)
+        factor_scale(x)
         made = _core.ckks_evaluate_polynomial(x._core, values.real.tolist(), chebyshev, found._core, progress)
         return type(self)(made, found)
 
@@ -528,7 +548,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
             found = keys_of([self, other], keys, "an inner product")
             x, y = (ready(t, 1, found).relinearize(keys=found)._core for t in (self, other))
             turns = found._for(sum_rotations(over))
-            return type(self)(_core.ckks_inner_product(x, y, along, over, turns, progress), found)
+            with found._naming("an inner product over slots", sum_rotations(over), ask=_asking(over)):
+                return type(self)(_core.ckks_inner_product(x, y, along, over, turns, progress), found)
         found = keys_of([self], keys, "an inner product")
         z = ready(self, 1, found)
         if isinstance(other, Plaintext):
@@ -543,7 +564,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
                 ) from None
             plain = _core.ckks_encode(z._core.parameters, array, is_complex, z.level, factor_scale(z))
         turns = found._for(sum_rotations(over))
-        return type(self)(_core.ckks_inner_product_plain(z._core, plain, along, over, turns, progress), found)
+        with found._naming("an inner product over slots", sum_rotations(over), ask=_asking(over)):
+            return type(self)(_core.ckks_inner_product_plain(z._core, plain, along, over, turns, progress), found)
 
     @operation
     def dot(self, other: Any) -> Self:
@@ -652,8 +674,13 @@ def power_of_two(count: Any) -> int:
     """How many slots are summed at a time. Raises ShapeError."""
     n = whole(count, "the number of slots")
     if n < 1 or n & (n - 1):
-        raise _core.ShapeError(f"slots are summed by powers of two, not {n} at a time")
+        raise _core.ShapeError(f"slots are summed by powers of two, not {n} at a time; a set's are summed by its `period`")
     return n
+
+
+def _asking(count: int) -> str:
+    """The argument of `evaluation_keys` that makes the keys of a sum over so many slots."""
+    return f"rotations=hg.ckks.sum_rotations({count})"
 
 
 def sum_rotations(count: int) -> list[int]:

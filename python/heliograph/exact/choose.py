@@ -11,17 +11,12 @@ from heliograph import _core
 from heliograph._arrays import count_of, flag, last_axis, text_of
 from heliograph._schemes import chooser
 from heliograph.clear import ClearTensor
-from heliograph.exact.keys import EvaluationKeys
+from heliograph.exact.keys import TrialKeys
 from heliograph.exact.parameters import Parameters, given_moduli
 from heliograph.exact.scheme import EXACT
 from heliograph.exact.tensor import Tensor
-from heliograph.keys import NotingKeys
 
 _LONGEST = {"w64": 50, "w32": 30}
-
-
-class _AnyKeys(NotingKeys, EvaluationKeys):
-    """Keys of the trial runs."""
 
 
 @chooser(EXACT)
@@ -124,7 +119,7 @@ def _run(function: Callable[[Any], Any], values: Any, spec: _core.Spec) -> _Tria
     """One run on the null device: noise left, modular products, keys used."""
     core = _core.Parameters(spec).on_device("null")
     secret = _core.SecretKey.generate(core)
-    keys = _AnyKeys(secret)
+    keys = TrialKeys(secret)
     x = Tensor(secret.encrypt(values, "slots"), keys)
     core.reset_counts()
     result = function(x)

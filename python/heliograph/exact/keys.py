@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, keys
@@ -12,11 +13,13 @@ from heliograph._arrays import (
     described,
     flag,
     from_residues,
+    in_ciphertexts,
+    integers,
     is_whole,
+    joined,
     last_axis,
     moved_from_last,
     readable_bytes,
-    require_filled,
     require_room,
     whole_numbers,
 )
@@ -60,13 +63,15 @@ class _Encrypts(keys.Keyed[Parameters]):
         slots: int | None = None,
         coefficients: int | None = None,
         pad: bool = False,
+        split: bool = False,
         moduli: range | None = None,
         bound: int | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
 
-        There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
+        There must be as many values along it as slots, or fewer with ``pad=True``. With ``split=True`` any number of values is spread
+        over ciphertexts, along a new last axis of the tensor; zeros fill the last one. `coefficients` in place of `slots`
         puts values in the polynomial's coefficients. A secret key's result is seeded: half the bytes when saved. `moduli` takes
         some of the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
 
@@ -81,9 +86,10 @@ class _Encrypts(keys.Keyed[Parameters]):
         parameters = self.parameters
         first, count = _moduli(parameters, moduli)
         axis, packing = packing_axis(parameters, slots, coefficients)
-        require_room(parameters, values, axis, parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count)
-        array = last_axis(values, axis, "the values to encrypt")
-        require_filled(array.shape[-1], parameters.slots if packing == "slots" else parameters.n, packing, pad)
+        room = parameters.slots if packing == "slots" else parameters.n
+        each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count
+        require_room(parameters, values, axis, each, room if split else 0)
+        array = in_ciphertexts(last_axis(values, axis, "the values to encrypt"), room, packing, split, pad)
         return Tensor(self._core.encrypt(array, packing, progress, first, count, _bound(bound)))
 
 
@@ -112,7 +118,12 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
 
     _scheme = EXACT
 
+    _swap = ("columns", "a key to exchange the rows of slots")
+
     columns = told("columns", bool, "Whether there is a key to exchange the two rows.")
+
+    def _period(self) -> int:
+        return self.parameters.n // 2
 
     def __repr__(self) -> str:
         steps = self.rotations
@@ -121,6 +132,10 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
         have += ["columns"] * self.columns
         have += [f"{len(self.of_programs)} of programs"] * bool(self.of_programs)
         return f"<{self._named()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
+
+
+class TrialKeys(keys.NotingKeys, EvaluationKeys):
+    """Keys of a run on the device that computes nothing: whatever is asked for is there."""
 
 
 class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.SecretKey):
@@ -135,7 +150,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
     def evaluation_keys(
         self,
         *,
-        relinearize: bool = True,
+        for_: Any = None,
+        relinearize: bool | None = None,
         rotations: Iterable[int] = (),
         columns: bool = False,
         cinnamon: Any = (),
@@ -144,25 +160,74 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         """What a server gets: a relinearization key, a key for each row step, one to exchange the rows. `cinnamon`: a program of
         instructions of BGV (`hg.cinnamon.write`) or several, whose own keys are made too; it needs no others.
 
+        `for_` says what the server computes, and makes the keys that this needs and no others, a relinearization key only if products
+        need it. It takes one purpose or a list:
+
+        - a function of one tensor: ``lambda x: hg.rotate_rows(x, [1, 5])``, ``functools.partial(hg.sum, axis="slots")``. `hg.sum` means
+          the sum over slots;
+        - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them;
+        - a recorded `hg.Program`, by its last recording; a program of instructions;
+        - what has `needs`: a network or a layout of `hg.nn`, an `hg.SealedModel`, parameters that `hg.parameters_for` found.
+
+        A function runs up to twice, on a device that computes nothing; one that uses plaintexts encoded before runs on the device in use. Raises DtypeError for what is no purpose, MismatchError for one of
+        another parameter set, and what the function raises.
+
         >>> secret.evaluation_keys(rotations=[1, 2]).rotations
         [1, 2]
+        >>> secret.evaluation_keys(for_=lambda x: hg.rotate_rows(x * x, 3)).rotations
+        [3]
+        >>> keys = secret.evaluation_keys(for_=hg.sum)  # over slots
+        >>> keys.relinearize, keys.rotations[:3], keys.columns
+        (False, [1, 2, 4], True)
         """
-        steps = whole_numbers(rotations, "a rotation")
-        wanted = flag(relinearize, "relinearize"), steps, flag(columns, "columns")
-        made = self._core.evaluation_keys(*wanted, progress)
-        return EvaluationKeys(keys.with_programs(self._core, made, cinnamon, progress))
+        given = {
+            "relinearize": for_ is None if relinearize is None else flag(relinearize, "relinearize"),
+            "rotations": whole_numbers(rotations, "a rotation"),
+            "columns": flag(columns, "columns"),
+        }
+        wanted, programs = self._asked(for_, given, cinnamon)
+        made = self._core.evaluation_keys(wanted["relinearize"], wanted["rotations"], wanted["columns"], progress)
+        return EvaluationKeys(keys.with_programs(self._core, made, programs, progress))
+
+    def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
+        for relinearize in (False, True):
+            held = TrialKeys(self._core, relinearize)
+            try:
+                function(*(self._stand_in(x, held) for x in examples))
+            except _core.MissingKeyError:
+                if relinearize:
+                    raise
+            else:
+                break
+        rotations = sorted({s % (self.parameters.n // 2) for s in held.steps} - {0})
+        return {"relinearize": relinearize, "rotations": rotations, "columns": held.swaps}
+
+    def _stand_in(self, example: Any, held: EvaluationKeys) -> Tensor:
+        """A tensor like an example, a tensor or an array; like one ciphertext for None."""
+        packing = "slots" if self.parameters.has_slots else "coefficients"
+        if example is None:
+            example = np.zeros(self.parameters.slots if self.parameters.has_slots else self.parameters.n, dtype=np.int64)
+        elif isinstance(example, Tensor):
+            packing = example._core.packing
+            example = np.zeros((*example.shape, example.slots), dtype=np.int64)
+        values = np.zeros_like(integers(example, "the example"))
+        if packing == "slots":
+            return Tensor(self.encrypt(values, pad=True, bound=1)._core, held)
+        return Tensor(self.encrypt(values, coefficients=-1, pad=True, bound=1)._core, held)
 
     def decrypt(
         self,
         tensor: Tensor,
         *,
         slots: int = -1,
+        length: int | None = None,
         beyond_estimate: bool = False,
         checked: bool = False,
         unchecked: bool = False,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
-        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
+        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis. `length` joins
+        the last axis of ciphertexts to so many values in a row, as they were before ``encrypt(..., split=True)``.
 
         Of a set of exact integers (`Parameters.exact`) RoomError is raised for values that may have wrapped modulo t. They are
         handed out where a bound proves that they fit: one from the values that this process encrypted, or one that follows from
@@ -180,6 +245,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         >>> secret.decrypt(x - 6)
         array([[-5, -4, -3, -2],
                [-1,  0,  1,  2]])
+        >>> y = secret.encrypt(np.arange(10), split=True)  # three ciphertexts of four values
+        >>> y.shape, secret.decrypt(y * 2, length=10)
+        ((3,), array([ 0,  2,  4,  6,  8, 10, 12, 14, 16, 18]))
         """
         of_tensors([tensor], Tensor, "decrypt")
         checked, unchecked = flag(checked, "checked"), flag(unchecked, "unchecked")
@@ -189,7 +257,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         if checked or (is_strict() and self.parameters.exact and not unchecked):
             proof = _core.Proof.vouched
         residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate), proof)
-        return moved_from_last(from_residues(residues, self.parameters.plain_moduli), slots)
+        return moved_from_last(joined(from_residues(residues, self.parameters.plain_moduli), length), slots)
 
     def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
         """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError.

@@ -148,7 +148,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         along_axis(self, axis)
         found = keys_of([self], keys, "a sum over slots")
         steps = [1 << i for i in range((self.parameters.n // 2).bit_length() - 1)]
-        return type(self)(_core.sum_slots(self._core, found._for(steps, swap=True), progress), found)
+        with found._naming("a sum over slots", steps, swap=True, ask="for_=hg.sum"):
+            return type(self)(_core.sum_slots(self._core, found._for(steps, swap=True), progress), found)
 
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Self:
         """As `hg.matmul`: along ciphertexts, one modular matrix product that reads each of them once."""
@@ -202,7 +203,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         """As `hg.rotate_rows`."""
         several = whole_numbers(steps, "a rotation")
         found = keys_of([self], keys, "a rotation")
-        turned = type(self)(_core.rotate_rows(self._core, several, found._for(several), progress), found)
+        with found._naming("", several):
+            turned = type(self)(_core.rotate_rows(self._core, several, found._for(several), progress), found)
         return turned[0] if listed(steps) is None else turned
 
     def rotate_columns(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:

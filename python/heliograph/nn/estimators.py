@@ -215,6 +215,11 @@ class Model(Shown):
         """Levels that it takes."""
         return sum(1 + (0 if layer.activation is None else layer.activation.depth) for layer in self.layers)
 
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        return {"relinearize": any(layer.activation is not None for layer in self.layers)}
+
     def parameters(self, *, precision: int = 25, samples: int = 0) -> ckks.Parameters:
         """The smallest set of CKKS for it: with `precision` bits after the point in each product, and slots for so many samples.
 

@@ -175,6 +175,11 @@ class Network:
         """Bits of a plaintext modulus of more than four times the largest logit of the training images."""
         return math.ceil(math.log2(4 * int(self.meta["max_abs_logit_training"])))
 
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        return {"relinearize": True}
+
     def quantize(self, images: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
         """Images of 0 ... `top` (255; 16 for digits), (count, *image), as integers 0 ... levels, to nearest.
 

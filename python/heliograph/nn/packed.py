@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core, bfv
+from heliograph import _core, _shapes, bfv
 from heliograph._arrays import Int64Array
 from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
@@ -64,7 +64,7 @@ class PackedNetwork:
     >>> setup = nn.setup("digits")
     >>> layout = setup.layout()
     >>> secret = hg.SecretKey.generate(setup.parameters())
-    >>> server = hg.Server(secret.evaluation_keys(rotations=layout.rotations, columns=layout.columns))
+    >>> server = hg.Server(secret.evaluation_keys(for_=layout))
     >>> run = layout.server(server.parameters)  # encodes the weights
     >>> logits = layout.unpack(secret.decrypt(run.run(server.bind(secret.encrypt(layout.pack(image))))))
     >>> np.array_equal(logits, network.clear_logits([image])[0])
@@ -99,6 +99,11 @@ class PackedNetwork:
     def columns(self) -> bool:
         """It exchanges the two rows of slots too."""
         return True
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        return {"relinearize": True, "rotations": self.rotations, "columns": self.columns}
 
     def seal(self, path: Any, *, parameters: bfv.Parameters | None = None, **texts: Any) -> Any:
         """Writes it as a sealed model for one image at low latency; as `Network.seal`.
@@ -213,6 +218,7 @@ class PackedServer:
         (10,)
         """
         at = self.layout
+        _shapes.require_keys(x, at.network.name, at.needs)
         if at.convolution is not None:
             taps = at.convolution.weight.reshape(at.maps, -1)
             x = square(matmul(taps, x, at.convolution.bias))

@@ -342,7 +342,8 @@ class _SlotsForm(_NetworkForm):
     @property
     def needs(self) -> dict[str, Any]:
         """The layout's rotations."""
-        return {"relinearize": True, "rotations": self.layout.rotations, "columns": self.layout.columns}
+        needs: dict[str, Any] = self.layout.needs
+        return needs
 
     @property
     def items(self) -> int:

@@ -89,8 +89,8 @@ class Setup:
         """
         if not self.packed:
             return {"relinearize": True}
-        layout = self.layout()
-        return {"relinearize": True, "rotations": layout.rotations, "columns": layout.columns}
+        needs: dict[str, Any] = self.layout().needs
+        return needs
 
     @property
     def plain_bits(self) -> int:

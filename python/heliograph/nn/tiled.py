@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core, bfv
+from heliograph import _core, _shapes, bfv
 from heliograph._arrays import Int64Array
 from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
@@ -36,7 +36,7 @@ class TiledNetwork:
     >>> setup = nn.setup("mnist-small")
     >>> layout = setup.layout()
     >>> secret = hg.SecretKey.generate(setup.parameters())
-    >>> server = hg.Server(secret.evaluation_keys(rotations=layout.rotations))
+    >>> server = hg.Server(secret.evaluation_keys(for_=layout))
     >>> run = layout.server(server.parameters)  # encodes the weights
     >>> pictures = np.random.default_rng(1).integers(0, 256, (3, 28, 28))
     >>> logits = layout.unpack(secret.decrypt(run.run(server.bind(secret.encrypt(layout.pack(pictures))))))
@@ -74,6 +74,11 @@ class TiledNetwork:
     def columns(self) -> bool:
         """Whether it exchanges the two rows of slots too."""
         return False
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        return {"relinearize": True, "rotations": self.rotations, "columns": self.columns}
 
     def seal(self, path: Any, *, parameters: bfv.Parameters | None = None, **texts: Any) -> Any:
         """Writes it as a sealed model for some images in a small ring; as `Network.seal`.
@@ -171,6 +176,7 @@ class TiledServer:
         (32, 10)
         """
         at = self.layout
+        _shapes.require_keys(x, at.network.name, at.needs)
         x = square(matmul(at.convolution.weight.reshape(at.maps, -1), x, at.convolution.bias))
         if at.maps <= at.height:  # else there are fewer partial sums
             x = relinearize(x)

@@ -12,7 +12,7 @@ from heliograph._matrices import Axis, require_vectors
 from heliograph._shapes import Progress
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
 from heliograph.tfhe.keys import EvaluationKeys
-from heliograph.tfhe.tables import BYTE, look_up_rows, require_index
+from heliograph.tfhe.tables import BYTE, look_up_rows, require_entries
 from heliograph.tfhe.tensor import Tensor, binaries, binary, clear, product_of, require_tensors, run
 
 # Arithmetic. `variant` names an algorithm, `goal` is "fewest" (bootstraps) or "shallow" (fewest layers); without them the
@@ -187,7 +187,7 @@ def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progres
         raise _core.ShapeError(f"a table has one axis, not shape {entries.shape}")
     name = name_of(entries.dtype if dtype is None else dtype)
     words = words_of(entries, name, "the table")
-    if require_index(a, len(words)) > BYTE:
+    if require_entries(a._name, len(words)) > BYTE:
         return look_up_rows(a, words, name, goal, progress)
     return run("look_up", [a], words.view(np.int64).tolist(), dtype=name, goal=goal, progress=progress)[0]
 

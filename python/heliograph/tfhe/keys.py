@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,34 @@ class SecretKey(keys.SecretKey[Parameters, EvaluationKeys], core=_core.TfheSecre
 
     _scheme = TFHE
 
-    def evaluation_keys(self, *, progress: Progress | None = None) -> EvaluationKeys:
-        """What a server gets.
+    def evaluation_keys(self, *, for_: Any = None, progress: Progress | None = None) -> EvaluationKeys:
+        """What a server gets: the same keys for every computation. `for_`, which other schemes make other keys by, is one purpose or a
+        list, as `hg.bfv.SecretKey.evaluation_keys` takes it; what TFHE cannot compute is refused as the computation would be.
 
         >>> hg.Server(secret.evaluation_keys()).parameters == secret.parameters
         True
+        >>> secret.evaluation_keys(for_=[hg.tfhe.sum, lambda x: x < 3]).nbytes == server.keys.nbytes
+        True
         """
+        self._asked(for_, {}, ())
         return EvaluationKeys(self._core.evaluation_keys(progress))
+
+    def _trial(self, function: Callable[..., Any], examples: Sequence[Any] | None) -> dict[str, Any]:
+        core = self.parameters._core
+        if self.parameters.name:  # with small keys: nothing is computed with them
+            spec = _core.tfhe_named_spec(self.parameters.name, True)
+            spec.n, spec.insecure = 8 * spec.group, True
+            core = _core.TfheParameters(spec)
+        owner = SecretKey(_core.TfheSecretKey.generate(core.on_device("null")))
+        held = owner.evaluation_keys()
+        function(*(owner._stand_in(x, held) for x in ([np.zeros(2, dtype=np.uint8)] if examples is None else examples)))
+        return {}
+
+    def _stand_in(self, example: Any, held: EvaluationKeys) -> Tensor:
+        """A tensor like an example, a tensor or an array."""
+        array = np.zeros(example.shape, dtype=np.uint8) if isinstance(example, Tensor) else array_of(example, "the example")
+        name = example._name if isinstance(example, Tensor) else name_of(array.dtype)
+        return Tensor(self.encrypt(np.zeros(array.shape, dtype=np.uint8), name)._core, held)
 
     def encrypt(self, values: Any, dtype: Any = None, *, progress: Progress | None = None) -> Tensor:
         """Encrypts booleans and integers, an element each, in the array's own dtype or in `dtype` (also "uint24").

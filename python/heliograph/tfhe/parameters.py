@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, flag, readable_bytes, real, set_name, whole_numbers
+from heliograph._arrays import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole_numbers
 from heliograph._schemes import told
-from heliograph.tfhe.dtypes import name_of
+from heliograph.tfhe.dtypes import bits_of, is_signed, name_of, words_of
 from heliograph.tfhe.scheme import TFHE
 
 if TYPE_CHECKING:
@@ -78,16 +80,39 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         """(bootstraps, layers) of an operation by its engine name (`operations()`) on one element; nothing is computed.
 
         `goal` is "fewest" (bootstraps), "shallow" (fewest layers), or what this device does faster. `dtype` is the result's where
-        the operation does not tell.
+        the operation does not tell. The table of a look-up is its `arguments`, with an entry for each value; without them the cost
+        is that of a random table, the worst there is.
 
         >>> bootstraps, layers = secret.parameters.cost("add", "uint32", "uint32", goal="shallow")
         >>> layers < secret.parameters.cost("add", "uint32", "uint32", goal="fewest")[1]
         True
+        >>> threshold = [value >= 12_345 for value in range(1 << 12)]
+        >>> secret.parameters.cost("look_up", "uint12", arguments=threshold, dtype=bool)[0] < 200
+        True
         """
         kind = "" if dtype is None else name_of(dtype)
         names = [name_of(d) for d in dtypes]
-        bootstraps, layers = self._core.cost(operation, whole_numbers(arguments, "an argument"), kind, variant, goal, names)
+        if operation == "look_up" and len(names) == 1:
+            return self._look_up_cost(names[0], arguments, kind, variant, goal)
+        several = listed(arguments)
+        given = [arguments] if several is None else several
+        given = [v - (1 << 64) if is_whole(v) and 1 << 63 <= v < 1 << 64 else v for v in given]  # as 64-bit words
+        bootstraps, layers = self._core.cost(operation, whole_numbers(given, "an argument"), kind, variant, goal, names)
         return int(bootstraps), int(layers)
+
+    def _look_up_cost(self, index: str, arguments: Any, dtype: str, variant: str, goal: str) -> tuple[int, int]:
+        from heliograph.tfhe import tables
+
+        bits, kind = bits_of(index), dtype or index
+        table = np.asarray(listed(arguments) or (), dtype=None if listed(arguments) else np.uint64)
+        if not table.size and bits <= tables.WIDEST:
+            table = np.random.default_rng(0).integers(0, 1 << (bits_of(kind) - is_signed(kind)), 1 << bits, dtype=np.uint64)
+        words = words_of(table, kind, "the table")
+        if bits <= tables.BYTE or bits > tables.WIDEST:
+            bootstraps, layers = self._core.cost("look_up", words.view(np.int64).tolist(), kind, variant, goal, [index])
+            return int(bootstraps), int(layers)
+        tables.require_entries(index, table.size)
+        return tables.look_up_cost(self, index, words, kind, goal)
 
     def _rows(self) -> list[tuple[str, str]]:
         s, core = self._core.spec, self._core

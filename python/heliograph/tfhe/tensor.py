@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from heliograph._arrays import printable, readable_bytes
 from heliograph._matrices import Axis, along_axis, require_vectors
 from heliograph._schemes import told
 from heliograph._shapes import Progress
+from heliograph.forecasting import announced
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.scheme import TFHE
@@ -199,7 +203,12 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         bound = Tensor(self._core, found)
         turned, _ = (bound if self._name == "bool" else bound.astype(name, progress=progress))._along_one(axis)
         note(found, "sum", [turned], dtype=name)
-        return Tensor(_core.tfhe_sum(found._core, turned._core, 0, name, progress), found)
+
+        def computed(progress: Progress | None = None) -> Tensor:
+            return Tensor(_core.tfhe_sum(found._core, turned._core, 0, name, progress), found)
+
+        with _announced(found, "add", (name, name), [turned.shape], (), "", computed, [turned]):
+            return computed(progress)
 
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Tensor:
         """As `hg.matmul`, of a matrix that is encrypted or clear."""
@@ -274,8 +283,44 @@ def run(
     keys = keys_of(operands, name)
     cores = [t._core for t in operands]
     note(keys, name, operands, arguments, dtype)
-    made = _core.tfhe_compute(keys._core, name, cores, list(arguments), dtype, variant, goal, progress)
-    return [Tensor(core, keys) for core in made]
+
+    def computed(progress: Progress | None = None) -> list[Tensor]:
+        made = _core.tfhe_compute(keys._core, name, cores, list(arguments), dtype, variant, goal, progress)
+        return [Tensor(core, keys) for core in made]
+
+    kinds = tuple(t._name for t in operands)
+    with _announced(keys, name, kinds, [t.shape for t in operands], tuple(arguments), dtype, computed, operands):
+        return computed(progress)
+
+
+#: Bootstraps of a call at least, before its time is forecast: fewer take less than a minute anywhere.
+_MANY = 5_000
+
+
+def _announced(
+    keys: EvaluationKeys,
+    name: str,
+    kinds: tuple[str, ...],
+    shapes: Sequence[tuple[int, ...]],
+    arguments: tuple[int, ...],
+    dtype: str,
+    computed: Any,
+    operands: Sequence[Tensor],
+    terms: int = 1,
+) -> AbstractContextManager[None]:
+    """`forecasting.announced` for a call, which `computed` makes, of so many bootstraps; `terms`: calls to an element."""
+    try:
+        elements = math.prod(np.broadcast_shapes(*shapes)) * terms
+        many = keys._noted is None and elements * _bootstraps_of(keys.parameters, name, kinds, arguments, dtype) >= _MANY
+    except (ValueError, _core.HeliographError):  # which the call says better
+        many = False
+    what = f"{name} of {operands[0].shape} elements"
+    return announced(what, (lambda *_: computed()) if many else None, *(Tensor(t._core, keys) for t in operands))
+
+
+@lru_cache(maxsize=256)
+def _bootstraps_of(parameters: Parameters, name: str, kinds: tuple[str, ...], arguments: tuple[int, ...], dtype: str) -> int:
+    return parameters.cost(name, *kinds, arguments=arguments, dtype=dtype or None)[0]
 
 
 def clear(values: Any, like: Tensor, what: str, dtype: str | None = None) -> Tensor:
@@ -362,7 +407,13 @@ def product_of(
     y = y.reshape(*y.shape, 1) if right else y
     keys = keys_of([x, y], "a matrix product")
     note(keys, "matmul", [x, y])
-    made = Tensor(_core.tfhe_matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
+
+    def computed(progress: Progress | None = None) -> Tensor:
+        return Tensor(_core.tfhe_matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
+
+    result = (*x.shape[:-1], y.shape[-1])
+    with _announced(keys, "multiply", (x._name, y._name), [result], (), "", computed, [x, y], terms=x.shape[-1]):
+        made = computed(progress)
     if right:
         made = made[..., 0]
     return made[..., 0] if left and right else made[..., 0, :] if left else made
