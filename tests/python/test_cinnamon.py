@@ -452,6 +452,17 @@ def test_terms_of_one_name_are_added_up(device: str) -> None:
     party.check(party.program.run(party.server, party.given(values)), {"z": values["x"] + values["y"]})
 
 
+def test_a_component_with_more_limbs_is_taken_at_the_lower_level() -> None:
+    """As the compiler leaves a component that a sum at a lower level does not touch."""
+    w = Writer(special=0)
+    x0, x1 = pair(w, "x")
+    w.give("z", {limb: r for limb, r in x0.items() if limb < LEVEL - 1}, x1)
+    party = Party(w.program())
+    values = party.values()
+    assert party.program.outputs["z"].level == LEVEL - 1
+    party.check(party.program.run(party.server, party.given(values)), {"z": values["x"]})
+
+
 def test_parts_of_a_sum_that_do_not_fit_together_are_told() -> None:
     with pytest.raises(hg.InstructionError, match=r"instructions1:3: v7\(0\): another chip stores .*: instructions0:3"):
         hg.cinnamon.Program.parse(partial(second="v7"))

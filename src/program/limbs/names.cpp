@@ -267,12 +267,16 @@ void Names::grow(const Declared& d) {
 
 void Names::finish(const Listing& listing, const std::string& name, u32 which) {
   Result& r = made_.results[which];
-  const u64 all = ~u64{0} >> (64 - r.level);
+  // The compiler does not drop limbs of a component that an operation at a lower level leaves as it was.
+  for (const std::string part : {name + ":c0", name + ":c1"}) {
+    const u64 stored = limbs_["o" + part];
+    if (stored != 0) r.level = std::min<std::size_t>(r.level, static_cast<std::size_t>(std::bit_width(stored)));
+  }
   for (const u32 component : {0U, 1U}) {
     const std::string part = name + (component == 0 ? ":c0" : ":c1");
     const u64 stored = limbs_["o" + part];
     if (stored == 0) pass(listing, part, which, component);
-    if (stored != 0 && stored != all)
+    if (stored & (stored + 1) || (stored != 0 && std::bit_width(stored) > kPrimes - made_.special))
       refuse(listing.file, lines_[which], part, "a result has both components, in all limbs of its level");
   }
   r.values.assign(2 * r.level, kNone);
