@@ -75,7 +75,7 @@ constexpr std::string_view kSum = R"(=== instructions0
 Instruction Stream 0:
 load r0: i1(0){F}
 load r1: p2(0){F}
-mup r2: r0[X], r1[X] | 0
+add r2: r0[X], r1[X] | 0
 loas s0: s3(0){F}
 ads r3: r2[X], s0[X] | 0
 store r3[X]: v4(0)
