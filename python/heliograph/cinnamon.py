@@ -448,11 +448,14 @@ def _scales(given: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def _listed_scales(scales: Mapping[str, float]) -> str:
-    """Names by their scales, in bits."""
+    """Names by their scales, in bits; of many of one scale the first few."""
     alike: dict[str, list[str]] = {}
     for name, scale in scales.items():
         alike.setdefault(f"2^{math.log2(scale):.6g}", []).append(name)
-    return ", ".join(f"{' '.join(names)} {scale}" for scale, names in alike.items()) or "none"
+    short = {
+        scale: [*names[:6], f"and {len(names) - 6} more"] if len(names) > 8 else names for scale, names in alike.items()
+    }
+    return ", ".join(f"{' '.join(names)} {scale}" for scale, names in short.items()) or "none"
 
 
 def _bytes_of(memory: Any) -> int:

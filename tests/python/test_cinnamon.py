@@ -743,5 +743,10 @@ def test_the_command_takes_scales(tmp_path: Path, capsys: pytest.CaptureFixture[
     for wrong in ("p", "p=", "p=a", "=3", "p=1e9", "p=nan"):
         assert cli.run([*arguments, "--scale", wrong]) == 1
         assert "--scale must be NAME=BITS" in " ".join(capsys.readouterr().err.split())
+    divided(1, 2).save(tmp_path / "noise")
+    assert cli.run(["cinnamon", str(tmp_path / "noise"), "--ring", str(N)]) == 1
+    out, err = capsys.readouterr()
+    assert "x (ciphertext, level 2)" in out  # what it takes is said in any case
+    assert "this division leaves a scale" in " ".join(err.split())
     assert cli.run([*arguments, "--scale", "x=20"]) == 1
     assert "no plaintext or scalar of this name" in " ".join(capsys.readouterr().err.split())

@@ -37,7 +37,8 @@ def run(
     given = _read(values, program) if values is not None else {}
     said = _scales(scales)
     parameters = program.parameters(n=n, insecure=True)
-    screen.table("The program", ("", ""), program.explain_rows(parameters, said))
+    screen.table("The program", ("", ""), program.explain_rows())
+    screen.say(f"scales: {program.explain_rows(parameters, said)[-1][1]}")
     party = _Party(program, parameters, given, said, fixed=check)
     for run in range(runs):
         begin = time.perf_counter()
