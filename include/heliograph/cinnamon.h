@@ -46,6 +46,10 @@ class Program {
 
   /// A set for it: single primes of about `bits` bits, one a level, 32-bit words.
   ckks::Spec spec(std::size_t n, double bits = 27.8, bool insecure = false) const;
+  /// The scales of its plaintexts and scalars where ciphertexts have their level's: those of `given`, and what the program's sums and
+  /// divisions leave for the rest. Summands have one scale, quotients their level's. Throws ScaleError, which names the line.
+  std::map<std::string, double> scales(const ckks::Parameters& parameters, const std::map<std::string, double>& given = {},
+                                       double tolerance = 0x1p-20) const;
   /// `base`, and the keys that this program needs beside those.
   ckks::EvaluationKeys keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
                             const Progress& progress = {}) const;
@@ -68,10 +72,11 @@ struct Constants {
   /// Of a program that was written: it takes nothing else then.
   std::shared_ptr<const Words> words;
   std::map<std::string, ckks::Plaintext> plaintexts;
-  /// Encoded at the scale that the program needs: what is added at that of what it is added to, what is multiplied by at its
-  /// level's. One item each.
+  /// Encoded at the scale that the program needs (Program::scales). One item each.
   std::map<std::string, ckks::Values> values;
   std::map<std::string, double> scalars;
+  /// Scales of plaintexts and scalars, by name, in place of those that are inferred: 1 or more.
+  std::map<std::string, double> scales;
   /// How much scales of a sum may differ, in proportion.
   double tolerance = 0x1p-20;
 };
@@ -105,7 +110,8 @@ class Runner {
     std::size_t bytes = 0;  // memory for values, keys not counted
     std::size_t devices = 0;
     std::size_t host_bytes = 0, bytes_out = 0,
-                bytes_in = 0;  // kept on the host for want of room; moved there and back by a run
+                bytes_in = 0;              // kept on the host for want of room; moved there and back by a run
+    std::map<std::string, double> scales;  // of plaintexts and scalars; of a recording's constants none
   };
   /// After the first run.
   Summary summary() const;

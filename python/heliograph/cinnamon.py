@@ -60,6 +60,7 @@ And a recorded program, which is written as one.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import complexes, count_of, described, flag, is_real, path_of, readable_bytes, whole
+from heliograph._arrays import complexes, count_of, described, flag, is_real, path_of, readable_bytes, real, whole
 from heliograph._html import Rows, Shown
 from heliograph._shapes import Tensor
 from heliograph.ckks.parameters import Parameters
@@ -269,6 +270,7 @@ class Program(Shown):
         server: Server[Any],
         constants: Mapping[str, Any] | Constants | None = None,
         *,
+        scales: Mapping[str, float] | None = None,
         tolerance: float = 2**-20,
         fuse: bool = True,
         merge: bool = True,
@@ -279,9 +281,9 @@ class Program(Shown):
     ) -> Runner:
         """The program with a server's keys and its plaintexts and scalars, to run again and again: ``runner(x=x)``.
 
-        A plaintext is given by its values, which are encoded at the scale that the program needs, or as `hg.ckks.Plaintext`.
+        A plaintext is given by its values, which are encoded at the scale that the program needs (`scales`), or as `hg.ckks.Plaintext`.
         Scales are followed through the program, and what is added must have those of its partner but for `tolerance` (in
-        proportion, which is then the error). A program that was written from a recording has its constants (`write`); its text, read again,
+        proportion, which is then the error). `scales` sets those of plaintexts and scalars by name. A program that was written from a recording has its constants (`write`); its text, read again,
         takes them from there.
 
         `devices`: names of devices that chips run on in turn beside the server's own, which is the first: ``["cuda:1"]``. On a mesh they run on
@@ -292,7 +294,8 @@ class Program(Shown):
 
         The rest is for those who measure. `fuse`: element-wise instructions between two transforms are one sum. `merge`: alike instructions
         that need nothing of each other are one call. `graph`: from the second run on a device that has graphs replays one, with "branches" of
-        calls side by side, as one "stream", or with None not. `hints`: a GPU is told that keys and plaintexts are read once. Raises MissingKeyError, ParameterError, DtypeError.
+        calls side by side, as one "stream", or with None not. `hints`: a GPU is told that keys and plaintexts are read once. Raises MissingKeyError,
+        ParameterError, DtypeError; the first run ScaleError, PlaintextRangeError, which name the line.
 
         >>> runner = program.at(server, {"one": 1.0})
         >>> y = runner(x=x)["y"]
@@ -301,8 +304,6 @@ class Program(Shown):
         """
         if not isinstance(server, Server):
             raise _core.DtypeError(f"a program runs at a server, not at {described(server)}")
-        if not is_real(tolerance):
-            raise _core.DtypeError(f"a tolerance is a number, not {described(tolerance)}")
         recorded = constants if isinstance(constants, Constants) else None if constants else self.constants
         if isinstance(constants, Constants):
             constants = None
@@ -311,9 +312,7 @@ class Program(Shown):
         for name, given in (constants or {}).items():
             kind = kinds[name].kind if name in kinds else None
             if kind == "scalar":
-                if not is_real(given):
-                    raise _core.DtypeError(f"the scalar {name} is a real number, not {described(given)}")
-                scalars[name] = float(given)
+                scalars[name] = _number(given, f"the scalar {name}")
             elif kind != "plaintext":
                 raise _core.ParameterError(f"the program takes no plaintext or scalar of the name {name}")
             elif isinstance(given, Plaintext):
@@ -329,7 +328,8 @@ class Program(Shown):
                 plaintexts,
                 values,
                 scalars,
-                float(tolerance),
+                _scales(scales),
+                real(tolerance, "tolerance"),
                 None if recorded is None else recorded._core,
                 flag(fuse, "fuse"),
                 flag(merge, "merge"),
@@ -340,11 +340,27 @@ class Program(Shown):
             ),
         )
 
+    def scales(
+        self, parameters: Parameters, given: Mapping[str, float] | None = None, *, tolerance: float = 2**-20
+    ) -> dict[str, float]:
+        """The scales of its plaintexts and scalars for ciphertexts at their level's scale: those of `given` and, for the rest, those
+        that follow from the program. Summands have one scale, and a quotient has its level's.
+
+        Raises ScaleError, which names the line, where none can: sums of different scales, scales below 1.
+
+        >>> params = program.parameters(n=2**12)
+        >>> program.scales(params)["one"] == params.scale(1)
+        True
+        """
+        if not isinstance(parameters, Parameters):
+            raise _core.DtypeError(f"parameters must be those of CKKS, not {described(parameters)}")
+        return dict(self._core.scales(parameters._core, _scales(given), real(tolerance, "tolerance")))
+
     def run(self, server: Server[Any], inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs it once: ciphertexts, plaintexts and scalars by name, results by name. `at` is for running it more than once, though
         what stays the same from one call to the next is kept. Raises as `at` and a Runner.
 
-        >>> secret.decrypt(hg.ckks.within(program.run(server, x=x, one=1)["y"], 2))[:2].round(3)
+        >>> secret.decrypt(program.run(server, x=x, one=1)["y"])[:2].round(3)
         array([1.5, 2. ])
         """
         given = {**(inputs or {}), **named}
@@ -364,7 +380,7 @@ class Program(Shown):
             self._last = (server, constants, runner)
         return runner({name: value for name, value in given.items() if isinstance(value, Tensor)})
 
-    def explain_rows(self) -> Rows:
+    def explain_rows(self, parameters: Parameters | None = None, scales: Mapping[str, float] | None = None) -> Rows:
         """What `explain` says, as pairs.
 
         >>> program.explain_rows()[0]
@@ -374,6 +390,7 @@ class Program(Shown):
         listed = [f"{name} ({i.kind}, level {i.level})" for name, i in taken.items()]
         if len(listed) > 24:
             listed = [*listed[:20], f"and {len(listed) - 20} more"]
+        encoded = [] if parameters is None else [("scales", _listed_scales(self.scales(parameters, scales)))]
         return [
             ("chips", f"{self.chips}"),
             ("instructions", ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))),
@@ -381,18 +398,19 @@ class Program(Shown):
             ("gives", ", ".join(f"{name} (level {i.level})" for name, i in self.outputs.items())),
             ("evaluation keys", ", ".join(self.keys) or "none"),
             ("primes", f"{self.levels} of the chain, {self.special} special"),
+            *encoded,
         ]
 
     def _rows(self) -> Rows:
         return self.explain_rows()
 
-    def explain(self) -> str:
-        """What it takes and gives, as text.
+    def explain(self, parameters: Parameters | None = None, scales: Mapping[str, float] | None = None) -> str:
+        """What it takes and gives, as text; with parameters also the `scales` of its plaintexts and scalars. Raises as `scales`.
 
-        >>> print(program.explain().splitlines()[0].split())
-        ['chips', '1']
+        >>> print(program.explain(program.parameters(n=2**12)).splitlines()[-1])
+        scales           one 2^27.8
         """
-        rows = self.explain_rows()
+        rows = self.explain_rows(parameters, scales)
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:{width}}  {text}" for name, text in rows)
 
@@ -410,6 +428,36 @@ class Program(Shown):
         )
 
 
+def _number(value: Any, what: str) -> float:
+    """A real number as a float. Raises DtypeError, PlaintextRangeError for integers beyond floats."""
+    if not is_real(value):
+        raise _core.DtypeError(f"{what} must be a real number, not {described(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise _core.PlaintextRangeError(f"{what} is too large: no float holds it") from None
+
+
+def _scales(given: Mapping[str, float] | None) -> dict[str, float]:
+    """By name. Raises DtypeError."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise _core.DtypeError(f"scales must be numbers by name, not {described(given)}")
+    return {str(name): real(scale, f"the scale of {name}") for name, scale in given.items()}
+
+
+def _listed_scales(scales: Mapping[str, float]) -> str:
+    """Names by their scales, in bits; of many of one scale the first few."""
+    alike: dict[str, list[str]] = {}
+    for name, scale in scales.items():
+        alike.setdefault(f"2^{math.log2(scale):.6g}", []).append(name)
+    short = {
+        scale: [*names[:6], f"and {len(names) - 6} more"] if len(names) > 8 else names for scale, names in alike.items()
+    }
+    return ", ".join(f"{' '.join(names)} {scale}" for scale, names in short.items()) or "none"
+
+
 def _bytes_of(memory: Any) -> int:
     """Of memory, one at least."""
     given = whole(memory, "memory in bytes")
@@ -422,7 +470,7 @@ class Runner(Shown):
     """A program with keys and constants (`Program.at`). Calls are safe from several threads, which take turns.
 
     >>> runner = program.at(server, {"one": 1})
-    >>> secret.decrypt(hg.ckks.within(runner(x=x)["y"], 2))[:2].round(3), runner.calls
+    >>> secret.decrypt(runner(x=x)["y"])[:2].round(3), runner.calls
     (array([1.5, 2. ]), 1)
     """
 
@@ -434,7 +482,9 @@ class Runner(Shown):
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """The results by name, of ciphertexts by name: of one shape, of degree 1, at the level that the program asks for or above.
 
-        Nothing is known of the results' noise (`precision`, `noise_budget` are NaN). Raises ParameterError for names that the program does
+        Results of a compiler's program have the noise and ranges that the same operations on tensors have, where its limbs can be read as
+        such, and those of a written one its recording's, for operands within the recording's. Of others nothing is known: `precision` is None,
+        `noise_budget` NaN. Raises ParameterError for names that the program does
         not take, LevelError, ShapeError, ScaleError, WrongKeyError, MismatchError, OutOfMemoryError, RecordingError in a function
         that is recorded.
         """
@@ -472,6 +522,11 @@ class Runner(Shown):
     def work(self) -> tuple[int, int, int]:
         """Bytes that they read and write, and their modular products; known after the first run."""
         return tuple(self._core.work)
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """The scales at which plaintexts and scalars were encoded, by name; known after the first run. None of a recording's."""
+        return dict(self._core.scales)
 
     @property
     def devices(self) -> int:

@@ -34,9 +34,10 @@ std::vector<std::tuple<std::string, std::string, std::size_t>> listed(const std:
 
 /// name: (array of the values of one plaintext, whether they are complex)
 cinnamon::Constants constants_of(const nb::dict& plaintexts, const nb::dict& values, const nb::dict& scalars,
-                                 double tolerance, const cinnamon::Constants* recorded) {
+                                 std::map<std::string, double> scales, double tolerance,
+                                 const cinnamon::Constants* recorded) {
   cinnamon::Constants c = recorded ? *recorded : cinnamon::Constants{};
-  c.tolerance = tolerance;
+  c.tolerance = tolerance, c.scales = std::move(scales);
   for (const auto& [name, p] : plaintexts)
     c.plaintexts.emplace(nb::cast<std::string>(name), nb::cast<const ckks::Plaintext&>(p));
   for (const auto& [name, given] : values) {
@@ -84,6 +85,7 @@ void bind_cinnamon(nb::module_& m) {
       .def_prop_ro("special", &Program::special)
       .def("files", &Program::files, Unlocked())
       .def("spec", &Program::spec, "n"_a, "bits"_a = 27.8, "insecure"_a = false, Unlocked())
+      .def("scales", &Program::scales, "parameters"_a, "given"_a, "tolerance"_a, Unlocked())
       .def(
           "make_keys",
           [](const Program& program, const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
@@ -115,11 +117,12 @@ void bind_cinnamon(nb::module_& m) {
       .def(
           "__init__",
           [](Runner* self, const Program& program, const nb::object& given_keys, const nb::dict& plaintexts,
-             const nb::dict& values, const nb::dict& scalars, double tolerance, const cinnamon::Constants* recorded,
-             bool fuse, bool merge, const std::string& graph, bool hints, std::vector<std::string> devices,
-             std::size_t memory) {
+             const nb::dict& values, const nb::dict& scalars, std::map<std::string, double> scales, double tolerance,
+             const cinnamon::Constants* recorded, bool fuse, bool merge, const std::string& graph, bool hints,
+             std::vector<std::string> devices, std::size_t memory) {
             const AnyKeys keys = keys_of(given_keys);
-            cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance, recorded);
+            cinnamon::Constants constants =
+                constants_of(plaintexts, values, scalars, std::move(scales), tolerance, recorded);
             using Graph = cinnamon::Execution::Graph;
             const std::map<std::string, Graph> kinds = {
                 {"", Graph::none}, {"stream", Graph::stream}, {"branches", Graph::branches}};
@@ -129,7 +132,7 @@ void bind_cinnamon(nb::module_& m) {
             const Released released;
             new (self) Runner(program, keys, std::move(constants), how);
           },
-          "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a,
+          "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "scales"_a, "tolerance"_a,
           nb::arg("recorded").none() = nb::none(), "fuse"_a = true, "merge"_a = true, "graph"_a = "branches",
           "hints"_a = true, "devices"_a = std::vector<std::string>(), "memory"_a = 0)
       .def("__call__", &run, "inputs"_a)
@@ -139,6 +142,7 @@ void bind_cinnamon(nb::module_& m) {
                      const Runner::Summary s = r.summary();
                      return std::tuple(s.bytes_read, s.bytes_written, s.products);
                    })
+      .def_prop_ro("scales", [](const Runner& r) { return r.summary().scales; })
       .def_prop_ro("bytes", [](const Runner& r) { return r.summary().bytes; })
       .def_prop_ro("spilled",
                    [](const Runner& r) {

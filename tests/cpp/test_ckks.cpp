@@ -9,6 +9,7 @@
 #include <source_location>
 
 #include "heliograph/ckks.h"
+#include "schemes/ckks/context.h"
 
 namespace heliograph {
 namespace {
@@ -428,6 +429,23 @@ TEST(CkksSets, KeepAResultsPrecision) {
 }
 
 // Fewer slots than N/2, a power of two: values repeat, so that rotations turn these slots alone.
+/// Decrypting a ciphertext of a scale below 2^-65 divided by the number of its primes that hold it, none.
+TEST(CkksScales, LieBetweenOneAndHalfTheModulus) {
+  const SecretKey key = SecretKey::generate(Parameters(ckks::make_spec(1024, 3, 30, 40, 1, "w64", 0, true)));
+  const Ciphertext x = key.encrypt(random_values({}, 512, false));
+  const double most = std::exp2(x.data().context->log_modulus(x.level()) - 1);
+  for (const double scale : {0x1p-83, 0.99, 0.0, -1.0, most * 1.01, std::nan(""), HUGE_VAL}) {
+    ckks::CiphertextData data = x.data();
+    data.scale = scale;
+    EXPECT_THROW(ckks::finish(std::move(data)), ScaleError) << scale;
+  }
+  for (const double scale : {1.0, most * 0.99}) {
+    ckks::CiphertextData data = x.data();
+    data.scale = scale;
+    EXPECT_NO_THROW(key.decrypt(ckks::finish(std::move(data)), {}, ckks::Checked::none)) << scale;
+  }
+}
+
 TEST(CkksSlots, TurnWithTheirPeriod) {
   const Parameters p(ckks::make_spec(1024, 2, 40, 50, 1, "w64", 8, true));
   const SecretKey secret = SecretKey::generate(p);

@@ -1,6 +1,7 @@
 // Programs of instructions: any texts, and what they let run.
 #include "heliograph/cinnamon.h"
 
+#include <cmath>
 #include <string_view>
 
 #include "targets.h"
@@ -47,8 +48,16 @@ void use(const Program& program) {
     if (i.kind == cinnamon::Item::Kind::scalar) constants.scalars.emplace(i.name, 0.5);
     if (i.kind == cinnamon::Item::Kind::ciphertext) inputs.emplace(i.name, owner.secret.encrypt(some(), i.level));
   }
+  attempt([&] { program.scales(owner.parameters, {}, constants.tolerance); });
   const cinnamon::Runner runner(program, program.keys(owner.secret, owner.none), constants);
-  for (const auto& [name, result] : runner(inputs)) std::visit([](const auto& tensor) { tensor.to_bytes(); }, result);
+  for (const auto& [name, result] : runner(inputs)) {
+    const auto& tensor = std::get<ckks::Ciphertext>(result);
+    tensor.to_bytes();
+    expect(tensor.scale() >= 1 && std::isfinite(tensor.scale()), "a result has a scale that no ciphertext has");
+    expect(!(tensor.precision() > 60), "a result promises more than its words hold");
+    attempt([&] { owner.secret.decrypt(tensor, {}, ckks::Checked::none); });
+    attempt([&] { owner.secret.decrypt(tensor, {}, ckks::Checked::proof); });
+  }
 }
 
 void run_program(std::span<const std::byte> input) {
@@ -66,7 +75,7 @@ constexpr std::string_view kSum = R"(=== instructions0
 Instruction Stream 0:
 load r0: i1(0){F}
 load r1: p2(0){F}
-mup r2: r0[X], r1[X] | 0
+add r2: r0[X], r1[X] | 0
 loas s0: s3(0){F}
 ads r3: r2[X], s0[X] | 0
 store r3[X]: v4(0)
@@ -115,7 +124,8 @@ bci B1: [0], [63]
 pl1 B1: r5[X] | 63
 sud r8: r7[X], b1{0} | 0
 rcv @ 3:2 r9: 
-sud r10: r8[X], r9[X] | 0
+mul r33: r8, r8[X] | 0
+sud r10: r33[X], r9[X] | 0
 rsi {r20, r21}
 rsv {r20, r21}: r1[X]: [0,1] | 0
 rsv {r20, r21}: r2[X]: [0,1] | 1
@@ -178,10 +188,70 @@ k4 | K:0:2:1:0:c0:[0,1] | [0]
 ;
 )";
 
+/// x w + x with a limb less, whose scales follow from the sum, and a product of scalars; two chips that store parts of y's second component.
+constexpr std::string_view kParts = R"(=== instructions0
+Instruction Stream 0:
+load r0: i1(0)
+load r1: i1(1)
+load r2: p3(0){F}
+load r3: p3(1){F}
+mup r4: r0, r2 | 0
+mup r5: r1, r3 | 1
+int r6: r5[X] | 1
+sud r7: r4[X], r6[X] | 0
+add r8: r7[X], r0 | 0
+store r8[X]: v7(0)
+load r9: i2(0)
+load r10: i2(1)
+mup r11: r9, r2[X] | 0
+mup r12: r10[X], r3[X] | 1
+int r13: r12[X] | 1
+sud r14: r11[X], r13[X] | 0
+store r14[X]: v8(0)
+=== instructions1
+Instruction Stream 1:
+load r9: i2(0){F}
+store r9[X]: v9(0)
+=== inputs0
+Input Stream:
+i1 | x:c0 | [0,1]
+i2 | x:c1 | [0,1]
+p3 | w:p | [0,1]
+;
+Output Stream:
+v7 | y:c0 | [0]
+v8 | y:c1 | [0]
+;
+=== inputs1
+Input Stream:
+i2 | x:c1 | [0]
+;
+Output Stream:
+v9 | y:c1 | [0]
+;
+=== program_inputs
+Ciphertext Stream:
+i1 | x:c0 | [0,1]
+i2 | x:c1 | [0,1]
+;
+Plaintext Stream:
+p3 | w:p | [0,1]
+;
+Scalar Stream:
+;
+Output Stream:
+v7 | y:c0 | [0]
+v8 | y:c1 | [0]
+v9 | y:c1 | [0]
+;
+Evalkey Stream:
+;
+)";
+
 const std::vector<Bytes>& bases() {
   static const std::vector<Bytes> all = [] {
     std::vector<Bytes> made;
-    for (const std::string_view text : {kSum, kSwitch}) {
+    for (const std::string_view text : {kSum, kSwitch, kParts}) {
       const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
       made.emplace_back(bytes.begin(), bytes.end());
       expect(attempt([&] { use(Program::parse(split(made.back()))); }), "a program to begin from does not run");

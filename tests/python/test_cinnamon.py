@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -228,9 +230,252 @@ def test_examples_of_the_thesis() -> None:
     x = party.server.bind(party.secret.encrypt(VALUES["x"]))
     with pytest.raises(hg.ScaleError, match=r"instructions0:11: the scales of this sum differ"):
         program.run(party.server, x=x)
-    # A sum of what is no encryption of anything: its words are those that ref computes.
-    z = program.at(party.server, tolerance=2.0**70)(x=x)["z"]
-    assert z.level == 2
+    with pytest.raises(hg.ScaleError, match=r"instructions0:12: the result z would have the scale 2\^57\.79"):
+        program.at(party.server, tolerance=2.0**70)(x=x)
+
+
+def divided(times: int, level: int, bias: bool = False) -> hg.cinnamon.Program:
+    """x, divided by so many primes without a product."""
+    w = Writer(special=0)
+    c = w.ciphertext("x", level)
+    for _ in range(times):
+        c = (w.rescale(c[0]), w.rescale(c[1]))
+    if bias:
+        c = (w.each("add", c[0], w.plaintext("p", level - times)), c[1])
+    w.give("z", *c)
+    return w.program()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("times", [1, 2, 4])
+def test_a_division_that_leaves_its_rounding_error_is_refused(times: int, bias: bool) -> None:
+    """Such results were noise, and decrypting those of a scale below 2^-65 ended the process."""
+    party = Party(divided(times, times + 1, bias))
+    with pytest.raises(hg.ScaleError, match=r"instructions0:\d+: this division leaves a scale of 2\^0"):
+        party.program.run(party.server, party.given(party.values()))
+
+
+@pytest.mark.parametrize("times", [1, 4, 40])
+def test_a_scale_beyond_the_modulus_is_refused(times: int) -> None:
+    w = Writer(special=0)
+    c = w.ciphertext("x", 1)
+    p = w.plaintext("p", 1)
+    for _ in range(times):
+        c = (w.each("mup", c[0], p), w.each("mup", c[1], p))
+    w.give("z", *c)
+    party = Party(w.program())
+    with pytest.raises(hg.ScaleError, match=r"instructions0:\d+: the result z would have the scale 2\^"):
+        party.program.run(party.server, party.given(party.values()))
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "match"),
+    [
+        ("ads", 2.5, r"instructions0:\d+: cannot encode the scalar s: at level 1 .* must lie within 2\.297\d*, got 2\.5"),
+        ("ads", -1e300, "must lie within"),
+        ("mus", 1e-10, r"instructions0:\d+: .* must be 0, or at least .* got 1e-10, which rounds to 0"),
+        ("ads", 10**400, "the scalar s is too large"),
+        ("ads", float("nan"), "finite"),
+    ],
+)
+def test_a_scalar_that_does_not_fit_is_refused(op: str, value: float, match: str) -> None:
+    level = 1 if op == "ads" else 2
+    w = Writer(special=0)
+    c = w.ciphertext("x", level)
+    s = w.scalar("s", level)
+    w.give("z", w.each(op, c[0], s), w.each("mov" if op == "ads" else op, c[1], *([] if op == "ads" else [s])))
+    party = Party(w.program())
+    with pytest.raises((hg.PlaintextRangeError, hg.ParameterError), match=match):
+        party.program.run(party.server, party.given(party.values(s=value)))
+
+
+def pair(w: Writer, name: str, level: int = LEVEL) -> Any:
+    return w.ciphertext(name, level)
+
+
+def both(w: Writer, op: str, a: Any, b: Any) -> Any:
+    return tuple(w.each(op, x, y) for x, y in zip(a, b, strict=True))
+
+
+def times_plain(w: Writer, c: Any, p: Any) -> Any:
+    return tuple(w.rescale(w.each("mup", x, {k: p[k] for k in x})) for x in c)
+
+
+def without_top(c: Any) -> Any:
+    return tuple({limb: r for limb, r in x.items() if limb < max(x)} for x in c)
+
+
+def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
+    """x p + x and x^2 p + x q, where x dropped a limb: no level's own scale fits its sums."""
+    w = Writer()
+    x = pair(w, "x")
+    w.give("residual", *both(w, "add", times_plain(w, x, w.plaintext("p", LEVEL)), without_top(x)))
+    square = tuple(w.rescale(c) for c in sum_of_product(w, w.product(x, x), digits_of(LEVEL, 1, 2), False))
+    left = tuple(w.each("mup", c, w.plaintext("q", LEVEL - 1)) for c in square)
+    right = tuple(w.each("mup", c, w.plaintext("r", LEVEL - 1)) for c in without_top(x))
+    w.give("branches", *(w.rescale(c) for c in both(w, "add", left, right)))
+    party = Party(w.program())
+    values = party.values(r=VALUES["y"])
+    runner = party.program.at(party.server, {name: values[name] for name in "pqr"})
+    results = runner(x=party.given(values)["x"])
+    x_values = values["x"]
+    party.check(
+        results,
+        {
+            "residual": x_values * values["p"] + x_values,
+            "branches": x_values**2 * values["q"] + x_values * values["r"],
+        },
+    )
+    parameters = party.secret.parameters
+    assert runner.scales == party.program.scales(parameters)
+    divided = 2.0 ** (math.log2(parameters.scale(LEVEL)) * 2 - math.log2(parameters.scale(LEVEL - 1)))
+    assert runner.scales["p"] == pytest.approx(divided, rel=1e-9)  # the prime: the quotient has x's scale again
+    assert results["branches"].scale == parameters.scale(LEVEL - 2)
+    assert "scales" in party.program.explain(parameters)
+    given = party.program.at(party.server, {name: values[name] for name in "pqr"}, scales={"q": 2.0**25, "r": 2.0**25})
+    with pytest.raises(hg.ScaleError, match=r"instructions0:\d+: the scales of this sum differ"):
+        given(x=party.given(values)["x"])
+    with pytest.raises(hg.ParameterError, match="no plaintext or scalar of this name"):
+        party.program.scales(parameters, {"x": 2.0**20})
+    with pytest.raises(hg.ScaleError, match=r"a scale must be a finite number of 1 or more, got 0\.5"):
+        party.program.scales(parameters, {"p": 0.5})
+
+
+@pytest.mark.parametrize("name", ["one chip", "two chips broadcast", "two chips aggregate", "four chips aggregate"])
+def test_results_have_the_precision_of_the_same_operations(name: str) -> None:
+    """By the model's bounds: as x * y and rotations have it, with the program's own keys."""
+    writer, expected = CASES[name]()
+    party = Party(writer.program())
+    values = party.values()
+    given = party.given(values)
+    z = party.program.run(party.server, given)["z"]
+    error = np.abs(party.secret.decrypt(z, checked=True) - expected(values)["z"]).max()
+    assert z.precision is not None
+    assert z.precision < -math.log2(error)
+    server = hg.Server(party.secret.evaluation_keys(rotations=[3, -1]))
+    x, y = (server.bind(party.secret.encrypt(values[name])) for name in "xy")
+    eager = hg.ckks.rotate(x * y, 3) + hg.ckks.rotate(x * y, -1)
+    assert eager.precision < z.precision < eager.precision + 2  # which rescales before it rotates
+    with hg.strict():
+        assert party.secret.decrypt(z).shape == (SLOTS,)
+
+
+def test_bounds_follow_plaintexts_scalars_and_batches() -> None:
+    writer, expected = arithmetic()
+    party = Party(writer.program())
+    values = party.values(x=RNG.uniform(-1, 1, (3, SLOTS)))
+    results = party.program.run(party.server, party.given(values))
+    for name, want in expected(values).items():
+        found = party.secret.decrypt(results[name], checked=True)
+        assert 9 < results[name].precision < -math.log2(np.abs(found - want).max()), name
+    kept = hg.Server(hg.from_bytes(party.server.keys.to_bytes()))
+    x = kept.from_bytes(party.given(values)["x"].to_bytes())
+    loaded = party.program.run(kept, {**values, "x": x})["times"]
+    assert loaded.precision is None  # a file's word is no promise
+    with pytest.raises(hg.RoomError, match="a proof is asked for"):
+        party.secret.decrypt(loaded, checked=True)
+
+
+def one_digit(w: Writer, x: Any) -> Any:
+    """Turned by a key switch that leaves out the second digit."""
+    turned = w.each("rot 3", x[1])
+    k0, k1 = w.switch(turned, 1, 3, [[0, 1]])
+    w.switch(turned, 1, 3, [[2, 3]])
+    return w.each("add", w.each("rot 3", x[0]), k0), k1
+
+
+def other_steps(w: Writer, x: Any) -> Any:
+    k0, k1 = w.switch(w.each("rot 3", x[1]), 1, 5, digits_of(LEVEL, 1, 2))
+    return w.each("add", w.each("rot 3", x[0]), k0), k1
+
+
+def another_square(w: Writer, x: Any) -> Any:
+    y = pair(w, "y")
+    z = w.product(x, y)
+    return sum_of_product(w, (z[0], z[1], w.each("mul", x[1], x[1])), digits_of(LEVEL, 1, 2), False)
+
+
+NO_CIPHERTEXTS: dict[str, Callable[[Writer, Any], Any]] = {
+    "a digit left out": one_digit,
+    "a key of other steps": other_steps,
+    "components of two ciphertexts": lambda w, x: (x[0], pair(w, "y")[1]),
+    "one component doubled": lambda w, x: (w.each("add", x[0], x[0]), x[1]),
+    "products that do not belong together": another_square,
+    "a key switch without its input": lambda w, x: w.switch(w.each("rot 3", x[1]), 1, 3, digits_of(LEVEL, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", NO_CIPHERTEXTS)
+def test_nothing_is_promised_of_what_cannot_be_followed(name: str) -> None:
+    w = Writer()
+    w.give("z", *NO_CIPHERTEXTS[name](w, pair(w, "x")))
+    party = Party(w.program())
+    z = party.program.run(party.server, party.given(party.values()))["z"]
+    assert z.precision is None
+    for decrypt in (lambda: party.secret.decrypt(z, checked=True), lambda: strictly(party.secret, z)):
+        with pytest.raises(hg.RoomError, match="a proof is asked for"):
+            decrypt()
+
+
+def strictly(secret: Any, z: Any) -> Any:
+    with hg.strict():
+        return secret.decrypt(z)
+
+
+def partial(second: str = "v8", listed: str = "[0,1]") -> dict[str, str]:
+    """Two chips that each store a part of z = x + y, as the compiler's output aggregation leaves a result that is read by nothing."""
+    files = {}
+    terms = {"v7": "c0", second: "c0", "v9": "c1", "v10": "c1"}
+    for chip, (name, c0, c1, z0, z1) in enumerate([("x", "i1", "i2", "v7", "v9"), ("y", "i3", "i4", second, "v10")]):
+        lines = [f"Instruction Stream {chip}:"]
+        for source, to in ((c0, z0), (c1, z1)):
+            for limb in (0, 1):
+                lines += [f"load r0: {source}({limb})", f"store r0[X]: {to}({limb})"]
+        inputs = f"{c0} | {name}:c0 | [0,1]\n{c1} | {name}:c1 | [0,1]\n"
+        outputs = f"{z0} | z:c0 | [0,1]\n{z1} | z:c1 | [0,1]\n"
+        files[f"instructions{chip}"] = "\n".join(lines) + "\n"
+        files[f"inputs{chip}"] = f"Input Stream:\n{inputs};\nOutput Stream:\n{outputs};\n"
+    inputs = "".join(f"i{2 * i + j + 1} | {name}:c{j} | [0,1]\n" for i, name in enumerate("xy") for j in (0, 1))
+    outputs = "".join(f"{t} | z:{c} | {listed if t == 'v8' else '[0,1]'}\n" for t, c in terms.items())
+    files["program_inputs"] = (
+        f"Ciphertext Stream:\n{inputs};\nPlaintext Stream:\n;\nScalar Stream:\n;\nOutput Stream:\n{outputs};\n"
+        "Evalkey Stream:\n;\n"
+    )
+    return files
+
+
+@pytest.mark.parametrize("device", ["ref", "2*ref"])
+def test_terms_of_one_name_are_added_up(device: str) -> None:
+    """All but one chip's were dropped."""
+    party = Party(hg.cinnamon.Program.parse(partial()), device)
+    values = party.values()
+    party.check(party.program.run(party.server, party.given(values)), {"z": values["x"] + values["y"]})
+
+
+def test_a_component_with_more_limbs_is_taken_at_the_lower_level() -> None:
+    """As the compiler leaves a component that a sum at a lower level does not touch."""
+    w = Writer(special=0)
+    x0, x1 = pair(w, "x")
+    w.give("z", {limb: r for limb, r in x0.items() if limb < LEVEL - 1}, x1)
+    party = Party(w.program())
+    values = party.values()
+    assert party.program.outputs["z"].level == LEVEL - 1
+    party.check(party.program.run(party.server, party.given(values)), {"z": values["x"]})
+
+
+def test_parts_of_a_sum_that_do_not_fit_together_are_told() -> None:
+    with pytest.raises(hg.InstructionError, match=r"instructions1:3: v7\(0\): another chip stores .*: instructions0:3"):
+        hg.cinnamon.Program.parse(partial(second="v7"))
+    with pytest.raises(hg.InstructionError, match=r"program_inputs:\d+: v8: cannot add up z:c0: .* v7 in line 12"):
+        hg.cinnamon.Program.parse(partial(listed="[0]"))
+    files = partial()
+    files["instructions1"] = files["instructions1"].replace("load r0: i3(1)\nstore r0[X]: v8(1)\n", "")
+    with pytest.raises(hg.InstructionError, match=r"program_inputs:\d+: v8: no chip stores limb 1"):
+        hg.cinnamon.Program.parse(files)
+    files = partial()
+    files["program_inputs"] = files["program_inputs"].replace("v8 | z:c0 | [0,1]\n", "")
+    with pytest.raises(hg.InstructionError, match=r"inputs1:\d+: v8: program_inputs does not list"):
+        hg.cinnamon.Program.parse(files)
 
 
 def test_keys_in_files(tmp_path: Path) -> None:
@@ -321,7 +566,7 @@ ODD: list[tuple[str, str, str, str]] = [
     ("instructions0", r"^Instruction Stream 0", "Instruction Stream 1", "this is not the file's stream"),
     ("instructions0", r"^Instruction Stream 0:\n", "", "a stream begins with"),
     ("instructions0", r"^store (r\d+): v(\d+)\(2\)", r"store \1: v\2(1)", "this is another limb"),
-    ("instructions0", r"^store .*\n", "", "no chip stores limb 0 of this result"),
+    ("instructions0", r"^store .*\n", "", r"no chip stores limb 0 of this term of z:c\d"),
     ("instructions0", r"^rot 3", "rot 2000000000", "a number of steps is out of range"),
     ("instructions0", r"^rot 3", "rot 03", "no zeros in front"),
     ("inputs0", r"^Input", "Inputs", '"Input Stream:" is expected'),
@@ -331,7 +576,9 @@ ODD: list[tuple[str, str, str, str]] = [
     ("inputs0", r"^;\n", "", "this list is of other terms|is expected|a term is expected"),
     ("program_inputs", r"^;\n\Z", "", 'the file\'s end: the ";" that ends a list is missing'),
     ("program_inputs", r"K:1:4:2:3", "K:9:4:2:3", "no name of a ciphertext"),
-    ("program_inputs", r"z:c1 \| \[0,1,2\]", "z:c1 | [0,1]", "in all limbs of its level"),
+    ("program_inputs", r"z:c1 \| \[0,1,2\]", "z:c1 | [0,1]", "cannot add up|in all limbs of its level|does not list"),
+    ("program_inputs", r"K:0:4:2:0:c0:\[0,1\]", "K:0:4:2:7:c0:[0,1]", "only a rotation has steps"),
+    ("program_inputs", r"K:0:4:2:0:c0:\[0,1\]", "K:2:4:2:1:c0:[0,1]", "only a rotation has steps"),
 ]
 
 
@@ -345,6 +592,24 @@ def test_what_means_nothing_is_told(name: str, find: str, instead: str, match: s
     with pytest.raises(hg.InstructionError, match=match) as error:
         hg.cinnamon.Program.parse(broken)
     assert re.match(r"\w+:\d+: ", str(error.value)), error.value
+
+
+def test_digits_that_leave_out_a_limb_are_told() -> None:
+    """What no digit has of the input, a key switch loses."""
+    files = product()[0].files()
+    for name in files:
+        lines = files[name].splitlines()
+        if name.startswith("instructions"):
+            continue
+        files[name] = "\n".join(line for line in lines if not re.search(r"K:1:4:2:3:c\d:\[2,3\]", line)) + "\n"
+    with pytest.raises(hg.InstructionError, match=r"program_inputs:\d+: K:1:4:2:3:\[0,1\]: no digit of this key has limb 2"):
+        hg.cinnamon.Program.parse(files)
+
+
+@pytest.mark.parametrize("name", ["instructions1024", "inputs99999999999999999999", "instructions01"])
+def test_files_of_no_chip_are_told(name: str) -> None:
+    with pytest.raises(hg.InstructionError, match=f"{name}:0: .*: a file's number is its chip's, 0 to 1023"):
+        hg.cinnamon.Program.parse({**product()[0].files(), name: ""})
 
 
 def test_a_register_read_after_its_last_use() -> None:
@@ -433,3 +698,55 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (folder / "instructions1").unlink()
     assert cli.run(arguments) == 1
     assert "instructions1:0: the file is missing" in capsys.readouterr().err.replace("\n", " ")
+
+
+VALUE_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an array of two axes": (lambda p: np.savez(p, x=np.zeros((2, SLOTS))), "cannot take x: a ciphertext must be"),
+    "a plaintext of two axes": (lambda p: np.savez(p, p=np.zeros((2, 2))), "cannot take p: a plaintext must be"),
+    "texts": (lambda p: np.savez(p, p=np.array(["a"])), "cannot take p: a plaintext must be finite numbers"),
+    "a scalar of one axis": (lambda p: np.savez(p, s=np.zeros(1)), "cannot take s: a scalar must be"),
+    "a complex scalar": (lambda p: np.savez(p, s=1j), "cannot take s: a scalar must be a finite real number"),
+    "no number": (lambda p: np.savez(p, x=np.full(SLOTS, np.nan)), "cannot take x: a ciphertext must be finite"),
+    "too many": (lambda p: np.savez(p, x=np.zeros(SLOTS + 1)), "slots"),
+    "another name": (lambda p: np.savez(p, w=np.zeros(2)), "the program takes no w; it takes x"),
+    "objects": (lambda p: np.savez(p, x=np.array([{}])), "must be an .npz file of numeric arrays"),
+    "one array": (lambda p: p.write_bytes(npy()), "one array without a name"),
+    "a text": (lambda p: p.write_text("x = 1"), "must be an .npz file of numeric arrays"),
+    "nothing": (lambda p: p.write_bytes(b""), "must be an .npz file of numeric arrays"),
+    "a damaged file": (lambda p: p.write_bytes(b"PK\x03\x04 and no more"), "must be an .npz file of numeric arrays"),
+}
+
+
+def npy() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", VALUE_FILES)
+def test_the_command_refuses_values(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arithmetic()[0].program().save(tmp_path / "program")
+    write, match = VALUE_FILES[name]
+    path = tmp_path / "values.npz"
+    write(path)
+    assert cli.run(["cinnamon", str(tmp_path / "program"), "--ring", str(N), "--values", str(path)]) == 1
+    assert match in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_command_takes_scales(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arithmetic()[0].program().save(tmp_path / "program")
+    arguments = ["cinnamon", str(tmp_path / "program"), "--ring", str(N), "--runs", "1"]
+    assert cli.run([*arguments, "--scale", "p=25.5"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "p 2^25.5" in said
+    assert "q s t 2^27.8" in said
+    for wrong in ("p", "p=", "p=a", "=3", "p=1e9", "p=nan"):
+        assert cli.run([*arguments, "--scale", wrong]) == 1
+        assert "--scale must be NAME=BITS" in " ".join(capsys.readouterr().err.split())
+    divided(1, 2).save(tmp_path / "noise")
+    assert cli.run(["cinnamon", str(tmp_path / "noise"), "--ring", str(N)]) == 1
+    out, err = capsys.readouterr()
+    assert "x (ciphertext, level 2)" in out  # what it takes is said in any case
+    assert "this division leaves a scale" in " ".join(err.split())
+    assert cli.run([*arguments, "--scale", "x=20"]) == 1
+    assert "no plaintext or scalar of this name" in " ".join(capsys.readouterr().err.split())

@@ -95,6 +95,33 @@ def test_the_bits_of_the_recording(owner: Owner, name: str, chips: int, switchin
     assert np.array_equal(owner.secret.decrypt(result), owner.secret.decrypt(z))
 
 
+def test_what_the_recording_promises(owner: Owner) -> None:
+    """The very program, with operands within those of the recording, has its noise and ranges; others promise nothing."""
+    program, (x, y), z = recorded(owner, chained)
+    written = hg.cinnamon.write(program, chips=3)
+    result = written.run(owner.server, x=x, y=y)["y"]
+    assert (result.precision, result.bounds) == (z.precision, z.bounds)
+    assert np.array_equal(owner.secret.decrypt(result, checked=True), owner.secret.decrypt(z))
+    again = hg.cinnamon.Program.parse(written.files()).at(owner.server, written.constants)
+    assert again(x=x, y=y)["y"].precision == z.precision
+    few = owner.server.bind(owner.secret.encrypt(VALUES["x"] / 2))
+    assert again(x=few, y=y)["y"].precision == z.precision
+    noisier = hg.ckks.rotate(x, 1) - hg.ckks.rotate(x, 1) + x
+    larger = owner.server.bind(owner.secret.encrypt(VALUES["x"] * 2))
+    other = written.files()
+    other["instructions0"] = other["instructions0"].replace("add ", "sub ", 1)
+    for run, given in (
+        (again, {"x": noisier, "y": y}),
+        (again, {"x": larger, "y": y}),
+        (hg.cinnamon.Program.parse(other).at(owner.server, written.constants), {"x": x, "y": y}),
+        (hg.cinnamon.write(program, chips=3, switching="aggregate").at(owner.server), {"x": x, "y": y}),
+    ):
+        promised = run(given)["y"]
+        assert promised.precision is None
+        with pytest.raises(hg.RoomError, match="a proof is asked for"):
+            owner.secret.decrypt(promised, checked=True)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_text_read_again(owner: Owner, name: str, tmp_path: Path) -> None:
     program, (x, y), z = recorded(owner, FUNCTIONS[name])

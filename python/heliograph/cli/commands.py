@@ -406,6 +406,10 @@ def cinnamon(
     values: Annotated[
         Path | None, typer.Option("--values", help="An .npz file of arrays by name; what is not there is drawn at random.")
     ] = None,
+    scale: Annotated[
+        list[str] | None,
+        typer.Option("--scale", help="A plaintext's or scalar's scale, NAME=BITS; others follow from the program."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The .npz file of results to write.")] = None,
     runs: Annotated[int, typer.Option("--runs", min=1, help="How often, with times.")] = 2,
     check: Annotated[
@@ -419,7 +423,7 @@ def cinnamon(
     """
     from heliograph.cli import instructions
 
-    instructions.run(folder, ring, values, out, runs, check, force)
+    instructions.run(folder, ring, values, out, runs, check, force, scale or ())
 
 
 @commands.command(short_help="Write a network as one file to serve.")

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 
 #include "program/limbs/meetings.h"
@@ -74,13 +75,7 @@ class Linker {
       }
     }
     for (u32 r = 0; r < made_.results.size(); ++r) {
-      const Result& result = made_.results[r];
-      for (std::size_t i = 0; i < result.values.size(); ++i) {
-        if (result.values[i] != kNone) continue;
-        const std::string part = result.name + (i < result.level ? ":c0" : ":c1");
-        refuse(text_.program.file, names_.result_line(r), part,
-               "no chip stores limb " + std::to_string(i % result.level) + " of this result");
-      }
+      for (const u32 component : {0U, 1U}) add_up(r, component);
     }
     for (std::size_t p = 0; p < kPrimes - made_.special; ++p) {
       if (primes_ & bit(p)) made_.chain = std::max(made_.chain, p + 1);
@@ -90,6 +85,11 @@ class Linker {
   }
 
  private:
+  /// A limb of a result's term, as a chip stores it.
+  struct Stored {
+    u32 value = kNone, chip = 0;
+    const Instruction* by = nullptr;
+  };
   struct Cell {
     u32 value = kNone;
     u32 group = kNone;  // it is a register of that group
@@ -358,10 +358,37 @@ class Linker {
       const Declared& d = found->second;
       if (!(d.limbs & bit(t.limb))) fail(word, "this chip's outputs do not list this limb of it");
       if (value(v).coefficients) fail(i.a, "a result is transformed; this value is coefficients");
-      Result& r = made_.results[d.which];
-      r.values[d.component * r.level + t.limb] = v;
+      Stored& s = stored_[{d.which, d.component, t.limb, key_of(t)}];
+      if (s.by && s.chip != now_->number)
+        fail(word, "another chip stores this limb too: " + chips_[s.chip].stream->file + ":" + std::to_string(s.by->line));
+      s = {.value = v, .chip = now_->number, .by = &i};
     }
     mark(i.a);
+  }
+
+  /// A result's component: where chips aggregate outputs, terms of one name are the parts of a sum.
+  void add_up(u32 which, u32 component) {
+    Result& result = made_.results[which];
+    for (std::size_t l = 0; l < result.level; ++l) {
+      u32& sum = result.values[component * result.level + l];
+      for (const Names::Part& part : names_.parts(which, component)) {
+        if (!(part.limbs & bit(l))) continue;
+        const auto found = stored_.find({which, component, l, key_of(part.term)});
+        if (found == stored_.end())
+          refuse(text_.program.file, part.line, name_of(part.term),
+                 "no chip stores limb " + std::to_string(l) + " of this term of " + result.name +
+                     (component == 0 ? ":c0" : ":c1"));
+        const Stored& s = found->second;
+        now_ = &chips_[s.chip], instruction_ = s.by;
+        if (sum == kNone) {
+          sum = s.value;
+          continue;
+        }
+        const u32 term = here(s.value), before = here(sum), to = make(static_cast<std::uint16_t>(l), false);
+        act(Kind::add, to, before, term);
+        sum = to;
+      }
+    }
   }
 
   void binary(Kind kind, const Instruction& i) {
@@ -554,6 +581,7 @@ class Linker {
   std::vector<Chip> chips_;
   std::unordered_map<u64, Meeting> meetings_;
   std::unordered_map<u64, u32> sources_;
+  std::map<std::tuple<u32, u32, std::size_t, u64>, Stored> stored_;  // by result, component, limb, term
   std::map<std::int32_t, u32> turns_;
   std::map<Bases, u32> conversions_, divisors_;
   u64 primes_ = 0;

@@ -1,6 +1,7 @@
 #include "program/limbs/names.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 
 namespace heliograph::program::limbs {
@@ -38,6 +39,14 @@ bool read_family(std::string_view& text, Key& k) {
   return true;
 }
 
+/// Whether its steps mean something: a rotation's, or the number of one of Heliograph's own. The compiler writes the raised level's
+/// last prime there for keys that raise.
+bool means_something(const Key& k) {
+  const bool raises = k.type == Key::raise || k.type == Key::raise_from_ephemeral;
+  return k.type == Key::rotation || k.type == Key::own || k.turn == 0 ||
+         (raises && k.turn == static_cast<std::int32_t>(k.level) - 1);
+}
+
 /// "[0,2,4]": limbs of the key's level; one number of a pair of Heliograph's own.
 bool read_digit(std::string_view& text, const Key& k, std::vector<std::uint16_t>& digit) {
   do {
@@ -52,7 +61,11 @@ bool read_digit(std::string_view& text, const Key& k, std::vector<std::uint16_t>
   return true;
 }
 
+bool same_term(const Term& a, const Term& b) { return a.kind == b.kind && a.number == b.number; }
+
 }  // namespace
+
+std::string name_of(const Term& t) { return t.kind + std::to_string(t.number); }
 
 u64 bits(const std::vector<std::uint16_t>& limbs) {
   u64 all = 0;
@@ -71,7 +84,7 @@ Names::Names(const Text& text, Linked& made) : made_(made) {
   }
   for (const Section& s : all.sections) {
     if (s.title != "Output") continue;
-    for (const Entry& e : s.entries) note(all.file, s, e);
+    for (const Entry& e : s.entries) note(all, s, e);
   }
   std::vector<const Entry*> renamed;
   for (const Section& s : all.sections) {
@@ -80,10 +93,11 @@ Names::Names(const Text& text, Linked& made) : made_(made) {
       if (s.title == "Ciphertext" && names_result(e.symbol))
         renamed.push_back(&e);
       else
-        note(all.file, s, e);
+        note(all, s, e);
     }
   }
   for (const Entry* e : renamed) rename(all, *e);
+  require_covered(all);
   for (const auto& [name, which] : results_) finish(all, name, which);
   for (Key& k : made_.keys) std::sort(k.digits.begin(), k.digits.end());
 }
@@ -92,16 +106,48 @@ Declared Names::of_chip(const Listing& listing, const Section& section, const En
   const Declared d = declared(listing.file, section.title, e, false);
   if (d.limbs & ~limbs_[symbol_of(d, e)])
     refuse(listing.file, e.line, e.symbol, "program_inputs does not list these limbs of it");
+  if (d.kind != 'o') return d;
+  const std::vector<Part>& all = parts(d.which, d.component);
+  const auto part = std::find_if(all.begin(), all.end(), [&](const Part& p) { return same_term(p.term, e.term); });
+  if (part == all.end() || (d.limbs & ~part->limbs))
+    refuse(listing.file, e.line, name_of(e.term), "program_inputs does not list these limbs of this term of " + e.symbol);
   return d;
+}
+
+/// Each limb that a key is used in is in a digit of it: nothing is switched there else. Programs of lower levels list fewer of both.
+void Names::require_covered(const Listing& listing) const {
+  for (std::size_t i = 0; i < made_.keys.size(); ++i) {
+    const Key& k = made_.keys[i];
+    if (k.type == Key::own) continue;
+    u64 covered = 0;
+    for (const auto& digit : k.digits) covered |= bits(digit);
+    const u64 missing = key_limbs_[i] & ~covered & (bit(k.level) - 1);
+    if (missing)
+      refuse(listing.file, key_lines_[i], k.name(),
+             "no digit of this key has limb " + std::to_string(std::countr_zero(missing)) + ", which is listed");
+  }
+}
+
+void Names::note_part(const Listing& listing, const Entry& e, const Declared& d) {
+  std::vector<Part>& all = parts_[d.which][d.component];
+  for (const Part& p : all) {
+    if (same_term(p.term, e.term)) refuse(listing.file, e.line, name_of(e.term), "this term is listed twice");
+    if ((p.limbs & d.limbs) && p.limbs != d.limbs)
+      refuse(listing.file, e.line, name_of(e.term),
+             "cannot add up " + e.symbol + ": its terms must have the same limbs, or none in common; " + name_of(p.term) +
+                 " in line " + std::to_string(p.line) + " has others");
+  }
+  all.push_back({e.term, d.limbs, e.line});
 }
 
 void Names::odd(const std::string& file, const Entry& e) {
   refuse(file, e.line, e.symbol, "this is no name of a ciphertext's c0 or c1, of a plaintext, scalar or key");
 }
 
-void Names::note(const std::string& file, const Section& s, const Entry& e) {
-  const Declared d = declared(file, s.title, e, true);
+void Names::note(const Listing& listing, const Section& s, const Entry& e) {
+  const Declared d = declared(listing.file, s.title, e, true);
   limbs_[symbol_of(d, e)] |= d.limbs;
+  if (d.kind == 'o') note_part(listing, e, d);
   grow(d);
 }
 
@@ -121,7 +167,7 @@ void Names::rename(const Listing& all, const Entry& e) {
     if (found == items_.end()) break;
     aliases_[e.symbol] = {found->second, component};
     passed_.push_back({results_.at(e.symbol.substr(0, colon)), found->second, component});
-    return note(all.file, all.sections[0], e);
+    return note(all, all.sections[0], e);
   }
   refuse(all.file, e.line, e.symbol, "this is a result's name, and no input's other component is beside it");
 }
@@ -161,7 +207,7 @@ Declared Names::declared(const std::string& file, const std::string& title, cons
   if (d.kind == 'o') {
     d.which = static_cast<u32>(made_.results.size());
     made_.results.push_back({.name = name, .level = 0, .values = {}});
-    lines_.push_back(e.line);
+    lines_.push_back(e.line), parts_.emplace_back();
   } else {
     d.which = static_cast<u32>(made_.items.size());
     made_.items.push_back({.kind = d.kind, .name = name, .level = 0});
@@ -179,6 +225,8 @@ void Names::key(const std::string& file, const Entry& e, Declared& d, bool of_pr
   const bool halves = rest.starts_with(":c0:") || rest.starts_with(":c1:");
   const u32 half = halves && rest[2] == '1' ? 1 : 0;
   if (!family_read || !halves) odd(file, e);
+  if (!means_something(k))
+    refuse(file, e.line, e.symbol, "only a rotation has steps: those of type " + std::to_string(k.type) + " have 0");
   rest.remove_prefix(4);
   std::vector<std::uint16_t> digit;
   if (!read_digit(rest, k, digit) || !rest.empty()) odd(file, e);
@@ -192,6 +240,7 @@ void Names::key(const std::string& file, const Entry& e, Declared& d, bool of_pr
     if (!of_program) refuse(file, e.line, e.symbol, "program_inputs does not list it");
     found = keys_.emplace(family, static_cast<u32>(made_.keys.size())).first;
     made_.keys.push_back(k);
+    key_lines_.push_back(e.line), key_limbs_.push_back(0);
   }
   d.which = found->second;
   Key& mine = made_.keys[d.which];
@@ -203,6 +252,7 @@ void Names::key(const std::string& file, const Entry& e, Declared& d, bool of_pr
   d.component = 2 * static_cast<u32>(place - mine.digits.begin()) + half;
   if (of_program) {
     made_.chain = std::max<std::size_t>(made_.chain, k.level);
+    key_lines_[d.which] = e.line, key_limbs_[d.which] |= d.limbs;
   }
 }
 
@@ -217,12 +267,16 @@ void Names::grow(const Declared& d) {
 
 void Names::finish(const Listing& listing, const std::string& name, u32 which) {
   Result& r = made_.results[which];
-  const u64 all = ~u64{0} >> (64 - r.level);
+  // The compiler does not drop limbs of a component that an operation at a lower level leaves as it was.
+  for (const std::string part : {name + ":c0", name + ":c1"}) {
+    const u64 stored = limbs_["o" + part];
+    if (stored != 0) r.level = std::min<std::size_t>(r.level, static_cast<std::size_t>(std::bit_width(stored)));
+  }
   for (const u32 component : {0U, 1U}) {
     const std::string part = name + (component == 0 ? ":c0" : ":c1");
     const u64 stored = limbs_["o" + part];
     if (stored == 0) pass(listing, part, which, component);
-    if (stored != 0 && stored != all)
+    if (stored & (stored + 1) || (stored != 0 && std::bit_width(stored) > kPrimes - made_.special))
       refuse(listing.file, lines_[which], part, "a result has both components, in all limbs of its level");
   }
   r.values.assign(2 * r.level, kNone);

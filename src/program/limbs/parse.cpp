@@ -418,10 +418,12 @@ Text parse(const std::vector<File>& files) {
       const bool numbered = name.substr(0, kind.size()) == kind && name.size() > kind.size() &&
                             name.find_first_not_of("0123456789", kind.size()) == std::string_view::npos;
       if (!numbered) continue;
-      std::size_t number = 0;
+      std::size_t number = kMostChips;
       std::from_chars(name.data() + kind.size(), name.data() + name.size(), number);
-      if (name.substr(kind.size()) == std::to_string(number))
-        named = std::max(named, std::min(number + 1, std::size_t{kMostChips}));
+      if (number >= kMostChips || name.substr(kind.size()) != std::to_string(number))
+        refuse(std::string(name), 0, name.substr(kind.size()),
+               "a file's number is its chip's, 0 to " + std::to_string(kMostChips - 1) + ", without zeros in front");
+      named = std::max(named, number + 1);
     }
   }
   for (std::size_t chip = 0; chip < std::max(chips, named); ++chip) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -143,6 +144,49 @@ std::vector<std::string> Program::keys() const {
 ckks::Spec Program::spec(std::size_t n, double bits, bool insecure) const {
   require<ParameterError>(bits >= 20 && bits <= 29, "the primes of a program of instructions have 20 to 29 bits");
   return ckks::make_spec(n, levels(), bits, 30, std::max<std::size_t>(special(), 1), "w32", 0, insecure);
+}
+
+limbs::ScaleRules scale_rules(const Scheme& scheme, double tolerance) {
+  ckks::Context& c = *scheme.ckks();
+  const rlwe::RingParameters& set = scheme.rlwe().parameters();
+  limbs::ScaleRules rules{.tolerance = tolerance, .least = std::exp2(c.rounding_noise(2))};
+  for (std::size_t p = 0; p < std::min(limbs::kPrimes, set.chain.size()); ++p)
+    rules.primes[p] = static_cast<double>(set.chain[p]);
+  for (std::size_t p = 0; p < std::min(limbs::kPrimes / 2, set.special.size()); ++p)
+    rules.primes[limbs::kPrimes - 1 - p] = static_cast<double>(set.special[p]);
+  rules.level = [scheme, &c](std::size_t primes) { return c.scale(std::min(scheme.level_of(primes), c.top_level())); };
+  for (std::size_t level = 1; level <= c.top_level(); ++level) rules.least = std::min(rules.least, c.scale(level) / 2);
+  return rules;
+}
+
+void take_scales(const limbs::Linked& program, const std::map<std::string, double>& given, std::vector<double>& items) {
+  for (const auto& [name, scale] : given) {
+    const auto found = std::find_if(program.items.begin(), program.items.end(),
+                                    [&](const limbs::Item& i) { return i.kind != 'i' && i.name == name; });
+    if (found == program.items.end())
+      throw ParameterError("cannot take a scale for " + name + ": the program takes no plaintext or scalar of this name");
+    if (!(scale >= 1 && std::isfinite(scale)))
+      throw ScaleError("cannot encode " + name + ": a scale must be a finite number of 1 or more, got " +
+                       ckks::short_number(scale));
+    items[static_cast<std::size_t>(found - program.items.begin())] = scale;
+  }
+}
+
+std::map<std::string, double> Program::scales(const ckks::Parameters& parameters, const std::map<std::string, double>& given,
+                                              double tolerance) const {
+  const Scheme scheme(parameters.context());
+  const limbs::Linked& program = *state_->linked;
+  require_fit(scheme, program);
+  const limbs::ScaleRules rules = scale_rules(scheme, tolerance);
+  std::vector<double> items(program.items.size());
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (program.items[i].kind == 'i') items[i] = rules.level(program.items[i].level);
+  take_scales(program, given, items);
+  const limbs::Scales found = limbs::follow(program, rules, std::move(items));
+  std::map<std::string, double> named;
+  for (std::size_t i = 0; i < found.items.size(); ++i)
+    if (program.items[i].kind != 'i') named.emplace(program.items[i].name, found.items[i]);
+  return named;
 }
 
 const rlwe::SwitchKey* own_key(const Scheme& scheme, const rlwe::EvaluationKeys& keys, const limbs::Key& key) {

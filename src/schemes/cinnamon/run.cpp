@@ -5,8 +5,10 @@
 #include "mesh/mesh.h"
 #include "program/limbs/machine.h"
 #include "program/limbs/scales.h"
+#include "schemes/cinnamon/bounds.h"
 #include "schemes/cinnamon/cinnamon.h"
 #include "schemes/ckks/encode.h"
+#include "schemes/ckks/figures.h"
 
 namespace heliograph::cinnamon {
 
@@ -23,8 +25,17 @@ struct Runner::State {
   void require_constants() const;
   void require_recorded(const Words& words) const;
   void follow(const std::vector<double>& given_scales);
+  void require_scalar(limbs::u32 i) const;
+  /// Whether this process made the keys, of CKKS.
+  bool keys_vouched() const {
+    const auto* const k = std::get_if<ckks::EvaluationKeys>(&keys);
+    return k && k->data().vouched;
+  }
   void bind(limbs::Machine& made) const;
-  AnyCiphertext result(std::size_t r, RnsTensor tensor, bool complex, bool any) const;
+  std::vector<std::optional<Bound>> bounds(const std::map<std::string, AnyCiphertext>& inputs, const Shape& shape,
+                                           bool complex) const;
+  AnyCiphertext result(std::size_t r, RnsTensor tensor, bool complex, const std::vector<std::optional<Bound>>& bounds,
+                       Standing standing) const;
   void prepare(const std::vector<double>& given_scales, std::size_t items);
   std::shared_ptr<const limbs::Linked> fitting(std::size_t items);
   std::vector<double> known_scales(const std::vector<double>& given_scales) const;
@@ -40,10 +51,12 @@ struct Runner::State {
   const device::Session* host = nullptr;  // where devices have too little
   std::shared_ptr<const limbs::Linked> linked;
   std::vector<RnsTensor> pairs;  // which stay while the machine has them
+  bool exact = false;            // it is the very program that its constants are of, with a recording's bits
 
   std::mutex mutex;            // of all below
   std::vector<double> scales;  // of the ciphertexts that it was made ready for
   limbs::Scales found;
+  std::optional<Meaning> meaning;           // of a compiler's program
   std::vector<ckks::Plaintext> plaintexts;  // of each item
   std::size_t items = 0;
   std::unique_ptr<limbs::Machine> machine;
@@ -90,6 +103,10 @@ Runner::State::State(const Program& given, const AnyKeys& given_keys, Constants 
     devices.push_back(&engine);
   }
   require_constants();
+  if (constants.words && constants.words->exact) {
+    const Program::State* const written = constants.words->exact.get();
+    exact = written == &program.state() || Program(constants.words->exact).files() == program.files();
+  }
   for (const limbs::Key& k : linked->keys) {
     const auto& have = switch_keys(keys).of_programs;
     const auto found = have.find(k.name());
@@ -156,9 +173,12 @@ void Runner::State::require_constants() const {
 
 std::vector<double> Runner::State::known_scales(const std::vector<double>& given_scales) const {
   std::vector<double> known = given_scales;
+  take_scales(*linked, constants.scales, known);
   for (std::size_t i = 0; i < known.size(); ++i) {
     const auto plain = constants.plaintexts.find(linked->items[i].name);
-    if (linked->items[i].kind == 'p' && plain != constants.plaintexts.end()) known[i] = plain->second.scale();
+    if (linked->items[i].kind != 'p' || plain == constants.plaintexts.end()) continue;
+    require<ParameterError>(known[i] == 0, "a plaintext that is encoded has a scale: give one to values alone");
+    known[i] = plain->second.scale();
   }
   return known;
 }
@@ -188,25 +208,45 @@ std::shared_ptr<const limbs::Linked> Runner::State::fitting(std::size_t batch) {
 
 /// Scales through the program, and plaintexts at those that it needs.
 void Runner::State::follow(const std::vector<double>& given_scales) {
-  ckks::Context& c = *scheme.ckks();
-  const rlwe::RingParameters& set = scheme.rlwe().parameters();
-  std::array<double, kPrimes> primes{};
-  for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) primes[p] = static_cast<double>(set.chain[p]);
-  for (std::size_t p = 0; p < linked->special; ++p) primes[kPrimes - 1 - p] = static_cast<double>(set.special[p]);
-  found = limbs::follow(
-      *linked, primes, known_scales(given_scales),
-      [&](std::size_t limbs) { return c.scale(std::min(scheme.level_of(limbs), c.top_level())); }, constants.tolerance);
+  found = limbs::follow(*linked, scale_rules(scheme, constants.tolerance), known_scales(given_scales));
   plaintexts.assign(linked->items.size(), {});
-  for (std::size_t i = 0; i < linked->items.size(); ++i) {
+  for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
     const limbs::Item& item = linked->items[i];
+    if (item.kind == 's') require_scalar(i);
     if (item.kind != 'p') continue;
     const auto plain = constants.plaintexts.find(item.name);
-    plaintexts[i] = plain != constants.plaintexts.end()
-                        ? plain->second
-                        : ckks::encode(ckks::Parameters(scheme.ckks()), constants.values.at(item.name),
-                                       scheme.level_of(item.level), found.items[i]);
+    if (plain != constants.plaintexts.end()) {
+      plaintexts[i] = plain->second;
+      continue;
+    }
+    try {
+      plaintexts[i] = ckks::encode(ckks::Parameters(scheme.ckks()), constants.values.at(item.name),
+                                   scheme.level_of(item.level), found.items[i]);
+    } catch (const PlaintextRangeError& error) {
+      throw PlaintextRangeError(limbs::first_use(*linked, i) + ": cannot encode the plaintext " + item.name + ": " +
+                                error.what());
+    }
   }
   scales = given_scales;
+  if (!meaning) meaning = Meaning::of(*linked, scheme);
+}
+
+/// Throws PlaintextRangeError for a scalar that its level's modulus does not hold at its scale, or of which the scale leaves nothing.
+void Runner::State::require_scalar(limbs::u32 i) const {
+  const limbs::Item& item = linked->items[i];
+  const double value = constants.scalars.at(item.name), scale = found.items[i], whole = std::nearbyint(value * scale);
+  const std::size_t level = scheme.level_of(item.level);
+  const double most = scheme.ckks()->log_modulus(level) - 1 - std::log2(scale);
+  const std::string where = limbs::first_use(*linked, i) + ": cannot encode the scalar " + item.name + ": ";
+  const std::string at = " at the scale 2^" + ckks::short_number(std::log2(scale));
+  if (!(std::abs(value) <= std::exp2(most)))
+    throw PlaintextRangeError(where + "at level " + std::to_string(level) + at + " it must lie within " +
+                              ckks::short_number(std::exp2(most)) + ", got " + ckks::short_number(value) +
+                              "; use it at a higher level, or give it a smaller scale");
+  if (value != 0 && whole == 0)
+    throw PlaintextRangeError(where + "at level " + std::to_string(level) + at + " it must be 0, or at least " +
+                              ckks::short_number(0.5 / scale) + " in magnitude, got " + ckks::short_number(value) +
+                              ", which rounds to 0; give it a larger scale, or 0");
 }
 
 /// Keys, plaintexts and scalars.
@@ -258,18 +298,54 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
   items = batch;
 }
 
-/// `any`: whether there are ciphertexts at all.
-AnyCiphertext Runner::State::result(std::size_t r, RnsTensor tensor, bool complex, bool any) const {
+/// Of each result, where the program can be followed.
+std::vector<std::optional<Bound>> Runner::State::bounds(const std::map<std::string, AnyCiphertext>& inputs,
+                                                        const Shape& shape, bool complex) const {
+  const ckks::Context& c = *scheme.ckks();
+  Taken taken{.items = {}, .shape = shape, .complex = complex};
+  taken.keys_vouched = keys_vouched();
+  // Results have all slots: what stands behind the values is among theirs.
+  const auto wide = [&](const ckks::Ranges& ranges, const ckks::Packing& packing, const ckks::Tail& tail) {
+    return packing.width < c.period() ? ranges.map([&](const ckks::Range& r) { return ckks::moved(r, packing, tail); })
+                                      : ranges;
+  };
+  for (std::size_t i = 0; i < linked->items.size(); ++i) {
+    const limbs::Item& item = linked->items[i];
+    if (item.kind == 'i') {
+      const ckks::CiphertextData& x = std::get<ckks::Ciphertext>(inputs.at(item.name)).data();
+      taken.items.push_back({x.noise, wide(x.ranges, x.packing(), x.tail), x.scale});
+    } else if (item.kind == 'p') {
+      const ckks::PlaintextData& p = plaintexts[i].data();
+      taken.items.push_back({c.noise().rounding(), wide(p.ranges, {p.width, c.period(), p.complex}, {}), p.scale});
+    } else {
+      const double value = constants.scalars.at(item.name), scaled = value * found.items[i];
+      taken.items.push_back(
+          {std::rint(scaled) == scaled ? Meaning::kNothing : -1.0, ckks::ranges_of_numbers({value}), found.items[i]});
+    }
+  }
+  return meaning->bounds(c, taken);
+}
+
+AnyCiphertext Runner::State::result(std::size_t r, RnsTensor tensor, bool complex,
+                                    const std::vector<std::optional<Bound>>& bounds, Standing standing) const {
   const rlwe::KeyId& key = switch_keys(keys).id;
   if (const auto& words = constants.words)
-    return cinnamon::result(words->gives.at(linked->results[r].name), key, std::move(tensor), complex);
+    return cinnamon::result(words->gives.at(linked->results[r].name), words->give_numbers.at(linked->results[r].name), key,
+                            std::move(tensor), complex, standing);
   const std::shared_ptr<ckks::Context>& c = scheme.ckks();
   ckks::CiphertextData data{.context = c, .key = key};
   data.tensor = std::move(tensor);
   data.level = scheme.level_of(linked->results[r].level);
-  data.scale = any ? found.results[r] : c->scale(data.level);
+  data.scale = bounds.empty() ? c->scale(data.level) : found.results[r];
+  // As of a product of numbers that is rescaled: but for roundings of doubles.
+  if (std::abs(data.scale / c->scale(data.level) - 1) < 0x1p-40) data.scale = c->scale(data.level);
   data.width = c->period(), data.complex = complex;
-  data.noise = std::nan("");  // a program's text tells neither noise nor ranges
+  data.noise = std::nan("");
+  if (!bounds.empty() && bounds[r]) {
+    const Bound& known = *bounds[r];
+    data.ranges = known.ranges;
+    data.noise = ckks::added_noise(known.noise, known.ranges.peak(), known.scale, data.scale);
+  }
   return ckks::finish(std::move(data));
 }
 
@@ -277,6 +353,7 @@ std::map<std::string, AnyCiphertext> Runner::State::run(const std::map<std::stri
   require_names(inputs, *linked, 'i', "ciphertext");
   std::optional<Shape> shape;
   bool complex = false;
+  Standing standing{exact, exact && keys_vouched()};
   std::vector<double> given_scales(linked->items.size());
   std::vector<RnsTensor> tensors(linked->items.size());
   const auto& words = constants.words;
@@ -292,6 +369,10 @@ std::map<std::string, AnyCiphertext> Runner::State::run(const std::map<std::stri
     if (found_input == inputs.end())
       throw ParameterError("the program takes a ciphertext " + item.name + ", which is not given");
     Given x = given(scheme, switch_keys(keys).id, item, found_input->second, words ? &words->takes.at(item.name) : nullptr);
+    if (words) {
+      const Standing mine = within(found_input->second, words->takes.at(item.name), words->take_numbers.at(item.name));
+      standing.assumed = standing.assumed && mine.assumed, standing.vouched = standing.vouched && mine.vouched;
+    }
     if (!shape) shape = x.tensor.shape();
     if (*shape != x.tensor.shape())
       throw ShapeError("the program's ciphertexts have one shape; " + item.name + " is of " +
@@ -315,9 +396,11 @@ std::map<std::string, AnyCiphertext> Runner::State::run(const std::map<std::stri
     made.emplace_back(scheme.rlwe().engine(), Shape{batch}, 2, device::PrimeList::range(0, r.level), math::Domain::ntt);
     to.push_back(made.back().view());
   }
+  std::vector<std::optional<Bound>> known;
+  if (batch > 0 && !words) known = bounds(inputs, *shape, complex);
   if (batch > 0) machine->run(from, to);
   for (std::size_t r = 0; r < made.size(); ++r)
-    results.emplace(linked->results[r].name, result(r, made[r].reshape(*shape), complex, batch > 0));
+    results.emplace(linked->results[r].name, result(r, made[r].reshape(*shape), complex, known, standing));
   return results;
 }
 
@@ -333,6 +416,11 @@ Runner::Summary Runner::summary() const {
   require<ParameterError>(state_->machine != nullptr, "the program has not run yet");
   const device::Count work = state_->machine->work();
   const limbs::Machine::Spilled spilled = state_->machine->spilled();
+  std::map<std::string, double> scales;
+  for (std::size_t i = 0; i < state_->found.items.size(); ++i) {
+    const limbs::Item& item = state_->linked->items[i];
+    if (item.kind != 'i') scales.emplace(item.name, state_->found.items[i]);
+  }
   return {.calls = state_->machine->calls(),
           .bytes_read = work.bytes_read,
           .bytes_written = work.bytes_written,
@@ -341,7 +429,8 @@ Runner::Summary Runner::summary() const {
           .devices = state_->devices.size(),
           .host_bytes = spilled.bytes,
           .bytes_out = spilled.out,
-          .bytes_in = spilled.in};
+          .bytes_in = spilled.in,
+          .scales = std::move(scales)};
 }
 
 }  // namespace heliograph::cinnamon

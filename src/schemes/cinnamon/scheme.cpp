@@ -128,12 +128,35 @@ Given given(const Scheme& scheme, const rlwe::KeyId& key, const program::limbs::
   });
 }
 
-AnyCiphertext result(const AnyCiphertext& recorded, const rlwe::KeyId& key, RnsTensor tensor, bool complex) {
+Standing within(const AnyCiphertext& given, const AnyCiphertext& recorded, std::size_t item) {
+  const auto* const a = std::get_if<ckks::Ciphertext>(&given);
+  const auto* const b = std::get_if<ckks::Ciphertext>(&recorded);
+  if (!a || !b) return {};
+  const ckks::CiphertextData &x = a->data(), &like = b->data();
+  const bool behind = like.tail.kind() == ckks::Tail::Kind::unknown || (like.tail.is_zero() && x.tail.is_zero());
+  if (x.width != like.width || x.complex != like.complex || !behind) return {};
+  const ckks::RangePair mine = x.ranges.merged(), its = like.ranges.at(item);
+  const auto holds = [](double noise, double most, const ckks::Range& range, const ckks::Range& widest) {
+    return noise <= most && range.inside(widest) && (!range.word || widest.word);
+  };
+  return {holds(x.noise.assumed, like.noise.assumed, mine.assumed, its.assumed),
+          holds(x.noise.vouched, like.noise.vouched, mine.vouched, its.vouched)};
+}
+
+AnyCiphertext result(const AnyCiphertext& recorded, std::size_t item, const rlwe::KeyId& key, RnsTensor tensor, bool complex,
+                     Standing standing) {
   if (const auto* const c = std::get_if<ckks::Ciphertext>(&recorded)) {
     ckks::CiphertextData x = c->data();
+    const ckks::Packing packing = x.packing();
+    const ckks::Tail tail = x.tail;
     x.key = key, x.tensor = std::move(tensor), x.width = x.context->period(), x.tail = {};
     x.complex = x.complex || complex;
-    x.noise = std::nan(""), x.ranges = {};
+    const auto kept = [&](const ckks::Range& range, bool stands) {
+      return stands ? ckks::moved(range, packing, tail) : ckks::Range::unknown();
+    };
+    const ckks::RangePair said = x.ranges.at(item);
+    x.ranges = ckks::Ranges({kept(said.vouched, standing.vouched), kept(said.assumed, standing.assumed)});
+    x.noise = {standing.vouched ? x.noise.vouched : std::nan(""), standing.assumed ? x.noise.assumed : std::nan("")};
     x.seed = std::nullopt, x.fresh = false;
     return ckks::finish(std::move(x));
   }

@@ -57,8 +57,16 @@ struct Given {
 Given given(const Scheme& scheme, const rlwe::KeyId& key, const program::limbs::Item& item, const AnyCiphertext& x,
             const AnyCiphertext* recorded);
 
-/// A result of a program that was written: as the recorded one but for its words, its shape, and its noise, of which nothing is known.
-/// `complex`: whether an operand was.
-AnyCiphertext result(const AnyCiphertext& recorded, const rlwe::KeyId& key, ring::RnsTensor tensor, bool complex);
+/// Whether what was said of a recording's results holds: of the bounds that files say, of those that this process vouches for.
+struct Standing {
+  bool assumed = false, vouched = false;
+};
+/// As far as this ciphertext is within what was said of `item` of the recorded one: of CKKS.
+Standing within(const AnyCiphertext& x, const AnyCiphertext& recorded, std::size_t item);
+
+/// A result of a program that was written: as `item` of the recorded one but for its words and shape, with noise and ranges as far as
+/// they stand. `complex`: whether an operand was.
+AnyCiphertext result(const AnyCiphertext& recorded, std::size_t item, const rlwe::KeyId& key, ring::RnsTensor tensor,
+                     bool complex, Standing standing);
 
 }  // namespace heliograph::cinnamon

@@ -134,10 +134,13 @@ void require_names(const std::vector<std::string>& names) {
 }
 
 /// What is said of each ciphertext of a tensor, by its name.
-void note(const AnyCiphertext& x, const std::string& name, std::map<std::string, AnyCiphertext>& said) {
+void note(const AnyCiphertext& x, const std::string& name, std::map<std::string, AnyCiphertext>& said,
+          std::map<std::string, std::size_t>& numbers) {
   const ring::Shape shape = tensor_of(x).shape();
-  for (std::size_t i = 0; i < ring::element_count(shape); ++i)
-    said.emplace(shape.empty() ? name : name + "." + std::to_string(i), x);
+  for (std::size_t i = 0; i < ring::element_count(shape); ++i) {
+    const std::string one = shape.empty() ? name : name + "." + std::to_string(i);
+    said.emplace(one, x), numbers.emplace(one, i);
+  }
 }
 
 std::vector<bool> in_coefficients(const std::vector<AnyCiphertext>& tensors) {
@@ -177,11 +180,12 @@ Written write(const program::Program::Parts& parts, const std::vector<AnyCiphert
   auto words = std::make_shared<Words>(Words{.scheme = scheme});
   gather(parts, lowered.plaintexts, *words);
   words->scalars = std::move(lowered.scalars);
-  for (std::size_t i = 0; i < how.inputs.size(); ++i) note(takes[i], how.inputs[i], words->takes);
-  for (std::size_t r = 0; r < how.results.size(); ++r) note(gives[r], how.results[r], words->gives);
+  for (std::size_t i = 0; i < how.inputs.size(); ++i) note(takes[i], how.inputs[i], words->takes, words->take_numbers);
+  for (std::size_t r = 0; r < how.results.size(); ++r) note(gives[r], how.results[r], words->gives, words->give_numbers);
   auto made = std::make_shared<Program::State>();
   made->text = std::move(lowered.text);
   made->linked = std::make_shared<const limbs::Linked>(limbs::link(made->text));
+  if (how.chips == 1 || how.switching != Writing::Switching::aggregate) words->exact = made;
   return {.program = Program(std::move(made)), .constants = {.words = std::move(words)}};
 }
 

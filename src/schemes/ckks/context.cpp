@@ -210,7 +210,21 @@ double known_bound(const CiphertextData& x) {
   return std::isfinite(least) ? least : std::nan("");
 }
 
+namespace {
+
+/// Throws ScaleError for a scale that a ciphertext of this level cannot have: every operation, file and program ends here.
+void require_ciphertext_scale(const Context& c, std::size_t level, double scale) {
+  const double most = c.log_modulus(level) - 1;
+  if (scale >= 1 && std::log2(scale) <= most) return;
+  throw ScaleError("cannot make this ciphertext: its scale must lie between 1 and half the modulus of level " +
+                   std::to_string(level) + ", 2^" + short_number(most) + ", got 2^" + short_number(std::log2(scale)) +
+                   "; rescale as often as there are products");
+}
+
+}  // namespace
+
 Ciphertext finish(CiphertextData data) {
+  require_ciphertext_scale(*data.context, data.level, data.scale);
   const auto finite = [](const std::complex<double>& v) { return std::isfinite(v.real()) && std::isfinite(v.imag()); };
   if (data.width >= data.context->period())
     data.tail = {};

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "rlwe/transformed.h"
+#include "schemes/ckks/figures.h"
 #include "schemes/ckks/spec.h"
 #include "schemes/in_place.h"
 
@@ -35,9 +36,7 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
 
 /// The other summand, of these bounds, at scale `scale` of r.
 void add_noise(CiphertextData& r, rlwe::Figure noise, const Ranges& ranges, double scale) {
-  r.noise = rlwe::log2_sum(r.noise, noise);
-  if (const double off = std::abs(scale / r.scale - 1); off > 0)
-    r.noise = rlwe::log2_sum(r.noise, ranges.peak() + std::log2(r.scale) + std::log2(off));
+  r.noise = rlwe::log2_sum(r.noise, added_noise(noise, ranges.peak(), scale, r.scale));
 }
 
 /// Bounds of a tensor that becomes wider: zeros follow its values, or what its tail has.
@@ -253,7 +252,7 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y) {
   require_room(a, a.scale * b.scale);
   CiphertextData r = derived(a, b);
   const rlwe::Figure la = a.peak() + std::log2(a.scale), lb = b.peak() + std::log2(b.scale);
-  r.noise = rlwe::log2_sum(rlwe::log2_sum(a.noise + lb, b.noise + la), a.noise + b.noise);
+  r.noise = product_noise(a.noise, la, b.noise, lb);
   r.scale = a.scale * b.scale;
   r.tensor = rlwe::multiply(a.tensor, b.tensor);
   r.tail = Tail::product(a.tail, a.shape(), b.tail, b.shape(), r.shape(), std::multiplies<>());
@@ -271,8 +270,8 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   const PlaintextData& b = y.data();
   require_room(a, a.scale * b.scale);
   CiphertextData r = derived(a, b);
-  const double rounding = a.context->noise().rounding(), norm = rlwe::log2_sum(b.bound + std::log2(b.scale), rounding);
-  r.noise = rlwe::log2_sum(a.noise + norm, a.peak() + std::log2(a.scale) + rounding);
+  r.noise =
+      product_noise(a.noise, a.peak() + std::log2(a.scale), a.context->noise().rounding(), b.bound + std::log2(b.scale));
   r.scale = a.scale * b.scale;
   r.tensor = ring::multiply_polynomial(a.tensor, m);
   if (b.width <= r.width || a.tail.is_zero()) r.tail = {};
