@@ -5,44 +5,44 @@
 module bench_arithmetic #(
     parameter int unsigned W = 30
 ) (
-    input  logic              clk_i,
-    input  logic [65:0]       sum_i,
-    input  logic [ 6:0]       v_i,
-    input  logic [W-1:0]      wrap_i,
-    input  logic [W-1:0]      fold_i,
-    input  logic [W-1:0]      normal_i,
-    input  logic [W:0]        k_i,
-    input  logic [ 4:0]       shift_i,
-    output logic [ 2:0][W-1:0] reduced_o,
-    input  logic [44:0]       ll_i,
-    input  logic [44:0]       lh_i,
-    input  logic [40:0]       hl_i,
-    input  logic [40:0]       hh_i,
-    output logic [ 1:0][63:0] pieces_o,
-    input  logic              add_i,
-    input  logic              first_i,
-    input  logic [W-1:0]      a_i,
-    input  logic [47:0]       b_i,
-    output logic [44:0]       sum_ll_o,
-    output logic [26:0]       sum_lh_o,
-    output logic [40:0]       sum_hl_o,
-    output logic [22:0]       sum_hh_o,
-    output logic [44:0]       long_ll_o,
-    output logic [44:0]       long_lh_o,
-    output logic [40:0]       long_hl_o,
-    output logic [40:0]       long_hh_o,
-    input  logic [W-1:0]      q_i,
-    input  logic [W+1:0]      four_i,
-    output logic [W-1:0]      less_o,      // four_i, below 4 q_i, modulo q_i
-    input  logic              subtract_i,
-    input  logic [W-1:0]      x_i,
-    input  logic [W-1:0]      y_i,
-    input  logic [W-1:0]      z_i,
-    output logic [W-1:0]      lane_o,
-    input  logic              inverse_i,
-    input  logic [W-1:0]      w_i,
-    output logic [W-1:0]      upper_o,
-    output logic [W-1:0]      lower_o
+    input  logic                clk_i,
+    input  logic [ 65:0]        sum_i,
+    input  logic [  6:0]        v_i,
+    input  logic [W-1:0]        wrap_i,
+    input  logic [W-1:0]        fold_i,
+    input  logic [W-1:0]        normal_i,
+    input  logic [  W:0]        k_i,
+    input  logic [  4:0]        shift_i,
+    output logic [  2:0][W-1:0] reduced_o,
+    input  logic [ 44:0]        ll_i,
+    input  logic [ 44:0]        lh_i,
+    input  logic [ 40:0]        hl_i,
+    input  logic [ 40:0]        hh_i,
+    output logic [  1:0][ 63:0] pieces_o,
+    input  logic                add_i,
+    input  logic                first_i,
+    input  logic [W-1:0]        a_i,
+    input  logic [ 47:0]        b_i,
+    output logic [ 44:0]        sum_ll_o,
+    output logic [ 26:0]        sum_lh_o,
+    output logic [ 40:0]        sum_hl_o,
+    output logic [ 22:0]        sum_hh_o,
+    output logic [ 44:0]        long_ll_o,
+    output logic [ 44:0]        long_lh_o,
+    output logic [ 40:0]        long_hl_o,
+    output logic [ 40:0]        long_hh_o,
+    input  logic [W-1:0]        q_i,
+    input  logic [W+1:0]        four_i,
+    output logic [W-1:0]        less_o,      // four_i, below 4 q_i, modulo q_i
+    input  logic                subtract_i,
+    input  logic [W-1:0]        x_i,
+    input  logic [W-1:0]        y_i,
+    input  logic [W-1:0]        z_i,
+    output logic [W-1:0]        lane_o,
+    input  logic                inverse_i,
+    input  logic [W-1:0]        w_i,
+    output logic [W-1:0]        upper_o,
+    output logic [W-1:0]        lower_o
 );
 
   for (genvar i = 0; i < 3; ++i) begin : g_reduce
@@ -53,21 +53,21 @@ module bench_arithmetic #(
     ) i_reduce (
       .clk_i,
       .sum_i(sum_i[2*W+MORE-1:0]),
-      .v_i(v_i[MORE:0]),
+      .v_i  (v_i[MORE:0]),
       .wrap_i,
       .fold_i,
       .normal_i,
       .k_i,
       .shift_i,
-      .z_o(reduced_o[i])
+      .z_o  (reduced_o[i])
     );
   end
   hg_pieces i_pieces (
     .clk_i,
     .ll_i,
-    .lh_i(lh_i[26:0]),
+    .lh_i (lh_i[26:0]),
     .hl_i,
-    .hh_i(hh_i[22:0]),
+    .hh_i (hh_i[22:0]),
     .sum_o(pieces_o[0])
   );
   assign pieces_o[1][63] = 1'b0;

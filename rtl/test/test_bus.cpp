@@ -144,6 +144,7 @@ TEST_F(Bus, AResetUnderWayLeavesACardThatWorks) {
       program.push_back(ntt(kLogN, i % 2 == 1, q, i, 4 + i, 0));
       program.push_back(permute(kLogN, true, 5, q, i, 4 + (i + 1) % 4));
       program.push_back(move(card, Op::store, 4 + i, limb(8 + i)));
+      program.push_back(convert(kLogN, {i}, {4 + i}, 0));
     }
     program.push_back(fence(kInterrupting));
     card.run(program, static_cast<std::uint64_t>(after));
@@ -153,6 +154,8 @@ TEST_F(Bus, AResetUnderWayLeavesACardThatWorks) {
     EXPECT_EQ(card->interrupt_o, 0);
     for (int c = 0; c < kCounters; ++c) EXPECT_EQ(card.counter(static_cast<Counter>(c)), 0u);
     ASSERT_NO_FATAL_FAILURE(expect_works(card, 0));
+    ASSERT_TRUE(
+        card.run({convert(kLogN, {0}, {1}, 0), ntt(kLogN, false, q, 2, 3, 0), permute(kLogN, false, 3, q, 4, 5)}, 20000));
     EXPECT_EQ(card.read(reg::kStatus), 1u);
     card.reset();
   }
@@ -182,10 +185,43 @@ TEST_F(Bus, DisabledTheCardFinishesWhatItFetchedAndGoesOnLater) {
   EXPECT_EQ(get(card, limb(3)), plus(x, 5));
 }
 
+// Each instruction keeps its own modulus while the next one is taken.
+TEST_F(Bus, InstructionsOfOtherModuliFollowEachOther) {
+  Card card(1, 0);
+  const u64 moduli[] = {q, 65537, math::largest_primes(30, 1, 4096)[0], 12289};
+  std::vector<std::uint32_t> x[4];
+  std::vector<Descriptor> program;
+  for (unsigned i = 0; i < 4; ++i) {
+    x[i].resize(kN);
+    for (auto& w : x[i]) w = static_cast<std::uint32_t>(random() % moduli[i]);
+    std::copy(x[i].begin(), x[i].end(), card.memory.begin() + static_cast<long>(limb(i) / 4));
+    program.push_back(move(card, Op::load, i, limb(i)));
+  }
+  program.push_back(fence());
+  const auto constant = [&](unsigned i) { return moduli[i] / 2 + i; };
+  for (unsigned i = 0; i < 4; ++i)
+    program.push_back(pointwise(kLogN, Modulus(moduli[i]),
+                                {.a = static_cast<int>(i), .c = static_cast<int>(i), .constant = constant(i)}, 4 + i));
+  for (unsigned i = 0; i < 4; ++i) program.push_back(move(card, Op::store, 4 + i, limb(8 + i)));
+  program.push_back(fence());
+  for (unsigned i = 0; i < 4; ++i) program.push_back(permute(kLogN, false, 3, moduli[i], i, 4 + i));
+  for (unsigned i = 0; i < 4; ++i) program.push_back(move(card, Op::store, 4 + i, limb(16 + i)));
+  program.push_back(fence());
+  ASSERT_TRUE(card.run(program));
+  for (unsigned i = 0; i < 4; ++i) {
+    const auto product = get(card, limb(8 + i)), turned = get(card, limb(16 + i));
+    for (std::size_t k = 0; k < kN; ++k) {
+      ASSERT_EQ(product[k], (x[i][k] + math::mul_mod(x[i][k], constant(i), moduli[i])) % moduli[i]) << i << ", word " << k;
+      const std::size_t to = 3 * k % (2 * kN);
+      ASSERT_EQ(turned[to % kN], to < kN ? x[i][k] : (moduli[i] - x[i][k]) % moduli[i]) << i << ", word " << k;
+    }
+  }
+}
+
 TEST_F(Bus, InterruptsComeFromFencesThatAskForThem) {
   Card card(1, 0);
   Descriptor other = plus_one(0, 1);
-  other[0] |= kInterrupting & ~(31u << 18);  // the flag's place in an instruction that is no fence
+  other[0] |= kInterrupting;  // no fence
   ASSERT_TRUE(card.run({other, fence()}));
   EXPECT_EQ(card->interrupt_o, 0);
   EXPECT_EQ(card.read(0x2c), 1u);
