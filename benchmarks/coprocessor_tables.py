@@ -10,6 +10,7 @@ Row = dict[str, Any]
 FACTS = json.loads(Path(__file__).with_name("coprocessor_facts.json").read_text(encoding="utf-8"))
 AREAS = "rtl-xc7.json"
 CYCLES = "rtl-coprocessor.json"
+MUTANTS = "rtl-mutants.json"
 #: The slides' variant, our module, and latency and interval of ours (rtl/src/hg_pkg.sv; the bench asserts them).
 MULTIPLIERS = (
     ("naive remainder", "", None),
@@ -157,6 +158,17 @@ def areas(reports: dict[str, Row], _seconds: Any) -> list[str]:
         apart = row["lut_ram"] + row["srl"]
         rows.append([name, f"{row['lut'] + apart:,}", f"{apart:,}", f"{row['ff']:,}", str(row["dsp"]), str(row["bram18"])])
     return _table("| | LUT | of them memory, shift registers | FF | DSP | BRAM18 |", rows)
+
+
+def mutants(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """Faults planted in the sources, by kind: how many a bench found."""
+    found = reports[MUTANTS]["results"].values()
+    kinds = sorted({row["kind"] for row in found})
+    rows = []
+    for kind in [*kinds, "all"]:
+        outcomes = [row["outcome"] for row in found if kind in (row["kind"], "all")]
+        rows.append([kind, str(len(outcomes)), str(outcomes.count("killed")), str(outcomes.count("survived"))])
+    return _table("| kind | mutants | killed | survived |", rows)
 
 
 TABLES = (multipliers, transforms, kernels, operations)

@@ -104,6 +104,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     ("docs/query.md", "figures beside SimplePIR", lookup_tables.beside, _measured(*lookup_tables.BESIDE)),
     ("docs/serving.md", "service figures", serving_tables.service, _measured(*serving_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
+    ("rtl/README.md", "mutants", coprocessor_tables.mutants, (coprocessor_tables.MUTANTS,)),
     ("docs/benchmarks.md", "range figures", ranges_tables.ranges, ranges_tables.FILES),
     ("docs/benchmarks.md", "estimator figures", estimators_tables.estimators, estimators_tables.FILES),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),

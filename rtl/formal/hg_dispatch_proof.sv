@@ -1,6 +1,7 @@
 // Of whatever slot, twiddle table or set of constants: no instruction begins that reads it while one before still writes it, nor one
 // that writes it while one before reads or writes it. Each instruction that there is goes to its unit once, where that is free; nothing
-// goes past a fence while anything runs; what would write rows that it has yet to read goes nowhere.
+// goes past a fence while anything runs. Dropped are instructions that would write rows before they read them, and those with a field
+// beyond the card's shape, no others.
 // Assumed: units end what they have taken, after having read it, and are ready for one more once they have read the one before.
 module hg_dispatch_proof #(
     parameter int unsigned SLOTS = 32,
@@ -8,7 +9,9 @@ module hg_dispatch_proof #(
     parameter int unsigned SETS = 8,
     parameter int unsigned SOURCES = 16,
     parameter int unsigned T = 8,
-    parameter int unsigned RW = 9,
+    parameter int unsigned B = 8,
+    parameter int unsigned LOG_N = 12,
+    localparam int unsigned RW = LOG_N - $clog2(B),
     localparam int unsigned UNITS = 6,
     localparam int unsigned ALL = SLOTS + TABLES + SETS
 ) (
@@ -78,6 +81,43 @@ module hg_dispatch_proof #(
     endcase
   end
 
+  // Whether every field that the operation uses is one of the card's.
+  logic degree, row_of_table, whole_beats, sound;
+  function automatic logic there(int unsigned word, int unsigned place);
+    return 32'(byte_of(word, place)) < SLOTS;
+  endfunction
+  assign degree = 32'd1 << words_i[0][11:8] >= 2 * B && 32'd1 << words_i[0][11:8] <= 32'd1 << LOG_N;
+  assign row_of_table = 32'(words_i[6][15:0]) % (1 << RW) == 0 && 32'(words_i[6][15:0]) < TABLES << RW;
+  assign whole_beats = words_i[8] % (8 * B) == 0;
+  always_comb begin
+    sound = 1'b0;
+    case (operation)
+      OP_NTT: sound = degree && words_i[0][11:8] > 8 && row_of_table && there(1, 0) && there(1, 1);
+      OP_POINTWISE: begin
+        sound = degree && there(1, 0) && (!words_i[0][13] || there(1, 1)) && (!words_i[0][14] || there(1, 2));
+        sound = sound && (!words_i[0][15] || there(1, 3));
+      end
+      OP_PERMUTE: sound = degree && words_i[6][0] && there(1, 0) && there(1, 1) && byte_of(1, 0) != byte_of(1, 1);
+      OP_CONVERT: begin
+        sound = degree && 32'(byte_of(6, 2)) < SETS && 32'(byte_of(6, 0)) < SOURCES && 32'(byte_of(6, 1)) < T;
+        for (int unsigned i = 0; i < SOURCES; ++i) begin
+          if (i <= 32'(byte_of(6, 0))) begin
+            sound = sound && there(8 + i / 4, i % 4);
+            for (int unsigned j = 0; j < T; ++j) begin
+              if (j <= 32'(byte_of(6, 1))) sound = sound && byte_of(8 + i / 4, i % 4) != byte_of(12 + j / 4, j % 4);
+            end
+          end
+        end
+        for (int unsigned j = 0; j < T; ++j) if (j <= 32'(byte_of(6, 1))) sound = sound && there(12 + j / 4, j % 4);
+      end
+      OP_LOAD: sound = degree && there(1, 0) && whole_beats;
+      OP_STORE: sound = degree && there(1, 1) && whole_beats;
+      OP_TWIDDLES: sound = degree && row_of_table && whole_beats;
+      OP_CONSTANTS: sound = 32'(byte_of(6, 2)) < SETS && whole_beats && words_i[10] > 0 && words_i[10] < 65536;
+      default: ;
+    endcase
+  end
+
   // What runs: of each unit two at most, the oldest first.
   typedef struct packed {logic live, reading, reads, writes;} entry_t;
   entry_t [UNITS-1:0][1:0] list, after;
@@ -126,9 +166,8 @@ module hg_dispatch_proof #(
         assert (operation != OP_FENCE);
       end
       if (fence_o) assert (valid_i && operation == OP_FENCE && !running);
-      if (valid_i && ready_o && operation >= OP_NTT && operation <= OP_CONSTANTS) begin
-        assert (unit_valid_o != 0 || (unknown_o && (operation == OP_PERMUTE || operation == OP_CONVERT)));
-      end
+      assert (unknown_o == (valid_i && !sound && operation != OP_FENCE));
+      if (valid_i && ready_o && sound) assert (unit_valid_o != 0);
       // The scoreboard's list is the same.
       for (int u = 0; u < int'(UNITS); ++u) begin
         assert (!list[u][1].live || list[u][0].live);
@@ -150,7 +189,8 @@ bind hg_dispatch hg_dispatch_proof #(
     .SETS(SETS),
     .SOURCES(SOURCES),
     .T(T),
-    .RW(RW)
+    .B(B),
+    .LOG_N(LOG_N)
 ) i_proof (
   .*,
   .board_valid  (i_scoreboard.valid),

@@ -1,12 +1,11 @@
 // Every descriptor that was asked for leaves whole, once; an address stays until it is taken; what is fetched always finds room.
-// Assumed: the bus answers what was asked for, no more; while an address is offered the host leaves the ring's place and its enable
-// alone, and takes no entry back.
+// Assumed: the bus answers what was asked for, no more; while an address is offered the host leaves the ring's place alone and takes no
+// entry back.
 module hg_ring_proof #(
     parameter int unsigned DEPTH = 4
 ) (
     input logic                             clk_i,
     input logic                             rst_ni,
-    input logic                             enable_i,
     input logic [               63:0]       base_i,
     input logic [                4:0]       log_size_i,
     input logic [               31:0]       tail_i,
@@ -21,12 +20,13 @@ module hg_ring_proof #(
     input logic [               31:0]       asked,
     input logic [                2:0]       part,
     input logic                             whole,
+    input logic                             offered,
     input logic [                7:0][63:0] words,
     input logic                             room,
     input logic [$clog2(DEPTH+1)-1:0]       count
 );
 
-  logic began = 1'b0, offered = 1'b0;
+  logic began = 1'b0, was_offered = 1'b0;
   logic [63:0] address_offered, base_before;
   logic [4:0] log_size_before;
   // Descriptors that were asked for and have not left, pieces of 8 bytes that are to come, and one bit, whichever, of those that came for
@@ -37,7 +37,7 @@ module hg_ring_proof #(
   always_ff @(posedge clk_i) begin
     began <= 1'b1;
     which <= which;
-    offered <= rst_ni && arvalid_o && !arready_i;
+    was_offered <= rst_ni && arvalid_o && !arready_i;
     address_offered <= araddr_o;
     base_before <= base_i;
     log_size_before <= log_size_i;
@@ -58,9 +58,10 @@ module hg_ring_proof #(
   always_comb begin
     assume (began || !rst_ni);
     assume (!rvalid_i || owed != 0);
-    if (offered) assume (enable_i && base_i == base_before && log_size_i == log_size_before && tail_i != asked);
+    if (was_offered) assume (base_i == base_before && log_size_i == log_size_before && tail_i != asked);
     if (began) begin
-      if (offered) assert (arvalid_o && araddr_o == address_offered);
+      assert (offered == was_offered);
+      if (was_offered) assert (arvalid_o && araddr_o == address_offered);
       if (whole) assert (room && part == 0 && stored == pieces);
       for (int i = 0; i < 8; ++i) if (3'(i) < part) assert (stored[3'(i)-part] == pieces[i]);
       assert (asked == head_o + 32'(open_ones) && 32'(open_ones) <= DEPTH);

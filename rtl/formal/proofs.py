@@ -50,6 +50,7 @@ BURSTS = (
 )
 RING = (
     Mutant("more is asked for than has room", "src/hg_ring.sv", "asked - head < DEPTH", "asked - head <= DEPTH"),
+    Mutant("an address is withdrawn", "src/hg_ring.sv", "(enable_i || offered)", "enable_i"),
     Mutant("a descriptor of seven pieces", "src/hg_ring.sv", "part == 3'd7", "part == 3'd6"),
 )
 REGISTERS = (
@@ -135,9 +136,11 @@ DISPATCH = (
     Mutant(
         "a permutation into its own slot",
         "src/hg_dispatch.sv",
-        "writes = slot(8'(out));\n        known  = (reads & writes) == 0",
-        "writes = slot(8'(out))",
+        "is_slot(word1[15:8]) && (reads & writes) == 0",
+        "is_slot(word1[15:8])",
     ),
+    Mutant("a slot beyond the last one is read", "src/hg_dispatch.sv", "return 32'(number) < SLOTS", "return 1'b1"),
+    Mutant("a store begins within a beat", "src/hg_dispatch.sv", "word1[15:8]) && beat_aligned", "word1[15:8])"),
     Mutant("a fence waits for nothing", "src/hg_dispatch.sv", "valid_i && fence && idle_o", "valid_i && fence"),
 )
 POINTWISE = (

@@ -157,7 +157,8 @@ module hg_card #(
       .BANKS(BANKS),
       .SOURCES(SOURCES),
       .T(T),
-      .RW(RW)
+      .B(B),
+      .LOG_N(LOG_N)
   ) i_dispatch (
     .clk_i,
     .rst_ni,

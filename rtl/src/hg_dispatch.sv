@@ -1,8 +1,12 @@
 // Gives descriptors (hg_core) to units, in their order: the first waits until the scoreboard lets it go and its unit is free.
 // Conversions read all their sources and write all their targets; twiddles and constants write a table, which the NTT and conversions
-// read until they end. A fence waits for everything before it, a load or store so marked for the loads and stores before it. Dropped,
-// and told by unknown_o: operations that there are not, and permutations and conversions into a slot that they read, for they write rows
-// that they have yet to read.
+// read until they end. A fence waits for everything before it, a load or store so marked for the loads and stores before it.
+// Dropped, and reported by unknown_o, are:
+//   - operations that do not exist;
+//   - permutations and conversions into a slot that they read, because they write rows before they read them;
+//   - fields beyond the card's shape: slots, tables (a table begins at a multiple of 2^RW rows), sets, sources, targets, and degrees
+//     outside of one beat (an NTT: 2^9) to 2^LOG_N words;
+//   - permutations by an even g; addresses that are no multiple of a beat's 8 B bytes; constants of no beat or of 2^16 or more.
 // Latency: none; one instruction a cycle at most.
 module hg_dispatch #(
     parameter  int unsigned SLOTS   = 32,
@@ -11,7 +15,9 @@ module hg_dispatch #(
     parameter  int unsigned BANKS   = 4,
     parameter  int unsigned SOURCES = 16,
     parameter  int unsigned T       = 8,
-    parameter  int unsigned RW      = 9,   // bits of a row's number: twiddles' tables begin at multiples of 2^RW
+    parameter  int unsigned B       = 8,
+    parameter  int unsigned LOG_N   = 12,
+    localparam int unsigned RW      = LOG_N - $clog2(B),  // bits of a row's number
     localparam int unsigned UNITS   = 6
 ) (
     input  logic                   clk_i,
@@ -27,12 +33,13 @@ module hg_dispatch #(
     output logic                   ntt_grant_o,
     output logic                   idle_o,        // nothing runs
     output logic                   fence_o,       // one was passed
-    output logic                   unknown_o      // an operation that there is not was dropped
+    output logic                   unknown_o      // an instruction was dropped
 );
   import hg_pkg::*;
 
   localparam int unsigned SB = $clog2(SLOTS);
   localparam int unsigned ALL = SLOTS + TABLES + SETS;
+  localparam int unsigned LB = $clog2(B);
   if (SOURCES > 16 || T > 8) begin : g_check
     $error("hg_dispatch: a descriptor names 16 sources and 8 targets at most");
   end
@@ -58,6 +65,16 @@ module hg_dispatch #(
     return ALL'(1) << (SLOTS + TABLES + 32'(number) % SETS);
   endfunction
 
+  // Fields within the card's shape.
+  function automatic logic is_slot(logic [7:0] number);
+    return 32'(number) < SLOTS;
+  endfunction
+  logic degree, table_exists, set_exists, beat_aligned;
+  assign degree = 32'(words_i[0][11:8]) > LB && 32'(words_i[0][11:8]) <= LOG_N;
+  assign table_exists = word6[RW-1:0] == 0 && 32'(word6[15:0]) >> RW < TABLES;
+  assign set_exists = 32'(word6[23:16]) < SETS;
+  assign beat_aligned = words_i[8][LB+2:0] == 0;
+
   always_comb begin
     unit   = 3'(UNIT_NTT);
     reads  = '0;
@@ -68,6 +85,7 @@ module hg_dispatch #(
       OP_NTT: begin
         reads  = slot(word1[15:8]) | table_at(word6[15:0]);
         writes = slot(8'(out));
+        known  = degree && words_i[0][11:8] >= 4'd9 && table_exists && is_slot(word1[7:0]) && is_slot(word1[15:8]);
       end
       OP_POINTWISE: begin
         unit = 3'(UNIT_POINTWISE);
@@ -75,39 +93,52 @@ module hg_dispatch #(
         if (words_i[0][14]) reads |= slot(word1[23:16]);
         if (words_i[0][15]) reads |= slot(word1[31:24]);
         writes = slot(8'(out));
+        known  = degree && is_slot(word1[7:0]);
+        for (int i = 0; i < 3; ++i) known = known && (!words_i[0][13+i] || is_slot(word1[8*(i+1)+:8]));
       end
       OP_PERMUTE: begin
         unit   = 3'(UNIT_PERMUTE);
         reads  = slot(word1[15:8]);
         writes = slot(8'(out));
-        known  = (reads & writes) == 0;
+        known  = degree && word6[0] && is_slot(word1[7:0]) && is_slot(word1[15:8]) && (reads & writes) == 0;
       end
       OP_CONVERT: begin
         unit  = 3'(UNIT_CONVERT);
         reads = constants(word6[23:16]);
+        known = degree && set_exists && 32'(word6[7:0]) < SOURCES && 32'(word6[15:8]) < T;
         for (int i = 0; i < int'(SOURCES); ++i) begin
-          if (8'(i) <= word6[7:0]) reads |= slot(8'(words_i[8+i/4] >> (8 * (i % 4))));
+          if (8'(i) <= word6[7:0]) begin
+            reads |= slot(words_i[8+i/4][8*(i%4)+:8]);
+            known = known && is_slot(words_i[8+i/4][8*(i%4)+:8]);
+          end
         end
         for (int j = 0; j < int'(T); ++j) begin
-          if (8'(j) <= word6[15:8]) writes |= slot(8'(words_i[12+j/4] >> (8 * (j % 4))));
+          if (8'(j) <= word6[15:8]) begin
+            writes |= slot(words_i[12+j/4][8*(j%4)+:8]);
+            known = known && is_slot(words_i[12+j/4][8*(j%4)+:8]);
+          end
         end
-        known = (reads & writes) == 0;
+        known = known && (reads & writes) == 0;
       end
       OP_LOAD: begin
         unit   = 3'(UNIT_LOAD);
         writes = slot(8'(out));
+        known  = degree && is_slot(word1[7:0]) && beat_aligned;
       end
       OP_STORE: begin
         unit  = 3'(UNIT_STORE);
         reads = slot(word1[15:8]);
+        known = degree && is_slot(word1[15:8]) && beat_aligned;
       end
       OP_TWIDDLES: begin
         unit   = 3'(UNIT_LOAD);
         writes = table_at(word6[15:0]);
+        known  = degree && table_exists && beat_aligned;
       end
       OP_CONSTANTS: begin
         unit   = 3'(UNIT_LOAD);
         writes = constants(word6[23:16]);
+        known  = set_exists && beat_aligned && words_i[10][15:0] != 0 && words_i[10][31:16] == 0;
       end
       OP_FENCE: fence = 1'b1;
       default:  known = 1'b0;

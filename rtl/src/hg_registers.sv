@@ -4,11 +4,12 @@
 //   0x0c r   [7:0] SLOTS - 1  [15:8] TABLES  [19:16] P  [23:20] T  [27:24] SOURCES - 1  [31:28] SETS - 1
 //   0x10 rw  [0] enable  [1] counters to zero (reads 0)
 //   0x14 r   [0] idle: every entry up to the tail has ended  [1] faulty bus response  [2] two users of a bank  [3] an instruction was dropped (hg_dispatch)
-//   0x18 rw  0x1c rw  ring's address, low and high         0x20 rw  log2 of its entries
+//   0x18 rw  0x1c rw  ring's address, low and high: a multiple of 64, the lowest six bits stay 0     0x20 rw  log2 of its entries
 //   0x24 rw  tail      0x28 r  head      0x2c r  fences passed    0x30 rw  [0] interrupt, written 1 clears
 //   0x40 r   counters, each 64 bits: cycles while not idle; cycles the next descriptor waited; beats read, written; and of each unit
-//            the cycles in which it had work (NTT, pointwise, permutation, conversion, load, store). Reading a low half holds the high.
-// Latency of an access 2.
+//            the cycles in which it had work (NTT, pointwise, permutation, conversion, load, store). Reading a low half holds the high
+//            until another counter's low half is read.
+// A write changes the bytes that its strobes name. Other addresses read 0 and take no write. Latency of an access 2.
 module hg_registers #(
     parameter int unsigned COUNTERS = 10,
     parameter logic [31:0] SHAPE = '0,
@@ -66,7 +67,12 @@ module hg_registers #(
   assign read = arvalid_i && !rvalid_o;
   assign arready_o = read;
   assign rresp_o = 2'b00;
-  assign clear = write && awaddr_i == 8'h10 && wdata_i[1];
+  assign clear = write && awaddr_i == 8'h10 && wstrb_i[0] && wdata_i[1];
+
+  // A register after a write: the bytes that wstrb_i names are new.
+  function automatic logic [31:0] written(logic [31:0] old, logic [31:0] data, logic [3:0] strobes);
+    for (int i = 0; i < 4; ++i) written[8*i+:8] = strobes[i] ? data[8*i+:8] : old[8*i+:8];
+  endfunction
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -84,12 +90,12 @@ module hg_registers #(
       else if (bready_i) bvalid_o <= 1'b0;
       if (write) begin
         case (awaddr_i)
-          8'h10:   enable_o <= wdata_i[0];
-          8'h18:   base_o[31:0] <= wdata_i;
-          8'h1c:   base_o[63:32] <= wdata_i;
-          8'h20:   log_size_o <= wdata_i[4:0];
-          8'h24:   tail_o <= wdata_i;
-          8'h30:   if (wdata_i[0]) interrupt_o <= 1'b0;
+          8'h10:   if (wstrb_i[0]) enable_o <= wdata_i[0];
+          8'h18:   base_o[31:0] <= written(base_o[31:0], {wdata_i[31:6], 6'b0}, wstrb_i);
+          8'h1c:   base_o[63:32] <= written(base_o[63:32], wdata_i, wstrb_i);
+          8'h20:   if (wstrb_i[0]) log_size_o <= wdata_i[4:0];
+          8'h24:   tail_o <= written(tail_o, wdata_i, wstrb_i);
+          8'h30:   if (wstrb_i[0] && wdata_i[0]) interrupt_o <= 1'b0;
           default: ;
         endcase
       end
@@ -108,10 +114,15 @@ module hg_registers #(
   end
 
   logic [63:0] counter;
+  logic counter_named;
   always_comb begin
     counter = '0;
+    counter_named = 1'b0;
     for (int i = 0; i < int'(COUNTERS); ++i) begin
-      if (araddr_i[7:3] == 5'(8 + i)) counter = counters[i];
+      if (araddr_i[7:3] == 5'(8 + i) && araddr_i[1:0] == 2'b00) begin
+        counter = counters[i];
+        counter_named = 1'b1;
+      end
     end
   end
   always_ff @(posedge clk_i) begin
@@ -133,12 +144,11 @@ module hg_registers #(
         8'h28:   rdata_o <= head_i;
         8'h2c:   rdata_o <= fences;
         8'h30:   rdata_o <= {31'b0, interrupt_o};
-        default: rdata_o <= araddr_i[2] ? high : counter[31:0];
+        default: rdata_o <= !counter_named ? '0 : araddr_i[2] ? high : counter[31:0];
       endcase
-      if (!araddr_i[2]) high <= counter[63:32];
     end
+    if (!rst_ni) high <= '0;
+    else if (read && counter_named && !araddr_i[2]) high <= counter[63:32];
   end
-  logic unused;
-  assign unused = ^wstrb_i;
 
 endmodule

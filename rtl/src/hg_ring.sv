@@ -1,6 +1,7 @@
 // Fetches descriptors of 64 bytes from a ring in the card's memory: entry i of 2^log_size_i at base_i + 64 (i mod 2^log_size_i). The
 // driver writes entries and then raises tail_i; both counts run on modulo 2^32. Descriptors leave in order by valid_o / ready_i.
-// An AXI4 read of 8 beats of 8 bytes for each; up to DEPTH are asked for ahead.
+// An AXI4 read of 8 beats of 8 bytes for each; up to DEPTH are asked for ahead. base_i is a multiple of 64. An address that was offered
+// stays until it is taken, even if enable_i falls.
 module hg_ring #(
     parameter int unsigned DEPTH = 4,
     localparam int unsigned CB = $clog2(DEPTH + 1)
@@ -33,9 +34,9 @@ module hg_ring #(
   logic [31:0] asked, head, entry;
   logic [2:0] part;
   logic [15:0][31:0] words;
-  logic whole, unused_room;
+  logic whole, offered, unused_room;
   logic [CB-1:0] unused_count;
-  assign arvalid_o = enable_i && asked != tail_i && asked - head < DEPTH;
+  assign arvalid_o = (enable_i || offered) && asked != tail_i && asked - head < DEPTH;
   assign entry = asked & ((32'd1 << log_size_i) - 1);
   assign araddr_o = base_i + {26'b0, entry, 6'b0};
   assign arlen_o = 8'd7;
@@ -47,8 +48,10 @@ module hg_ring #(
       head <= '0;
       part <= '0;
       whole <= 1'b0;
+      offered <= 1'b0;
       error_o <= 1'b0;
     end else begin
+      offered <= arvalid_o && !arready_i;
       if (arvalid_o && arready_i) asked <= asked + 1;
       if (valid_o && ready_i) head <= head + 1;
       if (rvalid_i) part <= part + 1'b1;

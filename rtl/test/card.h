@@ -1,4 +1,4 @@
-// A card with a memory of its own, which runs lists of descriptors.
+// A card with a memory of its own, which runs lists of descriptors. Addresses in descriptors are the card's own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,17 @@ class TestCard : public CardMemory {
   explicit TestCard(unsigned seed, int stalls, std::size_t bytes = 1 << 22)
       : CardMemory(bytes), card_(std::as_writable_bytes(std::span(memory)), seed, stalls) {}
 
-  void fail() { card_.faulty = true; }
+  typename VerilatedCard<Model>::Faults& faults() { return card_.faults; }
+  /// Moves the memory to another address; call before the first run.
+  void move_to(std::uint64_t origin) { card_.origin = origin; }
+  std::uint64_t origin() const { return card_.origin; }
+  std::uint64_t cycles() const { return card_.cycles(); }
+  void step() { card_.step(); }
+  void reset() {
+    card_.reset();
+    started_ = false;
+    tail_ = 0;
+  }
   std::uint64_t stalled() const { return card_.stalled(); }
   Model* operator->() { return card_.operator->(); }
   void write(unsigned address, std::uint32_t value) { card_.write(address, value); }
@@ -29,12 +39,12 @@ class TestCard : public CardMemory {
   u64 counter(Counter c) { return card_.counter(c); }
   Shape shape() { return card_.shape(); }
 
-  /// Runs descriptors from a ring at `ring` (bytes) of 2^6 entries. Returns false where they do not end within `limit` cycles.
+  /// Runs descriptors from a ring at `ring` (bytes from the memory's first) of 2^6 entries. Returns false where they do not end within `limit` cycles.
   bool run(const std::vector<Descriptor>& program, std::uint64_t limit = 1000000, std::size_t ring = 0) {
     constexpr unsigned kLogSize = 6, kSize = 1u << kLogSize;
     if (!started_) {
-      write(reg::kBase, static_cast<std::uint32_t>(ring));
-      write(reg::kBaseHigh, 0);
+      write(reg::kBase, static_cast<std::uint32_t>(card_.origin + ring));
+      write(reg::kBaseHigh, static_cast<std::uint32_t>((card_.origin + ring) >> 32));
       write(reg::kLogSize, kLogSize);
       write(reg::kControl, 1);
       started_ = true;

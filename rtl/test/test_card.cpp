@@ -307,7 +307,7 @@ TYPED_TEST(Cards, TellsWhatItIsAndWhatFails) {
   TestCard<typename TypeParam::Model> third(3, 0);
   ASSERT_TRUE(third.run({convert(9, {0, 1}, {2, 1}, 0)}));
   EXPECT_EQ(third.read(0x14), 1u | 8u);
-  card.fail();
+  card.faults().writes = true;
   ASSERT_TRUE(card.run({this->move(Op::store, 9, 0, this->kLimbs), this->fence()}));
   EXPECT_EQ(card.read(0x14), 1u | 2u | 8u);
 }

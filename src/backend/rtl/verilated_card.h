@@ -22,14 +22,28 @@ class VerilatedCard final : public Card {
   /// Of 100 cycles, so many in which a handshake that could take place does not. `memory` outlives the card.
   VerilatedCard(std::span<std::byte> memory, unsigned seed = 1, int stalls = 0)
       : memory_(memory), random_(seed), stalls_(stalls), model_(seed) {
+    reset();
+  }
+
+  /// Resets the card and its buses: what was under way is lost.
+  void reset() {
     model_->rst_ni = 0;
     model_->s_awvalid_i = model_->s_wvalid_i = model_->s_arvalid_i = 0;
+    model_->ring_rvalid_i = model_->m_rvalid_i = model_->m_bvalid_i = 0;
+    ring_ = data_ = {};
+    writes_.clear(), coming_.clear(), answers_.clear();
+    answering_ = false;
     for (int i = 0; i < 4; ++i) model_.tick();
     model_->rst_ni = 1;
     step();
   }
 
-  bool faulty = false;  // every answer is an error
+  /// Ports whose answers are errors.
+  struct Faults {
+    bool ring = false, reads = false, writes = false;
+  };
+  Faults faults;
+  std::uint64_t origin = 0;  // address of the memory's first byte
   std::uint64_t cycles() const { return model_.cycles(); }
   Model* operator->() { return model_.operator->(); }
   std::span<std::byte> memory() override { return memory_; }
@@ -64,13 +78,15 @@ class VerilatedCard final : public Card {
 
   /// A cycle. What the ports offer depends on registers alone, so it is known before the inputs are.
   void step() {
-    offer_reads(ring_, model_->ring_arready_i, model_->ring_rvalid_i, model_->ring_rdata_i, model_->ring_rresp_i);
-    offer_reads(data_, model_->m_arready_i, model_->m_rvalid_i, model_->m_rdata_i, model_->m_rresp_i);
+    offer_reads(ring_, model_->ring_arready_i, model_->ring_rvalid_i, model_->ring_rdata_i);
+    offer_reads(data_, model_->m_arready_i, model_->m_rvalid_i, model_->m_rdata_i);
+    model_->ring_rresp_i = faults.ring ? 2 : 0;
+    model_->m_rresp_i = faults.reads ? 2 : 0;
     model_->m_awready_i = goes();
     model_->m_wready_i = goes();
     if (!answering_ && !answers_.empty() && answers_.front().first <= cycles() && goes()) answering_ = true;
     model_->m_bvalid_i = answering_;
-    model_->m_bresp_i = faulty ? 2 : 0;
+    model_->m_bresp_i = faults.writes ? 2 : 0;
     take_reads(ring_, model_->ring_arvalid_o, model_->ring_arready_i, model_->ring_araddr_o, model_->ring_arlen_o,
                model_->ring_rvalid_i, model_->ring_rready_o, 8);
     take_reads(data_, model_->m_arvalid_o, model_->m_arready_i, model_->m_araddr_o, model_->m_arlen_o, model_->m_rvalid_i,
@@ -98,16 +114,16 @@ class VerilatedCard final : public Card {
     return false;
   }
   std::byte* at(std::uint64_t address, std::size_t bytes) {
-    if (address > memory_.size() || bytes > memory_.size() - address)
+    const std::uint64_t offset = address - origin;
+    if (offset > memory_.size() || bytes > memory_.size() - offset)
       throw DeviceError("the card asked for address " + std::to_string(address) + ", beyond its memory");
-    return memory_.data() + address;
+    return memory_.data() + offset;
   }
-  template <class Ready, class Valid, class Data, class Response>
-  void offer_reads(ReadPort& p, Ready& arready, Valid& rvalid, Data& rdata, Response& rresp) {
+  template <class Ready, class Valid, class Data>
+  void offer_reads(ReadPort& p, Ready& arready, Valid& rvalid, Data& rdata) {
     arready = p.bursts.size() < 4 && goes();
     if (!p.valid && !p.bursts.empty() && goes()) p.valid = true;
     rvalid = p.valid;
-    rresp = faulty ? 2 : 0;
     if (p.valid) {
       const auto* words = reinterpret_cast<const std::uint32_t*>(at(p.bursts.front().address, sizeof(Data)));
       for (std::size_t i = 0; i < sizeof(Data) / 4; ++i) set_port_word(rdata, i, words[i]);

@@ -1,0 +1,72 @@
+"""The list of mutants (mutants.toml) and the benches that must find them."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A source with `old`, which it has once, replaced by `new`. `benches` and `models`: instead of all that concern the file."""
+
+    name: str
+    kind: str
+    fault: str
+    file: str
+    old: str
+    new: str
+    benches: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A change that no port shows, and why."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    why: str
+
+
+#: The benches that concern a file (test/test_NAME.cpp), the quickest first.
+BENCHES: dict[str, tuple[str, ...]] = {
+    "lib/hg_bursts.sv": ("lib", "dma_read", "dma_write"),
+    "lib/hg_delay.sv": ("lib",),
+    "lib/hg_fifo.sv": ("lib", "ring", "dma_write"),
+    "lib/hg_pieces.sv": ("arithmetic",),
+    "lib/hg_product.sv": ("multipliers", "arithmetic"),
+    "lib/hg_product_sum.sv": ("arithmetic",),
+    "lib/hg_ram.sv": ("lib",),
+    "src/hg_bank.sv": ("memory",),
+    "src/hg_butterfly.sv": ("arithmetic",),
+    "src/hg_card.sv": ("bus",),
+    "src/hg_convert.sv": ("core", "bus"),
+    "src/hg_core.sv": ("core", "bus"),
+    "src/hg_dispatch.sv": ("dispatch",),
+    "src/hg_dma_read.sv": ("dma_read",),
+    "src/hg_dma_write.sv": ("dma_write",),
+    "src/hg_lane.sv": ("arithmetic",),
+    "src/hg_memory.sv": ("memory",),
+    "src/hg_mod_add.sv": ("multipliers",),
+    "src/hg_mod_sub.sv": ("multipliers",),
+    "src/hg_mul_barrett.sv": ("multipliers",),
+    "src/hg_mul_montgomery.sv": ("multipliers",),
+    "src/hg_mul_shoup.sv": ("multipliers",),
+    "src/hg_mul_window.sv": ("multipliers",),
+    "src/hg_ntt.sv": ("ntt",),
+    "src/hg_permute.sv": ("core",),
+    "src/hg_pointwise.sv": ("core",),
+    "src/hg_reduce4.sv": ("arithmetic",),
+    "src/hg_reduce_sum.sv": ("arithmetic",),
+    "src/hg_registers.sv": ("registers",),
+    "src/hg_ring.sv": ("ring",),
+    "src/hg_scoreboard.sv": ("scoreboard", "dispatch"),
+}
+
+_LISTED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+MUTANTS = tuple(Mutant(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}) for row in _LISTED["mutant"])
+EQUIVALENT = tuple(Equivalent(**row) for row in _LISTED["equivalent"])
