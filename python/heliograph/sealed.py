@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Buffer, described, flag, listed, path_of, printable, readable_bytes, require_unmasked
+from heliograph._arrays import Buffer, described, flag, listed, path_of, printable, readable_bytes
 from heliograph._container import Container, from_bytes, load, save, to_bytes
 from heliograph._html import Rows, Shown
 from heliograph._parameters import Parameters
@@ -355,8 +355,6 @@ class SealedModel(Shown):
         (1, 8, 8)
         """
         self._require(key, (SecretKey, PublicKey), "requests are encrypted by a secret or public key")
-        for values in x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else (x,):
-            require_unmasked(values, "the values to encrypt")
         return self._form.encrypt(key, x, flag(unchecked, "unchecked"))
 
     def decrypt(self, secret: SecretKey[Any, Any], tensor: Any, like: Any = None, *, unchecked: bool = False) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._arrays import count_of, described
+from heliograph._arrays import array_of, count_of, described
 from heliograph._html import Rows
 from heliograph._sealing import SEALERS
 from heliograph.keys import SecretKey, Server
@@ -211,7 +211,7 @@ class EstimatorForm(Form):
     def encrypt(self, key: Any, x: Any, unchecked: bool = False) -> ckks.Tensor:
         """Of one sample or several."""
         _, alone = self.count(x)
-        return self.model.encrypt(key, np.asarray(x)[None] if alone else x, unchecked=unchecked)
+        return self.model.encrypt(key, array_of(x, "the samples")[None] if alone else x, unchecked=unchecked)
 
     def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], ckks.Tensor]:
         """The layers."""

@@ -23,7 +23,7 @@ from heliograph.bgv import parameters as bgv_parameters
 from heliograph.exact import Parameters
 from heliograph.query.columns import Column
 from heliograph.query.costs import foretold
-from heliograph.query.monomials import Monomial, named, names_of, nullable, radices, range_of
+from heliograph.query.monomials import Monomial, Summand, named, nullable, radices, range_of, summed
 
 _PLAIN_BITS = (16, 17, 18, 20, 22, 24, 26, 28, 32, 36, 40)
 _DIGITS = (1, 2, 4, 8)  # those of a depth of 0, 1, 2, 3
@@ -278,7 +278,7 @@ def choose_layout(
     rows: int,
     columns: dict[str, Column],
     filters: Sequence[str],
-    sums: Sequence[Sequence[Monomial]],
+    sums: Sequence[Summand],
     *,
     scheme: str,
     edition: str,
@@ -291,14 +291,14 @@ def choose_layout(
     if depth is not None and not 1 <= count_of(depth, "depth") <= _MOST_DEPTH:
         raise _core.ParameterError(f"a table's depth is 1 to {_MOST_DEPTH}, not {described(depth)}")
     together = len(filters) if conditions is None else count_of(conditions, "conditions", 1)
-    monomials = tuple(dict.fromkeys(m for polynomial in sums for m in polynomial))
+    monomials = summed(sums, columns)
     for monomial in monomials:
         if max(abs(end) for end in range_of(monomial, columns)).bit_length() > _LARGEST_SUMMAND:
             raise _core.ParameterError(f"{named(monomial)} has values beyond {_LARGEST_SUMMAND} bits: say nearer bounds")
     domains = {name: columns[name].high - columns[name].low + 1 for name in filters}
     flags = {nullable([n], columns) for n in filters} | {nullable(m, columns) for m in monomials}
     valid = len(flags - {()})
-    mixed = [nullable(names_of(p), columns) for p in sums if len({nullable(m, columns) for m in p}) > 1]
+    mixed = [null for p in sums if {nullable(m, columns) for m in p.monomials} != {null := nullable(p.names, columns)}]
     factors = max((1 if null in flags else len(null) for null in mixed), default=0)
     best: tuple[float, _Needs, dict[str, Any]] | None = None
     for way in _ways(domains, together, factors):
