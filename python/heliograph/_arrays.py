@@ -83,7 +83,7 @@ def integers(values: Any, what: str) -> Int64Array:
     Raises DtypeError for anything but integers and booleans, PlaintextRangeError beyond 64 bits signed.
     """
     array = array_of(values, what)
-    if array.dtype == object and all(isinstance(v, int) for v in array.flat):
+    if _is_whole_objects(array):
         array = _from_objects(array, what)
     if array.dtype.kind not in "iub":
         instead = "; scale and round real numbers first" if array.dtype.kind == "f" else ""
@@ -138,10 +138,38 @@ def residues(values: Any, modulus: int, what: str) -> Int64Array:
 def long_integers(values: Any, what: str) -> npt.NDArray[Any]:
     """`values` as int64, or as Python's integers where some exceed 64 bits. Raises DtypeError."""
     array = array_of(values, what)
-    whole_numbers = array.dtype == object and all(isinstance(v, int) for v in array.flat)
-    if whole_numbers and any(not -(1 << 63) <= v < 1 << 63 for v in array.flat):
-        return array
+    if array.dtype == np.uint64 and array.size and int(array.max()) >= 1 << 63:
+        return array.astype(object)
+    if _is_whole_objects(array) and any(not -(1 << 63) <= v < 1 << 63 for v in array.flat):
+        return np.array([int(v) for v in array.flat], object).reshape(array.shape)
     return integers(array, what)
+
+
+def words_within(array: npt.NDArray[Any], what: str, largest: int) -> tuple[Int64Array, int]:
+    """Integers for the engine: int64 as they are, Python's as words of two's complement, the lowest first, along the last axis; and
+    how many words a value has. Raises PlaintextRangeError for Python's beyond `largest` in magnitude.
+    """
+    if array.dtype != object:
+        return array, 1
+    for value in array.flat:
+        if abs(value) > largest:
+            raise _core.PlaintextRangeError(
+                f"{what} hold {described(value)}, of {value.bit_length():,} bits, beyond half the plaintext modulus, "
+                f"{described(largest)}: take a set of more plain_bits"
+            )
+    words = max(value.bit_length() for value in array.flat) // 64 + 1
+    data = b"".join(value.to_bytes(8 * words, "little", signed=True) for value in array.flat)
+    return np.frombuffer(data, "<i8").reshape(*array.shape[:-1], -1), words
+
+
+def each_in_words(values: Any, what: str, largest: int) -> Int64Array:
+    """Integers, one for each ciphertext, as `words_within` has them: [..., words]."""
+    return words_within(long_integers(values, what)[..., None].copy(), what, largest)[0]
+
+
+def _is_whole_objects(array: npt.NDArray[Any]) -> bool:
+    """Whether an array is of Python's objects, all of them integers."""
+    return array.dtype == object and all(isinstance(v, int) or is_whole(v) for v in array.flat)
 
 
 def from_residues(residues: npt.NDArray[Any], moduli: Sequence[int]) -> npt.NDArray[Any]:

@@ -175,11 +175,12 @@ def right_or_refused(p: Any, x: Any, clear: Any, off: float = 1e-2) -> bool:
 
 
 def test_a_word_is_of_the_values_alone() -> None:
-    """A file does not tell what stands behind them: 2,400 there is beyond the room."""
+    """What stands behind them counts: 2,400 there is beyond the room. A file has zeros where that is a public number."""
     p = wide()
     v = np.random.default_rng(1).uniform(2.2, 3.8, 5)
-    x = sent(p, p.server.bind(p.secret.encrypt(v, pad=True, bound=(0, 8))) * 800.0 - 2400.0)
+    x = p.server.bind(p.secret.encrypt(v, pad=True, bound=(0, 8))) * 800.0 - 2400.0
     assert not right_or_refused(p, hg.ckks.within(x, 800), (v - 3) * 800)
+    assert right_or_refused(p, hg.ckks.within(sent(p, x), 800), (v - 3) * 800)
     inside = hg.ckks.multiply(x, np.ones(5))  # zeros stand there
     assert right_or_refused(p, hg.ckks.within(inside, 800), (v - 3) * 800)
 

@@ -13,12 +13,14 @@ from heliograph._arrays import (
     flag,
     from_residues,
     is_whole,
-    last_axis,
+    long_integers,
     moved_from_last,
+    moved_last,
     readable_bytes,
     require_filled,
     require_room,
     whole_numbers,
+    words_within,
 )
 from heliograph._schemes import told
 from heliograph._shapes import Progress, of_tensors
@@ -41,13 +43,13 @@ def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
     return moduli.start, len(moduli)
 
 
-def _bound(bound: Any) -> int | None:
-    """As the engine takes it. Raises ParameterError."""
+def _bound(bound: Any, modulus: int) -> str | None:
+    """As the engine takes it: in hexadecimal digits. Raises ParameterError."""
     if bound is None:
         return None
     if not is_whole(bound) or bound < 1:
         raise _core.ParameterError(f"a bound on values is an integer above 0, not {described(bound)}")
-    return min(int(bound), 1 << 63)
+    return f"{min(int(bound), max(1 << 63, modulus)):x}"
 
 
 class _Encrypts(keys.Keyed[Parameters]):
@@ -64,7 +66,7 @@ class _Encrypts(keys.Keyed[Parameters]):
         bound: int | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
-        """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
+        """Encrypts integers, Python's beyond 64 bits too, up to half the plaintext modulus in magnitude. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
 
         There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
         puts values in the polynomial's coefficients. A secret key's result is seeded: half the bytes when saved. `moduli` takes
@@ -82,9 +84,12 @@ class _Encrypts(keys.Keyed[Parameters]):
         first, count = _moduli(parameters, moduli)
         axis, packing = packing_axis(parameters, slots, coefficients)
         require_room(parameters, values, axis, parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count)
-        array = last_axis(values, axis, "the values to encrypt")
-        require_filled(array.shape[-1], parameters.slots if packing == "slots" else parameters.n, packing, pad)
-        return Tensor(self._core.encrypt(array, packing, progress, first, count, _bound(bound)))
+        what, largest = "the values to encrypt", (parameters.plain_modulus - 1) // 2
+        whole = moved_last(long_integers(values, what), axis, what)
+        array, words = words_within(whole, what, largest)
+        require_filled(whole.shape[-1], parameters.slots if packing == "slots" else parameters.n, packing, pad)
+        most = _bound(bound, parameters.plain_modulus)
+        return Tensor(self._core.encrypt(array, packing, progress, first, count, most, words))
 
 
 class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.PublicKey):

@@ -11,14 +11,17 @@ import numpy as np
 from heliograph import _core, _shapes
 from heliograph._arrays import (
     described,
+    each_in_words,
     integers,
-    last_axis,
     listed,
+    long_integers,
+    moved_last,
     of_kind,
     readable_bytes,
     residues,
     whole,
     whole_numbers,
+    words_within,
 )
 from heliograph._matrices import Axis, IntegerLayers, Kernel, along_axis, bias_of, matrix_of, pool_of, require_columns
 from heliograph._schemes import told
@@ -103,7 +106,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
             return self._call(call, other, into=into)
         if isinstance(other, Plaintext):
             return self._call(f"{call}_plain", other._core, into=into)
-        values = integers(other, "the values added")[..., None].copy()
+        values = each_in_words(other, "the values added", (self.parameters.plain_modulus - 1) // 2)
         return self._call(f"{call}_integers", values, into=into)
 
     def multiply(self, other: Any, *, progress: Progress | None = None) -> Self:
@@ -119,8 +122,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
             return self._with(_core.multiply_switched(self._core, other._core, core, progress), other)
         if isinstance(other, Plaintext):
             return self._wrap(_core.multiply_plain(self._core, other._core))
-        values = integers(other, "the factors")
-        return self._wrap(_core.multiply_integers(self._core, values[..., None].copy()))
+        values = each_in_words(other, "the factors", (self.parameters.plain_modulus - 1) // 2)
+        return self._wrap(_core.multiply_integers(self._core, values))
 
     def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.relinearize`."""
@@ -249,7 +252,9 @@ def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coe
            [15, 26, 37, 48]])
     """
     axis, packing = packing_axis(of_kind(parameters, Parameters, "integers are encoded by"), slots, coefficients)
-    return Plaintext(_core.encode(parameters._core, last_axis(values, axis, "the values"), packing))
+    whole = moved_last(long_integers(values, "the values"), axis, "the values")
+    array, words = words_within(whole, "the values", (parameters.plain_modulus - 1) // 2)
+    return Plaintext(_core.encode(parameters._core, array, packing, words))
 
 
 def packing_axis(parameters: Parameters, slots: int | None, coefficients: int | None) -> tuple[int, str]:
