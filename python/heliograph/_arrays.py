@@ -142,7 +142,7 @@ def long_integers(values: Any, what: str) -> npt.NDArray[Any]:
         return array.astype(object)
     if _is_whole_objects(array) and any(not -(1 << 63) <= v < 1 << 63 for v in array.flat):
         return np.array([int(v) for v in array.flat], object).reshape(array.shape)
-    return integers(array, what)
+    return integers(values, what)
 
 
 def words_within(array: npt.NDArray[Any], what: str, largest: int) -> tuple[Int64Array, int]:
@@ -160,11 +160,6 @@ def words_within(array: npt.NDArray[Any], what: str, largest: int) -> tuple[Int6
     words = max(value.bit_length() for value in array.flat) // 64 + 1
     data = b"".join(value.to_bytes(8 * words, "little", signed=True) for value in array.flat)
     return np.frombuffer(data, "<i8").reshape(*array.shape[:-1], -1), words
-
-
-def each_in_words(values: Any, what: str, largest: int) -> Int64Array:
-    """Integers, one for each ciphertext, as `words_within` has them: [..., words]."""
-    return words_within(long_integers(values, what)[..., None].copy(), what, largest)[0]
 
 
 def _is_whole_objects(array: npt.NDArray[Any]) -> bool:

@@ -230,8 +230,9 @@ def join_moduli(tensors: Sequence[T]) -> T:
 
 
 def sum(x: T, axis: Axis = None, *, keys: Any = None, progress: Progress | None = None) -> T:
-    """Sum over axes of ciphertexts: one, several, or all of them where none is named; with axis="slots" over the values inside
-    each ciphertext, then every slot holds the sum.
+    """Sum over axes of ciphertexts, slot by slot: one, several, or all of them where none is named; with axis="slots" over the
+    values inside each ciphertext, then every slot holds the sum. Of one ciphertext, of shape (), which is a vector, the sum is
+    over its slots where no axis is named.
 
     The sum over slots is rotations and additions, over all places that rotations turn, and of the tensor's `slots` values: what
     stands behind them does not count. Where nobody knows what that is (something secret, as in x less its mean, or a file does

@@ -82,8 +82,8 @@ def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) 
         "x * y": lambda: (x * y + d, v * b.values + d),
         "x * x": lambda: (x * x, v * v),
         "polynomial": lambda: (hg.ckks.polynomial(x, [c, d, 0.5]), np_polynomial.polyval(v, [c, d, 0.5])),
-        "- mean": lambda: (x - hg.ckks.mean(x), v - a.mean().values),
-        "mean + x": lambda: (hg.ckks.mean(x) + x, v + a.mean().values),
+        "- mean": lambda: (x - hg.ckks.mean(x, "slots"), v - a.mean().values),
+        "mean + x": lambda: (hg.ckks.mean(x, "slots") + x, v + a.mean().values),
         "sum": lambda: (hg.sum(x, "slots") * 0.25 + c, a.total().values * 0.25 + c),
         "window": lambda: (hg.ckks.sum_slots(x, 2), (a.padded() + np.roll(a.padded(), -1, -1))[..., : a.slots]),
         "conjugate": lambda: (hg.ckks.conjugate(x), v.conj()),
@@ -145,7 +145,7 @@ def test_random_expressions_of_reals(slots: int, seed: int) -> None:
             x, a = x * (1 / 16), a.of(a.values / 16)
     check(x, a, p.secret, said)
     if a.values.shape[-1] < places and x.level > 1:
-        np.testing.assert_allclose(p.secret.decrypt(hg.ckks.mean(x)), a.mean().values, atol=2e-4, err_msg=said)
+        np.testing.assert_allclose(p.secret.decrypt(hg.ckks.mean(x, "slots")), a.mean().values, atol=2e-4, err_msg=said)
 
 
 @functools.cache
@@ -247,9 +247,9 @@ def test_levels_and_their_errors() -> None:
     a = np.linspace(0, 1, WIDTH)
     x = p.tensor(a, pad=True)
     assert hg.sum((x + 1) * 2, "slots").level == 3
-    z = x - hg.ckks.mean(x)  # behind it stands less than the mean, which is secret
+    z = x - hg.ckks.mean(x, "slots")  # behind it stands less than the mean, which is secret
     assert hg.sum(z, "slots").level == z.level - 1
-    assert hg.ckks.mean(z).level == z.level - 1  # it hides what it weighs: no level more
+    assert hg.ckks.mean(z, "slots").level == z.level - 1  # it hides what it weighs: no level more
     low = hg.ckks.lower(z, 1)
     with pytest.raises(hg.LevelError, match="behind the 5 values"):
         hg.sum(low, "slots")
@@ -262,7 +262,7 @@ def test_levels_and_their_errors() -> None:
         hg.sum(product.rescale(), "slots")
     p = ckks(0)
     z = p.tensor(a, pad=True)
-    z = z - hg.ckks.mean(z)
+    z = z - hg.ckks.mean(z, "slots")
     product = hg.ckks.multiply(z, z, rescale=False)
     for total in (hg.sum(product, "slots").rescale(), hg.sum(product.rescale(), "slots")):
         np.testing.assert_allclose(p.secret.decrypt(total), 0.625, atol=1e-5)
@@ -276,7 +276,7 @@ def test_tensors_of_different_widths() -> None:
     wide = np.concatenate([a + 1, np.zeros(3)])
     p.check((x + 1) + y, wide + b)
     p.check((x + 1) * y, wide * b)
-    p.check((x - hg.ckks.mean(x)) + y, np.concatenate([a - 2, np.zeros(3)]) + b)
+    p.check((x - hg.ckks.mean(x, "slots")) + y, np.concatenate([a - 2, np.zeros(3)]) + b)
     p.check(hg.sum(x, "slots") + y, b + 10)
     p.check(hg.stack([x + 1, y]), np.stack([wide, b]))
     secret, server = exact("bfv")
@@ -294,7 +294,7 @@ def test_matrices_on_slots() -> None:
     server = hg.Server(p.secret.evaluation_keys(rotations=[*layer.rotations, 1, 2, 4, 8]))
     a = np.linspace(-1, 1, 5)
     x = server.bind(p.secret.encrypt(a, pad=True)) + 1
-    y = layer @ (x - hg.ckks.mean(x))
+    y = layer @ (x - hg.ckks.mean(x, "slots"))
     assert hg.sum(y, "slots").level == y.level
     np.testing.assert_allclose(p.secret.decrypt(hg.sum(y + 1, "slots")), np.full(3, (m @ a + 1).sum()), atol=1e-5)
 
@@ -403,7 +403,7 @@ def test_rotations_of_what_nobody_knows() -> None:
     server = hg.Server(p.secret.evaluation_keys(rotations=sorted({*hg.ckks.sum_rotations(p.parameters.period), 2})))
     v = np.arange(1.0, 7.0)
     x = server.bind(p.secret.encrypt(v))
-    z = x - hg.ckks.mean(x)  # less than the mean stands behind
+    z = x - hg.ckks.mean(x, "slots")  # less than the mean stands behind
     wanted = np.concatenate([(v - 3.5)[2:], [0, 0]])
     for some in (z, server.from_bytes(z.to_bytes())):
         turned = hg.ckks.rotate(some, 2)

@@ -52,7 +52,10 @@ class LinearTransform:
         if repeats and (rows != columns or rows & (rows - 1)):
             raise _core.ShapeError(f"a matrix on values that repeat is square, of a power of two, not {rows} x {columns}")
         if max(rows, columns) > parameters.slots:
-            raise _core.ShapeError(f"a matrix of {rows} x {columns} on {parameters.slots:,} slots")
+            raise _core.ShapeError(
+                f"a matrix on slots has at most as many rows and columns as the set has slots, {parameters.slots:,}, not {rows:,} x "
+                f"{columns:,}: take a set of more slots, or put one axis along the ciphertexts, hg.matmul(matrix, x, axis=0)"
+            )
         size = rows if repeats else parameters.period
         numbers, diagonals = _diagonals(entries, size)
         #: Rows and columns.

@@ -5,7 +5,6 @@ They run on tensors and on clear tensors alike, with equal results: what is clea
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from heliograph import _core, bfv
 from heliograph._arrays import Int64Array, absolute_sums, array_of, flag, from_residues, integers
+from heliograph._json import read_json
 from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
 from heliograph.exact import EvaluationKeys, Tensor
@@ -525,7 +525,7 @@ def read(stream: IO[bytes], name: str) -> Network:
     plan = _PLANS[name]
     last = plan.layers[-1][0]
     with np.load(stream, allow_pickle=False) as arrays:
-        meta = json.loads(str(arrays["meta"]))
+        meta = read_json(str(arrays["meta"]))
         layers = tuple(
             Layer(
                 layer,

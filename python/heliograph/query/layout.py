@@ -191,6 +191,8 @@ class Layout(Shown):
             sums = tuple(tuple(names) for names in data["sums"])
         except (TypeError, ValueError):
             raise wrong from None
+        if not all(monomial and all(isinstance(name, str) and name in columns for name in monomial) for monomial in sums):
+            raise wrong
         named_columns = len(columns) == len(data["columns"]) and all(isinstance(name, str) for name in columns)
         if not isinstance(data["table"], str) or not named_columns or len(digits) != len(data["digits"]):
             raise wrong
@@ -203,8 +205,6 @@ class Layout(Shown):
             if name not in columns or math.prod(several) < columns[name].high - columns[name].low + 1:
                 raise wrong
         if sum(sum(several) for several in digits.values()) > _MOST_INDICATORS or len(set(sums)) < len(sums):
-            raise wrong
-        if not all(monomial and all(name in columns for name in monomial) for monomial in sums):
             raise wrong
         made = cls(data["table"], int(data["rows"]), columns, digits, sums, int(data["depth"]), parameters)
         if made.depth > _MOST_DEPTH or made.limb_bits < 1 or any(made.limbs(m) > _LARGEST_SUMMAND for m in sums):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heliograph import _container
+from heliograph._json import read_json
 
 _JUMP = 60.0  # seconds that a clock may go otherwise between two looks: more is a jump, or an absence
 
@@ -34,7 +35,7 @@ class Ages:
         self._away, self._jumps = 0.0, list[float]()
         self._wall, self._at = clock(), steady()
         with contextlib.suppress(OSError, ValueError, TypeError):
-            self._away = float(json.loads(path.read_text(encoding="utf-8")))
+            self._away = float(read_json(path.read_text(encoding="utf-8")))
             present, self._wall = self._wall, path.stat().st_mtime
             self._look(present, self._at)
         self._write()

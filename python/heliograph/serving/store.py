@@ -31,6 +31,7 @@ from typing import IO, Any
 
 from heliograph import _container, _core
 from heliograph._arrays import printable, readable_bytes
+from heliograph._json import read_json
 from heliograph._schemes import split_type, type_of_bytes
 from heliograph.serving.ages import Ages
 from heliograph.serving.errors import (
@@ -245,7 +246,7 @@ class Store:
     def _found(self, place: Path) -> None:
         """Reads a client's folder, and ends what was stopped half-way."""
         try:
-            owner = json.loads((place / "owner.json").read_text(encoding="utf-8"))
+            owner = read_json((place / "owner.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             owner = None
         if not isinstance(owner, str) or place.name != _named(owner):
@@ -256,7 +257,7 @@ class Store:
                 path.unlink()
             elif path.suffix == ".json" and DIGEST.fullmatch(path.stem):
                 with contextlib.suppress(ValueError, TypeError):
-                    records[path.stem] = Record(**json.loads(path.read_text(encoding="utf-8")))
+                    records[path.stem] = Record(**read_json(path.read_text(encoding="utf-8")))
             elif match := _PART.fullmatch(path.name):
                 self._totals[owner, match[1]] = int(match[2])
         for path in place.glob("*.hg"):

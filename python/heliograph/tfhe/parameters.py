@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, flag, readable_bytes, real, set_name, whole_numbers
+from heliograph._arrays import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole
 from heliograph._schemes import told
 from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
@@ -86,7 +86,9 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         """
         kind = "" if dtype is None else name_of(dtype)
         names = [name_of(d) for d in dtypes]
-        bootstraps, layers = self._core.cost(operation, whole_numbers(arguments, "an argument"), kind, variant, goal, names)
+        several = listed(arguments)
+        given = [_argument(value) for value in ([arguments] if several is None else several)]
+        bootstraps, layers = self._core.cost(operation, given, kind, variant, goal, names)
         return int(bootstraps), int(layers)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -244,6 +246,13 @@ def named() -> list[str]:
     ['2_2', '2_2/p64', '2_2/latency', '1_1', '1_1/p64', 'boolean', 'boolean/p64', 'morshed-2020']
     """
     return _core.tfhe_named_specs()
+
+
+def _argument(value: Any) -> int:
+    """A clear operand as the engine's word, two's complement. Raises DtypeError beyond 64 bits."""
+    if is_whole(value) and 1 << 63 <= value < 1 << 64:
+        return int(value) - (1 << 64)
+    return whole(value, "an argument")
 
 
 def operations() -> list[str]:
