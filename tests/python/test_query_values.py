@@ -182,3 +182,19 @@ def test_arrow_beyond_64_bits() -> None:
         hg.query.Result(["n"], [(10**80,)]).to_arrow()
     with pytest.raises(hg.PlaintextRangeError, match="column d holds"):
         hg.query.Result(["d"], [(Decimal(10) ** 80,)]).to_arrow()
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("benchmarks")
+def test_queries_against_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark's comparison finds none that differ; and finds those of a fault that is planted."""
+    import query_agreement
+
+    told = query_agreement.measure(7, 20)
+    assert told["disagreements"] == []
+    assert told["bgv"]["answered"] + told["tfhe"]["answered"] == 20
+    monkeypatch.setattr("heliograph.query.answers.nullable", lambda names, columns: ())
+    monkeypatch.setattr("heliograph.query.plan.nullable", lambda names, columns: ())
+    told = {"disagreements": []}
+    query_agreement.compare(7, 25, False, told)
+    assert told["disagreements"]
