@@ -273,7 +273,8 @@ def dot(a: Any, b: Any) -> Any:
 
 def rotate_rows(x: T, steps: int | Sequence[int], *, keys: Any = None, progress: Progress | None = None) -> T:
     """Slots turned left by `steps` within each of the two rows of N/2, in BFV and BGV. Several steps give a new first axis, one
-    entry each, for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
+    entry each, for little more than the price of one (hoisting). Behind fewer values than slots come zeros; something unknown
+    there is hidden first, by a product with a plaintext. Raises MissingKeyError naming the steps there are keys for.
 
     >>> secret.decrypt(hg.rotate_rows(x[0], 1))[:3]
     array([2, 3, 4])
