@@ -122,7 +122,7 @@ def total(x: Any) -> Any:
 def mean(x: Any, axis: int | None = None) -> Any:
     """The mean over the slots and, if `axis` is given, over that axis of the tensor too."""
     if not is_clear(x):
-        return hg.ckks.mean(x, axis)
+        return hg.ckks.mean(x, "slots" if axis is None else axis)
     means = x.mean(-1, keepdims=True)
     return _everywhere(means if axis is None else means.mean(axis), x)
 
@@ -130,7 +130,7 @@ def mean(x: Any, axis: int | None = None) -> Any:
 def variance(x: Any, axis: int | None = None, ddof: int = 0) -> Any:
     """As `mean`."""
     if not is_clear(x):
-        return hg.ckks.var(x, axis, ddof=ddof)
+        return hg.ckks.var(x, "slots" if axis is None else axis, ddof=ddof)
     axes = (-1,) if axis is None else (axis, -1)
     found = x.var(axes, ddof=ddof, keepdims=True)
     return _everywhere(found if axis is None else found.squeeze(axis), x)

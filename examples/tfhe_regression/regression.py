@@ -174,7 +174,7 @@ def server_sums(folder: Path, fmt: Format) -> None:
         firsts, xy, xx = counts[: attributes + 1], counts[attributes + 1 :], counts[:attributes]
     else:
         x, y = x.astype(fmt.dtype), y.astype(fmt.dtype)
-        firsts = hg.tfhe.concatenate([x, y[:, None]], axis=1).sum(0)
+        firsts = hg.tfhe.concatenate([x, y[:, None]], axis=1).sum(0, dtype=fmt.dtype)
         xy = x.T @ y
         xx = (x.T.reshape(attributes, 1, rows) @ x.T.reshape(attributes, rows, 1)).reshape(attributes)
     for name, tensor in (("firsts", firsts), ("xy", xy), ("xx", xx)):
@@ -190,12 +190,12 @@ def server_step(folder: Path, fmt: Format, rate: int, steps: int = 1) -> None:
     x = x if binary else x.astype(fmt.dtype)
     for _ in range(steps):
         if binary:  # a product is a choice between a number and 0
-            residuals = hg.tfhe.select(x, w, 0).sum(1) + b - y
-            w = w - (hg.tfhe.select(x, residuals[:, None], 0).sum(0) >> rate)
+            residuals = hg.tfhe.select(x, w, 0).sum(1, dtype=fmt.dtype) + b - y
+            w = w - (hg.tfhe.select(x, residuals[:, None], 0).sum(0, dtype=fmt.dtype) >> rate)
         else:
             residuals = ((x @ w) >> fmt.fraction) + b - y
             w = w - (x.T @ residuals >> (fmt.fraction + rate))
-        b = b - (residuals.sum() >> rate)
+        b = b - (residuals.sum(dtype=fmt.dtype) >> rate)
     w.save(folder / "new-weights.hg")
     b.save(folder / "new-intercept.hg")
 

@@ -290,7 +290,8 @@ Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const Eval
 /// At a lower level and that level's scale.
 Ciphertext lower(const Ciphertext& a, std::size_t level);
 
-/// Slots turned left by each of `steps`, one result for each, stacked on a new first axis: decomposed once.
+/// Slots turned left by each of `steps`, one result for each, stacked on a new first axis: decomposed once. What is unknown behind
+/// the values (tail_known) is hidden first, which takes a level: LevelError at the lowest.
 Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
                   const Progress& progress = {});
 Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});

@@ -98,6 +98,14 @@ struct Values {
   std::vector<std::int64_t> data;
   Shape shape;            // of the ciphertext tensor
   std::size_t width = 0;  // values in each ciphertext
+  std::size_t words = 1;  // of each value in `data`: two's complement, the lowest word first
+};
+
+/// A bound on magnitudes.
+struct Bound {
+  Bound(std::uint64_t value);  // NOLINT(google-explicit-constructor): a number is a bound
+  explicit Bound(std::string digits) : hex(std::move(digits)) {}
+  std::string hex;  // lower-case digits without leading zeros, of at most 4096 bits
 };
 
 class Ciphertext : public CiphertextOf<Scheme> {
@@ -158,9 +166,10 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
  public:
   using OpenKeyOf::OpenKeyOf;
-  /// `bound`: no value is larger in magnitude (PlaintextRangeError). It is public, and travels in files.
+  /// `bound`: no value is larger in magnitude (PlaintextRangeError). It is public, and travels in files. ParameterError for
+  /// digits that are none.
   Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {},
-                     std::optional<std::uint64_t> bound = {}) const;
+                     const std::optional<Bound>& bound = {}) const;
 };
 
 class SecretKey : public SecretKeyOf<Scheme> {
@@ -171,7 +180,7 @@ class SecretKey : public SecretKeyOf<Scheme> {
                                  const Progress& progress = {}) const;
   /// Seeded: the uniform half travels as 32 bytes. For some `moduli`, where memory does not hold all at once.
   Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {},
-                     std::optional<std::uint64_t> bound = {}) const;
+                     const std::optional<Bound>& bound = {}) const;
   /// Residues modulo each plaintext modulus in turn, [moduli][items][width], canonical. Throws WrongKeyError, MismatchError
   /// where moduli are missing; NoiseError where the noise estimate is exhausted, and where the noise measured is beyond it.
   /// `beyond_estimate`: an exhausted estimate is no error, which is a bound and no measurement; only noise measured, where it

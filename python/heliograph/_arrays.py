@@ -16,6 +16,7 @@ from heliograph import _core
 #: What from_bytes reads: bytes in a row.
 Buffer = bytes | bytearray | memoryview
 Int64Array = npt.NDArray[np.int64]
+_MOST_AXES = 64  # of an array of NumPy
 E = TypeVar("E", bound=np.generic)
 K = TypeVar("K")
 
@@ -57,16 +58,27 @@ def array_of(values: Any, what: str) -> npt.NDArray[Any]:
     if scheme is not None:
         kind = type(values).__name__
         raise _core.DtypeError(f"{what}: here belong clear values or a tensor, not a {kind} of {scheme.title}")
+    require_unmasked(values, what)
     try:
         return np.asarray(values)
     except ValueError:
         raise _core.ShapeError(f"{what}: ragged, rows of different lengths") from None
 
 
+def has_masked(values: Any, depth: int = 0) -> bool:
+    """Whether values are, or lists of them hold, a masked array of NumPy with a masked value, or ``np.ma.masked`` itself."""
+    if isinstance(values, (list, tuple)):
+        several = (one for one in values if isinstance(one, (list, tuple, np.ma.MaskedArray)))
+        return depth < _MOST_AXES and any(has_masked(one, depth + 1) for one in several)
+    return isinstance(values, np.ma.MaskedArray) and bool(np.ma.is_masked(values))
+
+
 def require_unmasked(values: Any, what: str) -> None:
-    """Raises DtypeError for NumPy's masked arrays with a masked value, which ``np.asarray`` would turn into numbers."""
-    if np.ma.is_masked(values):
-        raise _core.DtypeError(f"{what} have masked values, which no ciphertext holds: fill them, or drop their rows")
+    """Raises DtypeError for masked values, which ``np.asarray`` would turn into numbers."""
+    if has_masked(values):
+        raise _core.DtypeError(
+            f"{what} have masked values, which stand for no number: fill them (values.filled(0)), or drop their rows"
+        )
 
 
 def integers(values: Any, what: str) -> Int64Array:
@@ -75,7 +87,7 @@ def integers(values: Any, what: str) -> Int64Array:
     Raises DtypeError for anything but integers and booleans, PlaintextRangeError beyond 64 bits signed.
     """
     array = array_of(values, what)
-    if array.dtype == object and all(isinstance(v, int) for v in array.flat):
+    if _is_whole_objects(array):
         array = _from_objects(array, what)
     if array.dtype.kind not in "iub":
         instead = "; scale and round real numbers first" if array.dtype.kind == "f" else ""
@@ -87,7 +99,15 @@ def integers(values: Any, what: str) -> Int64Array:
 
 def kind_of(values: Any, array: npt.NDArray[Any]) -> str:
     """What values are, for an error: NumPy's dtype, or the class of what NumPy knows as an object only."""
-    return type(values).__name__ if array.dtype == object and not array.ndim else str(array.dtype)
+    if array.dtype != object:
+        return str(array.dtype)
+    if not array.ndim:
+        return type(values).__name__
+    for place, value in np.ndenumerate(array):  # an array of objects: the first one that is no number tells more
+        if not isinstance(value, (int, float, complex, np.number, np.bool_)):
+            at = ", ".join(map(str, place))
+            return f"objects: {described(value)} ({type(value).__name__}) stands at [{at}]"
+    return "objects"
 
 
 def largest(values: Int64Array) -> int:
@@ -122,10 +142,33 @@ def residues(values: Any, modulus: int, what: str) -> Int64Array:
 def long_integers(values: Any, what: str) -> npt.NDArray[Any]:
     """`values` as int64, or as Python's integers where some exceed 64 bits. Raises DtypeError."""
     array = array_of(values, what)
-    whole_numbers = array.dtype == object and all(isinstance(v, int) for v in array.flat)
-    if whole_numbers and any(not -(1 << 63) <= v < 1 << 63 for v in array.flat):
-        return array
-    return integers(array, what)
+    if array.dtype == np.uint64 and array.size and int(array.max()) >= 1 << 63:
+        return array.astype(object)
+    if _is_whole_objects(array) and any(not -(1 << 63) <= v < 1 << 63 for v in array.flat):
+        return np.array([int(v) for v in array.flat], object).reshape(array.shape)
+    return integers(values, what)
+
+
+def words_within(array: npt.NDArray[Any], what: str, largest: int) -> tuple[Int64Array, int]:
+    """Integers for the engine: int64 as they are, Python's as words of two's complement, the lowest first, along the last axis; and
+    how many words a value has. Raises PlaintextRangeError for Python's beyond `largest` in magnitude.
+    """
+    if array.dtype != object:
+        return array, 1
+    for value in array.flat:
+        if abs(value) > largest:
+            raise _core.PlaintextRangeError(
+                f"{what} hold {described(value)}, of {value.bit_length():,} bits, beyond half the plaintext modulus, "
+                f"{described(largest)}: take a set of more plain_bits"
+            )
+    words = max(value.bit_length() for value in array.flat) // 64 + 1
+    data = b"".join(value.to_bytes(8 * words, "little", signed=True) for value in array.flat)
+    return np.frombuffer(data, "<i8").reshape(*array.shape[:-1], -1), words
+
+
+def _is_whole_objects(array: npt.NDArray[Any]) -> bool:
+    """Whether an array is of Python's objects, all of them integers."""
+    return array.dtype == object and all(isinstance(v, int) or is_whole(v) for v in array.flat)
 
 
 def from_residues(residues: npt.NDArray[Any], moduli: Sequence[int]) -> npt.NDArray[Any]:
@@ -191,7 +234,7 @@ def is_real(value: Any) -> bool:
 
 def is_whole(value: Any) -> bool:
     """Whether it is an integer, and no truth value."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def real(value: Any, what: str) -> float:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._arrays import printable
+from heliograph._json import read_json
 
 Array = npt.NDArray[Any]
 _MAGIC, _VERSION, _READ = b"\x89HELIO\r\n", 3, (1, 2, 3)
@@ -199,9 +200,9 @@ def header_length(prefix: bytes, size: int) -> int:
 def parsed(text: bytes) -> dict[str, Any]:
     """A header's three fields, of canonical JSON. Raises DamagedFileError."""
     try:
-        said = json.loads(text.decode(), parse_float=Real, parse_constant=_no_number)
+        said = read_json(text.decode(), longest=_LONGEST_HEADER, parse_float=Real)
         whole = isinstance(said, dict) and canonical(said).encode() == text  # a field twice has another text, too
-    except (ValueError, RecursionError):
+    except ValueError:
         whole = False
     if not whole or set(said) != {"arrays", "header", "type"}:
         raise _core.DamagedFileError("a file's header is no canonical JSON of a type, a header and arrays")
@@ -213,10 +214,6 @@ def parsed(text: bytes) -> dict[str, Any]:
         raise _core.DamagedFileError(f"a file has at most {_MOST_ARRAYS:,} arrays")
     found: dict[str, Any] = said
     return found
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(text)
 
 
 def described(entry: Any, offset: int) -> tuple[str, str, tuple[int, ...], int]:

@@ -27,6 +27,22 @@ def along_axis(x: Any, axis: Any) -> int | None:
     return axis_of(axis, x.ndim, f"a tensor of shape {x.shape}")
 
 
+def sums_slots(x: Any, axis: Any) -> bool:
+    """Whether a sum goes over the slots: where it says so, or says nothing and there is one ciphertext alone, a vector."""
+    return isinstance(axis, str) or (axis is None and x.ndim == 0)
+
+
+def require_one_meaning(x: Any, array: Any) -> None:
+    """Raises ShapeError for an array of clear integers whose last axis fits the slots and the ciphertexts."""
+    length = array.shape[-1] if array.ndim else 1
+    if length > 1 and length == x.slots and (x.ndim == 0 or x.shape[-1] in (1, length)):
+        raise _core.ShapeError(
+            f"an array of shape {array.shape} may mean an integer for each of the {length:,} slots or for each ciphertext of a "
+            f"tensor of shape {x.shape}: for slots say hg.bfv.encode(parameters, array); for ciphertexts give "
+            f"both an axis of length 1 at the end, x.reshape({', '.join(map(str, (*x.shape, 1)))}) and array[..., None]"
+        )
+
+
 def matrix_of(weights: Any, as_array: Callable[[Any, str], Any]) -> Any:
     """Clear weights [rows, columns]. Raises ShapeError, and as `as_array`."""
     w = as_array(weights, "the weights")

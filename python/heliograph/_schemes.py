@@ -6,7 +6,6 @@ engine's objects of that scheme. So ``Tensor(core)`` is a tensor of whichever sc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from heliograph import _core
 from heliograph._arrays import Buffer, path_of
 from heliograph._html import Shown
+from heliograph._json import read_json
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def scheme_of(kind: Any) -> Scheme | None:
 
 def type_of_file(path: Any) -> str:
     """What a file says it holds: "heliograph.bfv.ciphertext". Raises FormatError and its kinds."""
-    found: str = json.loads(_core.inspect(path_of(path)))["type"]
+    found: str = read_json(_core.inspect(path_of(path)), longest=1 << 28)["type"]
     return found
 
 
@@ -171,8 +171,8 @@ def type_of_bytes(data: Buffer) -> str | None:
     if len(view) < 32 or length > min(len(view) - 32, _LONGEST_HEADER):
         return None
     try:
-        found = json.loads(bytes(view[32 : 32 + length]))["type"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        found = read_json(bytes(view[32 : 32 + length]))["type"]
+    except (ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
 

@@ -24,7 +24,18 @@ from heliograph._arrays import (
     residues,
     whole_numbers,
 )
-from heliograph._matrices import Axis, IntegerLayers, Kernel, along_axis, bias_of, matrix_of, pool_of, require_columns
+from heliograph._matrices import (
+    Axis,
+    IntegerLayers,
+    Kernel,
+    along_axis,
+    bias_of,
+    matrix_of,
+    pool_of,
+    require_columns,
+    require_one_meaning,
+    sums_slots,
+)
 
 
 class ClearTensor(IntegerLayers):
@@ -95,7 +106,9 @@ class ClearTensor(IntegerLayers):
             if other.modulus != self.modulus:
                 raise _core.MismatchError(f"one clear tensor is modulo {self.modulus}, the other {other.modulus}")
             return other.values
-        return self._integers(other, "the other operand")[..., None]
+        array = self._integers(other, "the other operand")
+        require_one_meaning(self, array)
+        return array[..., None]
 
     def _summand(self, other: Any) -> Int64Array:
         operand = self._operand(other)
@@ -201,8 +214,8 @@ class ClearTensor(IntegerLayers):
 
     def sum(self, axis: Axis = None, *, keys: Any = None, progress: Any = None) -> ClearTensor:
         """As `heliograph.sum`."""
-        if isinstance(axis, str):
-            along_axis(self, axis)
+        if sums_slots(self, axis):
+            along_axis(self, "slots" if axis is None else axis)
             _require_range(self.bound() * self.slots)
             total = self.values.sum(-1, keepdims=True)
             return self._made(np.repeat(total, self.slots, -1))

@@ -230,8 +230,9 @@ def join_moduli(tensors: Sequence[T]) -> T:
 
 
 def sum(x: T, axis: Axis = None, *, keys: Any = None, progress: Progress | None = None) -> T:
-    """Sum over axes of ciphertexts: one, several, or all of them where none is named; with axis="slots" over the values inside
-    each ciphertext, then every slot holds the sum.
+    """Sum over axes of ciphertexts, slot by slot: one, several, or all of them where none is named; with axis="slots" over the
+    values inside each ciphertext, then every slot holds the sum. Of one ciphertext, of shape (), which is a vector, the sum is
+    over its slots where no axis is named.
 
     The sum over slots is rotations and additions, over all places that rotations turn, and of the tensor's `slots` values: what
     stands behind them does not count. Where nobody knows what that is (something secret, as in x less its mean, or a file does
@@ -272,7 +273,8 @@ def dot(a: Any, b: Any) -> Any:
 
 def rotate_rows(x: T, steps: int | Sequence[int], *, keys: Any = None, progress: Progress | None = None) -> T:
     """Slots turned left by `steps` within each of the two rows of N/2, in BFV and BGV. Several steps give a new first axis, one
-    entry each, for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
+    entry each, for little more than the price of one (hoisting). Behind fewer values than slots come zeros; something unknown
+    there is hidden first, by a product with a plaintext. Raises MissingKeyError naming the steps there are keys for.
 
     >>> secret.decrypt(hg.rotate_rows(x[0], 1))[:3]
     array([2, 3, 4])

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from heliograph import _core
 from heliograph._arrays import Buffer, is_whole, path_of, readable_bytes
 from heliograph._html import Rows, Shown
+from heliograph._json import DEEPEST, read_json, require_shallow
 from heliograph._schemes import SCHEMES, Faced
 from heliograph._sealing import seal
 from heliograph._shapes import Tensor
@@ -408,6 +409,12 @@ class Program(Shown):
         note = {"name": self._name, "operands": _described(taken), "results": _described(last.nest), "keys": last.keys}
         if last.bootstraps is not None:
             note["bootstraps"] = last.bootstraps.told()
+        try:
+            require_shallow(note)
+        except ValueError:
+            raise _core.RecordingError(
+                f"cannot save this program: operands and results must be nested at most {DEEPEST} deep"
+            ) from None
         return last.core, json.dumps(note)
 
     def seal(self, path: Any, *, name: str | None = None, version: str = "1", title: str = "", labels: Any = None) -> Any:
@@ -461,11 +468,11 @@ class Program(Shown):
     @staticmethod
     def _of(core: Any, note: str) -> Program:
         try:
-            said = json.loads(note)
+            said = read_json(note)
             name, keys = said["name"], said["keys"]
             taken, nest = _nest_of(said["operands"]), _nest_of(said["results"])
             placed = Placement.of(said["bootstraps"]) if "bootstraps" in said else None
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError):
             raise _core.DamagedFileError("a saved program does not say how its operands and results are nested") from None
         operands = len(_kinds_in(taken))
         kinds = _kinds_in(nest)

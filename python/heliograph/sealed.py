@@ -28,7 +28,6 @@ from heliograph._arrays import (
     path_of,
     printable,
     readable_bytes,
-    require_unmasked,
 )
 from heliograph._container import Container, from_bytes, load, save, to_bytes
 from heliograph._html import Rows, Shown
@@ -371,8 +370,6 @@ class SealedModel(Shown):
         (1, 8, 8)
         """
         self._require(key, (SecretKey, PublicKey), "requests are encrypted by a secret or public key")
-        for values in x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else (x,):
-            require_unmasked(values, "the values to encrypt")
         return self._form.encrypt(key, x, flag(unchecked, "unchecked"))
 
     def decrypt(self, secret: SecretKey[Any, Any], tensor: Any, like: Any = None, *, unchecked: bool = False) -> Any:

@@ -23,13 +23,14 @@ namespace nb = nanobind;
 /// C-contiguous int64: Python has checked dtype and laid the array out.
 using Integers = nb::ndarray<const std::int64_t, nb::numpy, nb::c_contig, nb::device::cpu>;
 
-/// The last axis holds a ciphertext's values, the others are the tensor's.
-inline exact::Values values_of(const Integers& a) {
-  if (a.ndim() == 0) throw ShapeError("an array of values has at least one axis");
+/// The last axis holds a ciphertext's values, `words` words of each, the others are the tensor's.
+inline exact::Values values_of(const Integers& a, std::size_t words = 1) {
+  if (a.ndim() == 0 || words == 0 || a.shape(a.ndim() - 1) % words != 0)
+    throw ShapeError("an array of values has at least one axis, and whole values along the last");
   exact::Values v;
   v.data.assign(a.data(), a.data() + a.size());
   for (std::size_t i = 0; i + 1 < a.ndim(); ++i) v.shape.push_back(a.shape(i));
-  v.width = a.shape(a.ndim() - 1);
+  v.width = a.shape(a.ndim() - 1) / words, v.words = words;
   return v;
 }
 

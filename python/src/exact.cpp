@@ -138,12 +138,12 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("parameters", &exact::Plaintext::parameters);
   m.def(
       "encode",
-      [](const exact::Parameters& p, const Integers& values, const std::string& packing) {
-        const exact::Values v = values_of(values);
+      [](const exact::Parameters& p, const Integers& values, const std::string& packing, std::size_t words) {
+        const exact::Values v = values_of(values, words);
         const Released released;
         return exact::encode(p, v, packing_of(packing));
       },
-      "parameters"_a, "values"_a, "packing"_a);
+      "parameters"_a, "values"_a, "packing"_a, "words"_a = 1);
 }
 
 /// What both keys that encrypt have.
@@ -152,13 +152,15 @@ void bind_encryption(nb::class_<Key>& k) {
   k.def(
       "encrypt",
       [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress,
-         std::size_t first_modulus, std::size_t moduli, std::optional<std::uint64_t> bound) {
-        const exact::Values v = values_of(values);
+         std::size_t first_modulus, std::size_t moduli, const std::optional<std::string>& bound, std::size_t words) {
+        const exact::Values v = values_of(values, words);
+        const std::optional<exact::Bound> most = bound ? std::optional(exact::Bound(*bound)) : std::nullopt;
         const Progress p = progress_of(progress);
         const Released released;
-        return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli}, bound);
+        return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli}, most);
       },
-      "values"_a, "packing"_a, "progress"_a = nb::none(), "first_modulus"_a = 0, "moduli"_a = 0, "bound"_a = nb::none());
+      "values"_a, "packing"_a, "progress"_a = nb::none(), "first_modulus"_a = 0, "moduli"_a = 0, "bound"_a = nb::none(),
+      "words"_a = 1);
 }
 
 void bind_keys(nb::module_& m) {

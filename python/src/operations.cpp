@@ -17,7 +17,8 @@ using Product = Ciphertext(const Ciphertext&, const Ciphertext&, const Evaluatio
 template <class Result, class A>
 auto with_integers(Result (*f)(A, const exact::Values&)) {
   return [f](A a, const Integers& v) {
-    const exact::Values values = values_of(v);
+    if (v.ndim() == 0) throw ShapeError("an array of values has at least one axis");
+    const exact::Values values = values_of(v, v.shape(v.ndim() - 1));
     const Released released;
     return f(a, values);
   };
@@ -30,7 +31,7 @@ void bind_arithmetic(nb::module_& m) {
   m.def("add_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::add), Unlocked());
   m.def("subtract_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::subtract), Unlocked());
   m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::multiply), Unlocked());
-  // Integers come with a last axis of one value.
+  // Integers come with a last axis of one value's words.
   m.def("add_integers", with_integers(&exact::add_integers));
   m.def("subtract_integers", with_integers(&exact::subtract_integers));
   m.def("add_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&exact::add_into), Unlocked());

@@ -16,17 +16,21 @@ namespace heliograph::schemes {
 template <class T>
 class Tail {
  public:
-  /// known: these numbers; even: in each ciphertext what its values are, all the same; unknown: anything.
-  enum class Kind : unsigned char { known, even, unknown };
+  /// known: these numbers; even: in each ciphertext what its values are, all the same; turned: zeros, and values of the
+  /// tensor's own that rotations turned there; unknown: anything.
+  enum class Kind : unsigned char { known, even, turned, unknown };
 
   /// Zeros, as encryption leaves them.
   Tail() = default;
   static Tail unknown() { return Tail(Kind::unknown); }
   static Tail even() { return Tail(Kind::even); }
+  static Tail turned() { return Tail(Kind::turned); }
   static Tail of(std::vector<T> numbers) { return Tail(PerItem<T>::of(std::move(numbers), T(0))); }
 
   Kind kind() const { return kind_; }
   bool is_zero() const { return kind_ == Kind::known && numbers_.uniform() && numbers_.at(0) == T(0); }
+  /// Nothing but what rotations may turn among the values.
+  bool is_own() const { return is_zero() || kind_ == Kind::turned; }
   /// Known, and not zero.
   bool is_number() const { return kind_ == Kind::known && !is_zero(); }
   const std::vector<T>& numbers() const { return numbers_.list(); }
@@ -57,6 +61,7 @@ class Tail {
   /// Of a matrix product of the items: for each output row(its number) and the sum of times(a weight's place, number).
   template <class Row, class Times, class Add>
   Tail gathered(const device::GatheredProduct& p, bool biased, Row row, Times times, Add add) const {
+    if (kind_ == Kind::turned && biased) return unknown();
     if (kind_ != Kind::known || (is_zero() && !biased)) return *this;
     const std::size_t rows = p.groups * p.outputs;
     if (device::element_count({rows, p.positions}) > kMost) return unknown();
@@ -73,6 +78,7 @@ class Tail {
   template <class Op>
   static Tail sum(const Tail& a, const Shape& of_a, const Tail& b, const Shape& of_b, const Shape& to, Op op) {
     if (a.kind_ == Kind::even && b.kind_ == Kind::even) return even();
+    if (a.is_own() && b.is_own() && !(a.is_zero() && b.is_zero())) return turned();
     return both(a, of_a, b, of_b, to, op);
   }
   /// Of a product of two tensors: 0 times anything is 0.
@@ -81,14 +87,17 @@ class Tail {
     if (a.is_zero() || b.is_zero()) return {};
     return sum(a, of_a, b, of_b, to, op);
   }
-  /// Of op(tensor, number), the numbers public: what is even stays so.
+  /// Of op(tensor, number), the numbers public: what is even stays so, and what is turned where op leaves zeros.
   template <class Op>
   Tail with(const Shape& shape, std::vector<T> numbers, const Shape& of_numbers, const Shape& to, Op op) const {
+    if (kind_ == Kind::turned)
+      for (const T& number : numbers)
+        if (op(T(0), number) != T(0)) return unknown();
     return kind_ == Kind::known ? both(*this, shape, of(std::move(numbers)), of_numbers, to, op) : *this;
   }
   /// Of the second tensor's items behind the first's along an axis; both shapes differ there alone.
   static Tail joined(const Tail& a, const Shape& of_a, const Tail& b, const Shape& of_b, std::size_t axis) {
-    if (a.kind_ != b.kind_) return unknown();
+    if (a.kind_ != b.kind_) return a.is_own() && b.is_own() ? turned() : unknown();
     if (a.kind_ != Kind::known) return a;
     const bool same = a.numbers_.uniform() && a.numbers() == b.numbers();
     Shape to = of_a;
@@ -99,14 +108,15 @@ class Tail {
 
   /// In a header: nothing of numbers, which are whoever computed's own constants.
   void describe(io::Json& header) const {
-    if (is_zero() || kind_ == Kind::even) header["tail"] = is_zero() ? "zero" : "even";
+    if (is_zero() || kind_ == Kind::even || kind_ == Kind::turned)
+      header["tail"] = is_zero() ? "zero" : kind_ == Kind::even ? "even" : "turned";
   }
   /// What a header says; `fresh`: of an encryption. DamagedFileError.
   static Tail from(const io::Json& header, bool fresh) {
     if (!header.contains("tail")) return fresh ? Tail() : unknown();
     const std::string& text = header.string_at("tail", 16);
-    if (text != "zero" && text != "even") throw DamagedFileError("a tail is zero or even");
-    return text == "zero" ? Tail() : even();
+    if (text != "zero" && text != "even" && text != "turned") throw DamagedFileError("a tail is zero, even or turned");
+    return text == "zero" ? Tail() : text == "even" ? even() : turned();
   }
 
  private:

@@ -50,7 +50,17 @@ class View:
 
     def written(self) -> list[int]:
         axes = [number for pair in self.axes for number in pair]
-        return [self.offset, self.word, len(self.axes), *axes, self.components, self.component_stride, self.limbs, self.limb_stride, self.n]
+        return [
+            self.offset,
+            self.word,
+            len(self.axes),
+            *axes,
+            self.components,
+            self.component_stride,
+            self.limbs,
+            self.limb_stride,
+            self.n,
+        ]
 
 
 @dataclass

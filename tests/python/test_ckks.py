@@ -267,8 +267,6 @@ def test_sparse_matrices(data: st.DataObject) -> None:
         w[np.arange(size), (np.arange(size) + k) % size] = data.draw(
             st.floats(-2, 2).filter(lambda v: v == 0 or abs(v) > 1e-3)
         )
-    if not w.any():
-        w[0, 0] = 1
     baby = data.draw(st.integers(0, size))
     t = hg.ckks.LinearTransform(p.parameters, w, repeats=True, baby=baby, level=2)
     assert len(t.rotations) <= 8 or baby
@@ -279,7 +277,7 @@ def test_sparse_matrices(data: st.DataObject) -> None:
 def test_errors_of_matrices(p: Party) -> None:
     """Shapes, levels, keys."""
     x = p.tensor(real())
-    for wrong in (np.ones(3), np.ones((2, SLOTS + 1)), np.zeros((4, 4))):
+    for wrong in (np.ones(3), np.ones((2, SLOTS + 1)), np.zeros((0, 4))):
         with pytest.raises(hg.ShapeError):
             hg.ckks.LinearTransform(p.parameters, wrong)
     with pytest.raises(hg.ShapeError, match="power of two"):

@@ -277,8 +277,8 @@ def test_circuits_on_vectors_that_do_not_repeat() -> None:
     x = hg.Server(keys).bind(secret.encrypt(values))
     assert np.allclose(secret.decrypt(on_slots(x)), matrix @ values, atol=1e-5)
     assert np.allclose(secret.decrypt(x.sum_slots()), values.sum(), atol=1e-4)
-    assert np.allclose(secret.decrypt(hg.ckks.mean(x)), values.mean(), atol=1e-4)
-    assert np.allclose(secret.decrypt(hg.ckks.var(x)), values.var(), atol=1e-4)
+    assert np.allclose(secret.decrypt(hg.ckks.mean(x, "slots")), values.mean(), atol=1e-4)
+    assert np.allclose(secret.decrypt(hg.ckks.var(x, "slots")), values.var(), atol=1e-4)
     for other in (p, hg.ckks.parameters(depth=3, precision=20, slots=1000)):
         with pytest.raises(hg.ShapeError, match="repeat=False"):
             hg.ckks.LinearTransform(other, matrix, repeats=True)

@@ -40,7 +40,7 @@ def test_mean_and_variance(count: int) -> None:
     """Of the values that were encrypted, however many slots there are; each level that they take is told."""
     p, a = party(), sample(count)
     x = p.tensor(a, pad=True)
-    mean, var = hg.ckks.mean(x), hg.ckks.var(x)
+    mean, var = hg.ckks.mean(x, "slots"), hg.ckks.var(x, "slots")
     check(p, mean, a.mean())
     check(p, var, a.var())
     assert x.level - mean.level == 1
@@ -54,16 +54,16 @@ def test_what_lies_behind_the_values_does_not_count(count: int) -> None:
     """An addition reaches the places behind the values too."""
     p, a = party(), sample(count)
     x = 1000 - p.tensor(a, pad=True) * 3
-    check(p, hg.ckks.mean(x), 1000 - 3 * a.mean(), 1e-5)
-    check(p, hg.ckks.var(x), 9 * a.var(), 1e-5)
+    check(p, hg.ckks.mean(x, "slots"), 1000 - 3 * a.mean(), 1e-5)
+    check(p, hg.ckks.var(x, "slots"), 9 * a.var(), 1e-5)
 
 
 def test_a_thousand_rows() -> None:
     """A set of 1,000 slots, whose rotations turn all N/2: the number that a naive sum divides wrongly."""
     p, a = party(slots=1000, n=2048), sample(1000)
     x = p.tensor(a)
-    check(p, hg.ckks.mean(x), a.mean())
-    check(p, hg.ckks.var(x), a.var())
+    check(p, hg.ckks.mean(x, "slots"), a.mean())
+    check(p, hg.ckks.var(x, "slots"), a.var())
     b = 2 * a + sample(1000, seed=2)
     check(p, hg.ckks.cov(x, p.tensor(b)), np.cov(a, b))
 
@@ -74,7 +74,11 @@ def test_what_is_computed_has_room() -> None:
     p = Party(parameters, rotations=tuple(hg.ckks.sum_rotations(parameters.period)))
     a = sample(1000) * np.array([[1], [2]])
     x = p.tensor(a)
-    for found, expected in ((hg.ckks.mean(x), a.mean(1)), (hg.ckks.var(x), a.var(1)), (hg.ckks.cov(x), np.cov(a))):
+    for found, expected in (
+        (hg.ckks.mean(x, "slots"), a.mean(1)),
+        (hg.ckks.var(x, "slots"), a.var(1)),
+        (hg.ckks.cov(x), np.cov(a)),
+    ):
         check(p, found, expected)
         assert found.precision is not None
         assert found.precision > 0
@@ -83,8 +87,8 @@ def test_what_is_computed_has_room() -> None:
 def test_a_period_below_half_the_ring() -> None:
     """16 slots that repeat."""
     p, a = party(slots=16), sample(16)
-    check(p, hg.ckks.var(p.tensor(a)), a.var())
-    check(p, hg.ckks.var(p.tensor(a[:5], pad=True)), a[:5].var())
+    check(p, hg.ckks.var(p.tensor(a), "slots"), a.var())
+    check(p, hg.ckks.var(p.tensor(a[:5], pad=True), "slots"), a[:5].var())
 
 
 @pytest.mark.parametrize("count", [1, 300, SLOTS])
@@ -92,8 +96,8 @@ def test_batches(count: int) -> None:
     """Each ciphertext by itself, or all along an axis together."""
     p, a = party(), sample(count, 2, 3)
     x = p.tensor(a, pad=True)
-    check(p, hg.ckks.mean(x), a.mean(2))
-    check(p, hg.ckks.var(x), a.var(2))
+    check(p, hg.ckks.mean(x, "slots"), a.mean(2))
+    check(p, hg.ckks.var(x, "slots"), a.var(2))
     check(p, hg.ckks.mean(x, axis=0), a.mean((0, 2)))
     check(p, hg.ckks.var(x, axis=-1, ddof=1), a.var((1, 2), ddof=1))
 
@@ -130,8 +134,8 @@ def test_complex_values(count: int) -> None:
     """The variance is real, a covariance conjugates its second variable."""
     p, a = party(), sample(count, 2) + 1j * sample(count, 2, seed=7)
     x = p.tensor(a, pad=True)
-    check(p, hg.ckks.mean(x), a.mean(1))
-    check(p, hg.ckks.var(x), a.var(1))
+    check(p, hg.ckks.mean(x, "slots"), a.mean(1))
+    check(p, hg.ckks.var(x, "slots"), a.var(1))
     if count > 1:
         check(p, hg.ckks.cov(x), np.cov(a))
         with pytest.raises(hg.DtypeError, match="real variables"):
@@ -143,15 +147,15 @@ def test_errors() -> None:
     p = party()
     x = p.tensor(sample(300, 2), pad=True)
     with pytest.raises(hg.LevelError, match=r"mean takes 1 level here.*level 1 of 11"):
-        hg.ckks.mean(hg.ckks.lower(x, 1))
+        hg.ckks.mean(hg.ckks.lower(x, 1), "slots")
     with pytest.raises(hg.LevelError, match=r"var takes 3 levels here.*where 2 can be taken"):
-        hg.ckks.var(hg.ckks.lower(x, 3))
+        hg.ckks.var(hg.ckks.lower(x, 3), "slots")
     with pytest.raises(hg.LevelError, match="cov takes 3 levels"):
         hg.ckks.cov(x, hg.ckks.lower(x, 3))
     with pytest.raises(hg.LevelError, match="corrcoef takes 9 levels"):
         hg.ckks.corrcoef(hg.ckks.lower(x, 9), variances=(1, 2))
     with pytest.raises(hg.ParameterError, match="ddof is 300 for 300 values"):
-        hg.ckks.var(x, ddof=300)
+        hg.ckks.var(x, "slots", ddof=300)
     with pytest.raises(hg.ShapeError, match="no axis 1"):
         hg.ckks.mean(x, axis=1)
     with pytest.raises(hg.ShapeError, match="of no values"):
@@ -164,13 +168,13 @@ def test_errors() -> None:
         with pytest.raises(hg.ParameterError, match="variances"):
             hg.ckks.corrcoef(x, variances=variances)  # type: ignore[arg-type]
     with pytest.raises(hg.DtypeError, match="takes a tensor of CKKS"):
-        hg.ckks.mean(sample(3))  # type: ignore[arg-type]
+        hg.ckks.mean(sample(3), "slots")  # type: ignore[arg-type]
     with pytest.raises(hg.MissingKeyError, match="mean needs evaluation keys"):
-        hg.ckks.mean(p.secret.encrypt(sample(SLOTS)))
+        hg.ckks.mean(p.secret.encrypt(sample(SLOTS)), "slots")
     with pytest.raises(
         hg.MissingKeyError, match=r"mean: it needs the rotations 1, 2, 4,.* lack the rotations 2, 4,.*sum_rotations"
     ):
-        hg.ckks.mean(hg.Server(p.secret.evaluation_keys(rotations=[1])).bind(p.secret.encrypt(sample(SLOTS))))
+        hg.ckks.mean(hg.Server(p.secret.evaluation_keys(rotations=[1])).bind(p.secret.encrypt(sample(SLOTS))), "slots")
 
 
 def test_products_that_nobody_rescaled() -> None:

@@ -532,7 +532,7 @@ def test_ckks_parameters_need_what_is_used() -> None:
 def test_tfhe_parameters_for() -> None:
     """Digits for integers, bits for gates; failure as asked."""
     numbers = np.arange(3, dtype=np.uint8)
-    products = hg.parameters_for(lambda x: hg.sum(x * x) + x[0], numbers, scheme="tfhe")
+    products = hg.parameters_for(lambda x: hg.tfhe.sum(x * x, dtype=x.dtype) + x[0], numbers, scheme="tfhe")
     assert (products.name, products.needs) == ("2_2", {})
     bits = np.array([True, False])
     assert hg.parameters_for(lambda x: x & ~x, bits, scheme="tfhe").name == "boolean"

@@ -19,7 +19,16 @@ import heliograph as hg
 from program_words import MADE, NO_SOURCE, Forgery, Place, View, Words, find, tensor_words
 
 SMALL = {"n": 1024, "special": 0, "plain_modulus": 12289, "insecure": True}
-TINY = {"n": 16, "k": 1, "degree": 256, "message_bits": 0, "carry_bits": 0, "norm": 3, "bootstrap": (18, 1), "switch": (4, 4)}
+TINY = {
+    "n": 16,
+    "k": 1,
+    "degree": 256,
+    "message_bits": 0,
+    "carry_bits": 0,
+    "norm": 3,
+    "bootstrap": (18, 1),
+    "switch": (4, 4),
+}
 TINY |= {"group": 2, "lwe_noise": ("gaussian", -24), "glwe_noise": ("gaussian", -44), "insecure": True}
 
 
@@ -217,7 +226,9 @@ def test_a_layer_takes_memory_by_its_rows(tfhe: Party) -> None:
     f = Forgery(hg.program(lambda a: ~a, tfhe.x).to_bytes())
     f.places.append(Place(MADE, 0, 0, 1, 0, View(0, 8, [(1, 2**38)], 2**32, 64, 1, 64, 64), [], []))
     layer = [2, 0, 1, 1, 2**32 - 1, 1, 1, 1, 0, 0, 1, 7, 1, 0, 256]
-    calls = [[0, f.kernel("combine"), NO_SOURCE, 1, *layer, *f.places[-1].shape.written(), len(f.places) - 1] for _ in range(2)]
+    calls = [
+        [0, f.kernel("combine"), NO_SOURCE, 1, *layer, *f.places[-1].shape.written(), len(f.places) - 1] for _ in range(2)
+    ]
     calls[1][4 : 4 + len(layer)] = []
     f.calls, f.rest = f.calls + 2, [*calls[0], *calls[1], *f.rest]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -250,7 +261,9 @@ def test_many_parameter_sets_take_no_memory(bfv: Party) -> None:
     f = sums(bfv)
     header = f.document.header
     large = Forgery(
-        hg.program(lambda a: a + a, hg.SecretKey.generate(hg.ckks.parameters(n=2**16, levels=20)).encrypt([1.0], pad=True)).to_bytes()
+        hg.program(
+            lambda a: a + a, hg.SecretKey.generate(hg.ckks.parameters(n=2**16, levels=20)).encrypt([1.0], pad=True)
+        ).to_bytes()
     ).document.header["parameters"][0]
     header["parameters"] += [large] * 63
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -317,7 +330,13 @@ def sweep(parts: int, part: int) -> None:
         f = Forgery(data)
         good = f.words()
         for at in range(len(good)):
-            for value in {*VALUES, good[at] + 1, good[at] - 1, good[at] ^ (1 << (at % 64)), good[random.Random(at).randrange(len(good))]}:
+            for value in {
+                *VALUES,
+                good[at] + 1,
+                good[at] - 1,
+                good[at] ^ (1 << (at % 64)),
+                good[random.Random(at).randrange(len(good))],
+            }:
                 count += 1
                 if count % parts != part or value % 2**64 == good[at]:
                     continue

@@ -260,7 +260,7 @@ def test_many_kinds_of_operations() -> None:
         y = hg.ckks.multiply(x, x, rescale=False) + hg.ckks.multiply(x, other, rescale=False)
         y = hg.rescale(y) * np.linspace(-1, 1, SLOTS)
         y = hg.ckks.polynomial(y, [0.1, 0.2, 0, 0.3]) * other
-        return y - hg.ckks.mean(y)
+        return y - hg.ckks.mean(y, "slots")
 
     x = v * 0.5 + w - 0.25
     y = (x * x + x * w) * np.linspace(-1, 1, SLOTS)

@@ -74,7 +74,7 @@ def test_ckks(edition: str) -> None:
     p = ckks_rig.party(edition)
 
     def step(x: Any, w: Any) -> Any:
-        return hg.ckks.rotate(x * w + 0.5, 1) * x - hg.ckks.mean(w)
+        return hg.ckks.rotate(x * w + 0.5, 1) * x - hg.ckks.mean(w, "slots")
 
     f = hg.program(step)
     for seed in range(3):

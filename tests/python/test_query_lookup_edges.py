@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+import resign
 from heliograph import _container
 
 
@@ -65,6 +66,82 @@ def test_values_that_a_row_does_not_keep(frame: Any, match: str) -> None:
     """Are refused; nothing is made of something else in silence."""
     with pytest.raises(hg.DtypeError, match=match):
         hg.query.Database(frame, key="k")
+
+
+@pytest.mark.parametrize("key", ["5", 5.0, np.float64(5), True, np.bool_(True), b"5", None, np.timedelta64(5, "D")])
+def test_keys_of_another_type_are_refused(key: Any) -> None:
+    """Where "not there" would be wrong: by the client, and by the table that removes rows. Integers of any class are keys."""
+    db = hg.query.Database({"id": [5, 6], "name": ["five", "six"]}, key="id")
+    with pytest.raises(
+        hg.DtypeError, match=f"of type {type(key).__name__}: the keys of this table, column id, are whole numbers"
+    ):
+        db.client().ask(key)
+    with pytest.raises(hg.DtypeError, match="column id, are whole numbers"):
+        db.remove([key])
+    assert db.client().get(np.uint8(5), db.answer)["name"] == "five"
+    assert db.client().get(7, db.answer) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"), [([2**64 - 1, 0], np.uint64), ([2**63 - 1, -(2**63)], np.int64), ([np.uint64(2**63), 1], np.uint64)]
+)
+def test_whole_numbers_of_a_list_stay_whole(values: list[int], dtype: Any) -> None:
+    """NumPy makes floats of some."""
+    for frame in (values, np.array(values, object)):
+        db = hg.query.Database({"k": ["a", "b"], "v": frame}, key="k")
+        found = [db.client().get(key, db.answer)["v"] for key in ("a", "b")]
+        assert found == values
+        assert all(type(v) is int for v in found)
+        assert np.dtype(db.client()._records.field("v").dtype) == dtype
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ([2**63, -1], "take more than 64 bits"),
+        ([2**64, 0], "take more than 64 bits"),
+        ([2**53 + 1, 0.5], "9007199254740993 stands beside real numbers"),
+        ([True, 2], "all of one kind"),
+        ([np.timedelta64(1, "D"), 2], "all of one kind"),
+        ([np.datetime64("2026-01-01"), np.timedelta64(1, "D")], "all of one kind"),
+        (np.ma.array([1, 2], mask=[False, True]), "masked values"),
+        ([1, np.ma.masked], "masked values"),
+    ],
+)
+def test_values_that_would_become_others(values: Any, match: str) -> None:
+    """Are refused, in a new table and in an update."""
+    with pytest.raises(hg.DtypeError, match=match):
+        hg.query.Database({"k": ["a", "b"], "v": values}, key="k")
+    db = hg.query.Database({"k": ["a", "b"], "v": [1, 2]}, key="k")
+    with pytest.raises(hg.DtypeError, match=match):
+        db.update({"k": ["a", "b"], "v": values})
+
+
+def test_nulls_of_pandas_are_refused() -> None:
+    """Of its own types and of NumPy's; without them, integers stay integers."""
+    pd = pytest.importorskip("pandas")
+    for column in (
+        pd.Series([1, None]),
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series(["a", None]),
+        pd.Series([pd.NaT, pd.NaT]),
+    ):
+        for frame in ({"k": ["a", "b"], "v": column}, pd.DataFrame({"k": ["a", "b"], "v": column})):
+            with pytest.raises(hg.DtypeError, match="column v has NULLs"):
+                hg.query.Database(frame, key="k")
+    frame = pd.DataFrame({"k": ["a", "b"], "v": pd.Series([2**60 + 1, 3], dtype="Int64")})
+    assert asked(frame, "a") == {"k": "a", "v": 2**60 + 1}
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f8,(", "f8,", "(2,)f8", "O", "<U4", "{}", "f8" * 400, "<c16", "|V0", "|V99999", "<M8[1/0s]", "é", 5, None]
+)
+def test_types_of_a_forged_file(dtype: Any) -> None:
+    """A file's types of columns are texts of a list: NumPy reads others as Python."""
+    file = resign.take_apart(hg.query.Database({"v": np.arange(5)}).client().to_bytes())
+    file.header["fields"][0]["dtype"] = dtype
+    with pytest.raises(hg.DamagedFileError):
+        hg.query.LookupClient.from_bytes(resign.signed(file))
 
 
 def test_bytes_of_another_length_are_no_key() -> None:

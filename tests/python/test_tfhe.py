@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import heliograph as hg
+from heliograph.tfhe.dtypes import widened
 from tfhe_rig import NUMBERS, Party, party
 
 DTYPES = ["uint8", "int8", "uint16", "int32", "uint32"]
@@ -229,9 +230,9 @@ def test_sums_and_products_along_axes(most: Party) -> None:
     a = edges("uint16", 12).reshape(3, 4)
     b = edges("uint16", 12, 6).reshape(4, 3)
     x, y = most.tensor(a), most.tensor(b)
-    most.check(x.sum(), a.sum(dtype=np.uint16))
-    most.check(x.sum(0), a.sum(0, dtype=np.uint16))
-    most.check(hg.tfhe.sum(x, (0, -1)), a.sum(dtype=np.uint16))
+    most.check(x.sum(dtype="uint16"), a.sum(dtype=np.uint16))
+    most.check(x.sum(0), a.sum(0, dtype=np.uint32))
+    most.check(hg.tfhe.sum(x, (0, -1)), a.sum(dtype=np.uint32))
     most.check(x.sum(1, dtype="uint32"), a.sum(1, dtype=np.uint32))
     most.check(x @ y, a @ b)
     most.check(x[0] @ y, a[0] @ b)
@@ -247,12 +248,38 @@ def test_sums_and_products_along_axes(most: Party) -> None:
 def test_long_sums(each: Party) -> None:
     """More terms than one circuit takes; booleans are counted."""
     a = np.random.default_rng(1).integers(0, 256, (150, 2), dtype=np.uint8)
-    each.check(each.tensor(a).sum(0), a.sum(0, dtype=np.uint8))
+    each.check(each.tensor(a).sum(0, dtype="uint8"), a.sum(0, dtype=np.uint8))
+    each.check(each.tensor(a).sum(0), a.sum(0, dtype=np.uint16))
     flags = a[:, 0] > 100
     each.check(each.tensor(flags).sum(dtype="uint16"), flags.sum(dtype=np.uint16))
     m = np.random.default_rng(2).integers(0, 256, 70, dtype=np.uint8)
     each.check(hg.tfhe.dot(each.tensor(m), each.tensor(m)), np.sum(m * m, dtype=np.uint8))
     each.check(each.tensor(np.zeros((0, 3), dtype=np.int8)).sum(0), np.zeros(3, dtype=np.int8))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count", "wide"),
+    [
+        ("uint8", 1, "uint8"), ("uint8", 2, "uint16"), ("uint8", 256, "uint16"), ("uint8", 257, "uint32"), ("int8", 256, "int16"),
+        ("int16", 9, "int32"), ("uint24", 2, "uint32"), ("uint24", 300, "uint64"), ("int32", 2, "int64"), ("uint64", 9, "uint64"),
+    ],
+)  # fmt: skip
+def test_sums_widen(dtype: str, count: int, wide: str) -> None:
+    """To the narrowest of NumPy's types that holds any sum of so many values, 64 bits at most."""
+    assert widened(dtype, count) == wide
+
+
+def test_sums_are_numpys(most: Party) -> None:
+    """Of the largest and the least values, which wrap in their own type; as NumPy's wrap in 64 bits."""
+    for dtype in ("uint8", "int8", "uint16", "int16", "uint64", "int64"):
+        a = np.array([np.iinfo(dtype).max] * 5 + [np.iinfo(dtype).min], dtype)[:3]
+        x = most.tensor(a)
+        with np.errstate(over="ignore"):
+            assert int(most.secret.decrypt(x.sum())) == int(a.sum())
+            assert int(most.secret.decrypt(hg.sum(x, 0))) == int(a.sum())
+            assert most.secret.decrypt(hg.tfhe.sum(x, dtype=dtype)) == a.sum(dtype=dtype)
+    low = most.tensor(np.full(7, -128, np.int8))
+    assert int(most.secret.decrypt(low.sum())) == -896
 
 
 def test_one_tensor_given_twice(each: Party) -> None:
@@ -266,14 +293,14 @@ def test_one_tensor_given_twice(each: Party) -> None:
             each.check(x**3, a**3)
             each.check(x - x, a - a)
             each.check(hg.tfhe.dot(x, x), np.sum(a * a, dtype=dtype))
-            each.check(hg.tfhe.sum(hg.tfhe.stack([x] * 3), 0), (a * 3).astype(dtype))
+            each.check(hg.tfhe.sum(hg.tfhe.stack([x] * 3), 0, dtype=dtype), (a * 3).astype(dtype))
         each.check(x & x, a)
         each.check(x ^ x, a ^ a)
         each.check(x < x, a < a)
         each.check(x == x, a == a)
         each.check(hg.tfhe.maximum(x, x), a)
         for count in (20, 150):
-            each.check(x.broadcast_to((count, 8)).sum(0), (a.astype(np.int64) * count).astype(dtype))
+            each.check(x.broadcast_to((count, 8)).sum(0, dtype=dtype), (a.astype(np.int64) * count).astype(dtype))
         each.check(hg.tfhe.select(x < x[::-1], x, x), a)
     flags = np.array([True, False])
     b = each.tensor(flags)
@@ -317,8 +344,8 @@ def test_the_librarys_functions_know_both_schemes() -> None:
     p = party()
     a = np.arange(9, dtype=np.uint8).reshape(3, 3)
     x = p.tensor(a)
-    p.check(hg.sum(x), a.sum(dtype=np.uint8))
-    p.check(hg.sum(x, 1), a.sum(1, dtype=np.uint8))
+    p.check(hg.sum(x), a.sum(dtype=np.uint16))
+    p.check(hg.sum(x, 1), a.sum(1, dtype=np.uint16))
     p.check(hg.matmul(a, x), a @ a)
     p.check(hg.matmul(x, x), a @ a)
     p.check(hg.dot(x[0], a[1]), a[0] @ a[1])

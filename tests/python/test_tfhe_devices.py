@@ -51,7 +51,7 @@ def check_integers(name: str, count: int, device: str) -> None:
         p.check(x * y, a * b)
         p.check(hg.tfhe.select(x < y, x, y), np.minimum(a, b))
         if device != "ref":
-            p.check(hg.tfhe.sum(x), np.sum(a, dtype=np.int8))
+            p.check(hg.tfhe.sum(x, dtype="int8"), np.sum(a, dtype=np.int8))
             p.check(x.reshape(-1, 1) - y, a.reshape(-1, 1) - b)
 
 

@@ -63,8 +63,9 @@ def rotate(
     x: Tensor, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
     """Slots turned left by `steps` (right where negative), cyclically over the set's `period`. Several steps give a new first
-    axis, one entry each, for little more than the price of one (hoisting). Behind fewer values than places come zeros, but what
-    nobody knows (x less its mean) is turned as it stands. Raises MissingKeyError naming the steps there are keys for.
+    axis, one entry each, for little more than the price of one (hoisting). Behind fewer values than places come zeros; something
+    unknown there (in x less its mean) is hidden first, at a level. Raises MissingKeyError naming the steps there are keys for,
+    LevelError where there is no level to hide what is unknown.
 
     >>> secret.decrypt(hg.ckks.rotate(x[0], 1)).round(4)
     array([1.5, 2.5, 3.5, 0.5])

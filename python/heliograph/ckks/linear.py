@@ -53,8 +53,8 @@ class LinearTransform:
             raise _core.ShapeError(f"a matrix on values that repeat is square, of a power of two, not {rows} x {columns}")
         if max(rows, columns) > parameters.slots:
             raise _core.ShapeError(
-                f"cannot make a matrix on slots of {rows} x {columns}: it must have at most as many rows and columns as there are slots, "
-                f"{parameters.slots:,}"
+                f"cannot make a matrix on slots of {rows:,} x {columns:,}: it must have at most as many rows and columns as there are slots, "
+                f"{parameters.slots:,}; take a set of more slots, or put one axis along the ciphertexts, hg.matmul(matrix, x, axis=0)"
             )
         size = rows if repeats else parameters.period
         numbers, diagonals = _diagonals(entries, size)

@@ -6,13 +6,14 @@ What stands behind these values in a ciphertext does not count. Results are in e
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
 from heliograph import _core
-from heliograph._arrays import axis_of, whole
+from heliograph._arrays import whole
+from heliograph._matrices import along_axis
 from heliograph._shapes import keys_of, of_tensors
 from heliograph.ckks.automatic import is_automatic, ready
 from heliograph.ckks.functions import polynomial_depth
@@ -21,25 +22,28 @@ from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale, sum_rotation
 from heliograph.functions import concatenate
 
 
-def mean(x: Tensor, axis: int | None = None, *, keys: EvaluationKeys | None = None) -> Tensor:
-    """The mean of each ciphertext's values; with `axis` of all values along that ciphertext axis, which goes. One level.
+def mean(x: Tensor, axis: int | Literal["slots"] | None = None, *, keys: EvaluationKeys | None = None) -> Tensor:
+    """The mean of each ciphertext's values, axis="slots", the default for one ciphertext, a vector; with an integer of all values
+    along that ciphertext axis, which goes. Of several ciphertexts the axis is to be named. One level.
 
     Raises LevelError, MissingKeyError, ShapeError.
 
-    >>> secret.decrypt(hg.ckks.mean(x)).round(4)[:, 0]
+    >>> secret.decrypt(hg.ckks.mean(x, "slots")).round(4)[:, 0]
     array([2. , 2.5])
     """
     x, along, count = _sample(x, axis, "mean", 1, keys)
     return _mean(x, along, count)
 
 
-def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKeys | None = None) -> Tensor:
+def var(
+    x: Tensor, axis: int | Literal["slots"] | None = None, *, ddof: int = 0, keys: EvaluationKeys | None = None
+) -> Tensor:
     """The mean squared distance from the mean, values taken together as by `mean`; divided by their number less `ddof`, as
     NumPy's. Two levels where the slots are as many as the set's `period`, else three. Complex values need the conjugation key.
 
     Raises LevelError, MissingKeyError, ShapeError, ParameterError for as many degrees of freedom as values.
 
-    >>> secret.decrypt(hg.ckks.var(x)).round(4)[:, 0]
+    >>> secret.decrypt(hg.ckks.var(x, "slots")).round(4)[:, 0]
     array([1.25, 1.25])
     """
     x, along, count = _sample(x, axis, "var", 1 + _centring(x), keys)
@@ -123,9 +127,7 @@ def _freedom(count: int, ddof: Any) -> int:
     return count - int(ddof)
 
 
-def _sample(
-    x: Tensor, axis: int | None, what: str, levels: int, keys: EvaluationKeys | None
-) -> tuple[Tensor, int | None, int]:
+def _sample(x: Tensor, axis: Any, what: str, levels: int, keys: EvaluationKeys | None) -> tuple[Tensor, int | None, int]:
     """x with keys, of degree one; the axis from the front; how many values are taken together."""
     of_tensors([x], Tensor, what)
     if x.level <= levels and not is_automatic():
@@ -133,7 +135,12 @@ def _sample(
             f"{what} takes {levels} level{'s' if levels > 1 else ''} here, and this tensor is at level {x.level} of "
             f"{x.parameters.levels}, where {x.level - 1} can be taken. Choose parameters of greater depth"
         )
-    along = None if axis is None else axis_of(axis, x.ndim, f"a tensor of shape {x.shape}")
+    if axis is None and x.ndim:
+        raise _core.ShapeError(
+            f'{what} of a tensor of shape {x.shape}: say axis="slots" for each ciphertext\'s own values, or the axis of ciphertexts '
+            "whose values are taken together"
+        )
+    along = along_axis(x, "slots" if axis is None else axis)
     count = x.slots * (1 if along is None else x.shape[along])
     if count == 0:
         raise _core.ShapeError(f"{what} of no values: the tensor's shape is {x.shape}")
@@ -156,7 +163,7 @@ def _variables(x: Tensor, y: Tensor | None, what: str, levels: int, keys: Evalua
     found = keys_of(given, keys, what)
     given = [ready(t, 1, found) for t in given]
     level = min(t.level for t in given)
-    rows = [_sample(t.lower(level), None, what, levels, found)[0].reshape(-1) for t in given]
+    rows = [_sample(t.lower(level), "slots", what, levels, found)[0].reshape(-1) for t in given]
     return concatenate(rows), x.slots
 
 

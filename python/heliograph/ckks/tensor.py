@@ -23,7 +23,7 @@ from heliograph._arrays import (
     whole,
     whole_numbers,
 )
-from heliograph._matrices import Axis, along_axis, matrix_of, require_columns, require_vectors
+from heliograph._matrices import Axis, along_axis, matrix_of, require_columns, require_vectors, sums_slots
 from heliograph._schemes import told
 from heliograph._shapes import Progress, keys_of
 from heliograph._strict import is_strict
@@ -421,7 +421,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "a polynomial")
         chebyshev = basis == "chebyshev"
         x = ready(self, _core.ckks_polynomial_depth(values.size - 1), found)
-        factor_scale(x)
+        factor_scale(x)  # refuses products that are not rescaled
         made = _core.ckks_evaluate_polynomial(x._core, values.real.tolist(), chebyshev, found._core, progress)
         return type(self)(made, found)
 
@@ -430,8 +430,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     @operation
     def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.sum`. Over the slots it is `sum_slots`, and needs its rotations."""
-        if isinstance(axis, str):
-            along_axis(self, axis)
+        if sums_slots(self, axis):
+            along_axis(self, "slots" if axis is None else axis)
             return self.sum_slots(keys=keys, progress=progress)
         turned, shape = self._along_one(axis)
         return turned._wrap(_core.ckks_sum(turned._core, 0)).reshape(shape)

@@ -17,11 +17,13 @@ from heliograph._arrays import (
     integers,
     is_whole,
     joined,
-    last_axis,
+    long_integers,
     moved_from_last,
+    moved_last,
     readable_bytes,
     require_room,
     whole_numbers,
+    words_within,
 )
 from heliograph._schemes import told
 from heliograph._shapes import Progress, of_tensors
@@ -44,13 +46,13 @@ def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
     return moduli.start, len(moduli)
 
 
-def _bound(bound: Any) -> int | None:
-    """As the engine takes it. Raises ParameterError."""
+def _bound(bound: Any, modulus: int) -> str | None:
+    """As the engine takes it: in hexadecimal digits. Raises ParameterError."""
     if bound is None:
         return None
     if not is_whole(bound) or bound < 1:
         raise _core.ParameterError(f"a bound on values is an integer above 0, not {described(bound)}")
-    return min(int(bound), 1 << 63)
+    return f"{min(int(bound), max(1 << 63, modulus)):x}"
 
 
 class _Encrypts(keys.Keyed[Parameters]):
@@ -68,7 +70,7 @@ class _Encrypts(keys.Keyed[Parameters]):
         bound: int | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
-        """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
+        """Encrypts integers, Python's beyond 64 bits too, up to half the plaintext modulus in magnitude. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
 
         There must be as many values along it as slots, or fewer with ``pad=True``. With ``split=True`` any number of values is spread
         over ciphertexts, along a new last axis of the tensor; zeros fill the last one. `coefficients` in place of `slots`
@@ -89,8 +91,11 @@ class _Encrypts(keys.Keyed[Parameters]):
         room = parameters.slots if packing == "slots" else parameters.n
         each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count
         require_room(parameters, values, axis, each, room if split else 0)
-        array = in_ciphertexts(last_axis(values, axis, "the values to encrypt"), room, packing, split, pad)
-        return Tensor(self._core.encrypt(array, packing, progress, first, count, _bound(bound)))
+        what, largest = "the values to encrypt", (parameters.plain_modulus - 1) // 2
+        whole = in_ciphertexts(moved_last(long_integers(values, what), axis, what), room, packing, split, pad)
+        array, words = words_within(whole, what, largest)
+        most = _bound(bound, parameters.plain_modulus)
+        return Tensor(self._core.encrypt(array, packing, progress, first, count, most, words))
 
 
 class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.PublicKey):

@@ -12,15 +12,28 @@ from heliograph import _core, _shapes
 from heliograph._arrays import (
     described,
     integers,
-    last_axis,
     listed,
+    long_integers,
+    moved_last,
     of_kind,
     readable_bytes,
     residues,
     whole,
     whole_numbers,
+    words_within,
 )
-from heliograph._matrices import Axis, IntegerLayers, Kernel, along_axis, bias_of, matrix_of, pool_of, require_columns
+from heliograph._matrices import (
+    Axis,
+    IntegerLayers,
+    Kernel,
+    along_axis,
+    bias_of,
+    matrix_of,
+    pool_of,
+    require_columns,
+    require_one_meaning,
+    sums_slots,
+)
 from heliograph._schemes import told
 from heliograph._shapes import Progress, keys_of
 from heliograph.exact.parameters import Parameters
@@ -103,7 +116,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
             return self._call(call, other, into=into)
         if isinstance(other, Plaintext):
             return self._call(f"{call}_plain", other._core, into=into)
-        values = integers(other, "the values added")[..., None].copy()
+        values = self._integers(other, "the values added")
         return self._call(f"{call}_integers", values, into=into)
 
     def multiply(self, other: Any, *, progress: Progress | None = None) -> Self:
@@ -119,8 +132,15 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
             return self._with(_core.multiply_switched(self._core, other._core, core, progress), other)
         if isinstance(other, Plaintext):
             return self._wrap(_core.multiply_plain(self._core, other._core))
-        values = integers(other, "the factors")
-        return self._wrap(_core.multiply_integers(self._core, values[..., None].copy()))
+        values = self._integers(other, "the factors")
+        return self._wrap(_core.multiply_integers(self._core, values))
+
+    def _integers(self, values: Any, what: str) -> Any:
+        """Clear integers, one for each ciphertext, as the engine takes them."""
+        array = long_integers(values, what)
+        if self._core.packing == "slots":
+            require_one_meaning(self, array)
+        return words_within(array[..., None].copy(), what, (self.parameters.plain_modulus - 1) // 2)[0]
 
     def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.relinearize`."""
@@ -139,8 +159,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
 
     def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.sum`. Over the slots it needs the rotations 1, 2, 4, ... below N/2, and the exchange of rows."""
-        if isinstance(axis, str):
-            return self._sum_slots(axis, keys, progress)
+        if sums_slots(self, axis):
+            return self._sum_slots("slots" if axis is None else str(axis), keys, progress)
         turned, shape = self._along_one(axis)
         return turned._wrap(_core.sum(turned._core, 0)).reshape(shape)
 
@@ -251,7 +271,9 @@ def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coe
            [15, 26, 37, 48]])
     """
     axis, packing = packing_axis(of_kind(parameters, Parameters, "integers are encoded by"), slots, coefficients)
-    return Plaintext(_core.encode(parameters._core, last_axis(values, axis, "the values"), packing))
+    whole = moved_last(long_integers(values, "the values"), axis, "the values")
+    array, words = words_within(whole, "the values", (parameters.plain_modulus - 1) // 2)
+    return Plaintext(_core.encode(parameters._core, array, packing, words))
 
 
 def packing_axis(parameters: Parameters, slots: int | None, coefficients: int | None) -> tuple[int, str]:

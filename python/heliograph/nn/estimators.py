@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._arrays import complexes, count_of, described, flag, real, text_of
+from heliograph._arrays import array_of, complexes, count_of, described, flag, real, text_of
 from heliograph._html import Rows, Shown
 from heliograph._sealing import seal
 from heliograph.functions import matmul
@@ -94,7 +94,7 @@ class Dense:
         >>> layer.clear(np.array([[1.0, 2.0], [3.0, 4.0]]))  # two samples of two features
         array([[5.5, 8.5]])
         """
-        z: Floats = self.weight @ x + self.bias[:, None]
+        z: Floats = self.weight @ array_of(x, "samples") + self.bias[:, None]
         if self.activation is None:
             return z
         return np.asarray(np.polynomial.chebyshev.chebval(z, self.activation.coefficients), dtype=np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import complexes, printable, require_unmasked
+from heliograph._arrays import array_of, complexes, printable, require_unmasked
 
 Floats = npt.NDArray[np.float64]
 MOST_RANGES = 1 << 14  #: that the header of a file has room for; more features share one range, centre and unit
@@ -147,7 +147,7 @@ def single(sample: Any) -> Any:
     index = getattr(sample, "index", None)
     if index is not None and not callable(index) and hasattr(sample, "to_frame"):
         return sample.to_frame().T
-    return np.asarray(sample)[None]
+    return array_of(sample, "the sample")[None]
 
 
 def encoding(names: tuple[str, ...], low: Floats, high: Floats) -> Inputs:

@@ -5,7 +5,6 @@ They run on tensors and on clear tensors alike, with equal results: what is clea
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, bfv
-from heliograph._arrays import Int64Array, absolute_sums, array_of, flag, from_residues, integers, require_unmasked
+from heliograph._arrays import Int64Array, absolute_sums, array_of, flag, from_residues, integers
+from heliograph._json import read_json
 from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
 from heliograph.exact import EvaluationKeys, Tensor
@@ -189,7 +189,6 @@ class Network:
         >>> int(network.quantize([image]).max()), network.levels
         (8, 8)
         """
-        require_unmasked(images, "images")
         values, top = array_of(images, "images"), self.top
         if values.shape[1:] != self.image:
             raise _core.ShapeError(f"{self.name} takes images of shape {self.image}, not {values.shape[1:]}")
@@ -346,7 +345,7 @@ class Network:
         >>> network.clear_logits([image, image]).shape
         (2, 10)
         """
-        values = np.asarray(images)
+        values = array_of(images, "images")
         bits = self.worst_case().bit_length() + 1
         moduli = _core.batching_primes(1024, bits, -(-bits // 29)) if bits > 63 else []
         chunk = self._clear_chunk()
@@ -531,7 +530,7 @@ def read(stream: IO[bytes], name: str) -> Network:
     plan = _PLANS[name]
     last = plan.layers[-1][0]
     with np.load(stream, allow_pickle=False) as arrays:
-        meta = json.loads(str(arrays["meta"]))
+        meta = read_json(str(arrays["meta"]))
         layers = tuple(
             Layer(
                 layer,

@@ -16,7 +16,7 @@ from heliograph.query.columns import Column, Value, scaled
 from heliograph.query.containers import Parts, Piece, Saved, pieces
 from heliograph.query.errors import SqlError
 from heliograph.query.integer_plan import IntegerPlan
-from heliograph.query.monomials import names_of, nullable, places_of
+from heliograph.query.monomials import nullable, places_of
 from heliograph.query.plan import ZERO, Plan, key_values
 from heliograph.query.sql import Item
 from heliograph.query.table import SecretKey, layout_of, plan_of
@@ -58,7 +58,8 @@ class Result(Shown):
         return pandas.DataFrame(self.rows, columns=self.columns)
 
     def to_arrow(self) -> Any:
-        """A pyarrow.Table.
+        """A pyarrow.Table: a column for each label. Integers are int64, or decimals without places where one is beyond 64 bits
+        (decimal128 of 38 digits, decimal256 of 76). Raises PlaintextRangeError for a number of more digits, which names the column.
 
         >>> result.to_arrow().num_rows
         1
@@ -67,7 +68,25 @@ class Result(Shown):
             import pyarrow
         except ImportError:
             raise _core.HeliographError("Arrow's tables are pyarrow's: pip install 'heliograph[query]'") from None
-        return pyarrow.table({name: pyarrow.array(values) for name, values in self.to_dict().items()})
+        arrays = [_arrow_array(pyarrow, name, [row[at] for row in self.rows]) for at, name in enumerate(self.columns)]
+        return pyarrow.Table.from_arrays(arrays, names=self.columns)
+
+
+def _arrow_array(pyarrow: Any, name: str, values: list[Any]) -> Any:
+    """A column of a result. Raises PlaintextRangeError."""
+    numbers = [value for value in values if type(value) is int]
+    kind = None
+    if any(not -(1 << 63) <= value < 1 << 63 for value in numbers):
+        digits = max(len(str(abs(value))) for value in numbers)
+        kind = pyarrow.decimal128(38) if digits <= 38 else pyarrow.decimal256(76)
+    try:
+        return pyarrow.array(values, type=kind)
+    except (pyarrow.ArrowException, OverflowError):
+        most = max(len(str(value)) for value in values if value is not None)
+        raise _core.PlaintextRangeError(
+            f"cannot make an Arrow table: column {printable(name)} holds a number of {most} characters, and Arrow's decimals have "
+            "at most 76 digits; take rows or to_dict"
+        ) from None
 
 
 class Answer(Saved):
@@ -228,11 +247,11 @@ class _Rows(ABC):
         if not item.function:
             return shown[item.column]
         if item.function == "COUNT":
-            return self._count(group, nullable([item.column] if item.column else [], columns))
+            return self._count(group, nullable(item.names, columns))
         if item.function in ("MIN", "MAX"):
-            known = self._count(group, nullable([item.column], columns))
+            known = self._count(group, nullable(item.names, columns))
             return self._shown(columns[item.column], self._extreme(group, item), item) if known else None
-        null = nullable(names_of(monomial for monomial, _ in item.polynomial), columns)
+        null = nullable(item.names, columns)
         count = self._count(group, null)
         if not count:
             return None

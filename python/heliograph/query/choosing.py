@@ -12,7 +12,7 @@ from heliograph.query.conditions import Comparison, single
 from heliograph.query.errors import SqlError
 from heliograph.query.integers import LARGEST_SUM, IntegerLayout, bits_of
 from heliograph.query.layout import Layout, choose_layout
-from heliograph.query.monomials import Monomial, named, range_of
+from heliograph.query.monomials import Monomial, Summand, named, range_of
 from heliograph.query.sql import Reader
 
 
@@ -67,7 +67,7 @@ def layout(
                 rows,
                 asked.columns(),
                 asked.filters,
-                asked.polynomials,
+                asked.summands,
                 scheme=wanted,
                 edition=edition,
                 depth=depth,
@@ -136,7 +136,8 @@ class _Announced:
         self._kinds = {name: given.get(name) or _kind(raw, name) for name, raw in data.items()}
         reader = Reader(table, {name: kind for name, kind in self._kinds.items() if kind is not None})
         wanted, self._others = set(_names(filters, "filters")), set(_names(extremes, "extremes"))
-        self.polynomials = [tuple(m for m in self._read(reader.polynomial, text) if m) for text in _names(sums, "sums")]
+        read = [self._read(reader.summand, text) for text in _names(sums, "sums")]
+        self.summands = [Summand(tuple(m for m in polynomial if m), names) for polynomial, names in read]
         self.why = f"MIN and MAX of {printable(', '.join(sorted(self._others)))[:100]} are asked for" if self._others else ""
         for text in _names(compares, "compares"):
             for one in single(self._read(reader.condition, text)):
@@ -150,7 +151,7 @@ class _Announced:
         for name in self._others:
             self._require(name, "extremes")
         self.filters = [name for name in data if name in wanted]
-        self.sums: tuple[Monomial, ...] = tuple(dict.fromkeys(m for polynomial in self.polynomials for m in polynomial))
+        self.sums: tuple[Monomial, ...] = tuple(dict.fromkeys(m for one in self.summands for m in one.monomials))
 
     def _read(self, read: Callable[[str], Any], text: str) -> Any:
         """What a text says. A column of unknown kind is refused for that, not for being absent. Raises SqlError, DtypeError."""
@@ -173,7 +174,7 @@ class _Announced:
 
     def columns(self, every: bool = False) -> dict[str, Column]:
         """Those that are named, complete; with `every`, all of a known kind where none is."""
-        wanted = {*self.filters, *self._others, *(name for monomial in self.sums for name in monomial)}
+        wanted = {*self.filters, *self._others, *(name for one in self.summands for name in one.names)}
         if every and not wanted:
             wanted = {name for name, kind in self._kinds.items() if kind is not None}
         return {

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import count_of, described, flag, is_whole, printable, text_of
+from heliograph._arrays import count_of, described, flag, is_real, is_whole, printable, text_of
 
 Array = npt.NDArray[Any]
 Int64Array = npt.NDArray[np.int64]
@@ -105,13 +105,15 @@ class Column:
         25
         """
         found: Fraction = self.fraction(value, what)
-        if found.denominator == 1 and abs(found) > _LARGEST:
+        rounded = isinstance(value, (float, np.floating))  # 2^53 as a float may have been 2^53 + 1
+        if found.denominator == 1 and abs(found) > _LARGEST - rounded:
             most = decimal.Decimal(_LARGEST).scaleb(-self.places)
             raise _core.DtypeError(
                 f"{what}: {described(value)} is not between -{most:,} and {most:,}, as all values of {self._kind()} are"
             )
         if found.denominator != 1:
-            raise _core.DtypeError(f"{what}: {described(value)} is no value of a column of {self._kind()}")
+            way = f"; round it: numpy.round(values, {self.places})" if rounded else ""
+            raise _core.DtypeError(f"{what}: {described(value)} is no value of a column of {self._kind()}{way}")
         return int(found)
 
     def fraction(self, value: Any, what: str) -> Fraction:
@@ -141,9 +143,13 @@ class Column:
     @staticmethod
     def _date(value: Any, wrong: Exception) -> datetime.date:
         if isinstance(value, np.datetime64):
-            value = value.astype("datetime64[us]").item()
+            if np.isnat(value) or value.astype("datetime64[D]") != value:
+                raise wrong
+            value = value.astype("datetime64[D]").item()
         if isinstance(value, datetime.datetime):
             if value.time() != datetime.time() or value.tzinfo is not None:
+                raise wrong
+            if getattr(value, "nanosecond", 0):  # pandas's
                 raise wrong
             return value.date()
         if isinstance(value, str):
@@ -208,6 +214,8 @@ class Column:
         if self.kind == "text":
             if not isinstance(value, str):
                 raise _core.DtypeError(f"{what}: {described(value)} is no text")
+            if value in self.values:
+                return
             raise _core.PlaintextRangeError(f"{what}: {described(value)} is none of the column's {len(self.values)} texts")
         self.exact(value, what)
 
@@ -221,9 +229,9 @@ class Column:
             with np.errstate(invalid="ignore", over="ignore"):
                 made = values.astype(np.float64) * 10**self.places
                 near = np.rint(made)
-                # a float stands for the decimal that it is nearest to: its product is off by a few units in the last place
-                fits = np.abs(made - near) <= np.abs(near) * 2.0**-50 + 2.0**-30
-                return near.astype(np.int64) if bool((fits & (np.abs(near) <= _LARGEST)).all()) else None
+                # a float stands for the decimal whose nearest float it is: exact numbers of at most 53 bits, one division
+                fits = near / 10**self.places == values.astype(np.float64)
+                return near.astype(np.int64) if bool((fits & (np.abs(near) < _LARGEST)).all()) else None
         try:
             return np.array([self.exact(value, "a value") for value in values.tolist()], np.int64)
         except _core.HeliographError:
@@ -356,6 +364,9 @@ def of_values(raw: Raw, name: str) -> Column:
     if kind in "US":
         return Column("text")
     told = values[valid].tolist()
+    reals = [float(value) for value in told if isinstance(value, (float, np.floating))]
+    if kind == "O" and reals and all(is_real(value) for value in told):
+        kind, told = "f", reals
     kinds: tuple[tuple[str, tuple[type, ...]], ...] = (
         ("bool", (bool, np.bool_)),
         ("int", (int, np.integer)),
@@ -389,7 +400,7 @@ def frame_of(frame: Any) -> dict[str, Raw]:
         found = {name: _of_arrow(frame.column(name)) for name in frame.column_names}
     elif hasattr(frame, "isna") and hasattr(frame, "columns"):
         require_different(frame.columns)
-        found = {name: (frame[name].to_numpy(), ~frame[name].isna().to_numpy()) for name in frame.columns}
+        found = {name: _of_series(frame[name]) for name in frame.columns}
     elif isinstance(frame, Mapping):
         found = {name: _of_array(values, name) for name, values in frame.items()}
     else:
@@ -424,29 +435,70 @@ def require_written(text: str, what: str) -> None:
 
 
 def _of_array(values: Any, name: Any) -> Raw:
+    if hasattr(values, "null_count") and hasattr(
+        values, "is_valid"
+    ):  # Arrow's, whose integers NumPy has as floats beside NULLs
+        return _of_arrow(values)
+    if hasattr(values, "isna") and hasattr(values, "to_numpy"):
+        return _of_series(values)
     try:
-        array = np.asarray(values)
+        array = (
+            np.asarray(values)
+            if hasattr(values, "__array__") or _is_of_one_type(values)
+            else np.asarray(values, dtype=object)
+        )
     except ValueError:
         raise _core.ShapeError(f"{described(name)}: ragged, rows of different lengths") from None
     if array.ndim != 1:
         raise _core.ShapeError(f"a column is a list of values; {described(name)} has the shape {array.shape}")
-    if array.dtype.kind == "f":
-        return array, ~np.isnan(array)
-    if array.dtype.kind == "M":
-        return array, ~np.isnat(array)
-    if array.dtype.kind in "US" and not isinstance(values, np.ndarray):  # numbers among texts are not texts
-        array = np.array(values, dtype=object)
+    return array, _present(array) & ~np.ma.getmaskarray(values if isinstance(values, np.ma.MaskedArray) else array)
+
+
+def _of_series(series: Any) -> Raw:
+    """Of pandas, whose own integers beside NULLs ``to_numpy`` has as floats."""
+    valid = np.asarray(~series.isna().to_numpy(), dtype=bool)
+    own = not isinstance(series.dtype, np.dtype) and not valid.all()
+    return series.to_numpy(dtype=object) if own else series.to_numpy(), valid
+
+
+def _is_of_one_type(values: Any) -> bool:
+    """Whether NumPy keeps a list as it is: of others it makes texts of numbers beside texts, and floats of large integers."""
+    types = set(map(type, values)) if isinstance(values, (list, tuple)) else set()
+    if len(types) != 1:
+        return False
+    (kind,) = types
+    if kind is int:
+        return bool(min(values) >= -(1 << 63) and max(values) < 1 << 63)
+    return issubclass(kind, (bool, float, np.generic)) and not issubclass(kind, (str, bytes))
+
+
+def _present(array: Array) -> BoolArray:
+    """Which values are not missing."""
+    if array.dtype.kind in "fc":
+        return np.asarray(~np.isnan(array))
+    if array.dtype.kind in "mM":
+        return np.asarray(~np.isnat(array))
     if array.dtype == object:
-        return array, np.array([not _missing(v) for v in array.tolist()], dtype=bool)
-    return array, np.ones(len(array), dtype=bool)
+        return np.array([not _missing(v) for v in array.tolist()], dtype=bool)
+    return np.ones(len(array), dtype=bool)
 
 
 def _missing(value: Any) -> bool:
-    """None, a float that is no number, and pandas's own of both."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    """None, what is no number or no day, what is masked, and pandas's own of these."""
+    return (
+        value is None
+        or value is np.ma.masked
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, (float, np.floating, decimal.Decimal)) and bool(value != value))
+        or (isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value)))
+    )
 
 
 def _of_arrow(column: Any) -> Raw:
+    if not hasattr(column, "chunks"):
+        import pyarrow
+
+        column = pyarrow.chunked_array([column])
     valid = np.asarray(column.is_valid().to_numpy(), dtype=bool)
     if column.null_count and str(column.type).startswith(("int", "uint", "bool")):
         column = column.fill_null(False if str(column.type) == "bool" else 0)

@@ -21,7 +21,7 @@ from heliograph.query.errors import SqlError
 from heliograph.query.integer_plan import IntegerPlan
 from heliograph.query.integers import IntegerLayout
 from heliograph.query.layout import Layout, Part, choose_layout
-from heliograph.query.monomials import Monomial, named
+from heliograph.query.monomials import Monomial, Summand, named
 from heliograph.query.plan import Plan
 from heliograph.query.spans import Span
 from heliograph.query.table import Layouts, Plans, plan_of
@@ -140,7 +140,7 @@ def _other(layout: Layouts, filters: list[str], sums: list[Monomial]) -> Layouts
         layout.rows,
         columns,
         filters,
-        [(m,) for m in sums],
+        [Summand((m,), m) for m in sums],
         scheme="bgv",
         edition="w64",
         depth=None,

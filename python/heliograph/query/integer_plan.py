@@ -24,7 +24,6 @@ from heliograph.query.monomials import (
     interval_of,
     multiplied,
     named,
-    names_of,
     nullable,
 )
 from heliograph.query.plan import MOST_GROUPS, group_keys, only_of
@@ -149,7 +148,7 @@ def integer_plan(query: Query, layout: IntegerLayout) -> IntegerPlan:
             if item.function in ("MIN", "MAX"):
                 kind = type_of(*layout.ranges[item.column], layout.parameters)
                 asked[Number(item.function, group, (item.column,), kind, layout.rows)] = None
-            null = nullable([*names_of(m for m, _ in item.polynomial), *([item.column] * bool(item.column))], layout.columns)
+            null = nullable(item.names, layout.columns)
             for monomial, _ in item.polynomial:
                 if monomial:
                     asked[_sum(monomial, tuple(name for name in null if name not in monomial), group, layout)] = None

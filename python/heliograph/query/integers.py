@@ -159,7 +159,7 @@ class IntegerLayout(Shown):
         try:
             columns = {name: Column.of_data(found) for name, found in data["columns"]}
             filters, sums = tuple(data["filters"]), tuple(tuple(names) for names in data["sums"])
-            known = all(name in columns for name in itertools.chain(filters, *sums))
+            known = all(isinstance(name, str) and name in columns for name in itertools.chain(filters, *sums))
         except (TypeError, ValueError):
             raise wrong from None
         if not all(isinstance(text, str) for text in (data["table"], data["why"], *columns)) or not known:

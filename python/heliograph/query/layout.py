@@ -23,7 +23,7 @@ from heliograph.bgv import parameters as bgv_parameters
 from heliograph.exact import Parameters
 from heliograph.query.columns import Column
 from heliograph.query.costs import foretold
-from heliograph.query.monomials import Monomial, named, names_of, nullable, radices, range_of
+from heliograph.query.monomials import Monomial, Summand, named, nullable, radices, range_of, summed
 
 _PLAIN_BITS = (16, 17, 18, 20, 22, 24, 26, 28, 32, 36, 40)
 _DIGITS = (1, 2, 4, 8)  # those of a depth of 0, 1, 2, 3
@@ -191,6 +191,8 @@ class Layout(Shown):
             sums = tuple(tuple(names) for names in data["sums"])
         except (TypeError, ValueError):
             raise wrong from None
+        if not all(monomial and all(isinstance(name, str) and name in columns for name in monomial) for monomial in sums):
+            raise wrong
         named_columns = len(columns) == len(data["columns"]) and all(isinstance(name, str) for name in columns)
         if not isinstance(data["table"], str) or not named_columns or len(digits) != len(data["digits"]):
             raise wrong
@@ -203,8 +205,6 @@ class Layout(Shown):
             if name not in columns or math.prod(several) < columns[name].high - columns[name].low + 1:
                 raise wrong
         if sum(sum(several) for several in digits.values()) > _MOST_INDICATORS or len(set(sums)) < len(sums):
-            raise wrong
-        if not all(monomial and all(name in columns for name in monomial) for monomial in sums):
             raise wrong
         made = cls(data["table"], int(data["rows"]), columns, digits, sums, int(data["depth"]), parameters)
         if made.depth > _MOST_DEPTH or made.limb_bits < 1 or any(made.limbs(m) > _LARGEST_SUMMAND for m in sums):
@@ -278,7 +278,7 @@ def choose_layout(
     rows: int,
     columns: dict[str, Column],
     filters: Sequence[str],
-    sums: Sequence[Sequence[Monomial]],
+    sums: Sequence[Summand],
     *,
     scheme: str,
     edition: str,
@@ -291,14 +291,14 @@ def choose_layout(
     if depth is not None and not 1 <= count_of(depth, "depth") <= _MOST_DEPTH:
         raise _core.ParameterError(f"a table's depth is 1 to {_MOST_DEPTH}, not {described(depth)}")
     together = len(filters) if conditions is None else count_of(conditions, "conditions", 1)
-    monomials = tuple(dict.fromkeys(m for polynomial in sums for m in polynomial))
+    monomials = summed(sums, columns)
     for monomial in monomials:
         if max(abs(end) for end in range_of(monomial, columns)).bit_length() > _LARGEST_SUMMAND:
             raise _core.ParameterError(f"{named(monomial)} has values beyond {_LARGEST_SUMMAND} bits: say nearer bounds")
     domains = {name: columns[name].high - columns[name].low + 1 for name in filters}
     flags = {nullable([n], columns) for n in filters} | {nullable(m, columns) for m in monomials}
     valid = len(flags - {()})
-    mixed = [nullable(names_of(p), columns) for p in sums if len({nullable(m, columns) for m in p}) > 1]
+    mixed = [null for p in sums if {nullable(m, columns) for m in p.monomials} != {null := nullable(p.names, columns)}]
     factors = max((1 if null in flags else len(null) for null in mixed), default=0)
     best: tuple[float, _Needs, dict[str, Any]] | None = None
     for way in _ways(domains, together, factors):

@@ -16,7 +16,19 @@ from heliograph import _container, _core
 from heliograph._arrays import Buffer, described, is_whole, listed, path_of, printable, readable_bytes
 from heliograph._shapes import Progress
 from heliograph.query.containers import Parts, pieces, split_title, titled
-from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, changed_slots, hashed, keys_of, other_bucket
+from heliograph.query.records import (
+    KEYS,
+    TAG,
+    Bytes2D,
+    Records,
+    Shape,
+    changed_slots,
+    fields_of,
+    hashed,
+    keys_of,
+    other_bucket,
+    require_key,
+)
 
 CLIENT_TYPE, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
 DATABASE_TYPE = "heliograph.query.database"
@@ -324,6 +336,8 @@ class Database:
         given = listed(keys)
         if given is None:
             raise _core.DtypeError(f"keys to remove are a list of them, not {described(keys)}")
+        for key in given:
+            require_key(key, self._records.field(self._key))
         tags, places = hashed(given, self._seed)
         found = [self._find(tag, place) for tag, place in zip(tags, places, strict=True)]
         if None in found or len(set(found)) != len(found):
@@ -384,9 +398,7 @@ class LookupClient:
                 raise _core.ShapeError(f"a row's number is from 0 to {self._count - 1:,}, not {described(key)}")
             row, slot = divmod(int(key), self._shape.slots)
             return Question(self, [self._core.ask(row)], slot, None)
-        own = next(np.dtype(f.dtype) for f in self._records.fields if f.name == self._key)
-        if isinstance(key, bytes) and own.kind == "V" and len(key) != own.itemsize:
-            raise _core.DtypeError(f"keys of this table have {own.itemsize:,} bytes, not {len(key):,}")
+        require_key(key, self._records.field(self._key))
         tags, places = hashed([key], self._seed)
         at = int(places[0]) % self._shape.rows
         buckets = (at, int(other_bucket(tags[0], at, self._shape.rows)))
@@ -465,14 +477,17 @@ class LookupClient:
     def _of(cls, said: dict[str, Any]) -> LookupClient:
         try:
             width, key, count = said["width"], said["key"], said["count"]
-            fields = [Field(str(f["name"]), str(f["dtype"]), bool(f["text"])) for f in said["fields"]]
+            fields = fields_of(said["fields"])
             shape = Shape(said["rows"], said["columns"], width + (0 if key is None else TAG))
             whole = all(type(n) is int and n > 0 for n in (width, shape.rows, shape.columns)) and type(count) is int
             if not whole or count < (key is None) or not (key is None or key in [f.name for f in fields]) or not shape.slots:
                 raise ValueError
             if count > shape.rows * shape.slots:
                 raise ValueError
-            return cls(shape, bytes.fromhex(said["table"]), Records(fields, width), key, count)
+            records = Records(fields, width)
+            if key is not None and records.kind(key) not in KEYS:
+                raise ValueError
+            return cls(shape, bytes.fromhex(said["table"]), records, key, count)
         except (KeyError, TypeError, ValueError, _core.ParameterError):
             raise _core.DamagedFileError("this file's header is of no look-up") from None
 
@@ -483,8 +498,7 @@ class LookupClient:
     @property
     def by_number(self) -> bool:
         """Whether rows are asked for by whole numbers: their own, or those of a column."""
-        kinds = {f.name: np.dtype(f.dtype).kind for f in self._records.fields}
-        return self._key is None or kinds[self._key] in "iu"
+        return self._key is None or self._records.kind(self._key) in "iu"
 
     @property
     def question_bytes(self) -> int:
@@ -505,7 +519,7 @@ class LookupClient:
         return "\n".join(f"{label:>14}  {text}" for label, text in self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
-        columns = ", ".join(f"{f.name} ({'text' if f.text else np.dtype(f.dtype).name})" for f in self._records.fields)
+        columns = self._records.told()
         by = "number" if self._key is None else self._key
         return [
             ("look-up", f"{self._count:,} rows by {printable(by)}"),

@@ -7,7 +7,8 @@ combination of them, and whoever decrypts combines exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from heliograph.query.columns import Column
@@ -65,9 +66,22 @@ def nullable(names: Iterable[str], columns: Mapping[str, Column]) -> tuple[str, 
     return tuple(sorted({name for name in names if columns[name].nullable}))
 
 
-def names_of(polynomial: Iterable[Sequence[str]]) -> list[str]:
-    """All columns of a polynomial's monomials: where one is NULL, so is the polynomial, whatever its other monomials are."""
-    return [name for monomial in polynomial for name in monomial]
+@dataclass(frozen=True)
+class Summand:
+    """An announced sum."""
+
+    monomials: tuple[Monomial, ...]
+    names: tuple[str, ...]  #: all its columns, also those that cancel: where one is NULL, so is the polynomial
+
+
+def summed(several: Iterable[Summand], columns: Mapping[str, Column]) -> tuple[Monomial, ...]:
+    """The products of columns that a table needs: those of its sums, and a column alone if only its NULLs are needed."""
+    sums = list(several)
+    found = dict.fromkeys(monomial for one in sums for monomial in one.monomials)
+    for one in sums:
+        flags = {name for monomial in found if set(monomial) <= set(one.names) for name in nullable(monomial, columns)}
+        found.update(dict.fromkeys((name,) for name in nullable(one.names, columns) if name not in flags))
+    return tuple(found)
 
 
 def interval_of(difference: Mapping[Monomial, int], ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:

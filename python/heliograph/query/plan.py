@@ -14,7 +14,7 @@ from heliograph.query.conditions import And, Comparison, Condition, Is, Ranges
 from heliograph.query.costs import Cost
 from heliograph.query.errors import SqlError
 from heliograph.query.layout import Layout, Part
-from heliograph.query.monomials import Monomial, named, names_of, nullable
+from heliograph.query.monomials import Monomial, named, nullable
 from heliograph.query.sql import Query
 
 #: A sum: the factor of each node. () is zero.
@@ -114,12 +114,18 @@ class Masks:
         null = nullable(names, self._layout.columns)
         if not null:
             return ((ROWS, 1),)
-        part = Part("valid", null)
-        if part in self._layout.parts:
+        if (part := Part("valid", null)) in self._layout.parts:
             return self.graph.part(part)
-        if len(null) > 1:
-            return self.graph.conjunction([self.valid([name]) for name in null])
-        raise SqlError(null[0], "this table was encrypted without its NULLs: name it in filters= or sums=")
+        left, several = set(null), []
+        there = [part for part in self._layout.parts if part.kind == "valid" and left.issuperset(part.names)]
+        while left:  # by as few vectors as a greedy cover takes
+            best = max(there, key=lambda part: len(left.intersection(part.names)), default=None)
+            if best is None or not left.intersection(best.names):
+                name = min(left)
+                raise SqlError(name, "this table was encrypted without its NULLs: name it in filters= or sums=")
+            several.append(self.graph.part(best))
+            left.difference_update(best.names)
+        return self.graph.conjunction(several)
 
     def within(self, name: str, ranges: Ranges) -> Linear:
         """1 where a column is in a set."""
@@ -310,9 +316,9 @@ def made_plan(query: Query, layout: Layout) -> Plan:
                 said = f"{item.function}({item.column})"
                 wanted = f"hg.query.layout(..., extremes=[{item.column!r}]) makes one that does, of TFHE"
                 raise SqlError(item.function, f"this table does not answer {said}; {wanted}")
-            if item.function == "COUNT" and item.column:
-                count(group, mask, nullable([item.column], layout.columns))
-            null = nullable(names_of(m for m, _ in item.polynomial), layout.columns)
+            null = nullable(item.names, layout.columns)
+            if item.names:
+                count(group, mask, null)
             for monomial, _ in item.polynomial:
                 if not monomial:
                     continue
@@ -328,8 +334,6 @@ def made_plan(query: Query, layout: Layout) -> Plan:
                 for limb in range(layout.limbs(monomial)):
                     part = Part("limb", monomial, limb)
                     sums[group, monomial, null, limb] = total(known, part, layout.limb_bound(monomial, limb))
-            if item.polynomial:
-                count(group, mask, null)
     plan = Plan(query, layout, masks.graph, keys, sums, counts, tuple(asked))
     if plan.depth > layout.depth:
         raise SqlError(

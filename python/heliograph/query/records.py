@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import described, is_whole, listed, printable
+from heliograph._arrays import described, is_whole, listed, printable, require_unmasked
 from heliograph.query.columns import require_different, require_written
 
 Bytes2D = npt.NDArray[np.uint8]
@@ -22,6 +23,7 @@ WIDEST = 1 << 16
 _STRETCH = 1024  # rows of a matrix that are compared at a time
 TAG = 8  #: bytes of a key's hash in its slot
 _KINDS = "iufbMmSV"
+_APART: tuple[Any, ...] = ((bool, np.bool_), np.datetime64, np.timedelta64)
 _NUMBERS = (int, float, np.number, np.bool_, np.datetime64, np.timedelta64)
 Columns = dict[str, tuple[npt.NDArray[Any], bool]]  # as they lie in rows, and whether they are texts
 
@@ -37,7 +39,7 @@ def columns_of(frame: Any) -> dict[str, Any]:
         return {name: frame.column(name) for name in frame.column_names}
     if hasattr(frame, "columns"):
         require_different(str(name) for name in frame.columns)
-        return {str(name): frame[name].to_numpy() for name in frame.columns}
+        return {str(name): frame[name] for name in frame.columns}
     raise _core.DtypeError(f"a table is a dict of arrays, a pyarrow.Table or a pandas.DataFrame, not {type(frame).__name__}")
 
 
@@ -52,8 +54,12 @@ class Field:
 
 def _array_of(values: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
     """A column as it lies in rows, and whether it is texts. Raises DtypeError."""
-    if getattr(values, "null_count", 0):
-        raise _core.DtypeError(f"column {printable(name)} has NULLs, which a row does not keep")
+    null = values.isna() if hasattr(values, "isna") else None  # of pandas
+    if getattr(values, "null_count", 0) or (null is not None and bool(np.any(null))):
+        raise _core.DtypeError(
+            f"column {printable(name)} has NULLs, which a row does not keep: fill them, or drop their rows"
+        )
+    require_unmasked(values, f"column {printable(name)}: its values")
     array = np.asarray(values) if hasattr(values, "__array__") else None
     if array is None or (array.ndim == 1 and array.dtype.kind in "OU"):
         several = listed(values if array is None else array.tolist())
@@ -89,17 +95,44 @@ def _of_list(several: list[Any], name: str) -> npt.NDArray[Any]:
     kinds = set(map(type, several))
     if kinds == {datetime.date}:
         return np.array(several, "M8[D]")
-    if not all(issubclass(kind, _NUMBERS) for kind in kinds):
+    if several and all(map(is_whole, several)):
+        return _whole_numbers([int(v) for v in several], name)
+    apart = [
+        {kind for kind in kinds if issubclass(kind, one)} for one in _APART
+    ]  # NumPy makes numbers of these beside numbers
+    if not all(issubclass(kind, _NUMBERS) for kind in kinds) or any(some and some != kinds for some in apart):
         strange = next((v for v in several if not isinstance(v, (*_NUMBERS, str, bytes))), None)
         beside = next((v for v in several if type(v) is not type(several[0])), strange)
         raise _core.DtypeError(
             f"column {printable(name)} has {described(beside if strange is None and len(kinds) > 1 else strange)}: "
             "values are numbers, texts, bytes, days or truth values, all of one kind"
         )
-    array = np.asarray(several)
+    try:
+        array = np.asarray(several)
+    except (TypeError, ValueError):
+        raise _core.DtypeError(
+            f"column {printable(name)}: values are of different kinds, of which a column has one"
+        ) from None
     if array.dtype.kind == "O":
         raise _core.DtypeError(f"column {printable(name)} has a number of more than 64 bits")
+    if array.dtype.kind == "f":
+        for value, made in zip(several, array.tolist(), strict=True):
+            if is_whole(value) and int(value) != made:
+                raise _core.DtypeError(
+                    f"column {printable(name)}: {described(value)} stands beside real numbers, and a float does not hold it; "
+                    "make its values of one kind"
+                )
     return array
+
+
+def _whole_numbers(several: list[int], name: str) -> npt.NDArray[Any]:
+    """As int64, or as uint64 if one is beyond it: never as floats. Raises DtypeError."""
+    low, high = min(several), max(several)
+    if low < -(1 << 63) or high >= 1 << (63 if low < 0 else 64):
+        raise _core.DtypeError(
+            f"column {printable(name)}: whole numbers from {described(low)} to {described(high)} take more than 64 bits"
+        )
+    return np.array(several, np.int64 if high < 1 << 63 else np.uint64)
 
 
 def _fits(array: npt.NDArray[Any], wide: np.dtype[Any]) -> bool:
@@ -116,13 +149,39 @@ def _fits(array: npt.NDArray[Any], wide: np.dtype[Any]) -> bool:
         return np.array_equal(array.astype(wide).astype(array.dtype), array, equal_nan=wide.kind in "fMm")
 
 
+#: Types of columns as `numpy.dtype.str` has them: nothing else is read as one, for NumPy reads some texts as Python.
+_TYPE = re.compile(
+    r"[<|]i1|[<|]u1|<[iu][248]|<f(?:2|4|8|16)|[<|]b1|\|[SV][1-9][0-9]{0,4}|"
+    r"<[mM]8(?:\[(?:[1-9][0-9]{0,8})?(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?"
+)
+
+
+def _dtype_of(text: str) -> np.dtype[Any]:
+    """A column's type by its text. Raises ValueError, TypeError."""
+    if not _TYPE.fullmatch(text):
+        raise ValueError(text)
+    return np.dtype(text)
+
+
+def fields_of(said: Any) -> list[Field]:
+    """Columns by a file's header. Raises ValueError."""
+    if not isinstance(said, list) or len(said) > WIDEST:
+        raise ValueError
+    for one in said:
+        if not isinstance(one, dict) or set(one) != {"name", "dtype", "text"} or type(one["text"]) is not bool:
+            raise ValueError
+        if not isinstance(one["name"], str) or not one["name"] or not isinstance(one["dtype"], str):
+            raise ValueError
+    return [Field(**one) for one in said]
+
+
 class Records:
     """How rows lie in bytes. Without fields a row is bytes as they are."""
 
     def __init__(self, fields: list[Field], width: int) -> None:
         self.fields, self.width = fields, width
         try:
-            several = [np.dtype(f.dtype) for f in fields]
+            several = [_dtype_of(f.dtype) for f in fields]
             self._dtype = np.dtype([(f.name, kind) for f, kind in zip(fields, several, strict=True)])
             if not all(
                 kind.kind in ("S" if f.text else _KINDS) and not kind.names and kind.subdtype is None
@@ -133,6 +192,18 @@ class Records:
             raise _core.DamagedFileError("a look-up's file names columns that no table has") from None
         if fields and self._dtype.itemsize != width:
             raise _core.DamagedFileError("a look-up's file has columns of another width than its rows")
+
+    def field(self, name: str) -> Field:
+        """A column by its name."""
+        return next(f for f in self.fields if f.name == name)
+
+    def kind(self, name: str) -> str:
+        """NumPy's kind of a column."""
+        return _dtype_of(self.field(name).dtype).kind
+
+    def told(self) -> str:
+        """The columns and their types, for people."""
+        return ", ".join(f"{f.name} ({'text' if f.text else _dtype_of(f.dtype).name})" for f in self.fields)
 
     @classmethod
     def made(cls, frame: Any) -> tuple[Records, Bytes2D, Columns]:
@@ -176,7 +247,7 @@ class Records:
             raise _core.ShapeError(f"this table has the columns {printable(', '.join(f.name for f in self.fields))}")
         arrays: Columns = {}
         for f in self.fields:
-            (array, text), wide = columns[f.name], np.dtype(f.dtype)
+            (array, text), wide = columns[f.name], _dtype_of(f.dtype)
             if text != f.text or not _fits(array, wide):
                 raise _core.DtypeError(
                     f"column {printable(f.name)} has values of {array.dtype.str} that do not fit its {f.dtype}"
@@ -195,6 +266,24 @@ class Records:
             plain = value.item() if value.dtype.kind in "iufbS" else value.tobytes() if value.dtype.kind == "V" else value
             values[f.name] = plain.decode("utf-8", "replace") if f.text else plain
         return values
+
+
+#: What keys a column has, by NumPy's kind of it.
+KEYS = {"i": "whole numbers", "u": "whole numbers", "S": "texts", "V": "bytes"}
+
+
+def require_key(key: Any, field: Field) -> None:
+    """Raises DtypeError for a key that no row of a column can have: of another kind, or bytes of another length."""
+    column = _dtype_of(field.dtype)
+    kind = KEYS.get(column.kind, "other values")
+    own = {"whole numbers": is_whole(key), "texts": isinstance(key, str), "bytes": isinstance(key, bytes)}.get(kind, False)
+    if not own:
+        raise _core.DtypeError(
+            f"cannot look up {described(key)}, of type {type(key).__name__}: the keys of this table, column {printable(field.name)}, "
+            f"are {kind}: ask for one of these"
+        )
+    if kind == "bytes" and len(key) != column.itemsize:
+        raise _core.DtypeError(f"keys of this table have {column.itemsize:,} bytes, not {len(key):,}")
 
 
 def key_bytes(key: Any) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime
 import decimal
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,6 +37,7 @@ class Item:
     function: str  #: "SUM", "COUNT", "AVG", "MIN", "MAX", or "" for a column of the groups
     column: str = ""  #: of a group; of COUNT, MIN and MAX of a column
     polynomial: tuple[tuple[tuple[str, ...], Fraction], ...] = ()  #: of SUM and AVG
+    names: tuple[str, ...] = ()  #: all columns of its argument, also those that cancel: a row counts if none of them is NULL
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,8 @@ class Reader:
         if isinstance(inner, (exp.Sum, exp.Avg)):
             function = "SUM" if isinstance(inner, exp.Sum) else "AVG"
             self._plain(inner, function)
-            return Item(label, function, "", tuple(sorted(self._polynomial(inner.this, 0).items())))
+            polynomial = self._polynomial(inner.this, 0)
+            return Item(label, function, "", tuple(sorted(polynomial.items())), self._names_in(inner.this))
         if isinstance(inner, (exp.Min, exp.Max)):
             return self._extreme(inner, label)
         if isinstance(inner, exp.Star):
@@ -189,14 +192,16 @@ class Reader:
             return Item(label, "COUNT")
         if not isinstance(node.this, self._exp.Column):
             raise SqlError("COUNT", f"it takes * or a column, not {printable(node.this.sql())}")
-        return Item(label, "COUNT", self._column(node.this))
+        name = self._column(node.this)
+        return Item(label, "COUNT", name, (), (name,))
 
     def _extreme(self, node: Any, label: str) -> Item:
         function = _name_of(node)
         self._plain(node, function)
         if not isinstance(node.this, self._exp.Column):
             raise SqlError(function, f"it takes a column, not {printable(node.this.sql())}")
-        return Item(label, function, self._column(node.this))
+        name = self._column(node.this)
+        return Item(label, function, name, (), (name,))
 
     def _column(self, node: Any) -> str:
         """Its name in the table. Names are compared without case, as SQL's are."""
@@ -217,8 +222,8 @@ class Reader:
 
     # What is summed
 
-    def polynomial(self, text: str) -> Polynomial:
-        """An expression on its own. Raises SqlError."""
+    def summand(self, text: str) -> tuple[Polynomial, tuple[str, ...]]:
+        """An expression on its own, and all its columns, also those that cancel. Raises SqlError."""
         node = _parsed(f"SELECT {text}" if isinstance(text, str) else text, "a sum")
         exp = self._exp
         if (
@@ -227,7 +232,11 @@ class Reader:
             or any(value for key, value in node.args.items() if key != "expressions")
         ):
             raise SqlError(described(text), "a sum is of one expression of columns")
-        return self._polynomial(node.expressions[0], 0)
+        return self._polynomial(node.expressions[0], 0), self._names_in(node.expressions[0])
+
+    def _names_in(self, node: Any) -> tuple[str, ...]:
+        """All columns of an expression."""
+        return tuple(sorted({self._column(found) for found in node.find_all(self._exp.Column)}))
 
     def _polynomial(self, node: Any, depth: int) -> Polynomial:
         exp = self._exp
@@ -343,16 +352,19 @@ class Reader:
         (one, kind), (other, other_kind) = self._term(left, 0), self._term(right, 0)
         if kind != other_kind or (kind == "bool" and sign not in ("=", "<>")):
             raise SqlError(text, f"a {kind} and a {other_kind} are not compared by {sign}")
-        names = {self._column(found) for side in (left, right) for found in side.find_all(exp.Column)}
-        return self._set_of(Comparison(text, sign, tuple(sorted(names)), tuple(sorted(added(one, other, -1).items()))))
+        names = tuple(sorted({*self._names_in(left), *self._names_in(right)}))
+        return self._set_of(Comparison(text, sign, names, tuple(sorted(added(one, other, -1).items()))))
 
     def _set_of(self, comparison: Comparison) -> Condition:
         """A condition on one column in its first power is a set of its values, whatever it is written as."""
         factors = dict(comparison.difference)
         rest = factors.pop((), Fraction(0))
         name = comparison.names[0]
-        if len(comparison.names) > 1 or set(factors) != {(name,)}:
+        if len(comparison.names) > 1 or set(factors) - {(name,)}:
             return comparison
+        if not factors:  # the column cancels: all its values or none, and NULL is unknown
+            every = any(low <= 0 <= high for low, high in ranges_of(comparison.sign, -rest).ranges)
+            return Is(name, Ranges(((-math.inf, math.inf),) if every else (), None))
         factor = factors[(name,)]
         sign = comparison.sign if factor > 0 else MIRRORED[comparison.sign]
         return Is(name, ranges_of(sign, -rest / factor * 10 ** self._columns[name].places))

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heliograph import _container, _core
+from heliograph._json import read_json
 from heliograph.serving.numeric import real
 
 _LONGEST = 1e12  # seconds that may not count
@@ -35,8 +36,8 @@ class Ages:
         self._lock = threading.Lock()
         self._away, self._jumps = 0.0, list[float]()
         self._wall, self._at = clock(), steady()
-        with contextlib.suppress(OSError, ValueError, RecursionError, _core.ParameterError):
-            self._away = real(json.loads(path.read_text(encoding="utf-8")), "the time in clock.json", -_LONGEST, _LONGEST)
+        with contextlib.suppress(OSError, ValueError, TypeError, _core.ParameterError):
+            self._away = real(read_json(path.read_text(encoding="utf-8")), "the time in clock.json", -_LONGEST, _LONGEST)
             present, self._wall = self._wall, path.stat().st_mtime
             self._look(present, self._at)
         self._write()

@@ -13,6 +13,7 @@ from typing import Any
 
 from heliograph import _core
 from heliograph._arrays import printable
+from heliograph._json import read_json
 from heliograph.serving.errors import EvictedKeyError, ExpiredKeyError, RevokedKeyError, StorageError
 from heliograph.serving.numeric import real, whole
 
@@ -56,13 +57,13 @@ class Record:
     def read(cls, path: Path, owner: str) -> Record:
         """Of its file; of a damaged one a record in the state "damaged". Raises VersionError for a state or kind of a later version."""
         try:
-            said = json.loads(path.read_bytes())
+            said = read_json(path.read_bytes())
             known = {name: said.pop(name) for name in ("digest", "owner", "kind", "nbytes", "added", "used", "state")}
             if (known["digest"], known["owner"]) != (path.stem, owner):
                 raise ValueError
             if known["kind"] in _KINDS and known["state"] in _STATES:
                 return cls(**known, more=said)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, _core.ParameterError):
+        except (ValueError, TypeError, KeyError, AttributeError, _core.ParameterError):
             return cls(path.stem, owner, "keys", 0, 0.0, 0.0, "damaged")
         raise _core.VersionError(
             f"cannot open this store: {printable(str(path))} says {printable(str(known['kind']))}, "
@@ -84,7 +85,7 @@ def require_format(folder: Path) -> None:
     """Raises VersionError for a store of a later version, DamagedFileError."""
     path = folder / "store.json"
     try:
-        told = json.loads(path.read_bytes())["format"]
+        told = read_json(path.read_bytes())["format"]
     except FileNotFoundError:
         return
     except (ValueError, TypeError, KeyError):
@@ -108,7 +109,7 @@ def owner_of(place: Path) -> str | None:
     names = [path for path in place.iterdir() if path.suffix == ".json" and DIGEST.fullmatch(path.stem)]
     for path in (place / "owner.json", *names):
         with contextlib.suppress(FileNotFoundError, ValueError, TypeError, KeyError):
-            told = json.loads(path.read_bytes())
+            told = read_json(path.read_bytes())
             owner = told["owner"] if path in names else told
             if isinstance(owner, str) and place.name == named(owner):
                 return owner

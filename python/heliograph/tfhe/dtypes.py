@@ -46,6 +46,14 @@ def is_signed(name: str) -> bool:
     return name.startswith("int")
 
 
+def widened(name: str, count: int) -> str:
+    """The integer type that holds a sum of so many values of a type: its own for one, else the next of NumPy's; 64 bits at most."""
+    bits = bits_of(name) + max(0, count - 1).bit_length()
+    if count <= 1:
+        return name
+    return f"{'' if is_signed(name) else 'u'}int{next((w for w in (8, 16, 32) if w >= bits), 64)}"
+
+
 def holder(name: str) -> np.dtype[Any]:
     """The NumPy dtype that holds a type's values: its own, or the next wider one."""
     if name == "bool":

@@ -198,11 +198,15 @@ def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progres
 def sum(
     a: Tensor, axis: Axis = None, *, dtype: Any = None, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
-    """Sum along axes, or of all elements: one carry propagation for up to 64 terms. It wraps in the tensor's dtype, unlike NumPy's
-    wider sums: `dtype` converts first. Booleans are counted, in int64 unless `dtype` says otherwise.
+    """Sum along axes, or of all elements: one carry propagation for up to 64 terms, which takes as many bootstraps as the result
+    has digits. Without `dtype` the result has the narrowest of NumPy's types that holds any sum of so many values (uint16 for 2 to
+    256 values of uint8), at most 64 bits, in which it wraps as NumPy's. `dtype` converts first: the tensor's own is cheapest, and
+    wraps. Booleans are counted, in int64 unless `dtype` says otherwise.
 
-    >>> secret.decrypt(hg.tfhe.sum(a)), secret.decrypt(hg.tfhe.sum(p, dtype="uint8"))
-    (array(19, dtype=uint8), array(2, dtype=uint8))
+    >>> secret.decrypt(hg.tfhe.sum(a)), secret.decrypt(hg.tfhe.sum(a, dtype=a.dtype))
+    (array(19, dtype=uint16), array(19, dtype=uint8))
+    >>> secret.decrypt(hg.tfhe.sum(p, dtype="uint8"))
+    array(2, dtype=uint8)
     """
     require_tensors([a], "sum")
     return a.sum(axis, dtype=dtype, keys=keys, progress=progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole_numbers
+from heliograph._arrays import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole
 from heliograph._schemes import told
 from heliograph.tfhe.dtypes import bits_of, is_signed, name_of, words_of
 from heliograph.tfhe.scheme import TFHE
@@ -95,9 +95,8 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         if operation == "look_up" and len(names) == 1:
             return self._look_up_cost(names[0], arguments, kind, variant, goal)
         several = listed(arguments)
-        given = [arguments] if several is None else several
-        given = [v - (1 << 64) if is_whole(v) and 1 << 63 <= v < 1 << 64 else v for v in given]  # as 64-bit words
-        bootstraps, layers = self._core.cost(operation, whole_numbers(given, "an argument"), kind, variant, goal, names)
+        given = [_argument(value) for value in ([arguments] if several is None else several)]
+        bootstraps, layers = self._core.cost(operation, given, kind, variant, goal, names)
         return int(bootstraps), int(layers)
 
     def _look_up_cost(self, index: str, arguments: Any, dtype: str, variant: str, goal: str) -> tuple[int, int]:
@@ -269,6 +268,13 @@ def named() -> list[str]:
     ['2_2', '2_2/p64', '2_2/latency', '1_1', '1_1/p64', 'boolean', 'boolean/p64', 'morshed-2020']
     """
     return _core.tfhe_named_specs()
+
+
+def _argument(value: Any) -> int:
+    """A clear operand as the engine's word, two's complement. Raises DtypeError beyond 64 bits."""
+    if is_whole(value) and 1 << 63 <= value < 1 << 64:
+        return int(value) - (1 << 64)
+    return whole(value, "an argument")
 
 
 def operations() -> list[str]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heliograph import _core, _shapes
-from heliograph._arrays import printable, readable_bytes
+from heliograph._arrays import axes_of, printable, readable_bytes
 from heliograph._matrices import Axis, along_axis, require_vectors
 from heliograph._schemes import told
 from heliograph._shapes import Progress
 from heliograph.forecasting import announced
-from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
+from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, widened, words_of
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.scheme import TFHE
 
@@ -198,7 +198,8 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         """As `hg.tfhe.sum`."""
         if isinstance(axis, str) and along_axis(self, axis) is None:
             raise _core.DtypeError(_NO_SLOTS)
-        name = name_of(dtype) if dtype is not None else "int64" if self._name == "bool" else self._name
+        count = math.prod(self.shape[a] for a in axes_of(axis, self.shape))
+        name = name_of(dtype) if dtype is not None else "int64" if self._name == "bool" else widened(self._name, count)
         found = _shapes.keys_of([self], keys, "a sum")
         bound = Tensor(self._core, found)
         turned, _ = (bound if self._name == "bool" else bound.astype(name, progress=progress))._along_one(axis)

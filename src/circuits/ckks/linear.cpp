@@ -136,7 +136,7 @@ Diagonals checked(const Parameters& parameters, const Diagonals& diagonals, std:
     if (std::any_of(values.begin(), values.end(), [](const auto& v) { return v != std::complex<double>(0); }))
       kept.emplace(k, values);
   }
-  require<ShapeError>(!kept.empty(), "a matrix of zeros: there is nothing to compute");
+  if (kept.empty()) kept.emplace(0, std::vector<std::complex<double>>(1));  // zeros: a sum of one product by zero
   return kept;
 }
 
@@ -185,7 +185,7 @@ Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const Ev
                  const Progress& progress) {
   const LinearTransformData& data = transform.data();
   if (!(a.parameters() == data.parameters)) throw MismatchError("the matrix was made for other parameters");
-  const Ciphertext known = data.whole ? of_width(a, std::min(data.columns, a.parameters().slots())) : cleared(a);
+  const Ciphertext known = data.whole ? of_width(a, std::min(data.columns, a.parameters().slots())) : own(a);
   if (known.level() < data.level)
     throw LevelError("the matrix was made for level " + std::to_string(data.level) + "; this ciphertext is at level " +
                      std::to_string(known.level()));

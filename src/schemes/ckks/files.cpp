@@ -1,14 +1,18 @@
 // Objects as files and bytes (io/container.h). Everything read is checked before it is used.
 #include <cmath>
 
-#include "schemes/ckks/context.h"
+#include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
 
 // Ciphertexts: what is not an array is in the header. Of noise and size the figures travel that follow from operations and
 // from what is public, nothing that tells of values. They are assumed where they were read, never vouched for.
 
-io::Container describe(const CiphertextData& x, ring::Words words) {
+io::Container describe(const CiphertextData& given, ring::Words words) {
+  // Public numbers behind the values stay here: the file has zeros there, which later rotations and sums rely on.
+  std::optional<Ciphertext> shown;
+  if (given.tail.is_number()) shown = cleared(Ciphertext(std::make_shared<CiphertextData>(given)));
+  const CiphertextData& x = shown ? shown->data() : given;
   io::Container k = schemes::start("ciphertext", *x.context, rlwe::to_string(x.key));
   io::Json& h = k.header;
   h["shape"] = io::Json::array_of(x.shape());

@@ -49,7 +49,9 @@ std::size_t Ciphertext::degree() const { return data_->degree(); }
 std::size_t Ciphertext::level() const { return data_->level; }
 double Ciphertext::scale() const { return data_->scale; }
 std::size_t Ciphertext::slots() const { return data_->width; }
-bool Ciphertext::tail_known() const { return data_->tail.kind() != Tail::Kind::unknown; }
+bool Ciphertext::tail_known() const {
+  return data_->tail.kind() == Tail::Kind::known || data_->tail.kind() == Tail::Kind::even;
+}
 bool Ciphertext::complex() const { return data_->complex; }
 bool Ciphertext::fresh() const { return data_->fresh; }
 

@@ -32,6 +32,8 @@ Ciphertext confined(const Ciphertext& a, std::size_t level);
 Ciphertext cleared(const Ciphertext& a);
 /// The values alone, whatever stands behind them: one level down, but where that is zero. LevelError.
 Ciphertext masked(const Ciphertext& a);
+/// What rotations may turn: nothing that is not the tensor's own stands behind its values. Masks, at a level, what is unknown there.
+Ciphertext own(const Ciphertext& a);
 /// What may meet operands of `width` values: with zeros behind its own where they are fewer, or what it has everywhere.
 Ciphertext of_width(const Ciphertext& a, std::size_t width);
 /// How far a tail's numbers may be off, which doubles follow.

@@ -96,7 +96,7 @@ Ciphertext finished_product(const Ciphertext& sums, std::size_t count, const Eva
 Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
                   const Progress& progress) {
   const auto galois = schemes::galois_of(steps, [&](std::int64_t s) { return a.data().context->galois(s); });
-  const Ciphertext x = cleared(a);
+  const Ciphertext x = own(a);
   CiphertextData r = turned(x, galois, steps, keys, true, progress);
   r.width = r.context->slots();                    // values move into slots that were padding
   const auto stays_inside = [&](std::int64_t s) {  // turned to the right, not around the end
@@ -105,8 +105,8 @@ Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, c
   };
   if (x.data().tail.kind() == Tail::Kind::even)
     r.tail = Tail::even();
-  else if (x.data().tail.is_zero() && std::all_of(steps.begin(), steps.end(), stays_inside))
-    r.tail = {};
+  else
+    r.tail = x.data().tail.is_zero() && std::all_of(steps.begin(), steps.end(), stays_inside) ? Tail() : Tail::turned();
   Shape same = x.shape();
   same.insert(same.begin(), 1);
   r.ranges = x.data()
@@ -156,8 +156,8 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
   Ciphertext x = count > 1 ? of_degree_one(a, keys) : a;
   if (all && x.data().tail.kind() == Tail::Kind::even)
     return multiply_constants(x, {{static_cast<double>(x.slots())}, {}, 1, false}, 1);
-  if (all && x.data().tail.kind() == Tail::Kind::unknown) x = masked(x);
-  if (!all && count > 1) x = cleared(x);
+  if (all && x.data().tail.kind() != Tail::Kind::known) x = masked(x);
+  if (!all && count > 1) x = own(x);
   Ciphertext sums = x;
   for (std::size_t k = 1; k < count; k *= 2) {
     const auto steps = static_cast<std::int64_t>(k);
@@ -169,6 +169,7 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
     const Packing packing = own.packing();
     r.ranges = own.ranges.map([&](const Range& a) { return sum(a, moved(a, packing, own.tail)); });
     if (x.data().tail.kind() == Tail::Kind::even) r.tail = Tail::even();
+    if (!all && x.data().tail.is_own()) r.tail = Tail::turned();
     sums = finish(std::move(r));
     if (progress) progress(log2_count(2 * k) / log2_count(count));
   }

@@ -76,4 +76,6 @@ Ciphertext of_width(const Ciphertext& a, std::size_t width) {
   return x.tail.kind() == Tail::Kind::known ? cleared(a) : masked(a);
 }
 
+Ciphertext own(const Ciphertext& a) { return a.data().tail.kind() == Tail::Kind::unknown ? masked(a) : cleared(a); }
+
 }  // namespace heliograph::ckks

@@ -45,6 +45,12 @@ std::string Magnitude::hex() const {
   return text;
 }
 
+Magnitude Magnitude::of_words(std::vector<u64> words) {
+  Magnitude m;
+  m.words_ = std::move(words);
+  return std::move(m).trimmed();
+}
+
 Magnitude Magnitude::product_of(const std::vector<u64>& factors) {
   Magnitude m = 1;
   for (const u64 f : factors) m = m * f;
@@ -67,6 +73,21 @@ Magnitude Magnitude::half() const {
   for (std::size_t k = 0; k < m.words_.size(); ++k)
     m.words_[k] = m.words_[k] >> 1 | (k + 1 < m.words_.size() ? m.words_[k + 1] << 63 : 0);
   return std::move(m).trimmed();
+}
+
+Magnitude Magnitude::rounded_up(int digits) const {
+  const int dropped = bits() - digits;
+  if (!known_ || dropped <= 0) return *this;
+  u64 top = 0;
+  bool rest = false;
+  for (int bit = bits(); bit-- > 0;) {
+    const u64 one = words_[static_cast<std::size_t>(bit) / 64] >> (bit % 64) & 1;
+    if (bit >= dropped)
+      top = 2 * top + one;
+    else
+      rest = rest || one;
+  }
+  return Magnitude(top + rest) * power(2, static_cast<std::size_t>(dropped));
 }
 
 Magnitude operator+(const Magnitude& a, const Magnitude& b) {

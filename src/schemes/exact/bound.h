@@ -19,6 +19,8 @@ class Magnitude {
   static Magnitude none();
   /// Of lower-case hexadecimal digits without leading zeros; nothing where they are not that.
   static std::optional<Magnitude> from(const std::string& hex);
+  /// Of words, the lowest first.
+  static Magnitude of_words(std::vector<std::uint64_t> words);
   static Magnitude product_of(const std::vector<std::uint64_t>& factors);
 
   bool known() const { return known_; }
@@ -29,6 +31,8 @@ class Magnitude {
   const std::vector<std::uint64_t>& words() const { return words_; }
   /// Half of it, rounded down.
   Magnitude half() const;
+  /// To so many leading binary digits, at most 32, upwards.
+  Magnitude rounded_up(int digits) const;
 
   friend Magnitude operator+(const Magnitude& a, const Magnitude& b);
   friend Magnitude operator*(const Magnitude& a, const Magnitude& b);

@@ -113,10 +113,14 @@ Encrypted::Encrypted(bool read) {
   while (read && session_ == 0) fill_random({reinterpret_cast<unsigned char*>(&session_), sizeof session_});
 }
 
-void Encrypted::add(u64 largest) {
-  u64 have = largest_.load();
-  while (have < largest && !largest_.compare_exchange_weak(have, largest)) {
-  }
+Magnitude Encrypted::largest() const {
+  const std::lock_guard guard(lock_);
+  return largest_;
+}
+
+void Encrypted::add(const Magnitude& largest) {
+  const std::lock_guard guard(lock_);
+  largest_ = larger(largest_, largest);
 }
 
 std::size_t CiphertextData::bytes() const {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
+#include <mutex>
 
 #include "heliograph/exact.h"
 #include "schemes/exact/bound.h"
@@ -116,12 +116,13 @@ class Encrypted {
   /// `read`: the key came from a file, and others have it.
   explicit Encrypted(bool read);
   Growth::Session session() const { return session_; }
-  void add(u64 largest);
-  u64 largest() const { return largest_.load(); }
+  void add(const Magnitude& largest);
+  Magnitude largest() const;
 
  private:
   Growth::Session session_ = 0;
-  std::atomic<u64> largest_ = 0;
+  mutable std::mutex lock_;
+  Magnitude largest_;
 };
 
 struct SecretKeyData : schemes::RingSecretKey<Context> {

@@ -1,8 +1,11 @@
 // Values to polynomials and back.
 #include "schemes/exact/encode.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "base/checked.h"
 
 namespace heliograph::exact {
 
@@ -25,8 +28,21 @@ void check_values(const Context& c, const Values& values, Packing packing) {
     throw ShapeError(std::to_string(values.width) + " values do not fit " + std::to_string(width) +
                      (packing == Packing::slots ? " slots" : " coefficients"));
   }
-  require<ShapeError>(values.data.size() == ring::element_count(values.shape) * values.width,
+  const std::size_t count = checked_product(ring::element_count(values.shape), values.width);
+  require<ShapeError>(values.words > 0 && values.data.size() == checked_mul(count, values.words),
                       "values and shape do not agree");
+  if (values.words > 1) {
+    const Magnitude whole = Magnitude::product_of(c.spec().plain_moduli), high = whole.half();
+    const bool even = high + high == whole;
+    for (std::size_t at = 0; at < count; ++at) {
+      const bool negative = values.data[(at + 1) * values.words - 1] < 0;
+      const Magnitude value = magnitude_of(values, at);
+      if (!(value <= high) || (even && !negative && value == high))
+        throw PlaintextRangeError("a value of " + std::to_string(value.known() ? value.bits() : 0) +
+                                  " bits is beyond half the plaintext modulus, which has " + std::to_string(whole.bits()));
+    }
+    return;
+  }
   // |v| <= M/2 for M the product of the plaintext moduli; beyond 2^63 every value fits.
   math::u128 product = 1;
   for (std::size_t i = 0; i < c.parts() && product < (math::u128{1} << 64); ++i) product *= c.plain(i).t;
@@ -41,19 +57,48 @@ void check_values(const Context& c, const Values& values, Packing packing) {
   }
 }
 
+u64 residue_of(const Values& values, std::size_t at, u64 t) {
+  const std::int64_t* words = values.data.data() + at * values.words;
+  const std::int64_t top = words[values.words - 1];
+  u64 residue = top >= 0 && static_cast<u64>(top) < t ? static_cast<u64>(top) : math::signed_mod(top, t);
+  for (std::size_t k = values.words - 1; k-- > 0;)
+    residue = static_cast<u64>((math::u128{residue} << 64 | static_cast<u64>(words[k])) % t);
+  return residue;
+}
+
+Magnitude magnitude_of(const Values& values, std::size_t at) {
+  const std::int64_t* words = values.data.data() + at * values.words;
+  if (values.words == 1) return magnitude_of(*words);
+  std::vector<u64> found(words, words + values.words);
+  if (words[values.words - 1] < 0) {
+    bool carry = true;
+    for (u64& word : found) word = ~word + static_cast<u64>(carry), carry = carry && word == 0;
+  }
+  return Magnitude::of_words(std::move(found));
+}
+
+Magnitude largest_of(const Values& values) {
+  if (values.words == 1) {
+    u64 largest = 0;
+    for (const std::int64_t v : values.data) largest = std::max(largest, magnitude_of(v));
+    return largest;
+  }
+  Magnitude largest;
+  for (std::size_t at = 0; at < values.data.size() / values.words; ++at) largest = larger(largest, magnitude_of(values, at));
+  return largest;
+}
+
 void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first,
                    const PlainBatch& to) {
   const std::size_t n = c.spec().n, items = to.view.items();
   const u64 t = c.plain(part).t;
   SecretVector<u64> words(items * n);
   for (std::size_t i = 0; i < items; ++i) {
-    const std::int64_t* source = values.data.data() + (first + i) * values.width;
+    const std::size_t source = (first + i) * values.width;
     u64* target = words.data() + i * n;
     const math::u32* position = packing == Packing::slots ? c.slot_positions().data() : nullptr;
     for (std::size_t k = 0; k < values.width; ++k) {
-      const std::int64_t v = source[k];
-      const u64 residue = v >= 0 && static_cast<u64>(v) < t ? static_cast<u64>(v) : math::signed_mod(v, t);
-      target[position ? position[k] : k] = residue;
+      target[position ? position[k] : k] = residue_of(values, source + k, t);
     }
   }
   ring::Engine& e = c.engine();
@@ -114,7 +159,7 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
   for (std::size_t i = 0; i < items; ++i) {
     Magnitude row;
     for (std::size_t k = 0; k < values.width; ++k) {
-      const Magnitude value = magnitude_of(values.data[i * values.width + k]);
+      const Magnitude value = magnitude_of(values, i * values.width + k);
       data->largest = larger(data->largest, value), row = row + value;
     }
     data->row = larger(data->row, row);

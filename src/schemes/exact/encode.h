@@ -16,6 +16,11 @@ PlainBatch make_plain_batch(Context& c, std::size_t items, ring::Secrecy secrecy
 void require_packing(const Context& c, Packing packing);
 /// Throws SlotsError, ShapeError, PlaintextRangeError.
 void check_values(const Context& c, const Values& values, Packing packing);
+/// Integer number `at`: modulo t, and its magnitude.
+u64 residue_of(const Values& values, std::size_t at, u64 t);
+Magnitude magnitude_of(const Values& values, std::size_t at);
+/// The largest magnitude of all.
+Magnitude largest_of(const Values& values);
 /// log2 of the largest canonical norm of the centred polynomials over the items.
 double log_norm_of(Context& c, const PlainBatch& b, u64 t);
 /// Items [first, first + batch) as coefficients.

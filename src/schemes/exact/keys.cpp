@@ -16,20 +16,27 @@ constexpr std::size_t kStretch = 32;
 /// Of 64-bit integers.
 constexpr u64 kLargestValue = u64{1} << 63;
 
-/// To five digits of base 2, upwards: what results of like values say of themselves is alike, by which recorded programs go.
-u64 rounded_up(u64 value) {
-  const int bits = std::bit_width(value), dropped = std::max(0, bits - 5);
-  return (value + (u64{1} << dropped) - 1) >> dropped << dropped;
+/// Digits of base 2, upwards, of values: what results of like values say of themselves is alike, by which recorded programs go.
+constexpr int kDigits = 5;
+
+/// For an error.
+std::string shown(const Magnitude& m) {
+  return m.bits() > 64 ? "0x" + m.hex() : std::to_string(m.is_zero() ? 0 : m.words()[0]);
 }
 
 /// The largest magnitude. PlaintextRangeError where it is above a bound.
-u64 largest_within(const Values& values, std::optional<u64> bound) {
-  u64 largest = 0;
-  for (const std::int64_t v : values.data) largest = std::max(largest, magnitude_of(v));
-  if (bound && largest > *bound)
-    throw PlaintextRangeError("a value of magnitude " + std::to_string(largest) + " is above " + std::to_string(*bound) +
-                              ", the bound given");
+Magnitude largest_within(const Values& values, const std::optional<Magnitude>& bound) {
+  Magnitude largest = largest_of(values);
+  if (bound && !(largest <= *bound))
+    throw PlaintextRangeError("a value of magnitude " + shown(largest) + " is above " + shown(*bound) + ", the bound given");
   return largest;
+}
+
+std::optional<Magnitude> magnitude_from(const std::optional<Bound>& bound) {
+  if (!bound) return std::nullopt;
+  std::optional<Magnitude> found = Magnitude::from(bound->hex);
+  require<ParameterError>(found.has_value(), "a bound is lower-case hexadecimal digits, of at most 4096 bits");
+  return found;
 }
 
 /// `draw` draws for one plaintext modulus and returns the masks' seed, or nothing that means anything with a public key;
@@ -37,15 +44,17 @@ u64 largest_within(const Values& values, std::optional<u64> bound) {
 template <class Draw, class EncryptZero>
 Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& keys,
                    const Values& values, Packing packing, Moduli moduli, bool public_key, const Progress& progress,
-                   Draw draw, EncryptZero encrypt_zero, std::optional<u64> bound, Encrypted* encrypted,
+                   Draw draw, EncryptZero encrypt_zero, const std::optional<Bound>& said, Encrypted* encrypted,
                    bool vouched = true) {
+  const std::optional<Magnitude> bound = magnitude_from(said);
   device::Device& device = c->engine().device();
   Shape shape;  // and what else the key holder alone knows
   ring::broadcast(device, shape, [&] {
     check_values(*c, values, packing);
-    const u64 largest = largest_within(values, bound);
+    const Magnitude largest = largest_within(values, bound);
     shape = values.shape;
-    shape.insert(shape.end(), {encrypted ? encrypted->session() : 0, largest, values.width});
+    shape.insert(shape.end(), largest.words().begin(), largest.words().end());
+    shape.insert(shape.end(), {largest.words().size(), encrypted ? encrypted->session() : 0, values.width});
   });
   const auto next = [&shape] {
     const std::size_t value = shape.back();
@@ -54,10 +63,13 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   };
   auto data = std::make_shared<CiphertextData>();
   data->width = next();
-  const u64 largest = next(), session = next();
-  const Magnitude own = rounded_up(largest);
+  const u64 session = next();
+  std::vector<u64> words(next());
+  for (std::size_t k = words.size(); k-- > 0;) words[k] = next();
+  const Magnitude largest = Magnitude::of_words(std::move(words)), own = largest.rounded_up(kDigits);
+  const Magnitude ceiling = larger(c->most(), kLargestValue);  // bounds of smaller sets are kept as they were said
   data->bounds = {own <= c->most() ? own : c->most(),
-                  bound ? Growth::constant(std::min(*bound, kLargestValue))
+                  bound ? Growth::constant(*bound <= ceiling ? *bound : ceiling)
                         : (encrypted ? Growth::own(session) : Growth::constant(c->most()))};
   if (encrypted && !bound) encrypted->add(largest);
   const std::size_t items = ring::element_count(shape), level = c->rlwe().top_level();
@@ -105,6 +117,8 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
 
 }  // namespace
 
+Bound::Bound(u64 value) : hex(Magnitude(value).hex()) {}
+
 PublicKey SecretKey::public_key() const {
   return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{schemes::make_public_key(*data_)}));
 }
@@ -128,7 +142,7 @@ std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
 Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli,
-                              std::optional<u64> bound) const {
+                              const std::optional<Bound>& bound) const {
   Secret<Key256> errors;
   const auto draw = [&] {
     const Key256 seed = data_->entropy->next();
@@ -144,7 +158,7 @@ Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progr
 }
 
 Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli,
-                              std::optional<u64> bound) const {
+                              const std::optional<Bound>& bound) const {
   rlwe::Entropy entropy;
   Secret<Key256> secret;
   const auto draw = [&] {
@@ -244,7 +258,7 @@ class Room {
     limit_ = x.context->spec().plain_moduli.front() % 2 == 0 ? most_ - Magnitude(1) : most_;
     const Growth& assumed = x.bounds.assumed;
     const bool own = assumed.open() && key.encrypted->session() == assumed.session();
-    assumed_ = assumed.at(own ? Magnitude(key.encrypted->largest()) : most_);
+    assumed_ = assumed.at(own ? key.encrypted->largest() : most_);
     vouched_ = x.vouched ? x.bounds.vouched : Magnitude::none();
   }
 

@@ -25,7 +25,7 @@ std::size_t Ciphertext::level() const { return data_->level(); }
 std::size_t Ciphertext::slots() const { return data_->width; }
 bool Ciphertext::tail_known() const {
   return std::all_of(data_->tails.begin(), data_->tails.end(),
-                     [](const Tail& t) { return t.kind() != Tail::Kind::unknown; });
+                     [](const Tail& t) { return t.kind() == Tail::Kind::known || t.kind() == Tail::Kind::even; });
 }
 Packing Ciphertext::packing() const { return data_->packing; }
 bool Ciphertext::fresh() const { return data_->fresh; }

@@ -305,11 +305,11 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
 Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
                        const Progress& progress) {
   const auto galois = schemes::galois_of(steps, [&](std::int64_t s) { return a.data().context->row_galois(s); });
-  return rotate(cleared(a), galois, steps, keys, true, progress);
+  return rotate(own(a), galois, steps, keys, true, progress);
 }
 
 Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
-  return rotate(cleared(a), {a.data().context->column_galois()}, {0}, keys, false, progress);
+  return rotate(own(a), {a.data().context->column_galois()}, {0}, keys, false, progress);
 }
 
 namespace {

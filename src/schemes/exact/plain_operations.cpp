@@ -42,24 +42,13 @@ Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negati
   return finish(std::move(r));
 }
 
-/// The scalar centred modulo t.
-std::int64_t centered_scalar(std::int64_t v, u64 t) { return math::centered(math::signed_mod(v, t), t); }
-
-/// The integer of each item of `wide`.
-std::vector<std::int64_t> broadcast_integers(const Values& values, const RnsTensor& wide) {
+void require_one(const Values& values) {
   require<ShapeError>(values.width == 1, "one integer for each ciphertext is wanted");
-  return ring::broadcast_values(values.data, values.shape, wide);
-}
-
-Magnitude largest_of(const std::vector<std::int64_t>& values) {
-  u64 largest = 0;
-  for (const std::int64_t v : values) largest = std::max(largest, magnitude_of(v));
-  return largest;
 }
 
 std::vector<u64> residues_of(const Values& values, u64 t) {
-  std::vector<u64> residues;
-  for (const std::int64_t v : values.data) residues.push_back(math::signed_mod(v, t));
+  std::vector<u64> residues(values.data.size() / values.words);
+  for (std::size_t at = 0; at < residues.size(); ++at) residues[at] = residue_of(values, at, t);
   return residues;
 }
 
@@ -107,10 +96,11 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative,
   const CiphertextData& a = x.data();
   Context& c = *a.context;
   check_values(c, values, Packing::coefficients);
+  require_one(values);
   const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
-  const std::vector<std::int64_t> scalars = broadcast_integers(values, a.parts.front().broadcast_to(shape));
   CiphertextData r = derived(a);
-  r.bounds = a.bounds.plus(largest_of(scalars));
+  r.bounds = a.bounds.plus(largest_of(values));
+  std::vector<std::vector<u64>> residues;  // of each part's items
   if (shape != a.shape()) r.distinct = r.independent = false;
   for (std::size_t part = 0; part < a.parts.size(); ++part) {  // all that may fail, before the first part is written over
     const std::size_t modulus = a.first_part + part;
@@ -119,15 +109,17 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative,
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().integer_noise(modulus));
     const auto op = [&](u64 v, u64 w) { return negative ? math::sub_mod(v, w, t) : math::add_mod(v, w, t); };
     r.tails[part] = a.tails[part].with(a.shape(), residues_of(values, t), values.shape, shape, op);
+    residues.push_back(ring::broadcast_values(residues_of(values, t), values.shape, a.parts.front().broadcast_to(shape)));
     const RnsTensor wide = a.parts[part].broadcast_to(shape);
     r.parts.push_back(over && wide.dense() ? wide : ring::copy(wide));
   }
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const std::size_t modulus = a.first_part + part;
     const u64 t = c.plain(modulus).t;
+    const std::vector<u64>& scalars = residues[part];
     for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // runs of one integer
       for (end = i + 1; end < scalars.size() && scalars[end] == scalars[i];) ++end;
-      const u64 residue = math::signed_mod(scalars[i], t);
+      const u64 residue = scalars[i];
       if (residue == 0) continue;
       ring::add_constant_in_place(r.parts[part], i, end - i,
                                   scaled_constant(c, modulus, a.level(), a.factors[part], negative ? t - residue : residue));
@@ -151,21 +143,25 @@ Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
   const CiphertextData& a = x.data();
   Context& c = *a.context;
   check_values(c, values, Packing::coefficients);
+  require_one(values);
   const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
-  const std::vector<std::int64_t> scalars = broadcast_integers(values, a.parts.front().broadcast_to(shape));
   ring::Engine& e = c.engine();
   CiphertextData r = derived(a);
-  r.bounds = a.bounds.times(largest_of(scalars));
-  if (shape != a.shape() || std::count(scalars.begin(), scalars.end(), 0) > 0) r.distinct = r.independent = false;
+  r.bounds = a.bounds.times(largest_of(values));
+  bool zero = false;
+  for (std::size_t at = 0; at < values.data.size() / values.words; ++at) zero = zero || magnitude_of(values, at).is_zero();
+  if (shape != a.shape() || zero) r.distinct = r.independent = false;
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const u64 t = c.plain(a.first_part + part).t;
+    const std::vector<u64> scalars =
+        ring::broadcast_values(residues_of(values, t), values.shape, a.parts.front().broadcast_to(shape));
     const RnsTensor in = a.parts[part].broadcast_to(shape);
     const RnsTensor out(c.rlwe().engine(), shape, in.components(), in.primes(), in.domain());
     const std::vector<u64> moduli = c.rlwe().moduli(in.primes());
     const bool uniform = std::equal(scalars.begin() + (scalars.empty() ? 0 : 1), scalars.end(), scalars.begin());
     double largest = 1;
     for (std::size_t i = 0; i < scalars.size(); ++i) {
-      const std::int64_t s = centered_scalar(scalars[i], t);
+      const std::int64_t s = math::centered(scalars[i], t);
       largest = std::max(largest, std::abs(static_cast<double>(s)));
       if (uniform && i > 0) continue;
       device::LimbConstants constants{};

@@ -77,6 +77,12 @@ Ciphertext of_width(const Ciphertext& a, std::size_t width) {
   return std::all_of(x.tails.begin(), x.tails.end(), known) ? cleared(a) : masked(a);
 }
 
+Ciphertext own(const Ciphertext& a) {
+  const std::vector<Tail>& tails = a.data().tails;
+  const bool open = std::any_of(tails.begin(), tails.end(), [](const Tail& t) { return t.kind() == Tail::Kind::unknown; });
+  return open ? masked(a) : cleared(a);
+}
+
 Tail common_tail(const CiphertextData& x) {
   const auto all = [&](auto is) { return std::all_of(x.tails.begin(), x.tails.end(), is); };
   if (all([](const Tail& t) { return t.is_zero(); })) return {};

@@ -9,6 +9,8 @@ namespace heliograph::exact {
 Ciphertext cleared(const Ciphertext& a);
 /// The values alone, whatever stands behind them: a product with a plaintext, but where that is zero.
 Ciphertext masked(const Ciphertext& a);
+/// What rotations may turn: nothing that is not the tensor's own stands behind its values. Masks what is unknown there.
+Ciphertext own(const Ciphertext& a);
 /// What may meet operands of `width` values: with zeros behind its own where they are fewer, or what it has everywhere.
 Ciphertext of_width(const Ciphertext& a, std::size_t width);
 /// What a file says of a tensor: zero or even where the tails of all parts are, else unknown.

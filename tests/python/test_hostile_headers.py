@@ -1,0 +1,382 @@
+"""Headers that lie, of every file that Python reads: each field takes each hostile value, signed again. What is read is used.
+
+Every case ends, soon and in bounded memory, with a result or a typed error.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import json
+import math
+import random
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+import resign
+import tfhe_rig
+from heliograph import nn
+from heliograph._json import read_json
+
+pytest.importorskip("sqlglot")
+
+SECONDS, MEMORY = 10, 512 << 20  # of a case; that all take besides, in bytes
+MISSING: Any = object()  #: in place of a value: the field is taken away
+NAN = float("nan")
+
+
+def nested(depth: int, kind: type = list) -> Any:
+    """Lists or objects within each other."""
+    value: Any = kind()
+    for _ in range(depth):
+        value = [value] if kind is list else {"a": value}
+    return value
+
+
+HOSTILE: tuple[Any, ...] = (
+    *(MISSING, None, True, False, 0, 1, -1, 2, 63, 64, 1 << 16, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 32, 1 << 40),
+    *((1 << 53) + 1, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, -(1 << 63), 0.0, 0.5, -1.5, 1e308, -1e308, 5e-324),
+    *(
+        "",
+        "a",
+        "0",
+        "-1",
+        "nan",
+        "inf",
+        "0x1p+9999",
+        "f8,(",
+        "\x00",
+        "\n",
+        "é",
+        "\U0001f600",
+        "A" * 32,
+        "f" * 64,
+        "x" * 5000,
+    ),
+    *([], {}, [[]], [0], [-1], ["a"], [None], {"a": 0}, {"": []}, list(range(300)), nested(20), nested(20, dict)),
+    *("SELECT", "SELECT COUNT(*) FROM t WHERE " + "(" * 90 + "x = 1" + ")" * 90, "9" * 4400, "1" * 19),
+)
+#: What stands in a header's text in place of a mark: no canonical JSON.
+TEXTS = (
+    b"NaN",
+    b"Infinity",
+    b"1e999",
+    b'"\\ud800"',
+    b"[" * 2000 + b"]" * 2000,
+    b"[" * 30000,
+    b'{"a":' * 2000 + b"1" + b"}" * 2000,
+    b"9" * 5000,
+    b"-0",
+)
+
+
+class Kind:
+    """A file, how it is read, and what is done with what was read."""
+
+    def __init__(self, data: bytes, read: Callable[[bytes], Any], use: Callable[[Any], Any]) -> None:
+        self.data, self.read, self.use = data, read, use
+
+
+def from_file(load: Callable[[Any], Any], folder: Path) -> Callable[[bytes], Any]:
+    """A reader of paths."""
+
+    def read(data: bytes) -> Any:
+        (folder / "hostile").write_bytes(data)
+        return load(folder / "hostile")
+
+    return read
+
+
+def described(thing: Any) -> Any:
+    """Texts for people."""
+    return repr(thing), getattr(thing, "explain", str)(), getattr(thing, "_repr_html_", str)()
+
+
+def _sql(kinds: dict[str, Kind]) -> None:
+    data = {"x": [1, None, 3], "s": ["a", "b", "a"], "d": ["2026-01-01"] * 3}
+    days = {"d": hg.query.Column("date")}
+    for name, options in {
+        "sql table": {"filters": ["x", "s", "d"], "sums": ["x"]},
+        "sql integers": {"scheme": "tfhe", "parameters": tfhe_rig.parameters("bits")},
+    }.items():
+        layout = hg.query.layout(data, columns=days, **options)
+        secret = hg.SecretKey.generate(layout.parameters)
+        table = hg.query.encrypt(secret, layout, data)
+        server = hg.query.SqlServer(secret.evaluation_keys())
+        server.add(table)
+        answer = server.sql("SELECT COUNT(*), SUM(x) FROM t WHERE s = 'a'")
+
+        def use_table(read: Any) -> None:
+            repr(read), read.layout.told(), read.key_id, read.spans, read.plan("SELECT COUNT(*), SUM(x) FROM t WHERE x > 1")
+
+        def use_answer(read: Any, secret: Any = secret) -> None:
+            described(read)
+            read.decrypt(secret)
+
+        kinds[name] = Kind(table.to_bytes(), hg.query.EncryptedTable.from_bytes, use_table)
+        kinds[f"{name}'s answer"] = Kind(answer.to_bytes(), hg.query.Answer.from_bytes, use_answer)
+
+
+def _lookup(kinds: dict[str, Kind], folder: Path) -> None:
+    frame = {"k": ["a", "b"], "v": np.arange(2), "f": [0.5, 1.5], "b": [b"xy", b"zw"]}
+    db = hg.query.Database(frame, key="k")
+    client = db.client()
+    question = client.ask("a")
+
+    def use_client(read: Any) -> None:
+        described(read), len(read), read.by_number, read.question_bytes, read.answer_bytes
+        read.ask(0 if read.by_number else "a").to_bytes()
+
+    kinds["look-up client"] = Kind(client.to_bytes(), hg.query.LookupClient.from_bytes, use_client)
+    numbers = hg.query.Database({"v": np.arange(3)}).client()
+    kinds["look-up by number"] = Kind(numbers.to_bytes(), hg.query.LookupClient.from_bytes, use_client)
+    db.save(folder / "t.hgd")
+    load = from_file(hg.query.Database.load, folder)
+    kinds["look-up table"] = Kind((folder / "t.hgd").read_bytes(), load, lambda read: use_client(read.client()))
+    asked = question.to_bytes()
+    kinds["look-up question"] = Kind(asked, db.answer, question.read)
+    kinds["look-up answer"] = Kind(db.answer(asked), question.read, repr)
+
+
+def _vectors(kinds: dict[str, Kind], folder: Path) -> None:
+    index = hg.query.Vectors(np.arange(8, dtype=np.int8).reshape(4, 2), ids=[5, 6, 7, 8])
+    client = hg.query.VectorClient(index.layout)
+    query = hg.Server(client.evaluation_keys()).bind(client.encrypt(np.array([1, 1], np.int8)))
+    scores = index.scores(query)
+    kinds["vectors' layout"] = Kind(index.layout.to_bytes(), hg.query.VectorLayout.from_bytes, described)
+    index.save(folder / "v.hgv")
+    kinds["vectors"] = Kind((folder / "v.hgv").read_bytes(), from_file(hg.query.Vectors.load, folder), described)
+    kinds["scores"] = Kind(
+        scores.to_bytes(), hg.query.Scores.from_bytes, lambda read: (repr(read), client.nearest(read, k=1))
+    )
+
+
+def _models(kinds: dict[str, Kind], folder: Path) -> None:
+    params = hg.bfv.parameters(n=1024, log_q=60, special=0, plain_modulus=12289, insecure=True)
+    secret = hg.SecretKey.generate(params)
+    x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(np.arange(1024)))
+    program = hg.program(lambda a: [a + a, (a - 1,)], x)
+
+    def use_model(read: Any) -> None:
+        described(read), read.inputs, read.outputs, read.needs, read.labels
+
+    def use_program(read: Any) -> None:
+        repr(read), read.bootstraps
+        read(x)
+
+    load = from_file(hg.SealedModel.load, folder)
+    program.seal(folder / "m.hgm")
+    kinds["sealed program"] = Kind((folder / "m.hgm").read_bytes(), load, use_model)
+    layer = nn.Dense(np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([0.5, 0.0]))
+    model = nn.Model("a line", (layer,), np.array([0, 1]), False, 8.0)
+    model.seal(folder / "e.hgm", parameters=hg.ckks.parameters(depth=2, precision=15))
+    kinds["sealed estimator"] = Kind((folder / "e.hgm").read_bytes(), load, use_model)
+    nn.setup("digits").seal(folder / "n.hgm")
+    kinds["sealed network"] = Kind((folder / "n.hgm").read_bytes(), load, use_model)
+    kinds["program"] = Kind(program.to_bytes(), hg.Program.from_bytes, use_program)
+
+
+@functools.cache
+def kinds(folder: Path) -> dict[str, Kind]:
+    """One of each."""
+    found: dict[str, Kind] = {}
+    _sql(found), _lookup(found, folder), _vectors(found, folder), _models(found, folder)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For files."""
+    return tmp_path_factory.mktemp("hostile")
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of every field and entry; of long lists the first and the last."""
+    if at:
+        yield at
+    if isinstance(value, dict):
+        for name in value:
+            yield from paths(value[name], (*at, name))
+    elif isinstance(value, list):
+        for place in sorted({0, len(value) - 1} if value else ()):
+            yield from paths(value[place], (*at, place))
+
+
+def changed(header: Any, at: tuple[Any, ...], value: Any) -> Any:
+    """With another value at a place."""
+    made = copy.deepcopy(header)
+    holder = made
+    for step in at[:-1]:
+        holder = holder[step]
+    if value is not MISSING:
+        holder[at[-1]] = value
+    else:
+        del holder[at[-1]]
+    return made
+
+
+def notes(header: dict[str, Any]) -> dict[str, Any]:
+    """With the texts that are JSON themselves as values: a program's note."""
+    return header | ({"note": json.loads(header["note"])} if "note" in header else {})
+
+
+def sealed(document: Any, header: Any) -> bytes:
+    """The file with another header."""
+    if "note" in document.header and isinstance(header, dict) and "note" in header and not isinstance(header["note"], str):
+        header = header | {"note": json.dumps(header["note"])}
+    made = copy.copy(document)
+    made.header = header
+    return resign.signed(made)
+
+
+def cases(kind: Kind) -> Iterator[tuple[str, bytes]]:
+    """Every field with every value, and texts that are no JSON."""
+    document = resign.take_apart(kind.data)
+    header = notes(document.header)
+    for at, value in itertools.product(paths(header), HOSTILE):
+        yield (
+            f"{at} = {'taken away' if value is MISSING else repr(value)[:60]}",
+            sealed(document, changed(header, at, value)),
+        )
+    for at in paths(document.header):
+        for text in TEXTS:
+            made = copy.copy(document)
+            made.header = changed(document.header, at, "MARK")
+            yield f"{at} = {text[:20]!r}", resign.signed(made, lambda t, new=text: t.replace(b'"MARK"', new))
+    for depth in (50, 99, 120, 600, 5000):
+        if "note" in document.header:
+            nest = '["list", ' * depth + '"exact"' + "]" * depth
+            text = json.dumps(notes(document.header)["note"] | {"results": "NEST"}).replace('"NEST"', nest)
+            yield f"results {depth} deep", sealed(document, document.header | {"note": text})
+    for value in HOSTILE[1:]:
+        if not isinstance(value, float) or math.isfinite(value):
+            yield f"the header is {repr(value)[:60]}", sealed(document, value)
+
+
+def fault(kind: Kind, data: bytes) -> str:
+    """What an untyped error says; nothing for a result or a typed one."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"it takes more than {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        kind.use(kind.read(data))
+    except hg.HeliographError:
+        pass
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return ""
+
+
+def swept(several: Iterator[tuple[str, Kind, str, bytes]]) -> list[str]:
+    """The faults of cases; memory beyond what is allowed is one."""
+    faults = []
+    for name, kind, what, data in several:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        if said := fault(kind, data):
+            faults.append(f"{name}: {what}: {said}")
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+        if grown > MEMORY:
+            faults.append(f"{name}: {what}: takes {grown >> 20} MiB")
+    return faults
+
+
+def test_what_is_not_changed(folder: Path) -> None:
+    """Is read and used: the others are refused for a reason. All kinds have fields."""
+    for name, kind in kinds(folder).items():
+        kind.use(kind.read(kind.data))
+        assert sum(1 for _ in paths(resign.take_apart(kind.data).header)) >= 1, name
+    assert len(kinds(folder)) == 16
+    assert len(HOSTILE) + len(TEXTS) > 60
+
+
+SAMPLE = 80
+
+
+def test_some_hostile_headers(folder: Path) -> None:
+    """A sample from a seed that is said."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    rng = random.Random(seed)
+    every = [(name, kind, *case) for name, kind in kinds(folder).items() for case in few(kind, rng)]
+    faults = swept(iter(rng.sample(every, min(SAMPLE, len(every)))))
+    assert not faults, f"seed {seed}: " + "\n".join(faults[:20])
+
+
+def few(kind: Kind, rng: random.Random) -> Iterator[tuple[str, bytes]]:
+    """Some of `cases`, without making all."""
+    document = resign.take_apart(kind.data)
+    header = notes(document.header)
+    places = list(paths(header))
+    for _ in range(20):
+        at, value = rng.choice(places), rng.choice(HOSTILE)
+        yield (
+            f"{at} = {'taken away' if value is MISSING else repr(value)[:60]}",
+            sealed(document, changed(header, at, value)),
+        )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(16))
+def test_every_hostile_header(folder: Path, number: int) -> None:
+    """Each field with each value."""
+    name = sorted(kinds(folder))[number]
+    kind = kinds(folder)[name]
+    faults = swept((name, kind, what, data) for what, data in cases(kind))
+    assert not faults, "\n".join(faults[:40])
+
+
+def test_faults_are_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untyped error, and one that takes memory."""
+    monkeypatch.setitem(globals(), "MEMORY", 1 << 24)
+    kind = next(iter(kinds(folder).values()))
+
+    def wrong(_: Any) -> None:
+        raise KeyError("field")
+
+    assert "KeyError" in fault(Kind(kind.data, kind.read, wrong), kind.data)
+    assert not fault(kind, b"")
+    large = Kind(kind.data, lambda data: np.ones(1 << 25, np.float64), len)
+    assert "MiB" in swept(iter([("large", large, "memory", b"")]))[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 101 + "]" * 101, "[" * 50_000, '{"a":' * 101 + "1" + "}" * 101, "NaN", "-Infinity", "x", "", "1" * 5000]
+)
+def test_json_is_bounded(text: str) -> None:
+    """By one reader: ValueError, and no other, for what is too deep, too long, or none."""
+    with pytest.raises(ValueError):  # noqa: PT011
+        read_json(text)
+    with pytest.raises(ValueError, match="characters"):
+        read_json("[" + "1," * 100 + "1]", longest=100)
+    assert read_json("[" * 100 + "]" * 100)
+
+
+def test_programs_nest_as_deep_as_files_are_read() -> None:
+    """A deeper one is not saved; one within the bound comes back."""
+    params = hg.bfv.parameters(n=1024, log_q=60, special=0, plain_modulus=12289, insecure=True)
+    x = hg.SecretKey.generate(params).encrypt(np.arange(1024))
+
+    def deep(levels: int) -> Any:
+        def f(a: Any) -> Any:
+            for _ in range(levels):
+                a = [a]
+            return a
+
+        return hg.program(lambda a: f(a + a), x)
+
+    assert hg.Program.from_bytes(deep(40).to_bytes())(x)
+    with pytest.raises(hg.RecordingError, match="at most 100 deep"):
+        deep(120).to_bytes()
