@@ -18,7 +18,8 @@ Moduli moduli_of(const RingHandle& ring, const PrimeList& primes) {
 /// `moduli` at the limbs that `at` names, of so many; a limb that is named twice is read by both moduli.
 Moduli placed(const Moduli& moduli, const PrimeList& at, std::size_t limbs) {
   Moduli below(limbs);
-  for (std::size_t l = 0; l < moduli.size(); ++l) below[at[l]] = below[at[l]] ? std::min(below[at[l]], moduli[l]) : moduli[l];
+  for (std::size_t l = 0; l < moduli.size(); ++l)
+    below[at[l]] = below[at[l]] ? std::min(below[at[l]], moduli[l]) : moduli[l];
   return below;
 }
 

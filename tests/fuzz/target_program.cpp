@@ -48,12 +48,16 @@ struct CkksParty {
               const auto product = ckks::multiply_rescale(x, y, keys);
               return Results{ckks::rotate(product, {1}, keys), ckks::add(x, y)};
             },
-            [this] { return Results{ckks::inner_product(x, y, 0, 2, keys), ckks::conjugate(x, keys)}; },
             [this] {
-              return Results{ckks::multiply_constants(ckks::subtract(x, y), {.data = {1.5}, .shape = {}, .width = 1}), ckks::sum(x, 0),
-                             ckks::negate(ckks::rotate(y, {1, 2}, keys))};
+              return Results{ckks::inner_product(x, y, 0, 2, keys), ckks::conjugate(x, keys)};
             },
-            [this] { return Results{y, ckks::index(ckks::add(x, y), 0, 1)}; }};
+            [this] {
+              return Results{ckks::multiply_constants(ckks::subtract(x, y), {.data = {1.5}, .shape = {}, .width = 1}),
+                             ckks::sum(x, 0), ckks::negate(ckks::rotate(y, {1, 2}, keys))};
+            },
+            [this] {
+              return Results{y, ckks::index(ckks::add(x, y), 0, 1)};
+            }};
   }
   void use(const AnyCiphertext& result) const {
     const auto& z = std::get<ckks::Ciphertext>(result);
@@ -75,7 +79,8 @@ struct ExactParty {
   exact::Parameters parameters{spec()};
   exact::SecretKey secret = exact::SecretKey::generate_for_test(parameters, std::string(32, 's'));
   exact::EvaluationKeys keys = secret.evaluation_keys(true, {1, 2}, true);
-  exact::Ciphertext x = secret.encrypt(values(2), exact::Packing::slots), y = secret.encrypt(values(2), exact::Packing::slots);
+  exact::Ciphertext x = secret.encrypt(values(2), exact::Packing::slots),
+                    y = secret.encrypt(values(2), exact::Packing::slots);
   Operands operands{{Operand{x, keys}, Operand{y, keys}}};
 
   static exact::Values values(std::size_t items) {
@@ -113,12 +118,17 @@ struct TfheParty {
   tfhe::Parameters parameters{spec()};
   tfhe::SecretKey secret = tfhe::SecretKey::generate_for_test(parameters, std::string(32, 's'));
   tfhe::EvaluationKeys keys = secret.evaluation_keys();
-  tfhe::Ciphertext x = secret.encrypt({200, 7}, {2}, tfhe::type_of("uint8")), y = secret.encrypt({3, 9}, {2}, tfhe::type_of("uint8"));
+  tfhe::Ciphertext x = secret.encrypt({200, 7}, {2}, tfhe::type_of("uint8")),
+                   y = secret.encrypt({3, 9}, {2}, tfhe::type_of("uint8"));
   Operands operands{{Operand{x, keys}, Operand{y, keys}}};
 
   std::vector<std::function<Results()>> functions() const {
-    return {[this] { return Results{tfhe::compute(keys, {.name = "less"}, {x, y}).at(0)}; },
-            [this] { return Results{tfhe::compute(keys, {.name = "add"}, {x, y}).at(0), tfhe::index(x, 0, 1)}; }};
+    return {[this] {
+              return Results{tfhe::compute(keys, {.name = "less"}, {x, y}).at(0)};
+            },
+            [this] {
+              return Results{tfhe::compute(keys, {.name = "add"}, {x, y}).at(0), tfhe::index(x, 0, 1)};
+            }};
   }
   void use(const AnyCiphertext& result) const {
     const auto& z = std::get<tfhe::Ciphertext>(result);
@@ -137,7 +147,8 @@ struct Programs {
   static const std::vector<Bytes>& bases() {
     static const std::vector<Bytes> made = [] {
       std::vector<Bytes> all;
-      for (const auto& function : party().functions()) all.push_back(record(party().operands, function).first.to_bytes("note"));
+      for (const auto& function : party().functions())
+        all.push_back(record(party().operands, function).first.to_bytes("note"));
       return all;
     }();
     return made;
