@@ -57,7 +57,8 @@ std::string path_in(const std::string& root, bool v2) {
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':'), second = first == line.npos ? line.npos : line.find(':', first + 1);
     if (second == line.npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string controllers(1, ',');
+    controllers.append(line, first + 1, second - first - 1).push_back(',');
     if (v2 ? controllers == ",," : controllers.find(",memory,") != line.npos) return line.substr(second + 1);
   }
   return "";

@@ -120,6 +120,8 @@ class Verifier {
         require_right(
             place.number < around_.inputs.size() && device::form_of(place.shape) == around_.inputs[place.number].form,
             "a saved program's input is of another form than its operand");
+        require_right(moduli_of(place).empty() || moduli_of(place).size() == place.shape.limbs,
+                      "a saved program's operand has more or fewer primes than limbs");
         break;
       case Place::Kind::key:
         require_right(
@@ -145,6 +147,8 @@ class Verifier {
                   "a saved program's place is larger than any memory");
     return s;
   }
+
+  const std::vector<u64>& moduli_of(const Place& input) const { return around_.inputs[input.number].moduli; }
 
   /// From now on what is written there is followed, where there are slots left for it.
   void follow(State& s, const View& shape) {
@@ -279,7 +283,7 @@ class Verifier {
     };
     const auto is_read = [&](std::size_t limb) { return wanted.below.empty() || wanted.below[limb] != 0; };
     if (place.kind == Place::Kind::input) {
-      const std::vector<u64>& moduli = around_.inputs[place.number].moduli;
+      const std::vector<u64>& moduli = moduli_of(place);
       each_limb(place.shape, v, [&](std::size_t limb, std::size_t of) {
         if (is_read(limb)) meet(limb, moduli.empty() ? Residues::kAny : moduli[of]);
       });

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import resource
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -242,6 +243,24 @@ def test_rings_are_those_of_the_parameters(bfv: Party) -> None:
     at = find(f.rest, [1024, 8, 1])
     f.rest[at] = 512
     refused(f.signed(), "ring that none")
+
+
+def test_operands_have_a_prime_for_each_limb(bfv: Party) -> None:
+    """The text of the operands says their primes: fewer of them than limbs were read behind their end."""
+    f = sums(bfv)
+    takes = next(a for a in f.document.arrays if a.entry["name"] == "takes")
+    primes = struct.pack("<QHH", 2, 0, 1)
+    assert takes.data.count(primes) == 1
+    for count in (0, 1, 3):
+        changed_text = takes.data.replace(primes, struct.pack(f"<Q{count}H", count, *range(count)))
+        f.document.arrays[f.document.arrays.index(takes)].data = changed_text
+        takes.entry["shape"] = [len(changed_text)]
+        if count == 0:
+            with pytest.raises(hg.HeliographError):
+                hg.Program.from_bytes(f.signed())(bfv.x)
+        else:
+            refused(f.signed(), "primes than limbs|operand")
+        takes.data = changed_text.replace(struct.pack(f"<Q{count}H", count, *range(count)), primes)
 
 
 def test_limits(bfv: Party) -> None:
