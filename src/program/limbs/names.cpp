@@ -268,8 +268,8 @@ void Names::grow(const Declared& d) {
 void Names::finish(const Listing& listing, const std::string& name, u32 which) {
   Result& r = made_.results[which];
   // The compiler does not drop limbs of a component that an operation at a lower level leaves as it was.
-  for (const std::string part : {name + ":c0", name + ":c1"}) {
-    const u64 stored = limbs_["o" + part];
+  for (const char* const component : {":c0", ":c1"}) {
+    const u64 stored = limbs_["o" + name + component];
     if (stored != 0) r.level = std::min<std::size_t>(r.level, static_cast<std::size_t>(std::bit_width(stored)));
   }
   for (const u32 component : {0U, 1U}) {
