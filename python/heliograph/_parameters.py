@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from heliograph import _core
 from heliograph._arrays import printable, readable_bytes
+from heliograph._pickling import REDUCERS
 from heliograph._schemes import Faced, told
 
 if TYPE_CHECKING:  # Python 3.11's have no defaults
@@ -67,9 +68,7 @@ class Parameters(Faced, Generic[K]):
 
     def __reduce__(self) -> Any:
         """For pickle: the bytes of a file of this set that holds nothing, and `needs`."""
-        from heliograph.sealed import parameters_from_bytes, parameters_to_bytes
-
-        return parameters_from_bytes, (parameters_to_bytes(self), self.needs)
+        return REDUCERS["parameters"](self)
 
     def explain(self) -> str:
         """Several lines for a person.

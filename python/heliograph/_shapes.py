@@ -26,6 +26,7 @@ from heliograph._arrays import (
     whole_numbers,
 )
 from heliograph._parameters import OfParameters, P
+from heliograph._pickling import REDUCERS
 from heliograph._schemes import Scheme, scheme_of, told
 
 #: Told how much of a call is done, from 0 to 1.
@@ -440,9 +441,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
 
     def __reduce__(self) -> Any:
         """For pickle: the file's bytes, without the keys at hand."""
-        from heliograph.keys import from_bytes
-
-        return from_bytes, (self.to_bytes(),)
+        return REDUCERS["tensor"](self)
 
     def __copy__(self) -> Self:
         return +self

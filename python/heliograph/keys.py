@@ -13,6 +13,7 @@ from heliograph import _core
 from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
 from heliograph._html import Shown
 from heliograph._parameters import OfParameters, P, Parameters
+from heliograph._pickling import REDUCERS
 from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, split_type, told, type_of_bytes, type_of_file
 from heliograph._shapes import Tensor
 from heliograph.forecasting import Costs, forecast
@@ -580,3 +581,6 @@ def _read(source: Any, said: str, way: str, name: str, kind: type[Any], *options
     if not isinstance(found, kind):
         raise _core.FormatError(f"{name} holds a {what} of {scheme.title}, no {kind.__module__}.{kind.__qualname__}")
     return found
+
+
+REDUCERS["tensor"] = lambda x: (from_bytes, (x.to_bytes(),))

@@ -35,8 +35,8 @@ def program_limits(*, memory: int | None = None, products: int | None = None) ->
     """Limits on what the programs that are loaded inside may take; of this thread or task alone. It holds for `Program.load`,
     `Program.from_bytes` and for the programs of sealed models.
 
-    ``memory``: bytes that one call of the program may take at a time, and that the tables of its parameter sets may take. Default:
-    what the device has for a call, 1 GiB for the tables. ``products``: modular products that one call may make. Default: 10^13,
+    ``memory``: a limit in bytes, for the peak memory of one call and, separately, for the tables of the program's parameter sets.
+    Default: the free memory of the device for a call, 1 GiB for the tables. ``products``: modular products that one call may make. Default: 10^13,
     minutes to hours of one core. A program that takes more is refused with LimitError while it is loaded.
 
     Raises ParameterError for limits that are no positive integers.

@@ -32,6 +32,7 @@ from heliograph._arrays import (
 from heliograph._container import Container, from_bytes, load, save, to_bytes
 from heliograph._html import Rows, Shown
 from heliograph._parameters import Parameters
+from heliograph._pickling import REDUCERS
 from heliograph._schemes import SCHEMES, Scheme, sets_of, split_type, type_of_bytes
 from heliograph._shapes import Tensor
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server
@@ -566,6 +567,9 @@ def parameters_from_bytes(data: bytes, needs: Mapping[str, Any] | None = None) -
     found: Any = Parameters(scheme.reader(kind, "{}_from_bytes")(data).parameters)
     found.needs = dict(needs or {})
     return found
+
+
+REDUCERS["parameters"] = lambda p: (parameters_from_bytes, (parameters_to_bytes(p), p.needs))
 
 
 def _bare_file(header: Mapping[str, Any]) -> bytes:

@@ -99,10 +99,14 @@ class DmaWrite : public testing::Test {
         return;
       }
       ASSERT_EQ(dma->ready_o, !taken);
-      if (address_waits) ASSERT_TRUE(dma->awvalid_o && dma->awaddr_o == address_before) << "an address is withdrawn";
+      if (address_waits) {
+        ASSERT_TRUE(dma->awvalid_o && dma->awaddr_o == address_before) << "an address is withdrawn";
+      }
       address_waits = dma->awvalid_o && !dma->awready_i;
       address_before = dma->awaddr_o;
-      if (data_waits) ASSERT_TRUE(dma->wvalid_o && port_word(dma->wdata_o, 0) == data_before) << "data are withdrawn";
+      if (data_waits) {
+        ASSERT_TRUE(dma->wvalid_o && port_word(dma->wdata_o, 0) == data_before) << "data are withdrawn";
+      }
       data_waits = dma->wvalid_o && !dma->wready_i;
       data_before = port_word(dma->wdata_o, 0);
       quiet = dma->awvalid_o && dma->awready_i ? 0 : quiet + 1;

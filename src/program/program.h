@@ -72,7 +72,7 @@ inline Buffer KeySource::at(const Place& place) const {
   const KeyForm has = form(place.which);
   bool fits = memory->bytes() >= place.reach && has.n == place.shape.n && has.moduli.size() == place.below.size();
   for (std::size_t l = 0; fits && l < has.moduli.size(); ++l) fits = place.below[l] == 0 || has.moduli[l] <= place.below[l];
-  require<MismatchError>(fits, "a key has other limbs than the program's calls take it to have");
+  require<MismatchError>(fits, "a key's limbs differ from those that the program reads");
   return memory;
 }
 

@@ -203,7 +203,8 @@ class Verifier {
 
   void count_visits(std::size_t more) {
     const std::size_t most = kMostVisits + kVisitsOfCall * parts_.steps.size();
-    require<LimitError>(more <= most - visits_, "cannot verify this program: its calls name too many limbs one by one");
+    require<LimitError>(more <= most - visits_,
+                        "cannot verify this program: its calls list more single limbs than the verifier follows");
     visits_ += more;
   }
 
@@ -279,7 +280,7 @@ class Verifier {
     const auto meet = [&](std::size_t limb, u64 below) {
       found[limb] = std::max(found[limb], below);
       require_right(wanted.below.empty() || wanted.below[limb] == 0 || below <= wanted.below[limb],
-                    "a saved program reads words as residues that they may not be");
+                    "a saved program reads words that are not proven to be reduced modulo their prime");
     };
     const auto is_read = [&](std::size_t limb) { return wanted.below.empty() || wanted.below[limb] != 0; };
     if (place.kind == Place::Kind::input) {

@@ -48,7 +48,7 @@ double figure_from(const io::Json& json) {
 /// Words of a result, which are less than `below`, are residues. No moduli: words of every value.
 void require_residues(const std::vector<std::uint64_t>& below, const std::vector<std::uint64_t>& moduli) {
   for (std::size_t l = 0; l < moduli.size(); ++l)
-    require_saved(below[l] <= moduli[l], "a saved program's result has words that may be no residues of its primes");
+    require_saved(below[l] <= moduli[l], "a saved program's result may hold words that are not reduced modulo its primes");
 }
 
 template <class Data>

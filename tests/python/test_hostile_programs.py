@@ -148,7 +148,7 @@ def test_words_that_are_no_residues_are_not_read_as_such(bfv: Party) -> None:
     limbs = [changed(a, limbs=1, offset=larger * 8 * 1024), changed(out, limbs=1, offset=(1 - larger) * 8 * 1024)]
     copy = [0, f.kernel("copy"), NO_SOURCE, *limbs[0].written(), *limbs[1].written(), c.places[0], c.places[2]]
     f.calls, f.rest = 2, zero + copy + c.behind
-    refused(f.signed(), "residues")
+    refused(f.signed(), "reduced modulo")
 
 
 def test_constants_are_residues(bfv: Party) -> None:
@@ -161,7 +161,7 @@ def test_constants_are_residues(bfv: Party) -> None:
         if word == 1:
             hg.Program.from_bytes(f.signed())
         else:
-            refused(f.signed(), "residues")
+            refused(f.signed(), "reduced modulo")
 
 
 @pytest.mark.parametrize("where", ["into the input", "into its own operand", "one word twice", "behind its place"])

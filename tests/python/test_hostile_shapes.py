@@ -142,7 +142,7 @@ COSTS: dict[str, Callable[[Any, Any, Party], Any]] = {
     "decrypt": lambda big, x, p: p.secret.decrypt(big),
     "concatenate": lambda big, x, p: hg.concatenate([big, x]),
     "reshape": lambda big, x, p: hg.concatenate([big[1:], x]).reshape(2, -1),
-    "sum": lambda big, x, p: hg.sum(big, 0),
+    "sum": lambda big, x, p: big.sum(0, **({"dtype": x.dtype} if isinstance(x, hg.tfhe.Tensor) else {})),
 }
 ONCE = ["add", "subtract", "negate", "add clear", "multiply clear", "multiply", "sum"]
 

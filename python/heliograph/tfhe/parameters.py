@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from heliograph import _core, _parameters
 from heliograph._arrays import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole
 from heliograph._schemes import told
-from heliograph.tfhe.dtypes import bits_of, is_signed, name_of, words_of
+from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
 
 if TYPE_CHECKING:
     from heliograph.tfhe.keys import SecretKey  # noqa: F401
+
+
+#: Costs that depend on clear arguments, by operation: (parameters, dtype, arguments, result's dtype, variant, goal) to (bootstraps,
+#: layers). Modules above fill it.
+COSTS: dict[str, Callable[[Any, str, Any, str, str, str], tuple[int, int]]] = {}
 
 
 class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters):
@@ -92,26 +96,13 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         """
         kind = "" if dtype is None else name_of(dtype)
         names = [name_of(d) for d in dtypes]
-        if operation == "look_up" and len(names) == 1:
-            return self._look_up_cost(names[0], arguments, kind, variant, goal)
+        own = COSTS.get(operation) if isinstance(operation, str) else None
+        if own is not None and len(names) == 1:
+            return own(self, names[0], arguments, kind, variant, goal)
         several = listed(arguments)
         given = [_argument(value) for value in ([arguments] if several is None else several)]
         bootstraps, layers = self._core.cost(operation, given, kind, variant, goal, names)
         return int(bootstraps), int(layers)
-
-    def _look_up_cost(self, index: str, arguments: Any, dtype: str, variant: str, goal: str) -> tuple[int, int]:
-        from heliograph.tfhe import tables
-
-        bits, kind = bits_of(index), dtype or index
-        table = np.asarray(listed(arguments) or (), dtype=None if listed(arguments) else np.uint64)
-        if not table.size and bits <= tables.WIDEST:
-            table = np.random.default_rng(0).integers(0, 1 << (bits_of(kind) - is_signed(kind)), 1 << bits, dtype=np.uint64)
-        words = words_of(table, kind, "the table")
-        if bits <= tables.BYTE or bits > tables.WIDEST:
-            bootstraps, layers = self._core.cost("look_up", words.view(np.int64).tolist(), kind, variant, goal, [index])
-            return int(bootstraps), int(layers)
-        tables.require_entries(index, table.size)
-        return tables.look_up_cost(self, index, words, kind, goal)
 
     def _rows(self) -> list[tuple[str, str]]:
         s, core = self._core.spec, self._core

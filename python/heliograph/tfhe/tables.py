@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
+from heliograph._arrays import listed
 from heliograph._shapes import Progress
 from heliograph.forecasting import announced
-from heliograph.tfhe.dtypes import Words, bits_of, holder
+from heliograph.tfhe.dtypes import Words, bits_of, holder, is_signed, words_of
+from heliograph.tfhe.parameters import COSTS
 from heliograph.tfhe.tensor import Tensor, clear, run
 
 #: Rows to look up, of all elements, before their time is forecast: fewer take less than a minute anywhere.
@@ -177,3 +179,20 @@ class _Counter(_Choices):
 
 def _bit_table(number: int) -> list[int]:
     return [value >> number & 1 for value in range(1 << BYTE)]
+
+
+def _cost(parameters: Any, index: str, arguments: Any, dtype: str, variant: str, goal: str) -> tuple[int, int]:
+    """Of a look-up in the table that is given, or in a random one."""
+    bits, kind, given = bits_of(index), dtype or index, listed(arguments)
+    table = np.asarray(given) if given else np.zeros(0, np.uint64)
+    if not table.size and bits <= WIDEST:
+        table = np.random.default_rng(0).integers(0, 1 << (bits_of(kind) - is_signed(kind)), 1 << bits, dtype=np.uint64)
+    words = words_of(table, kind, "the table")
+    if bits <= BYTE or bits > WIDEST:
+        bootstraps, layers = parameters._core.cost("look_up", words.view(np.int64).tolist(), kind, variant, goal, [index])
+        return int(bootstraps), int(layers)
+    require_entries(index, table.size)
+    return look_up_cost(parameters, index, words, kind, goal)
+
+
+COSTS["look_up"] = _cost

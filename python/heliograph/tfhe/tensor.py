@@ -202,7 +202,7 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         name = name_of(dtype) if dtype is not None else "int64" if self._name == "bool" else widened(self._name, count)
         found = _shapes.keys_of([self], keys, "a sum")
         bound = Tensor(self._core, found)
-        turned, _ = (bound if self._name == "bool" else bound.astype(name, progress=progress))._along_one(axis)
+        turned, _ = (bound if self._name == "bool" else bound.astype(name))._along_one(axis)
         note(found, "sum", [turned], dtype=name)
 
         def computed(progress: Progress | None = None) -> Tensor:
