@@ -438,9 +438,13 @@ TEST_F(Arguments, MatrixProducts) {
     if (wrong == 3) bad.inputs = GatheredProduct::kNone;
     EXPECT_THROW(k().prepare(bad), ShapeError) << wrong;
   }
-  GatheredProduct wraps = g;
-  wraps.groups = wraps.outputs = std::size_t{1} << 33;
-  EXPECT_THROW(k().prepare(wraps), OutOfMemoryError);
+  for (const std::size_t groups : {std::size_t{1} << 33, (std::size_t{1} << 58) + 1}) {  // sizes of it would wrap
+    GatheredProduct wraps = g;
+    wraps.groups = groups;
+    EXPECT_THROW(k().prepare(wraps), ShapeError);
+    wraps.terms = 0, wraps.weights = {}, wraps.index = {};
+    EXPECT_THROW(k().prepare(wraps), ShapeError);
+  }
   GatheredProduct least = g;
   least.weights[0] = std::numeric_limits<math::i64>::min();
   EXPECT_EQ(least.weight_bits(), 64);
