@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <mutex>
+#include <optional>
 #include <string>
 
 namespace heliograph {
@@ -91,14 +94,30 @@ std::size_t physical_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+/// The files of the system are read 50 times a second at most: every allocation asks.
+struct Reading {
+  GroupMemory group;
+  std::size_t free;  // of the machine; 0: unknown
+};
+Reading reading() {
+  using Clock = std::chrono::steady_clock;
+  static std::mutex mutex;
+  static Clock::time_point at;
+  static std::optional<Reading> last;
+  const std::lock_guard lock(mutex);
+  const Clock::time_point now = Clock::now();
+  if (!last || now - at > std::chrono::milliseconds(20)) last = {group_memory(), meminfo("MemAvailable")}, at = now;
+  return *last;
+}
+
 }  // namespace
 
-std::size_t host_memory() { return std::min(physical_memory(), group_memory().limit); }
+std::size_t host_memory() { return std::min(physical_memory(), reading().group.limit); }
 
 std::size_t available_host_memory() {
-  const std::size_t free = meminfo("MemAvailable"), all = physical_memory();
-  const GroupMemory group = group_memory();
-  return std::min({free ? free : all, group.room, group.limit, all});
+  const Reading now = reading();
+  const std::size_t all = physical_memory();
+  return std::min({now.free ? now.free : all, now.group.room, now.group.limit, all});
 }
 
 }  // namespace heliograph

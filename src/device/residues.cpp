@@ -71,13 +71,18 @@ const PrimeList& result_of(const KeySwitchPlan& plan, math::Domain domain) {
   return domain == math::Domain::ntt ? plan.down.out : plan.chain;
 }
 
-List residues(const ApplyKey& c) {
+/// Of a key switch whose first operand is over the primes `of`.
+template <class Switch>
+List switched(const Switch& c, const PrimeList& of) {
   const KeySwitchPlan& p = *c.plan;
-  List list{{moduli_of(p.ring, p.extended)}, {of_key(p, c.key)}};
+  List list{{moduli_of(p.ring, of)}, {of_key(p, c.key)}};
   if (c.add) list.push_back({moduli_of(p.ring, p.chain)});
   list.push_back({moduli_of(p.ring, result_of(p, c.domain))});
   return list;
 }
+
+List residues(const ApplyKey& c) { return switched(c, c.plan->extended); }
+List residues(const KeySwitch& c) { return switched(c, c.plan->chain); }
 
 List residues(const ApplyKeys& c) {
   const KeySwitchPlan& p = *c.plan;
@@ -85,14 +90,6 @@ List residues(const ApplyKeys& c) {
   for (const View& key : c.keys) list.push_back({of_key(p, key)});
   list.insert(list.end(), c.added.size(), {moduli_of(p.ring, p.chain)});
   list.insert(list.end(), c.outs.size(), {moduli_of(p.ring, p.down.out)});
-  return list;
-}
-
-List residues(const KeySwitch& c) {
-  const KeySwitchPlan& p = *c.plan;
-  List list{{moduli_of(p.ring, p.chain)}, {of_key(p, c.key)}};
-  if (c.add) list.push_back({moduli_of(p.ring, p.chain)});
-  list.push_back({moduli_of(p.ring, result_of(p, c.domain))});
   return list;
 }
 

@@ -124,9 +124,9 @@ class Verifier {
                       "a saved program's operand has more or fewer primes than limbs");
         break;
       case Place::Kind::key:
-        require_right(
-            place.number < around_.sources && place.shape.n > 0 && device::is_dense(place.shape) && place.shape.items() == 1,
-            "a saved program's key is of no set of keys, or of no key's form");
+        require_right(place.number < around_.sources && place.shape.n > 0 && place.shape.limbs <= device::kMaxLimbs &&
+                          device::is_dense(place.shape) && place.shape.items() == 1,
+                      "a saved program's key is of no set of keys, or of no key's form");
         s.held = {0, static_cast<__int128>(place.shape.bytes())};
         place.below.assign(place.shape.limbs, 0);
         break;
