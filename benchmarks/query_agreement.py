@@ -263,7 +263,7 @@ def owner(frame: Any, tfhe: bool) -> tuple[Any, Any]:
 
 
 def compare(seed: int, wanted: int, tfhe: bool, told: dict[str, Any]) -> None:
-    """Queries by one scheme until so many were answered."""
+    """Compares random queries by one scheme with DuckDB until `wanted` of them are answered."""
     rng, counts = random.Random(f"{seed}:{tfhe}"), Counter[str]()
     start = time.perf_counter()
     while counts["answered"] < wanted:

@@ -70,7 +70,7 @@ def uploading(client: hg.Client) -> Callable[[], bool]:
 
 
 def _until_answered(askers: list[Calls], count: int) -> None:
-    """So many calls more, of all together."""
+    """Waits until the askers together have made `count` more calls, `_WAIT` seconds at most."""
     before, end = sum(one.count for one in askers), time.monotonic() + _WAIT
     while sum(one.count for one in askers) < before + count and time.monotonic() < end:
         time.sleep(0.005)

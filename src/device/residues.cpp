@@ -125,7 +125,7 @@ bool works_in_place(const Call& call) {
   return std::visit(
       []<class C>(const C&) {
         return OneOf<C, Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, ForwardNtt, InverseNtt,
-                     Copy, Gather>;
+                     Copy>;
       },
       call);
 }

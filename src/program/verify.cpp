@@ -401,15 +401,14 @@ class Verifier {
     verify_apart(step, operands);
     const std::vector<Residues> residues = device::residues_of(call);
     require<InternalError>(residues.size() == operands.size(), "residues_of lists other operands than each_view");
-    std::vector<u64> last;  // of what was read last
+    std::vector<std::vector<u64>> found(operands.size());  // before the call writes anything
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].access != Access::write) read(operands[i].place, operands[i].view, residues[i]);
+      if (operands[i].access != Access::write) found[i] = read(operands[i].place, operands[i].view, residues[i]);
     }
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const Operand& o = operands[i];
       if (o.access == Access::read) continue;
-      if (residues[i].copied) last = read(operands[i - 1].place, operands[i - 1].view, {});
-      write(o.place, o.view, residues[i].copied ? last : residues[i].below, residues[i].covers, step.session);
+      write(o.place, o.view, residues[i].copied ? found[i - 1] : residues[i].below, residues[i].covers, step.session);
     }
   }
 
