@@ -52,7 +52,7 @@ class Accepted(socket.socket):
 
     def close(self) -> None:
         """As a socket has it."""
-        owner, self.owner = self.owner, None
+        owner, self.owner, self.transport = self.owner, None, None
         if owner is not None:
             owner._left(self)
         super().close()

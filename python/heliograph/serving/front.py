@@ -103,6 +103,8 @@ class Front:
         try:
             inner.bind(f"\0{name}")
             outer.peer = f"unix-abstract:{name}"
+            if outer.transport is None:
+                raise ConnectionResetError
             accepted = self.listener.connections.made(outer.transport)
             self.links[outer.peer] = Link(self.listener.connections, accepted, common_name(outer.transport))
             loop = asyncio.get_running_loop()
@@ -111,7 +113,8 @@ class Front:
         except OSError:
             inner.close()
             self.links.pop(outer.peer, None)
-            outer.transport.abort()
+            if outer.transport is not None:
+                outer.transport.abort()
 
 
 class _Half(asyncio.Protocol):
@@ -138,6 +141,7 @@ class _Half(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.other is not None:
             self.other.close()
+        self.transport = self.other = None  # else a cycle holds TLS's buffers until a full garbage collection
 
 
 class _Outer(_Half):
@@ -175,7 +179,7 @@ class _Inner(_Half):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.other, self._outer.other = self._outer.transport, transport
-        if self.other.is_closing():
+        if self.other is None or self.other.is_closing():
             transport.close()
         else:
             with contextlib.suppress(RuntimeError):

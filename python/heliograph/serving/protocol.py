@@ -47,6 +47,29 @@ class _Together:
         return getattr(self._transport, name)
 
 
+class _Closed:
+    """In place of the transport of a connection that was lost, which it lets go."""
+
+    def is_closing(self) -> bool:
+        """Always."""
+        return True
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Nothing is known any more."""
+        return default
+
+    def write(self, data: bytes) -> None:
+        """Nobody reads it."""
+
+    def close(self) -> None:
+        """Done."""
+
+    abort = close
+
+
+_CLOSED = _Closed()
+
+
 def _joined(send: Any) -> Any:
     """An application's `send` whose heads wait for what comes after them: one record of TLS, and one packet, where both are small."""
     cycle, head = send.__self__, None
@@ -89,6 +112,10 @@ def protocol_of(base: Any) -> Any:
     class Protocol(asyncio.BufferedProtocol, base):  # type: ignore[misc, unused-ignore]
         app: Any
         loop: Any
+        transport: Any
+        flow: Any
+        cycle: Any
+        timeout_keep_alive_task: asyncio.TimerHandle | None
         _left = 0  # bytes of the body that is being poured
         _write: Callable[[memoryview | bytes], None] | None = None
         _place: Callable[[], memoryview] | None = None
@@ -96,16 +123,20 @@ def protocol_of(base: Any) -> Any:
         _lies = False  # whether what is being read goes where `_place` says
         _poured: asyncio.Future[None] | None = None
         _least = 1  # bytes for which the system wakes this process
+        _silent: asyncio.TimerHandle
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             name, inner = common_name(transport), self.app
-            silent = self.loop.call_later(_HEAD_SECONDS, transport.abort)
+            self._silent = self.loop.call_later(_HEAD_SECONDS, transport.abort)
 
             async def outer(scope: Any, receive: Any, send: Any) -> None:
-                silent.cancel()
+                self._silent.cancel()
                 scope[CERTIFICATE], scope[POUR] = name, functools.partial(self.pour, receive.__self__)
-                await inner(scope, receive, _joined(send))
+                try:
+                    await inner(scope, receive, _joined(send))
+                finally:
+                    scope.pop(POUR, None)  # it refers to the cycle, whose scope this is
 
             self.app = outer
 
@@ -192,6 +223,14 @@ def protocol_of(base: Any) -> Any:
             super().connection_lost(exc)
             self._left = 0
             self._end(ClientDisconnect())
+            self._silent.cancel()
+            if self.timeout_keep_alive_task is not None:  # uvicorn keeps it after a reset, and the connection with it
+                self.timeout_keep_alive_task.cancel()
+            # Without these references no cycle holds the buffers of TLS until a full garbage collection.
+            self.transport, self.app, self.flow, self.timeout_keep_alive_task = _CLOSED, None, None, None
+            self.pipeline.clear()
+            if self.cycle is not None and self.cycle.response_complete:
+                self.cycle = None
 
         def shutdown(self) -> None:
             """Idle connections end at once: a client that does not read would not answer TLS's farewell either."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import gc
 import os
 import signal
 import socket
@@ -28,6 +27,7 @@ from heliograph.serving.connections import Connections, listening
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Spans
 from heliograph.serving.front import Front
+from heliograph.serving.garbage import Collector
 from heliograph.serving.log import Log, catch_libraries, error_fields, open_standard_streams
 from heliograph.serving.numeric import whole
 from heliograph.serving.protocol import protocol_of
@@ -212,8 +212,7 @@ class Process:
         rpc = await self._grpc()
         if self.certificates is not None and (problem := self.certificates.problem()) is not None:
             self.log("fault", what="tls", error=problem)
-        gc.collect()
-        gc.freeze()  # what is there to stay: else each full collection, of connections that ended, looks at all of it again
+        collecting = asyncio.create_task(Collector(lambda: bool(self.service.unfinished())).run())
         self.log("listening", host=self.options.host, tls=self.certificates is not None, **self.ports)
         notify("READY=1")
         self.listens = True
@@ -221,7 +220,7 @@ class Process:
             self._hang_up()
         failed = asyncio.create_task(self.service.failure.wait())
         await asyncio.wait({served, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
-        gc.unfreeze()
+        collecting.cancel()
         broken = self.service.failure.is_set()
         notify("STOPPING=1")
         await self.service.stop(0.0 if broken else self.options.grace)
