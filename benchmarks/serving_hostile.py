@@ -1,7 +1,7 @@
 """Tenants of a service alone, and beside one hostile tenant that does all at once that once stopped services: their times and failures.
 
 The hostile tenant is a process of its own: `python serving_hostile.py PLACE`, started by `measured`. It has a token, addresses of its own
-on loopback, and the least share of the processor, for on a network it would have its own machine.
+on loopback, and only the processor time that the others leave (SCHED_IDLE), for on a network it would have its own machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from heliograph.serving.access import new_token
 _MODEL = "digits"
 _ADDRESSES = 9  # of the hostile tenant
 _CONNECTIONS, _WATCHERS, _SILENT = 2100, 1200, 400
-_NICE = 19
 _SETTLED = 2.0  # seconds in which the hostile tenant begins
 _RAW = (
     b"GET /livez HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n" % (b"a" * 300_000),
@@ -353,7 +352,7 @@ class Hostile:
 
 def main() -> None:
     """The hostile tenant, until its standard input ends."""
-    os.nice(_NICE)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     hostile = Hostile(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     hostile.begin()
     print("begun", flush=True)

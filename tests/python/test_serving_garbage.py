@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import socket
 import ssl
@@ -13,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from serving_rig import Authority
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -72,17 +74,22 @@ def test_a_connection_that_ended_leaves_no_buffers(ends: str, tmp_path: Path) ->
             **{"ws": "none", "lifespan": "off", "log_config": None, "timeout_keep_alive": 60},
         )
         config.load()
-        config.ssl = Certificates(certificate, None, None, None, required=False).context
         server = uvicorn.Server(config)
         server.capture_signals = contextlib.nullcontext
-        running = asyncio.create_task(server.serve(sockets=[listener]))
+        running = asyncio.create_task(server.serve(sockets=[]))
         while not server.started:
             await asyncio.sleep(0.01)
+        protocol = functools.partial(
+            config.http_protocol_class, config=config, server_state=server.server_state, app_state=server.lifespan.state
+        )
+        context = Certificates(certificate, None, None, None, required=False).context
+        listener.start(protocol, context, lambda: False)
         await asyncio.to_thread(_asked, listener.getsockname()[1], authority.file, ends)
         while len(connections):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
         left = Counter(type(one).__name__ for one in gc.get_objects())
+        listener.close()
         server.should_exit = True
         await running
         return left
@@ -112,7 +119,7 @@ def test_a_busy_service_collects_all_once_its_objects_have_doubled() -> None:
     collector = Collector(lambda: True)
     collector.collect()
     full, count = collector.full, gc.get_freeze_count()
-    for _ in range(100):
+    for _ in range(200):
         old = [[] for _ in range(10_000)]
         old.append(old)
         collector.step()

@@ -12,6 +12,7 @@ import socket
 import struct
 import time
 import types
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -370,6 +371,47 @@ def test_whose_connection_is_closed() -> None:
     assert [connections.address_of((one, 80)) for one in addresses] == [
         *("10.0.0.1", "10.0.0.1", "2001:db8::/64", "2001:db8::/64", "2001:db8:0:1::/64", "")
     ]
+
+
+def test_handshakes_take_turns_while_jobs_are_computed() -> None:
+    """A peer that connects often waits; another one does not. Without jobs nobody waits."""
+
+    async def begun() -> None:
+        loop, busy, peers = asyncio.get_running_loop(), True, Counter[str]()
+
+        class Made(asyncio.Protocol):
+            def connection_made(self, transport: Any) -> None:
+                peers[transport.get_extra_info("peername")[0]] += 1
+
+        async def connect(source: str, count: int) -> list[socket.socket]:
+            lines = [socket.create_connection(listener.getsockname(), 10, (source, 0)) for _ in range(count)]
+            await asyncio.sleep(0.05)
+            return lines
+
+        listener = connections.listening("127.0.0.1", 0, connections.Connections(300, 300))
+        listener.start(Made, None, lambda: busy)
+        lines, start = await connect("127.0.0.2", 120), loop.time()
+        assert peers["127.0.0.2"] < 60
+        lines += await connect("127.0.0.3", 5)
+        assert peers["127.0.0.3"] == 5
+        while peers["127.0.0.2"] < 40:
+            await asyncio.sleep(0.01)
+        assert loop.time() - start > 0.3  # of 10 a second
+        lines.pop(100).close()  # one that waits
+        busy = False
+        while peers["127.0.0.2"] < 119:
+            await asyncio.sleep(0.01)
+        lines += await connect("127.0.0.2", 100)
+        assert peers["127.0.0.2"] >= 219
+        busy = True
+        lines += await connect("127.0.0.2", 50)
+        listener.close()  # those that wait end
+        await asyncio.sleep(0.2)
+        assert peers["127.0.0.2"] < 240
+        for line in lines:
+            line.close()
+
+    asyncio.run(begun())
 
 
 def test_an_answer_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

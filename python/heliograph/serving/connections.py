@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+import ssl
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -15,7 +17,11 @@ from heliograph.serving.access import Pace
 
 _NEW = 128  # connections a second of one address at least, before others are refused
 _GOODBYE = 1.0  # seconds for TLS's last words
-_MOST_REFUSED = 64  # connections that are refused in a row before other events have their turn
+_MOST_AT_ONCE = 64  # connections that are accepted in a row before other events have their turn
+_BACKLOG = 2048  # connections that the system holds until they are accepted
+_RETRY = 1.0  # seconds until connections are accepted again after the system had no room for one
+# While jobs are computed: handshakes of one address at once and a second, and of those that wait, of all addresses in turn, a second.
+_BURST, _PACE, _TURNS = 32, 4, 10
 
 
 def address_of(peer: Any) -> str:
@@ -140,21 +146,90 @@ class Connections:
 
 
 class Listener(socket.socket):
-    """A listening socket whose connections are counted."""
+    """A listening socket whose connections are counted, and whose handshakes wait their turn while the service is busy: a handshake takes
+    about a millisecond of the processor, and a peer that begins many must not slow the jobs of others.
+    """
 
     connections: Connections
 
-    def accept(self) -> tuple[socket.socket, Any]:
-        """As a socket has it. Raises BlockingIOError where no connection that is admitted waits."""
-        for _ in range(_MOST_REFUSED):
-            plain, peer = super().accept()
+    def start(
+        self, factory: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext | None, busy: Callable[[], bool]
+    ) -> None:
+        """Listens. `factory` makes a connection's protocol, `busy` says whether jobs are computed."""
+        self._loop, self._factory, self._context, self._busy = asyncio.get_running_loop(), factory, context, busy
+        self._pace = Pace(_PACE, _BURST, 1.0, time.monotonic)
+        self._waiting: dict[str, deque[Accepted]] = {}  # by address; the one whose turn it is is first
+        self._turn: asyncio.TimerHandle | None = None
+        self._making = set[asyncio.Task[None]]()
+        self.setblocking(False)
+        self.listen(_BACKLOG)
+        self._resume()
+
+    def _resume(self) -> None:
+        if self.fileno() >= 0:
+            self._loop.add_reader(self.fileno(), self._accept_all)
+
+    def close(self) -> None:
+        """Accepts no more; connections whose handshakes wait are closed."""
+        if hasattr(self, "_loop") and self.fileno() >= 0:
+            self._loop.remove_reader(self.fileno())
+            for one in [one for mine in self._waiting.values() for one in mine]:
+                one.close()
+            self._waiting.clear()
+        super().close()
+
+    def _accept_all(self) -> None:
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                plain, peer = self.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors, no memory
+                self._loop.call_exception_handler({"message": "cannot accept a connection", "exception": error})
+                self._loop.remove_reader(self.fileno())
+                self._loop.call_later(_RETRY, self._resume)
+                return
             one = Accepted(plain.family, plain.type, plain.proto, fileno=plain.detach())
-            if self.connections.admit(one, address_of(peer)):
-                one.peer = shown_address(peer)
-                PEER.set(one.peer)
-                return one, peer
-            one.close()
-        raise BlockingIOError
+            one.setblocking(False)
+            address = address_of(peer)
+            if not self.connections.admit(one, address):
+                one.close()
+                continue
+            one.peer = shown_address(peer)
+            if address not in self._waiting and not (self._busy() and self._pace.delay(address)):
+                self._begin(one)
+            else:
+                self._waiting.setdefault(address, deque()).append(one)
+                if self._turn is None:
+                    self._turn = self._loop.call_later(1 / _TURNS, self._next)
+
+    def _next(self) -> None:
+        """The handshake of the address whose turn it is; all that wait, once no job is computed."""
+        self._turn = None
+        begun = 0
+        while self._waiting and (not begun or not self._busy()):
+            address = next(iter(self._waiting))
+            mine = self._waiting.pop(address)
+            one = mine.popleft()
+            if mine:
+                self._waiting[address] = mine  # behind the others
+            if one.owner is None:  # it gave way to another
+                one.close()
+            else:
+                self._begin(one)
+                begun += 1
+        if self._waiting:
+            self._turn = self._loop.call_later(1 / _TURNS, self._next)
+
+    def _begin(self, one: Accepted) -> None:
+        task = self._loop.create_task(self._connect(one))
+        self._making.add(task)
+        task.add_done_callback(self._making.discard)
+
+    async def _connect(self, one: Accepted) -> None:
+        PEER.set(one.peer)
+        with contextlib.suppress(OSError):  # of a handshake, which `Handshake` reports; the transport closes the socket
+            await self._loop.connect_accepted_socket(self._factory, one, ssl=self._context)
 
 
 def listening(host: str, port: int, connections: Connections) -> Listener:

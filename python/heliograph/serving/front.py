@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,22 +65,18 @@ class Front:
         self.links: dict[str, Link] = {}
         self.path, self._folder = "", -1
         self._prefix, self._number = f"heliograph-{os.getpid()}-{secrets.token_hex(8)}", 0
-        self._server: asyncio.Server | None = None
 
     def prepare(self, folder: Path) -> None:
         """Says where the server listens. Raises OSError."""
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.path = f"/proc/self/fd/{self._folder}/grpc"  # a socket's path has 107 bytes at most
 
-    async def start(self) -> None:
-        """Listens."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Outer(self), sock=self.listener, ssl=self.context, backlog=2048)
+    def start(self, busy: Callable[[], bool]) -> None:
+        """Listens; as `Listener.start`."""
+        self.listener.start(lambda: _Outer(self), self.context, busy)
 
     def close(self) -> None:
         """Takes no more connections."""
-        if self._server is not None:
-            self._server.close()
         self.listener.close()
         if self._folder >= 0:
             os.close(self._folder)

@@ -11,7 +11,10 @@ import gc
 from collections.abc import Callable
 
 _EVERY = 1.0  # seconds between two steps
-_GROWTH, _SLACK = 2, 50_000  # a full collection follows once the objects are so many times those of the last, and so many more
+_GROWTH, _SLACK = (
+    2,
+    200_000,
+)  # a full collection follows once the objects are so many times those of the last, and so many more
 _IDLE_SLACK = 10_000  # the same while no job waits: then a pause delays no request
 
 
@@ -20,7 +23,7 @@ class Collector:
 
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy
-        self._kept = 0  # objects after the last full collection
+        self._kept = self._excluded = 0  # objects after the last full collection, and now
         self.full = 0  #: full collections so far
 
     def collect(self) -> None:
@@ -28,16 +31,17 @@ class Collector:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._kept, self.full = gc.get_freeze_count(), self.full + 1
+        self._kept = self._excluded = gc.get_freeze_count()  # it counts them one by one, which takes milliseconds
+        self.full += 1
 
     def step(self) -> None:
         """Collects what is young; everything if the excluded objects have become many."""
-        excluded = gc.get_freeze_count()
         most = _GROWTH * self._kept + _SLACK if self._is_busy() else self._kept + _IDLE_SLACK
-        if excluded > most:
+        if self._excluded > most:
             self.collect()
         else:
             gc.collect()
+            self._excluded += len(gc.get_objects())
             gc.freeze()
 
     async def run(self) -> None:

@@ -183,7 +183,6 @@ class Process:
             timeout_graceful_shutdown=5,
         )
         config.load()
-        config.ssl = self._context
         server = uvicorn.Server(config)
         server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment, unused-ignore]  # ours are below
         return server
@@ -206,13 +205,17 @@ class Process:
             return 0
         await starting
         self.web = web = self._uvicorn()
-        served = asyncio.create_task(web.serve(sockets=[self.socket]))
-        while not web.started and not served.done():  # what is said to listen does
+        served = asyncio.create_task(web.serve(sockets=[]))  # it listens by no socket of its own
+        while not web.started and not served.done():
             await asyncio.sleep(0.002)
+        protocol = functools.partial(
+            web.config.http_protocol_class, config=web.config, server_state=web.server_state, app_state=web.lifespan.state
+        )
+        self.socket.start(protocol, self._context, self._busy)
         rpc = await self._grpc()
         if self.certificates is not None and (problem := self.certificates.problem()) is not None:
             self.log("fault", what="tls", error=problem)
-        collecting = asyncio.create_task(Collector(lambda: bool(self.service.unfinished())).run())
+        collecting = asyncio.create_task(Collector(self._busy).run())
         self.log("listening", host=self.options.host, tls=self.certificates is not None, **self.ports)
         notify("READY=1")
         self.listens = True
@@ -226,6 +229,7 @@ class Process:
         await self.service.stop(0.0 if broken else self.options.grace)
         if rpc is not None:
             await rpc.stop(1.0)
+        self.socket.close()
         if self.front is not None:
             self.front.close()
         web.should_exit = True
@@ -233,6 +237,9 @@ class Process:
         if metrics is not None:
             metrics.shutdown()
         return 1 if broken else 0
+
+    def _busy(self) -> bool:
+        return bool(self.service.unfinished())
 
     def _metrics(self) -> Any:
         if self.options.metrics is None:
@@ -253,7 +260,7 @@ class Process:
         self.front.prepare(self.service.folder)
         rpc = Rpc(self.service, self.front, self.options.max_streams_per_client)
         server = await rpc.start()
-        await self.front.start()
+        self.front.start(self._busy)
         return server
 
     def _handshake_failed(self, reason: str, why: str, address: str | None) -> None:
