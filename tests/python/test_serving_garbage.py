@@ -109,10 +109,12 @@ def test_a_step_looks_at_young_objects_only() -> None:
     assert before > 40_000
     del old  # a cycle that no step looks at any more
     collector.step()
-    assert collector.full == full and gc.get_freeze_count() >= before
+    assert collector.full == full
+    assert gc.get_freeze_count() >= before
     busy = False
     collector.step()  # a pause delays no job now
-    assert collector.full == full + 1 and gc.get_freeze_count() < before - 30_000
+    assert collector.full == full + 1
+    assert gc.get_freeze_count() < before - 30_000
 
 
 def test_a_busy_service_collects_all_once_its_objects_have_doubled() -> None:
@@ -126,7 +128,8 @@ def test_a_busy_service_collects_all_once_its_objects_have_doubled() -> None:
         del old
         if collector.full > full:
             break
-    assert collector.full == full + 1 and gc.get_freeze_count() < count + 20_000
+    assert collector.full == full + 1
+    assert gc.get_freeze_count() < count + 20_000
 
 
 def test_a_collector_that_ends_leaves_all_to_python() -> None:

@@ -21,7 +21,7 @@ _MOST_AT_ONCE = 64  # connections that are accepted in a row before other events
 _BACKLOG = 2048  # connections that the system holds until they are accepted
 _RETRY = 1.0  # seconds until connections are accepted again after the system had no room for one
 # While jobs are computed: handshakes of one address at once and a second, and of those that wait, of all addresses in turn, a second.
-_BURST, _PACE, _TURNS = 32, 4, 10
+_BURST, _PACE, _TURNS = 64, 4, 10
 
 
 def address_of(peer: Any) -> str:

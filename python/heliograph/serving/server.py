@@ -208,9 +208,8 @@ class Process:
         served = asyncio.create_task(web.serve(sockets=[]))  # it listens by no socket of its own
         while not web.started and not served.done():
             await asyncio.sleep(0.002)
-        protocol = functools.partial(
-            web.config.http_protocol_class, config=web.config, server_state=web.server_state, app_state=web.lifespan.state
-        )
+        made: Any = web.config.http_protocol_class
+        protocol = functools.partial(made, config=web.config, server_state=web.server_state, app_state=web.lifespan.state)
         self.socket.start(protocol, self._context, self._busy)
         rpc = await self._grpc()
         if self.certificates is not None and (problem := self.certificates.problem()) is not None:
