@@ -30,7 +30,7 @@ from heliograph.serving.web import LONGEST_PAGE, models_of, told_of
 
 PIECE = 64 << 10  #: bytes of an answer in a message
 _LONGEST_MESSAGE = 1 << 20
-_STREAMS = 64  # of one connection, at least, so that watchers leave room; a client that has more of them waits
+_STREAMS = 32  # of one connection, at least, so that watchers leave room; a client that has more of them waits
 _LONGEST_METADATA = 16 << 10
 _IDLE_MILLISECONDS = 300_000  # that a connection without calls may be there
 _SILENCE = 30.0  # seconds that a stream of reflection may say nothing
@@ -236,7 +236,7 @@ class Rpc:
         """A server behind the listener. Raises OSError."""
         options = [
             ("grpc.max_receive_message_length", _LONGEST_MESSAGE),
-            ("grpc.max_concurrent_streams", max(2 * self.service.limits.jobs, 2 * self._calls.most_nameless, _STREAMS)),
+            ("grpc.max_concurrent_streams", max(2 * self.service.limits.jobs, self._calls.most_nameless, _STREAMS)),
             ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
             ("grpc.max_metadata_size", _LONGEST_METADATA),
         ]
