@@ -140,7 +140,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
         """The fewest steps of `rotations` that make a rotation by `step`, in the order in which they are applied: one key switch each.
         [] for a multiple of the rotations' period; None where these keys do not make it. `step` may be negative or beyond the period.
 
-        It is a shortest path over the period, found by one search for each set of keys, of a tenth of a second at most
+        It is a shortest path over the period, found by one search for each set of keys, whose time is bounded for any set
         (docs/adr/0033). Rotations take it where ``compose=`` or the server allows it. Raises DtypeError.
 
         >>> server.keys.rotations, server.keys.composition(3), server.keys.composition(1)

@@ -29,7 +29,8 @@ constexpr std::size_t kTried = 8;
 }  // namespace
 
 Compositions::Compositions(std::span<const std::int64_t> steps, std::size_t period) : fewest_(period) {
-  require<InternalError>(std::has_single_bit(period) && period <= 1 << 16, "rotations turn 2^16 slots at most, a power of two");
+  require<InternalError>(std::has_single_bit(period) && period <= 1 << 16,
+                         "rotations turn 2^16 slots at most, a power of two");
   for (const std::int64_t step : steps)
     if (const std::size_t s = reduced(step); s > 0) steps_.push_back(static_cast<std::uint32_t>(s));
   std::sort(steps_.begin(), steps_.end());
@@ -170,8 +171,7 @@ void rotate(const RotationPlan& plan, const ring::RnsTensor& x, const std::vecto
     done += share;
     if (!kept[group.from]) tensors[group.from] = {};
   }
-  for (const std::size_t i : again)
-    x.engine()->enqueue(device::Copy{tensors[plan.results[i]].view(), out[i].view()});
+  for (const std::size_t i : again) x.engine()->enqueue(device::Copy{tensors[plan.results[i]].view(), out[i].view()});
   if (progress && plan.groups.empty()) progress(1);
 }
 

@@ -40,8 +40,8 @@ class Compositions {
   std::size_t reduced(std::int64_t step) const;
   void search();
 
-  std::vector<std::uint32_t> steps_;    // ascending, none 0
-  std::vector<std::uint16_t> fewest_;   // by step; 0: none, but of step 0
+  std::vector<std::uint32_t> steps_;   // ascending, none 0
+  std::vector<std::uint16_t> fewest_;  // by step; 0: none, but of step 0
 };
 
 /// How rotations of one tensor are computed from each other. Tensor 0 is the operand.

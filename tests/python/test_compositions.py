@@ -18,7 +18,16 @@ from heliograph import _core
 
 N = 1024
 SCHEMES = ("bfv", "bgv", "ckks", "sparse", "padded")
-DEVICES = ("ref", "cpu", "cpu:scalar", "2*cpu", "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6", "2*cpu/limb/uncalibrated", "cuda:0", "rtl")
+DEVICES = (
+    "ref",
+    "cpu",
+    "cpu:scalar",
+    "2*cpu",
+    "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6",
+    "2*cpu/limb/uncalibrated",
+    "cuda:0",
+    "rtl",
+)
 
 
 @functools.cache
@@ -27,7 +36,9 @@ def parameters(scheme: str) -> Any:
     name, short = scheme.removesuffix("/w32"), scheme.endswith("/w32")
     if name in ("bfv", "bgv"):
         return hg.bfv.Parameters(
-            _core.Parameters(rigs.small_spec(168 if short else 200, 2 if short else 1, [65537], "w32" if short else "w64", name))
+            _core.Parameters(
+                rigs.small_spec(168 if short else 200, 2 if short else 1, [65537], "w32" if short else "w64", name)
+            )
         )
     slots = {"ckks": 0, "sparse": 16, "padded": 300}[name]
     numbers = {"log_scale": 48, "base_bits": 58, "special": 5} if short else {"log_scale": 40, "base_bits": 50, "special": 2}
@@ -304,7 +315,9 @@ def test_without_the_word_it_is_an_error_that_tells_it() -> None:
         r"or say compose=True: these keys make it in 2 key switches, where its own key takes 1$",
     ):
         hg.rotate_rows(x, 5)
-    with pytest.raises(hg.MissingKeyError, match=r"rotations=\[1, 3, 7\]\).*compose=True: .* in 5 key switches, 3 for one at most"):
+    with pytest.raises(
+        hg.MissingKeyError, match=r"rotations=\[1, 3, 7\]\).*compose=True: .* in 5 key switches, 3 for one at most"
+    ):
         hg.rotate_rows(x, [3, 1, 7])
     composing = hg.Server(keys, compose_rotations=True).bind(+x)
     with pytest.raises(hg.MissingKeyError, match="compose=True"):
@@ -320,7 +333,9 @@ def test_without_a_composition_the_error_names_the_cheapest_key() -> None:
     secret = secret_of("bfv")
     keys = secret.evaluation_keys(rotations=[4, 8])
     x = hg.Server(keys, compose_rotations=True).bind(secret.encrypt(values_of(parameters("bfv"))))
-    with pytest.raises(hg.MissingKeyError, match=r"they have 4, 8\. .*rotations=\[3, \.\.\.\]\); these keys do not compose it$"):
+    with pytest.raises(
+        hg.MissingKeyError, match=r"they have 4, 8\. .*rotations=\[3, \.\.\.\]\); these keys do not compose it$"
+    ):
         hg.rotate_rows(x, 3)
     with pytest.raises(hg.MissingKeyError, match=r"or make one key more, of rotation 1, and say compose=True$") as caught:
         hg.rotate_rows(x, [1, 2, 3, 4, 8, 12])
@@ -348,14 +363,14 @@ def test_true_allows_no_endless_composition() -> None:
 def test_many_keys_are_searched_soon() -> None:
     secret = secret_of("ckks")
     keys = secret.evaluation_keys(relinearize=False, rotations=range(2, 402, 2))
-    start = time.perf_counter()
+    start = time.process_time()
     assert keys.composition(401) is None
-    first = time.perf_counter() - start
-    start = time.perf_counter()
+    first = time.process_time() - start
+    start = time.process_time()
     for step in range(512):
         keys.composition(step)
     assert first < 2
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize("wrong", ["yes", 1.5, [1], np.ones(2)])
@@ -393,3 +408,21 @@ def test_a_server_decides_and_its_keys_stay_as_they_were() -> None:
     assert hg.Server(keys).keys is keys
     clear = hg.ClearTensor(np.arange(8).reshape(1, 8))
     assert hg.rotate_rows(clear, 3, compose=True).shape == clear.shape
+
+
+def test_networks_follow_the_server(tmp_path: Any) -> None:
+    model = hg.nn.setup("digits").seal(tmp_path / "digits.hgm")
+    secret = hg.SecretKey.generate(model.parameters)
+    x = model.encrypt(secret, np.arange(64).reshape(8, 8) % 16)
+    direct = hg.Server(model.keys(secret))
+    keys = secret.evaluation_keys(rotations=[1, 4, 8, 16, 32, 64, 128, 256, 512, 2048], columns=True)
+    composing, strict = hg.Server(keys, compose_rotations=True), hg.Server(keys)
+    with pytest.raises(hg.MissingKeyError, match="needs rotations 2, 1024 besides"):
+        model.run(strict, strict.bind(+x))
+    want, found = model.run(direct, direct.bind(+x)), model.run(composing, composing.bind(+x))
+    assert (secret.decrypt(found) == secret.decrypt(want)).all()
+    assert found.noise_budget < want.noise_budget
+    few = hg.Server(secret.evaluation_keys(rotations=keys.rotations), compose_rotations=True)
+    own = few.bind(+x)
+    with pytest.raises(hg.MissingKeyError, match="needs the key columns"):
+        model.run(few, own)
