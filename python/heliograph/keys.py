@@ -153,9 +153,10 @@ class SwitchKeys(EvaluationKeys[P, T]):
     def reach(self) -> tuple[int, int]:
         """(divisor, switches): `composition` makes all multiples of the divisor, each of so many key switches at most.
 
-        >>> divisor, switches = secret.evaluation_keys(rotations=[1, 2, 4, -1, -2, -4]).reach
-        >>> divisor
-        1
+        >>> secret.evaluation_keys(rotations=[4, 8]).reach[0]
+        4
+
+        Without rotation keys the divisor is the period, and the key switches are 0.
         """
         divisor, switches = self._core.reach()
         return int(divisor), int(switches)
