@@ -209,7 +209,19 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
   bool has_relinearization() const;
   bool has_conjugation() const;
   bool has_bootstrapping() const;
-  std::vector<std::int64_t> rotations() const;   // steps to the left, ascending
+  std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
+  /// The same keys, by which a rotation without a key is composed of the fewest rotations with one, `most` at most: so many key
+  /// switches. With 1, as keys are made and read, it is a MissingKeyError. ParameterError for 0.
+  EvaluationKeys composing(std::size_t most) const;
+  std::size_t most_switches() const;
+  /// The fewest steps of keys that make a rotation, in the order in which they are applied, without a limit; nullopt: none make it. And
+  /// how many they are.
+  std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
+  std::optional<std::size_t> switches(std::int64_t steps) const;
+  /// A divisor and a number: these keys compose the rotations by multiples of the divisor, each of so many key switches at most.
+  std::pair<std::size_t, std::size_t> reach() const;
+  /// The step whose key, added to these, makes all of some rotations composed of the fewest key switches.
+  std::int64_t cheapest(const std::vector<std::int64_t>& steps) const;
   std::vector<std::string> of_programs() const;  // names of keys of programs of instructions (cinnamon.h)
   std::size_t bytes() const;
 };

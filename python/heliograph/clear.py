@@ -284,7 +284,7 @@ class ClearTensor(IntegerLayers):
         out = np.concatenate(parts)
         return self._made(out + bias[:, None, None, None] if bias.size else out)
 
-    def rotate_rows(self, steps: Any, *, keys: Any = None, progress: Any = None) -> ClearTensor:
+    def rotate_rows(self, steps: Any, *, keys: Any = None, compose: Any = None, progress: Any = None) -> ClearTensor:
         """As `heliograph.rotate_rows`, for values that fill all slots."""
         several = whole_numbers(steps, "a rotation")
         half = self.slots // 2

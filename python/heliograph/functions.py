@@ -271,17 +271,33 @@ def dot(a: Any, b: Any) -> Any:
     return _own(x, "dot")(other)
 
 
-def rotate_rows(x: T, steps: int | Sequence[int], *, keys: Any = None, progress: Progress | None = None) -> T:
+def rotate_rows(
+    x: T,
+    steps: int | Sequence[int],
+    *,
+    keys: Any = None,
+    compose: bool | int | None = None,
+    progress: Progress | None = None,
+) -> T:
     """Slots turned left by `steps` within each of the two rows of N/2, in BFV and BGV. Several steps give a new first axis, one
     entry each, for little more than the price of one (hoisting). Behind fewer values than slots come zeros; something unknown
-    there is hidden first, by a product with a plaintext. Raises MissingKeyError naming the steps there are keys for.
+    there is hidden first, by a product with a plaintext.
+
+    `compose`: True makes steps that have no key from those that have one, by the fewest key switches
+    (`EvaluationKeys.composition`), at most 32 for each step, a number: at most so many; False makes none. None: as the tensor's `Server`
+    was told (``compose_rotations=``), which is none unless it was. Each key switch takes as long as a rotation by a key and adds noise.
+
+    Raises MissingKeyError naming the steps there are keys for, and what a composition takes; ParameterError, DtypeError for another
+    `compose`.
 
     >>> secret.decrypt(hg.rotate_rows(x[0], 1))[:3]
     array([2, 3, 4])
     >>> hg.rotate_rows(x, [1, 2]).shape  # several for little more than the price of one
     (2, 2)
+    >>> secret.decrypt(hg.rotate_rows(x[0], 3, compose=True))[:1]  # by the keys of 1 and 2
+    array([4])
     """
-    found: T = _own(x, "rotate_rows")(steps, keys=keys, progress=progress)
+    found: T = _own(x, "rotate_rows")(steps, keys=keys, compose=compose, progress=progress)
     return found
 
 

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
 
+import numpy as np
+
 from heliograph import _core
-from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
+from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable, whole
 from heliograph._html import Shown
 from heliograph._parameters import OfParameters, P, Parameters
 from heliograph._pickling import REDUCERS
@@ -128,6 +130,41 @@ class SwitchKeys(EvaluationKeys[P, T]):
     relinearize = told("relinearize", bool, "Whether there is a relinearization key.")
     rotations = told("rotations", list[int], "Steps to the left there are keys for, ascending.")
     of_programs = told("of_programs", list, "Names of keys for programs of instructions (`hg.cinnamon.Program.keys`).")
+    most_switches = told(
+        "most_switches",
+        int,
+        "Key switches that one rotation may take: 1 unless a `Server` composes rotations (``compose_rotations=``).",
+    )
+
+    def composition(self, step: int) -> list[int] | None:
+        """The fewest steps of `rotations` that make a rotation by `step`, in the order in which they are applied: one key switch each.
+        [] for a multiple of the rotations' period; None where these keys do not make it. `step` may be negative or beyond the period.
+
+        It is a shortest path over the period, found by one search for each set of keys, whose time is bounded for any set
+        (docs/adr/0033). Rotations take it where ``compose=`` or the server allows it. Raises DtypeError.
+
+        >>> server.keys.rotations, server.keys.composition(3), server.keys.composition(1)
+        ([1, 2], [2, 1], [1])
+        """
+        found: list[int] | None = self._core.composition(whole(step, "a rotation"))
+        return found
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """(divisor, switches): `composition` makes all multiples of the divisor, each of so many key switches at most.
+
+        >>> secret.evaluation_keys(rotations=[4, 8]).reach[0]
+        4
+
+        Without rotation keys the divisor is the period, and the key switches are 0.
+        """
+        divisor, switches = self._core.reach()
+        return int(divisor), int(switches)
+
+    def _composing(self, compose: bool | int | None) -> Self:
+        """These keys as `compose` says: None as they are, False without compositions, True or a number with them."""
+        most = self.most_switches if compose is None else switches_of(compose)
+        return self if most == self.most_switches else type(self)(self._core.composing(most))
 
     _swap: ClassVar[tuple[str, str]]  #: the key beside the rotations': its attribute, and what it is called in errors
 
@@ -164,6 +201,8 @@ class SwitchKeys(EvaluationKeys[P, T]):
         period, have = self._period(), set(self.rotations)
         needed = sorted({s % period: s for s in steps if s % period}.values())
         missing = [s for s in needed if s % period not in have]
+        if missing and self.most_switches > 1:
+            missing = [s for s in missing if not 1 <= (self._core.switches(s) or 0) <= self.most_switches]
         attribute, called = self._swap
         others = {
             "relinearize": (relinearize, "a relinearization key"),
@@ -178,6 +217,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
             raise _core.MissingKeyError(
                 f"{named} not among the keys; they have {_steps(sorted(have)) if have else 'none'}. Make keys with "
                 f"evaluation_keys(rotations=[{_steps(needed)}{', ...' if len(needed) == 1 else ''}])"
+                f"{self._instead(missing, 'compose={}')}"
             )
         wanted = _joined(([f"the rotations {_steps(needed)}"] if needed else []) + [c for w, c in others.values() if w])
         absent = _joined(([f"the rotations {_steps(missing)}"] if missing else []) + [others[name][1] for name in lacking])
@@ -186,7 +226,42 @@ class SwitchKeys(EvaluationKeys[P, T]):
         raise _core.MissingKeyError(
             f"cannot compute {what}: it needs {wanted}; these keys lack {'all of that' if absent == wanted else absent}. Make "
             f"keys with evaluation_keys({ask})"
+            f"{'' if lacking else self._instead(missing, 'hg.Server(keys, compose_rotations={})')}"
         )
+
+    def _instead(self, missing: Sequence[int], word: str) -> str:
+        """What composes rotations that have no key, for an error: the word that allows it and its key switches, or the one key that
+        more is needed for that.
+        """
+        counts = [self._core.switches(s) for s in missing]
+        if all(counts):
+            most, them = max(counts), "it" if len(missing) == 1 else "them"
+            allowed = True if most <= MOST_SWITCHES and self.most_switches == 1 else most
+            each = f", {most:,} for one at most" if len(missing) > 1 else ""
+            return (
+                f"; or say {word.format(allowed)}: these keys make {them} in {sum(counts):,} key switches{each}, where "
+                f"{'its own key takes 1' if len(missing) == 1 else f'their own keys take {len(missing):,}'}"
+            )
+        if len(missing) > 1:
+            return f"; or make one key more, of rotation {self._core.cheapest(missing)}, and say {word.format(True)}"
+        return "; these keys do not compose it"
+
+
+#: Key switches that one rotation may take where ``compose=True`` allows compositions.
+MOST_SWITCHES = 32
+
+
+def switches_of(compose: Any) -> int:
+    """The key switches that one rotation may take, by an argument `compose`. Raises DtypeError, ParameterError."""
+    if isinstance(compose, (bool, np.bool_)):
+        return MOST_SWITCHES if compose else 1
+    if not is_whole(compose):
+        raise _core.DtypeError(
+            f"compose must be True, False or the most key switches that one rotation may take, not {described(compose)}"
+        )
+    if not 1 <= compose < WORD:
+        raise _core.ParameterError(f"compose must allow one key switch at least, not {described(compose)}")
+    return int(compose)
 
 
 def _steps(steps: Sequence[int]) -> str:
@@ -225,6 +300,11 @@ class NotingKeys:
         self.steps.update(several)
         self.swaps = self.swaps or swap
         return self._secret.evaluation_keys(self._relinearize, several, swap)
+
+    def _composing(self, compose: bool | int | None) -> Self:
+        """Nothing is composed: keys are made for what is asked for."""
+        switches_of(bool(compose) if compose is None else compose)
+        return self
 
     def _require(self, what: str, *_: Any, **__: Any) -> None:
         """Nothing is missing; what is used is noted at its use."""
@@ -381,6 +461,9 @@ class Server(Shown, Generic[T]):
     `limit` is how many bytes of memory one tensor from a file or message may take (`Tensor.nbytes`: seeds expanded; an axis of
     length zero counts as one); None: as many as the device has left at the time. What the file holds is within it too.
     `costs` is what a computation may take that is asked for by `compute`; None: whatever it takes.
+    `compose_rotations`: whether rotations without a key of their own are composed of those that have one, by the fewest key switches;
+    True: of 32 at most, a number: of so many at most. It holds for all that is computed on this server's tensors (sums over slots,
+    matrices on slots, networks). False: such a rotation is a MissingKeyError. `EvaluationKeys.composition` tells what a rotation takes.
 
     >>> server = hg.Server(secret.evaluation_keys(), limit=1 << 30)  # what one request may take in memory
     >>> x = server.from_bytes(secret.encrypt([1, 2, 3, 4]).to_bytes())
@@ -388,10 +471,21 @@ class Server(Shown, Generic[T]):
     array([ 1,  4,  9, 16])
     """
 
-    def __init__(self, keys: EvaluationKeys[Any, T], *, limit: int | None = None, costs: Costs | None = None) -> None:
+    def __init__(
+        self,
+        keys: EvaluationKeys[Any, T],
+        *,
+        limit: int | None = None,
+        costs: Costs | None = None,
+        compose_rotations: bool | int = False,
+    ) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
         _require_bytes("a limit", limit)
+        if isinstance(keys, SwitchKeys):
+            keys = keys._composing(compose_rotations)
+        elif switches_of(compose_rotations) > 1:
+            raise _core.MismatchError(f"cannot compose rotations: keys of {keys._scheme.title} have none")
         self.keys: Any = keys  # of the scheme its user knows
         if costs is not None and not isinstance(costs, Costs):
             raise _core.DtypeError(f"what computations may take is hg.Costs(...), not {described(costs)}")
@@ -485,7 +579,9 @@ class Server(Shown, Generic[T]):
         return encode(self.parameters, values, **options)
 
     def __repr__(self) -> str:
-        return f"<server of {self.keys!r}>"
+        most = getattr(self.keys, "most_switches", 1)
+        composed = f", which composes rotations of at most {most:,} key switches" if most > 1 else ""
+        return f"<server of {self.keys!r}{composed}>"
 
 
 def encode(parameters: Any, values: Any, **options: Any) -> Any:

@@ -35,7 +35,7 @@ from heliograph._parameters import Parameters
 from heliograph._pickling import REDUCERS
 from heliograph._schemes import SCHEMES, Scheme, sets_of, split_type, type_of_bytes
 from heliograph._shapes import Tensor
-from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server
+from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, SwitchKeys
 
 TYPE = "heliograph.sealed-model"
 _FORMATS = (1, 2, 3)  #: of what the header says; a form writes the first that has its fields
@@ -437,6 +437,9 @@ class SealedModel(Shown):
         self._require(keys, EvaluationKeys, "a model is run with evaluation keys")
         for name, wanted in self.needs.items():
             have = getattr(keys, name)
+            if name == "rotations" and isinstance(keys, SwitchKeys) and keys.most_switches > 1:
+                keys._require(f"the model {self.name}", wanted)
+                continue
             if wanted is True and not have:
                 raise _core.MissingKeyError(f"the model {self.name} needs the key {name}")
             if isinstance(wanted, list) and (missing := sorted(set(wanted) - set(have))):

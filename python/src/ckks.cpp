@@ -219,6 +219,12 @@ void bind_keys(nb::module_& m) {
       .def_prop_ro("conjugate", &EvaluationKeys::has_conjugation)
       .def_prop_ro("bootstrap", &EvaluationKeys::has_bootstrapping)
       .def_prop_ro("rotations", &EvaluationKeys::rotations)
+      .def_prop_ro("most_switches", &EvaluationKeys::most_switches)
+      .def("reach", &EvaluationKeys::reach, Unlocked())
+      .def("composing", &EvaluationKeys::composing, "most"_a)
+      .def("composition", &EvaluationKeys::composition, "steps"_a, Unlocked())
+      .def("switches", &EvaluationKeys::switches, "steps"_a, Unlocked())
+      .def("cheapest", &EvaluationKeys::cheapest, "steps"_a, Unlocked())
       .def_prop_ro("of_programs", &EvaluationKeys::of_programs);
   bind_secret_key(m);
 }

@@ -171,6 +171,12 @@ void bind_keys(nb::module_& m) {
   bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")
       .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
       .def_prop_ro("rotations", &EvaluationKeys::rotations)
+      .def_prop_ro("most_switches", &EvaluationKeys::most_switches)
+      .def("reach", &EvaluationKeys::reach, Unlocked())
+      .def("composing", &EvaluationKeys::composing, "most"_a)
+      .def("composition", &EvaluationKeys::composition, "steps"_a, Unlocked())
+      .def("switches", &EvaluationKeys::switches, "steps"_a, Unlocked())
+      .def("cheapest", &EvaluationKeys::cheapest, "steps"_a, Unlocked())
       .def_prop_ro("columns", &EvaluationKeys::has_columns)
       .def_prop_ro("of_programs", &EvaluationKeys::of_programs);
   nb::class_<SecretKey> secret = bind_secret_key_of<SecretKey>(m, kNames);

@@ -159,7 +159,7 @@ void add_keys(Text& to, const std::monostate&) { to.add(false); }
 template <class Keys>
 void add_rlwe_keys(Text& to, const Keys& keys) {
   const auto& data = keys.data();
-  to.add(true), to.add(data.context.get()), to.add(data.vouched);
+  to.add(true), to.add(data.context.get()), to.add(data.vouched), to.add(data.most_switches);
   data.keys.each([&](math::u64 number, const rlwe::SwitchKey&) { to.add(number); });
 }
 void add_keys(Text& to, const exact::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }

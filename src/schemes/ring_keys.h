@@ -1,8 +1,11 @@
 // Keys of BFV, BGV and CKKS: which automorphisms keys are made for is the scheme's, all else is alike.
 #pragma once
 
+#include <mutex>
+
 #include "io/sha256.h"
 #include "program/limbs/link.h"
+#include "rlwe/compositions.h"
 #include "rlwe/files.h"
 #include "schemes/files.h"
 #include "schemes/ring_context.h"
@@ -30,6 +33,12 @@ struct RingPublicKey {
   const rlwe::KeyId& id() const { return key.id; }
 };
 
+/// The compositions of a set of rotation keys, searched at first use.
+struct LazyCompositions {
+  std::once_flag once;
+  std::optional<rlwe::Compositions> found;
+};
+
 template <class C>
 struct RingEvaluationKeys {
   static constexpr bool kAtKeyHolder = false;
@@ -38,6 +47,9 @@ struct RingEvaluationKeys {
   std::shared_ptr<C> context;
   rlwe::EvaluationKeys keys;
   bool vouched = true;  // made here, not read
+  /// Key switches that one rotation may take: rotations without a key are composed of so many at most. 1: none is composed.
+  std::size_t most_switches = 1;
+  std::shared_ptr<LazyCompositions> compositions = std::make_shared<LazyCompositions>();  // of all copies
 
   const rlwe::KeyId& id() const { return keys.id; }
   std::size_t bytes() const {
@@ -110,6 +122,52 @@ std::vector<math::u64> galois_of(const std::vector<std::int64_t>& steps, Galois 
   return all;
 }
 
+/// The compositions of all keys' rotations. `Keys`: the public class, whose data has `period()`.
+template <class Keys>
+const rlwe::Compositions& compositions_of(const Keys& keys) {
+  LazyCompositions& lazy = *keys.data().compositions;
+  std::call_once(lazy.once, [&] { lazy.found.emplace(keys.rotations(), keys.data().period()); });
+  return *lazy.found;
+}
+
+/// The same keys with another limit on the key switches of a rotation. ParameterError for a limit of 0.
+template <class Keys>
+Keys composing(const Keys& keys, std::size_t most) {
+  require<ParameterError>(most > 0, "a rotation takes one key switch at least");
+  using Data = std::remove_cvref_t<decltype(keys.data())>;
+  auto data = std::make_shared<Data>(keys.data());
+  data->most_switches = most;
+  return Keys(std::move(data));
+}
+
+/// Throws MissingKeyError for a rotation by some steps that there is no key for. It tells what the keys have, and what a composition takes.
+template <class Keys>
+[[noreturn]] void refuse_rotation(const Keys& keys, std::int64_t steps) {
+  std::string list;
+  for (std::int64_t k : keys.rotations()) list += (list.empty() ? "" : ", ") + std::to_string(k);
+  std::string text =
+      "rotation " + std::to_string(steps) + " is not among the keys; they have " + (list.empty() ? "none" : list);
+  const std::size_t most = keys.data().most_switches;
+  if (const auto count = compositions_of(keys).switches(steps)) {
+    text += ", which compose it in " + std::to_string(*count) + " key switches";
+    text += most > 1 ? "; at most " + std::to_string(most) + " are allowed" : " (EvaluationKeys::composing)";
+  }
+  throw MissingKeyError(text);
+}
+
+/// The steps of keys that make a rotation, as these keys allow it: one where it has a key, the fewest where not, none for a multiple of
+/// the period. MissingKeyError.
+template <class Keys>
+std::vector<std::int64_t> composition_of(const Keys& keys, std::int64_t steps) {
+  const std::size_t most = keys.data().most_switches;
+  if (most > 1) {
+    const rlwe::Compositions& all = compositions_of(keys);
+    const auto count = all.switches(steps);
+    if (count && *count <= most) return *all.of(steps);
+  }
+  refuse_rotation(keys, steps);
+}
+
 /// The key of an automorphism. `other`: the one that is no rotation, whose absence `other_is_missing` says. MissingKeyError.
 template <class Keys>
 const rlwe::SwitchKey& key_of(const Keys& keys, math::u64 galois, std::int64_t steps, math::u64 other,
@@ -118,10 +176,40 @@ const rlwe::SwitchKey& key_of(const Keys& keys, math::u64 galois, std::int64_t s
   const auto found = have.find(galois);
   if (found != have.end()) return found->second;
   if (galois == other) throw MissingKeyError(other_is_missing);
-  std::string list;
-  for (std::int64_t k : keys.rotations()) list += (list.empty() ? "" : ", ") + std::to_string(k);
-  throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " +
-                        (list.empty() ? "none" : list));
+  refuse_rotation(keys, steps);
+}
+
+/// Keys of automorphisms, or how they are composed.
+struct Turns {
+  std::vector<const rlwe::SwitchKey*> keys;  // null for Galois element 1; none if there is a plan
+  std::optional<rlwe::RotationPlan> plan;    // if any is composed
+  std::size_t switches = 1;                  // the most in a row
+
+  /// What so many key switches make of a noise, if one makes add(noise) of it.
+  template <class Noise, class Add>
+  Noise noise(Noise before, Add add) const {
+    for (std::size_t i = 0; i < switches; ++i) before = add(before);
+    return before;
+  }
+};
+
+/// How keys make automorphisms: `galois` are those of rotations by `steps`, or one is `other`, which is no rotation. Throws as `key_of`.
+template <class Keys>
+Turns turns_of(const Keys& keys, const std::vector<math::u64>& galois, const std::vector<std::int64_t>& steps,
+               math::u64 other, const char* other_is_missing) {
+  const auto& have = keys.data().keys.rotations;
+  Turns turns;
+  const auto needs_more = [&](math::u64 g) { return g != 1 && g != other && !have.contains(g); };
+  if (keys.data().most_switches == 1 || std::none_of(galois.begin(), galois.end(), needs_more)) {
+    for (std::size_t i = 0; i < galois.size(); ++i)
+      turns.keys.push_back(galois[i] == 1 ? nullptr : &key_of(keys, galois[i], steps[i], other, other_is_missing));
+    return turns;
+  }
+  std::vector<std::vector<std::int64_t>> compositions;
+  for (const std::int64_t s : steps) compositions.push_back(composition_of(keys, s));
+  turns.plan.emplace(compositions, keys.data().period());
+  turns.switches = turns.plan->switches;
+  return turns;
 }
 
 // Files.

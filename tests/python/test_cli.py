@@ -406,6 +406,7 @@ def test_inspect_tells_and_checks(made: Path, here: Path, capsys: pytest.Capture
     said = capsys.readouterr().out
     assert said.count("whole: digest") == len(names)
     assert "14 keys" in said
+    assert "compose=True makes rotations by multiples of" in said
     assert run(["inspect", str(made / "secret.hg")]) == 0
     secret = capsys.readouterr().out
     assert "can decrypt" in secret

@@ -60,19 +60,33 @@ def lower(x: Tensor, level: int) -> Tensor:
 
 
 def rotate(
-    x: Tensor, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+    x: Tensor,
+    steps: int | Sequence[int],
+    *,
+    keys: EvaluationKeys | None = None,
+    compose: bool | int | None = None,
+    progress: Progress | None = None,
 ) -> Tensor:
     """Slots turned left by `steps` (right where negative), cyclically over the set's `period`. Several steps give a new first
     axis, one entry each, for little more than the price of one (hoisting). Behind fewer values than places come zeros; something
-    unknown there (in x less its mean) is hidden first, at a level. Raises MissingKeyError naming the steps there are keys for,
-    LevelError where there is no level to hide what is unknown.
+    unknown there (in x less its mean) is hidden first, at a level.
+
+    `compose`: True makes steps that have no key from those that have one, by the fewest key switches
+    (`EvaluationKeys.composition`), at most 32 for each step, a number: at most so many; False makes none. None: as the tensor's `Server`
+    was told (``compose_rotations=``), which is none unless it was. Each key switch takes as long as a rotation by a key and adds noise,
+    which `Tensor.precision` counts.
+
+    Raises MissingKeyError naming the steps there are keys for, and what a composition takes; LevelError where there is no level to hide
+    what is unknown; ParameterError, DtypeError for another `compose`.
 
     >>> secret.decrypt(hg.ckks.rotate(x[0], 1)).round(4)
     array([1.5, 2.5, 3.5, 0.5])
     >>> hg.ckks.rotate(x, [1, 2]).shape  # several for little more than the price of one
     (2, 2)
+    >>> secret.decrypt(hg.ckks.rotate(x[0], 3, compose=True)).round(4)  # by the keys of 1 and 2
+    array([3.5, 0.5, 1.5, 2.5])
     """
-    return _of(x, "rotate").rotate(steps, keys=keys, progress=progress)
+    return _of(x, "rotate").rotate(steps, keys=keys, compose=compose, progress=progress)
 
 
 def conjugate(x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:

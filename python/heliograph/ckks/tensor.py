@@ -305,14 +305,20 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
 
     @operation
     def rotate(
-        self, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+        self,
+        steps: int | Sequence[int],
+        *,
+        keys: EvaluationKeys | None = None,
+        compose: bool | int | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """As `hg.ckks.rotate`."""
         several = whole_numbers(steps, "a rotation")
         found = keys_of([self], keys, "a rotation")
         x = self.relinearize(keys=found)
-        with found._naming("", several):
-            turned = type(self)(_core.ckks_rotate(x._core, several, found._for(several), progress), found)
+        by = found._composing(compose)
+        with by._naming("", several):
+            turned = type(self)(_core.ckks_rotate(x._core, several, by._for(several), progress), found)
         return turned[0] if listed(steps) is None else turned
 
     @operation

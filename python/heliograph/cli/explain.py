@@ -12,6 +12,7 @@ import heliograph as hg
 from heliograph import _core, nn, sealed
 from heliograph._arrays import printable, readable_bytes
 from heliograph.cli import roles, screen
+from heliograph.keys import SwitchKeys
 from heliograph.query import answers, lookup, table, vectors
 from heliograph.serving import tables
 
@@ -174,7 +175,12 @@ def inspect(path: Path) -> bool:
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
         screen.labelled(f"{label:>{width}}  {printable(text)}")  # no line of a file's own
-    damage = _damage(path, kind)
+    damage, found = _read(path, kind)
+    if isinstance(found, SwitchKeys) and found.rotations:
+        divisor, switches = found.reach
+        screen.labelled(
+            f"{'composed':>{width}}  compose=True makes rotations by multiples of {divisor:,}, of {switches:,} key switches at most"
+        )
     stays = kind == "evaluation-keys" and 2 * sum(array["bytes"] for array in seen["arrays"]) > _room()
     checked = (
         "digest and shapes" if tfhe or stays else "digest and calls" if kind == "program" else "digest and every residue"
@@ -317,18 +323,16 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
     return []
 
 
-def _damage(path: Path, kind: str) -> str | None:
-    """What is wrong with a file, read to its end."""
+def _read(path: Path, kind: str) -> tuple[str | None, Any]:
+    """What is wrong with a file, read to its end, and what it holds if nothing is."""
     try:
         if kind == "secret-key":
-            hg.SecretKey.load(path)
-        elif kind == "program":
-            hg.Program.load(path)
-        else:
-            hg.load(path, memory=_room() if kind == "evaluation-keys" else None)
+            return None, hg.SecretKey.load(path)
+        if kind == "program":
+            return None, hg.Program.load(path)
+        return None, hg.load(path, memory=_room() if kind == "evaluation-keys" else None)
     except hg.FormatError as error:
-        return str(error)
-    return None
+        return str(error), None
 
 
 def _room() -> int:

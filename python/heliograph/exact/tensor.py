@@ -218,13 +218,19 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
     # Along the slots
 
     def rotate_rows(
-        self, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+        self,
+        steps: int | Sequence[int],
+        *,
+        keys: EvaluationKeys | None = None,
+        compose: bool | int | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """As `hg.rotate_rows`."""
         several = whole_numbers(steps, "a rotation")
         found = keys_of([self], keys, "a rotation")
-        with found._naming("", several):
-            turned = type(self)(_core.rotate_rows(self._core, several, found._for(several), progress), found)
+        by = found._composing(compose)
+        with by._naming("", several):
+            turned = type(self)(_core.rotate_rows(self._core, several, by._for(several), progress), found)
         return turned[0] if listed(steps) is None else turned
 
     def rotate_columns(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:

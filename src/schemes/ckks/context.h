@@ -137,7 +137,9 @@ struct PlaintextData {
 
 struct SecretKeyData : schemes::RingSecretKey<Context> {};
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
-struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
+struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {
+  std::size_t period() const { return context->period(); }  // of the rotations
+};
 
 using schemes::require_same;
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "rlwe/transformed.h"
 #include "schemes/ckks/operations.h"
@@ -106,20 +109,155 @@ RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& 
   return rlwe::linear_sum(x, sum.plan, switch_keys, sum.plaintexts, progress);
 }
 
+namespace {
+
+/// The rescaled sum: everything but the tensor.
+CiphertextData described(const LinearSum& sum, const CiphertextData& x, const EvaluationKeys& keys) {
+  CiphertextData r = derived(x);
+  describe(r, sum, sum.context->scale(sum.level));
+  r.complex = x.complex || sum.complex;
+  r = rescaled(r, 2, -1e9);
+  r.noise = after_keys(r.noise, keys.data());
+  return r;
+}
+
+/// Some terms of a sum, whose steps have keys: of the operand rotated by `before`, the result to be rotated by `after`.
+struct Part {
+  std::int64_t before = 0, after = 0;
+  std::vector<std::size_t> terms;            // of the sum
+  std::vector<std::int64_t> babies, giants;  // of each term
+};
+
+/// A step by keys: what comes before the last key switch of a baby step, what comes after the first one of a giant step.
+struct Split {
+  std::int64_t key = 0, rest = 0;
+};
+
+/// The parts of a sum, ascending by `after`; empty: every step has a key. MissingKeyError.
+std::vector<Part> parts_of(const LinearSum& sum, const EvaluationKeys& keys) {
+  const Context& c = *sum.context;
+  const auto period = static_cast<std::int64_t>(c.period());
+  const auto has_key = [&](std::int64_t r) {
+    return r == 0 || keys.data().keys.rotations.contains(c.galois(r, sum.places));
+  };
+  const bool composes = keys.data().most_switches > 1 && !sum.own_keys && sum.places == c.period();
+  if (!composes || std::all_of(sum.rotations.begin(), sum.rotations.end(), has_key)) return {};
+  const std::size_t babies = sum.plan->babies.size();
+  std::vector<Split> splits;
+  for (std::size_t i = 0; i < sum.rotations.size(); ++i) {
+    const std::int64_t r = sum.rotations[i];
+    if (has_key(r)) {
+      splits.push_back({r, 0});
+      continue;
+    }
+    const std::vector<std::int64_t> steps = schemes::composition_of(keys, r);
+    const std::int64_t key = i < babies ? steps.back() : steps.front();
+    splits.push_back({key, ((r - key) % period + period) % period});
+  }
+  std::map<std::pair<std::int64_t, std::int64_t>, Part> parts;
+  for (std::size_t t = 0; t < sum.plan->terms.size(); ++t) {
+    const Split &baby = splits[sum.plan->terms[t].baby], &giant = splits[babies + sum.plan->terms[t].giant];
+    Part& part = parts[{giant.rest, baby.rest}];
+    part.before = baby.rest, part.after = giant.rest;
+    part.terms.push_back(t), part.babies.push_back(baby.key), part.giants.push_back(giant.key);
+  }
+  std::vector<Part> list;
+  for (auto& [rests, part] : parts) list.push_back(std::move(part));
+  return list;
+}
+
+/// The sum of some terms.
+LinearSum taken(const LinearSum& sum, const Part& part) {
+  Context& c = *sum.context;
+  const std::set<std::int64_t> babies(part.babies.begin(), part.babies.end());
+  const std::set<std::int64_t> giants(part.giants.begin(), part.giants.end());
+  const auto place_in = [](const std::set<std::int64_t>& all, std::int64_t step) {
+    return static_cast<math::u32>(std::distance(all.begin(), all.find(step)));
+  };
+  std::map<std::pair<math::u32, math::u32>, std::size_t> ordered;  // giant and baby step: the term
+  for (std::size_t i = 0; i < part.terms.size(); ++i)
+    ordered[{place_in(giants, part.giants[i]), place_in(babies, part.babies[i])}] = part.terms[i];
+  LinearSum some{.context = &c, .level = sum.level, .places = sum.places, .rotations = {babies.begin(), babies.end()}};
+  some.rotations.insert(some.rotations.end(), giants.begin(), giants.end());
+  some.complex = sum.complex;
+  some.plaintexts = RnsTensor(sum.plaintexts.engine(), {}, ordered.size(), sum.plaintexts.primes(), Domain::ntt,
+                              ring::Secrecy::open, sum.plaintexts.view().n);
+  std::vector<LinearTerm> terms;
+  device::Gather gather;
+  for (const auto& [place, t] : ordered) {
+    gather.pieces.push_back(
+        {sum.plaintexts.with_components(t, 1).view(), some.plaintexts.with_components(terms.size(), 1).view()});
+    terms.push_back({place.first, place.second});
+    some.bounds.push_back(sum.bounds[t]);
+  }
+  c.engine().enqueue(gather);
+  some.plan = rlwe::linear_plan(c.rlwe(), sum.plan->key_switch, sum.plan->mod_down,
+                                galois_of(c, {babies.begin(), babies.end()}, sum.places),
+                                galois_of(c, {giants.begin(), giants.end()}, sum.places), std::move(terms));
+  return some;
+}
+
+/// `a` plus `b`, of one sum.
+void accumulate(std::optional<CiphertextData>& a, CiphertextData b) {
+  if (!a) {
+    a = std::move(b);
+    return;
+  }
+  a->tensor = ring::add(a->tensor, b.tensor);
+  a->noise = rlwe::log2_sum(a->noise, b.noise);
+}
+
+/// The sum by its parts: the operand's rotations that keys have to be composed for are computed first, from each other; so are the
+/// rotations that come after giant steps, one level down.
+CiphertextData composed(const LinearSum& sum, const std::vector<Part>& parts, const Ciphertext& a,
+                        const EvaluationKeys& keys, const Progress& progress) {
+  const Context& c = *sum.context;
+  std::vector<std::int64_t> before;
+  for (const Part& part : parts)
+    if (part.before != 0) before.push_back(part.before);
+  std::sort(before.begin(), before.end());
+  before.erase(std::unique(before.begin(), before.end()), before.end());
+  CiphertextData rotated;
+  if (!before.empty()) rotated = turned(a, galois_of(c, before, sum.places), before, keys, true);
+  std::optional<CiphertextData> total, group;  // of all, of those with one rotation after
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    CiphertextData x = a.data();
+    if (part.before != 0) {
+      const auto at = static_cast<std::size_t>(std::lower_bound(before.begin(), before.end(), part.before) - before.begin());
+      x.tensor = rotated.tensor.drop_axis(0, at), x.noise = rotated.noise;
+    }
+    const LinearSum some = taken(sum, part);
+    CiphertextData made = described(some, x, keys);
+    made.tensor = apply(some, x.tensor, keys, {});
+    accumulate(group, std::move(made));
+    if (i + 1 < parts.size() && parts[i + 1].after == part.after) continue;
+    if (part.after != 0) {
+      const Ciphertext whole = finish(std::move(*group));
+      group = turned(whole, {c.galois(part.after, sum.places)}, {part.after}, keys, false);
+    }
+    accumulate(total, std::move(*group));
+    group.reset();
+    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(parts.size()));
+  }
+  return std::move(*total);
+}
+
+}  // namespace
+
 Ciphertext apply(const LinearSum& sum, const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
   const CiphertextData& x = a.data();
-  Context& c = *sum.context;
   require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
   require<InternalError>(x.context.get() == sum.context && x.level == sum.level && a.degree() == 1,
                          "a linear sum's operand is of its parameters and level, and of degree one");
-  const double scale = c.scale(sum.level);
-  require_room(x, x.scale * scale);
-  CiphertextData described = derived(x);
-  describe(described, sum, scale);
-  described.complex = x.complex || sum.complex;
-  CiphertextData r = rescaled(described, 2, -1e9);
-  r.noise = after_keys(r.noise, keys.data());
-  r.tensor = apply(sum, x.tensor, keys, progress);
+  require_room(x, x.scale * sum.context->scale(sum.level));
+  CiphertextData r = described(sum, x, keys);
+  if (const std::vector<Part> parts = parts_of(sum, keys); !parts.empty()) {
+    const CiphertextData made = composed(sum, parts, a, keys, progress);
+    r.tensor = made.tensor, r.noise = made.noise;
+  } else {
+    r.tensor = apply(sum, x.tensor, keys, progress);
+  }
   return finish(std::move(r));
 }
 

@@ -39,7 +39,8 @@ LinearSum make_linear_sum(Context& context, std::size_t level, std::size_t place
 /// The same of a tensor, whose noise and values the caller knows.
 RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys, const Progress& progress = {});
 /// sum over terms of plaintext * rotations, giant steps applied after: rotate(sum_b plaintext * rotate(x, b), g), one level
-/// down. `x` has degree one and the sum's level. Throws MissingKeyError and the like.
+/// down. `x` has degree one and the sum's level. Where keys compose rotations, the terms of steps without a key are sums of their own,
+/// each rounded, of rotations of `x` or rotated after. Throws MissingKeyError and the like.
 Ciphertext apply(const LinearSum& sum, const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress = {});
 
 }  // namespace heliograph::ckks

@@ -15,19 +15,37 @@ const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std:
                          "conjugation is not among the keys (make them with conjugate=True)");
 }
 
+namespace {
+
+schemes::Turns turns_of(const EvaluationKeys& keys, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps) {
+  return schemes::turns_of(keys, galois, steps, keys.data().context->conjugation(),
+                           "conjugation is not among the keys (make them with conjugate=True)");
+}
+
+}  // namespace
+
 CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
                       const EvaluationKeys& keys, bool stack, const Progress& progress) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   Context& c = *x.data().context;
-  std::vector<const rlwe::SwitchKey*> switch_keys;
-  for (std::size_t i = 0; i < galois.size(); ++i)
-    switch_keys.push_back(galois[i] == 1 ? nullptr : &rotation_key(keys, galois[i], steps[i]));
+  const schemes::Turns turns = turns_of(keys, galois, steps);
   const Ciphertext a = of_degree_one(x, keys);
   CiphertextData r = derived(a.data());
-  r.noise = after_keys(rlwe::log2_sum(r.noise, c.key_switch_noise(r.level)), keys.data());
+  const double key_switch = c.key_switch_noise(r.level);
+  r.noise = after_keys(turns.noise(r.noise, [&](const rlwe::Figure& noise) { return rlwe::log2_sum(noise, key_switch); }),
+                       keys.data());
   const ring::Stack out(a.data().tensor, galois.size(), stack);
-  rlwe::rotate(a.data().tensor, galois, switch_keys, out.entries(), c.rlwe().ntt_switch_plan(r.level, r.level), nullptr,
-               progress);
+  const auto plan = c.rlwe().ntt_switch_plan(r.level, r.level);
+  if (turns.plan) {
+    const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& by, const std::vector<RnsTensor>& to,
+                               const Progress& part) {
+      const auto elements = schemes::galois_of(by, [&](std::int64_t s) { return c.galois(s); });
+      rlwe::rotate(from, elements, turns_of(keys, elements, by).keys, to, plan, nullptr, part);
+    };
+    rlwe::rotate(*turns.plan, a.data().tensor, out.entries(), rotate_by, progress);
+  } else {
+    rlwe::rotate(a.data().tensor, galois, turns.keys, out.entries(), plan, nullptr, progress);
+  }
   r.tensor = out.whole();
   return r;
 }
@@ -150,7 +168,7 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
                       "slots are summed by a power of two, as many as there are at most");
   for (std::size_t k = 1; k < count; k *= 2) {  // named before the work starts
     const u64 g = c.galois(static_cast<std::int64_t>(k));
-    if (g != 1) rotation_key(keys, g, static_cast<std::int64_t>(k));
+    turns_of(keys, {g}, {static_cast<std::int64_t>(k)});
   }
   const bool all = count == c.period() && a.slots() < count;
   Ciphertext x = count > 1 ? of_degree_one(a, keys) : a;

@@ -129,7 +129,9 @@ struct SecretKeyData : schemes::RingSecretKey<Context> {
   std::shared_ptr<Encrypted> encrypted = std::make_shared<Encrypted>(read);
 };
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
-struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
+struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {
+  std::size_t period() const { return context->spec().n / 2; }  // of the rotations of rows
+};
 
 using schemes::require_same;
 

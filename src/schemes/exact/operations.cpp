@@ -269,9 +269,21 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
 
 namespace {
 
-const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps) {
-  return schemes::key_of(keys, galois, steps, keys.data().context->column_galois(),
-                         "the column rotation is not among the keys (make them with columns=True)");
+schemes::Turns turns_of(const EvaluationKeys& keys, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps) {
+  return schemes::turns_of(keys, galois, steps, keys.data().context->column_galois(),
+                           "the column rotation is not among the keys (make them with columns=True)");
+}
+
+/// The rotations of `x`, which has the home domain, by keys or compositions of them.
+void rotate(Context& c, std::size_t modulus, const RnsTensor& x, const std::vector<u64>& galois, const schemes::Turns& turns,
+            const EvaluationKeys& keys, const std::vector<RnsTensor>& out, const Progress& progress) {
+  if (!turns.plan) return c.rules().rotate(modulus, x, galois, turns.keys, out, progress);
+  const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& steps, const std::vector<RnsTensor>& to,
+                             const Progress& part) {
+    const auto elements = schemes::galois_of(steps, [&](std::int64_t s) { return c.row_galois(s); });
+    c.rules().rotate(modulus, from, elements, turns_of(keys, elements, steps).keys, to, part);
+  };
+  rlwe::rotate(*turns.plan, x, out, rotate_by, progress);
 }
 
 Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
@@ -280,9 +292,7 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
   Context& c = *x.data().context;
   require_packing(c, Packing::slots);
   require<SlotsError>(x.packing() == Packing::slots, "this tensor packs coefficients: it has no slots to rotate");
-  std::vector<const rlwe::SwitchKey*> switch_keys;
-  for (std::size_t i = 0; i < galois.size(); ++i)
-    switch_keys.push_back(galois[i] == 1 ? nullptr : &rotation_key(keys, galois[i], steps[i]));
+  const schemes::Turns turns = turns_of(keys, galois, steps);
   const Ciphertext a = of_degree_one(x, &keys, {});
   CiphertextData r = derived(a.data());
   r.width = c.spec().n;  // values move into slots that were padding
@@ -293,9 +303,10 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
     const std::size_t modulus = r.first_part + part;
     const RnsTensor p = ring::to_domain(a.data().parts[part], c.rules().home());
     const ring::Stack out(p, galois.size(), stack);
-    c.rules().rotate(modulus, p, galois, switch_keys, out.entries(), progress);
+    rotate(c, modulus, p, galois, turns, keys, out.entries(), progress);
     r.parts.push_back(out.whole());
-    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().key_switch_noise(modulus, a.level()));
+    const double key_switch = c.rules().key_switch_noise(modulus, a.level());
+    r.noise[part] = turns.noise(r.noise[part], [&](double noise) { return rlwe::log2_sum(noise, key_switch); });
   }
   return finish(std::move(r));
 }
@@ -347,7 +358,7 @@ Ciphertext sum_slots(const Ciphertext& a, const EvaluationKeys& keys, const Prog
   for (std::size_t step = 1; step < c.spec().n / 2; step *= 2)
     turns.emplace_back(c.row_galois(static_cast<std::int64_t>(step)), static_cast<std::int64_t>(step));
   turns.emplace_back(c.column_galois(), 0);
-  for (const auto& [galois, step] : turns) rotation_key(keys, galois, step);  // named before the work starts
+  for (const auto& [galois, step] : turns) turns_of(keys, {galois}, {step});  // named before the work starts
   Ciphertext x = of_degree_one(a, &keys, {});
   if (common_tail(x.data()).kind() == Tail::Kind::even)
     return multiply_integers(x, {{static_cast<std::int64_t>(x.slots())}, {}, 1});
