@@ -9,7 +9,7 @@ Row = dict[str, Any]
 Time = Callable[[float | None], str]
 Cell = tuple[str, str, float | None]  # what, time, bytes of memory
 
-FILES = ("xeon167-serving.json", "xeon-serving.json", "zen4-serving.json", "zen4-serving-hostile.json")
+FILES = ("xeon167-serving.json", "xeon-serving.json", "zen4-serving.json", "xeon-serving-hostile.json")
 #: What happens to connections, and to the service.
 _EVENTS = {
     **{"reset": "resets", "close": "closes", "corrupt": "flipped bits", "duplicate": "repeated pieces", "stall": "stalls"},
