@@ -61,9 +61,14 @@ BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
 BESIDE_OPENFHE = _measured("zen4-beside-openfhe.json", "zen4-beside-openfhe-two.json")
 RANKS = ("h200x4-ranks.json", "zen4-ranks.json", *_like("*-hcnn5-ranks.json"))
 SMALL = _measured("zen4-mnist.json", "rtl-mnist.json")
-SCALING = _measured("h200x2-scaling.json", "h200x4-scaling.json")
-INSTRUCTIONS = _measured(
-    "h200-instructions.json", "h100-instructions.json", "h100x2-instructions.json", "xeon-instructions.json"
+SCALING = _like("*-scaling.json")
+INSTRUCTIONS = tuple(
+    dict.fromkeys(
+        (
+            *_measured("h200-instructions.json", "h100-instructions.json", "h100x2-instructions.json"),
+            *_like("*-instructions.json"),
+        )
+    )
 )
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 KIM = _measured(*kim_tables.FILES)
