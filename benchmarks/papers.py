@@ -178,6 +178,7 @@ JOBS = (
     _kim("host", 2, 2, "--only bootstrap-28,rotations --variants all,all-calls", "HELIOGRAPH_PEER=0"),
     Job("kim-one/timeline", 3, "timeline.py --out {out} --trace {trace}", 1),
     Job("kim-one/sums-triton", 1, "../workbench/sums_triton.py --out {out}", 1),
+    Job("slow-network", 4.5, "slow_network.py --program {doublecrt} --out {out}", 0, ("doublecrt",)),  # by root
     Job("hcnn5-ranks", 1.5, "ranks.py --counts 1,2 --only hcnn5 --start sockets --out {out}"),
     Job("gpus-hcnn5-ranks", 1.5, "ranks.py --device cuda --counts {counts} --only hcnn5 --start sockets --out {out}", 2, spread=True),
 )  # fmt: skip
