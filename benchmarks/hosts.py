@@ -94,7 +94,9 @@ def joined(count: int, link: Link) -> Iterator[Hosts]:
     addresses = [f"{network}.{k + 1}" for k in range(count)]
     words = [f"{link.bits_a_second:.0f}", f"{link.delay_s * 1e9:.0f}", network, *names]
     command = [sys.executable, str(Path(__file__).resolve()), "--switch", *words]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as switch:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as switch:
         assert switch.stdin is not None
         assert switch.stdout is not None
         try:

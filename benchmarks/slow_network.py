@@ -24,8 +24,9 @@ from typing import Any
 import doublecrt
 import hosts
 import mesh
-import ranks
 import run
+
+import ranks
 
 Row = dict[str, Any]
 COUNT = 4
@@ -36,8 +37,28 @@ LINKS = (
 )
 PARTS = ("links", "doublecrt", "hcnn5")
 LAYOUTS = (mesh.AUTO, *doublecrt.LAYOUTS)
-OBJECTS = ("--levels", "function,phase,circuit", "--sizes", "400000", "--rings", "8192,65536", "--operations", "mul,multiply")
-QUICK = ("--levels", "function,phase,circuit", "--sizes", "1000", "--rings", "1024", "--operations", "mul,multiply", "--batch", "2")
+OBJECTS = (
+    "--levels",
+    "function,phase,circuit",
+    "--sizes",
+    "400000",
+    "--rings",
+    "8192,65536",
+    "--operations",
+    "mul,multiply",
+)
+QUICK = (
+    "--levels",
+    "function,phase,circuit",
+    "--sizes",
+    "1000",
+    "--rings",
+    "1024",
+    "--operations",
+    "mul,multiply",
+    "--batch",
+    "2",
+)
 
 
 def measured(link: hosts.Link, places: hosts.Hosts, limit: float) -> Row:
@@ -106,7 +127,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, required=True, help="the built benchmarks/cpp/doublecrt")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
-    parser.add_argument("--links", default="", help=f"comma-separated beginnings of {', '.join(link.name for link in LINKS)}")
+    parser.add_argument(
+        "--links", default="", help=f"comma-separated beginnings of {', '.join(link.name for link in LINKS)}"
+    )
     parser.add_argument("--only", default=",".join(PARTS), help="comma-separated parts")
     parser.add_argument("--seconds", type=float, default=0.1, help="time for each line of DoubleCRT objects")
     parser.add_argument("--limit", type=float, default=240, help="seconds for one set of processes")

@@ -61,9 +61,13 @@ def _exchanges(row: Row) -> str:
 def _by_operation(report: Row) -> tuple[list[str], dict[str, list[Row]], dict[str, float]]:
     """The links; rows of several ranks by operation; one rank's seconds."""
     links = [row["link"] for row in report["results"] if row["part"] == "links"]
-    measured = [row for row in report["results"] if row["part"] != "links" and not (row.get("ring") and row["level"] == "function")]
+    measured = [
+        row for row in report["results"] if row["part"] != "links" and not (row.get("ring") and row["level"] == "function")
+    ]
     one = {_what(row): row["median_s"] for row in measured if row["ranks"] == 1}
-    several = {what: [r for r in measured if _what(r) == what and r["ranks"] > 1] for what in dict.fromkeys(map(_what, measured))}
+    several = {
+        what: [r for r in measured if _what(r) == what and r["ranks"] > 1] for what in dict.fromkeys(map(_what, measured))
+    }
     return links, several, one
 
 
@@ -78,16 +82,20 @@ def operations(report: Row) -> list[str]:
             found = {row["link"]: row for row in rows if row["layout"] == layout}
             some = next(iter(found.values()))
             cells = [
-                f"{table.seconds(found[link]['median_s'])} ({table.seconds(found[link]['floor_s'])})" if link in found else "-"
-                for link in links
+                table.seconds(found[link]["median_s"]) + _floor(found[link]) if link in found else "-" for link in links
             ]
             lines.append([what, LAYOUTS[layout], table.size(_sent(some)), _exchanges(some), *cells])
     return table.table(["what", "layout", "a rank sends", "exchanges", *(f"{link} (floor)" for link in links)], lines)
 
 
+def _floor(row: Row) -> str:
+    """In brackets; none where nothing is sent."""
+    return f" ({table.seconds(row['floor_s'])})" if row["floor_s"] > 0 and _sent(row) >= 1000 else ""
+
+
 def _splits(row: Row, hosts: int) -> bool:
     """Whether every host has a part of the work."""
-    return row.get("exchanges", 0) >= 1 or row.get("items", 1) >= hosts
+    return row["layout"] in ("limb", "coefficient") or row.get("exchanges", 0) >= 1 or row.get("items", 1) >= hosts
 
 
 def _least(row: Row, link: Row, one: float, hosts: int) -> float:
@@ -136,7 +144,10 @@ def tables(reports: dict[str, Row], _seconds: Any) -> list[str]:
     lines: list[str] = []
     for name, report in reports.items():
         parts = (_links(report), operations(report), verdicts(report))
-        lines += [*([""] if lines else []), table.heading(name, report)]
+        machine = report["machine"]
+        cores = f"{table.processor(machine)}, {machine['cores']} cores for {report['hosts']} ranks"
+        where = f"**{name}**: {cores}; commit {report['commit'][:12]}; {report['date']}; load {report['load']}"
+        lines += [*([""] if lines else []), where]
         for part in parts:
             lines += ["", *part]
     return lines

@@ -146,7 +146,9 @@ def test_every_layout_is_measured_and_has_a_floor(tmp_path: Path) -> None:
     program = program_of(tmp_path / "doublecrt", PROGRAM)
     out = tmp_path / "x-slow-network.json"
     command = [sys.executable, str(FOLDER / "slow_network.py"), "--program", str(program), "--out", str(out)]
-    subprocess.run([*command, "--quick", "--links", "loopback", "--only", "links,doublecrt"], check=True, capture_output=True)
+    subprocess.run(
+        [*command, "--quick", "--links", "loopback", "--only", "links,doublecrt"], check=True, capture_output=True
+    )
     report = json.loads(out.read_text())
     assert report["kind"] == "slow-network"
     rows: list[dict[str, Any]] = report["results"]
