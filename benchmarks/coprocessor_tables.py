@@ -20,7 +20,9 @@ MULTIPLIERS = (
     ("window of 6 bits, 2 primes", "window6-fixed", 11),
     ("window of 6 bits, 15 primes", "window6-fixed-15-primes", 11),
     ("window of 2 bits, 15 primes", "window2-fixed-15-primes", 34),
-    ("Shoup, 53 bits", "shoup", 8),
+    ("window of 2 bits, 15 primes, table in one dimension", "window2-fixed-15-primes", 34),
+    ("window of 2 bits, 15 primes, registers for negative shifts too", "", None),
+    ("a known factor (Shoup): 53 bits in the slides, 30 here", "shoup", 8),
     ("Montgomery", "montgomery", 9),
     ("Barrett", "barrett", 12),
 )
@@ -69,6 +71,31 @@ def transforms(reports: dict[str, Row], _seconds: Any) -> list[str]:
         )
     return _table(
         "| butterflies | slides: cycles | DSP | LUT | FF | BRAM18 | ours: cycles | DSP | LUT | FF | BRAM18 |", rows
+    )
+
+
+def loops(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """The slides' loops of an NTT of N = 4096, and our engine's cycles for the same loops."""
+    ours = next(
+        row["cycles"]
+        for row in reports[CYCLES]["results"]
+        if row["what"] == "ntt" and row.get("n") == 4096 and row["butterflies"] == 4
+    )
+    rows = [
+        [
+            row["loop"],
+            row["latency"],
+            row["iteration"],
+            str(row["interval"] or "-"),
+            str(row["trips"]),
+            "yes" if row["pipelined"] else "no",
+            f"{ours:,}" if row["loop"] == "stage" else f"{ours / FACTS['loops'][0]['trips']:.0f}, a twelfth",
+        ]
+        for row in FACTS["loops"]
+    ]
+    return _table(
+        "| loop | slides: cycles | cycles of an iteration | interval | iterations | pipelined | ours, 4 butterflies: cycles |",
+        rows,
     )
 
 
@@ -171,4 +198,4 @@ def mutants(reports: dict[str, Row], _seconds: Any) -> list[str]:
     return _table("| kind | mutants | killed | survived |", rows)
 
 
-TABLES = (multipliers, transforms, kernels, operations)
+TABLES = (multipliers, transforms, loops, kernels, operations)

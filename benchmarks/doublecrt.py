@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hosts
 import mesh
 import nvml
 import run
@@ -80,28 +81,31 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def commands(plan: Plan) -> list[tuple[str, dict[str, str]]]:
-    """Device and environment of each process."""
+def commands(plan: Plan, places: hosts.Hosts) -> list[tuple[str, dict[str, str]]]:
+    """Device and environment of each process; ranks are on those hosts."""
     base = {"HELIOGRAPH_THREADS": str(plan.threads)} if plan.threads else {}
     if not plan.ranks:
         return [(plan.device, base)]
     names = mesh.members(plan.device, plan.ranks)
-    options = "".join("/" + word for word in plan.device.split("/")[1:]) + f"/uncalibrated/{plan.layout}"
+    options = "".join("/" + word for word in plan.device.split("/")[1:])
+    if plan.layout != mesh.AUTO:
+        options += f"/uncalibrated/{plan.layout}"
     if len(set(names)) < len(names) and names[0].startswith("cuda"):
         options += "/sockets"  # NCCL does not join ranks on one GPU
     if plan.ranks == 1:
         return [(f"1*{names[0]}{options}", base)]
-    meet = {"HELIOGRAPH_RANKS": str(plan.ranks), "HELIOGRAPH_MEET": f"127.0.0.1:{free_port()}"}
+    meet = {"HELIOGRAPH_RANKS": str(plan.ranks), "HELIOGRAPH_MEET": f"{places.addresses[0]}:{free_port()}"}
     return [(name + options, base | meet | {"HELIOGRAPH_RANK": str(r)}) for r, name in enumerate(names)]
 
 
-def measure(program: Path, plan: Plan, more: list[str], limit: float) -> list[Row]:
-    """The lines of a run; where it fails, a last one that says why."""
+def measure(program: Path, plan: Plan, more: list[str], limit: float, places: hosts.Hosts | None = None) -> list[Row]:
+    """The lines of a run, its ranks on this machine unless hosts are named; where it fails, a last one that says why."""
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "lines.json"
         processes = []
-        for number, (device, env) in enumerate(commands(plan)):
+        places = places or hosts.loopback(max(1, plan.ranks))
+        for number, (device, env) in enumerate(commands(plan, places)):
             command = [str(program), "--device", device, "--edition", plan.edition, *plan.options, *more]
             if number == 0:
                 command += ["--json", str(out)]
@@ -109,7 +113,7 @@ def measure(program: Path, plan: Plan, more: list[str], limit: float) -> list[Ro
             mine = {cores[number % len(cores)]} if plan.ranks > 1 else set(cores[: plan.threads or None])
             processes.append(
                 subprocess.Popen(
-                    command, env=dict(os.environ, **env), stdout=said, stderr=said,
+                    places.command(number, command), env=dict(os.environ, **env), stdout=said, stderr=said,
                     preexec_fn=lambda mine=mine: os.sched_setaffinity(0, mine) if plan.threads else None,
                 )
             )  # fmt: skip

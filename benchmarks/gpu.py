@@ -148,12 +148,10 @@ def row_of(name: str, rates: dict[str, float], seconds: float, at_least: int, gp
     """Everything of one case."""
     case = gpu_cases.case_of(name)
     ready = case.prepare()
-    runs = case.runs
-    if runs != 1:
-        begin = time.perf_counter()
-        ready.run().wait()
-        if time.perf_counter() - begin > LONG:
-            runs = runs or LONG_RUNS
+    begin = time.perf_counter()
+    ready.run().wait()  # cold: constants are prepared, memory is taken
+    first = time.perf_counter() - begin
+    runs = case.runs or (LONG_RUNS if first > LONG else None)
     if runs:  # seconds each: the calls that are timed are those that are counted
         before = counters()
         together = pipe(ready.run, LONG, 0, gpu.joules, runs)
@@ -172,6 +170,7 @@ def row_of(name: str, rates: dict[str, float], seconds: float, at_least: int, gp
         "what": case.what,
         "parameters": ready.parameters,
         "items": case.items,
+        "first_s": first,
         "median_s": median,
         "fastest_s": min(alone.times),
         "slowest_s": max(alone.times),

@@ -49,7 +49,7 @@ class Case:
     items: int = 1
     asked: float | None = None
     floor: float | None = None
-    runs: int | None = None  #: timed calls of what takes seconds; None: as many as there is time for
+    runs: int | None = None  #: timed calls, behind a first one, of what takes seconds; None: as many as there is time for
 
 
 CASES: dict[str, Case] = {}
@@ -430,7 +430,7 @@ CASES["hcnn5-paper-w64"] = Case(
     16384,
 )
 for _set in ("hcnn11-2020", "hcnn11"):
-    for _name, _moduli, _runs in (("one", 1, 3), ("all", 10, 1)):  # the first of the two warms up
+    for _name, _moduli, _runs in (("one", 1, 3), ("all", 10, 1)):
         CASES[f"{_set}-{_name}-w64"] = Case(
             f"HCNN-11, 8,192 images in one batch at {_set}, evaluation for {_name} of 10 plaintext moduli, w64",
             partial(_colours, _set, _moduli),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,38 @@ Row = dict[str, Any]
 Time = Callable[[float | None], str]
 
 CASE = "bootstrap-28"
-CARDS = ("h200", "h100")
-ONE = "h200-instructions.json"
-HINTS = "h200-instructions-hints.json"
-CPU = "xeon-instructions.json"
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def cards_of(names: list[str]) -> tuple[str, ...]:
+    """Those that files of these names are of, the H200 and the H100 first; processors are none."""
+    found = {
+        match[1]
+        for name in names
+        if (match := re.fullmatch(r"([a-z]+\d+[a-z]*?)(?:x\d+)?-(?:instructions|steps|timeline)\.json", name))
+    }
+    first = ("h200", "h100")
+    return (*first, *sorted(card for card in found if card not in first and not card.startswith(("zen", "xeon"))))
+
+
+def _there(*names: str) -> str:
+    """The first of some files that is there; the first where none is."""
+    return next((name for name in names if (RESULTS / name).exists()), names[0])
+
+
+CARDS = cards_of([path.name for path in RESULTS.glob("*.json")])
+ONE = _there(*(f"{card}-instructions.json" for card in CARDS))
+HINTS = _there(*(f"{card}-instructions-hints.json" for card in CARDS))
+CPU = _there("xeon-instructions.json", *sorted(path.name for path in RESULTS.glob("[xz]e*-instructions.json")))
 #: On one card and on several of it, in the order of preference.
-SEVERAL = tuple((f"{card}-steps.json", f"{card}x{n}-steps.json", n) for n in (2, 4) for card in CARDS)
+SEVERAL = tuple((f"{card}-steps.json", f"{card}x{n}-steps.json", n) for n in (2, 3, 4, 8) for card in CARDS)
 FP64 = tuple(f"{card}-instructions-fp64.json" for card in CARDS)
 INTEGER = tuple(f"{card}-instructions-integer.json" for card in CARDS)  # by the same machine as FP64's
 TIMELINES = tuple(f"{card}-timeline.json" for card in CARDS)
 ROOFLINES = tuple(f"../../workbench/results/{card}-roofline.json" for card in CARDS)
-EXCHANGES = "../../workbench/results/h100x2-chip-exchanges.json"
+EXCHANGES = _there(*(f"../../workbench/results/{card}x2-chip-exchanges.json" for card in CARDS))
 #: A program on two GPUs that reach each other's memory, and the same where they do not.
-PEER, HOST = "h100x2-peer.json", "h100x2-host.json"
+PEER, HOST = (_there(*(f"{card}x2-{what}.json" for card in CARDS)) for what in ("peer", "host"))
 TRITONS = tuple(f"../../workbench/results/{card}-sums-triton.json" for card in CARDS)
 FILES = (
     *(ONE, HINTS, CPU),

@@ -22,6 +22,7 @@ import ranges_tables
 import ranks_tables
 import readme_figures
 import serving_tables
+import slow_network_tables
 import table
 import two_gpus_words
 import vectors_tables
@@ -61,9 +62,14 @@ BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
 BESIDE_OPENFHE = _measured("zen4-beside-openfhe.json", "zen4-beside-openfhe-two.json")
 RANKS = ("h200x4-ranks.json", "zen4-ranks.json", *_like("*-hcnn5-ranks.json"))
 SMALL = _measured("zen4-mnist.json", "rtl-mnist.json")
-SCALING = _measured("h200x2-scaling.json", "h200x4-scaling.json")
-INSTRUCTIONS = _measured(
-    "h200-instructions.json", "h100-instructions.json", "h100x2-instructions.json", "xeon-instructions.json"
+SCALING = _like("*-scaling.json")
+INSTRUCTIONS = tuple(
+    dict.fromkeys(
+        (
+            *_measured("h200-instructions.json", "h100-instructions.json", "h100x2-instructions.json"),
+            *_like("*-instructions.json"),
+        )
+    )
 )
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 KIM = _measured(*kim_tables.FILES)
@@ -96,6 +102,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
     *(("docs/papers/al-badawi-2020.md", mark, lines, AL_BADAWI) for mark, lines in al_badawi_tables.TABLES.items()),
     ("docs/papers/frame-2015.md", "network over ranks", ranks_tables.network, RANKS),
+    ("docs/papers/frame-2015.md", "slow network", slow_network_tables.tables, _like("*-slow-network.json")),
     *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
     ("docs/query.md", "figures of whole queries", query_tables.integers, _measured(*query_tables.INTEGERS)),

@@ -5,8 +5,8 @@
     python benchmarks/papers.py --only morshed-gates,frame --total 600 --out results
     python benchmarks/papers.py --only morshed-cores --longest 3600 --out results   # what takes up to an hour too
 
-Then the pages: `cp results/*.json benchmarks/results/`, but files that end in -partition.json to `workbench/results/`, and
-`python benchmarks/pages.py`.
+Then the pages: `cp results/*.json benchmarks/results/`, but files that end in -partition.json or -sums-triton.json to
+`workbench/results/`, and `python benchmarks/pages.py`.
 
 With cores alone, in a clone, as a machine without GPUs needs it (the package built as README.md says):
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -65,10 +66,11 @@ class Machine:
 @dataclass(frozen=True)
 class Job:
     """A run. In `words` are {out}, the file to write; {public}, the option of public tables where they are there; {counts}, numbers of
-    GPUs; {total}, seconds after which it ends itself; and what `needs` names.
+    GPUs; {gpus}, how many there are; {others}, all but the first; {total}, seconds after which it ends itself; {python} and {here},
+    this Python and this folder; and what `needs` names.
     """
 
-    name: str
+    name: str  #: the file's is what follows a slash
     minutes: float  #: about, on one H200 or on two cores
     words: str
     gpus: int = 0  #: that it takes; 0: cores
@@ -78,7 +80,8 @@ class Job:
     def file(self, there: Machine) -> str:
         """What it writes."""
         many = f"x{there.gpus}" if self.spread and there.gpus > 1 else ""
-        return f"{there.card}{many}-{self.name}.json" if self.gpus else f"{there.cores}-{self.name}.json"
+        stem = self.name.rpartition("/")[2]
+        return f"{there.card}{many}-{stem}.json" if self.gpus else f"{there.cores}-{stem}.json"
 
 
 def _tfhe(name: str, minutes: float, cases: str, more: str = "") -> Job:
@@ -106,6 +109,14 @@ def _of(set_name: str, *tables: int) -> str:
 def _matrices(size: int, *sets: str) -> str:
     """Of 16-bit numbers, both ways."""
     return ",".join(f"table9/{name}/{way}/{size}" for name in sets for way in ("cannon", "default"))
+
+
+def _kim(name: str, minutes: float, gpus: int, words: str, before: str = "") -> Job:
+    """Figures of Kim 2025: instructions of single limbs on cores (no GPUs), on one GPU, or on all that are there."""
+    device = "cuda:0" if gpus else "cpu"
+    more = "--chips {gpus} --beside {others}" if gpus > 1 else ""
+    command = f"env HELIOGRAPH_DEVICE={device} {before} {{python}} {{here}}/instructions.py {words} {more} --out {{out}}"
+    return Job(f"kim-{('cores', 'one', 'several')[min(gpus, 2)]}/{name}", minutes, command, gpus, spread=gpus > 1)
 
 
 KERNELS = "--kernels {tfhe_kernels} --counts 1,2,4,8,16,32 --shapes boolean,morshed-2020"
@@ -157,14 +168,28 @@ JOBS = (
     Job("frame", 1.5, "doublecrt.py --program {doublecrt} --device cuda --copies {copies} --out {out}", 1, ("doublecrt", "copies")),
     Job("frame-ranks", 3, "doublecrt.py --program {doublecrt} --device cuda --ranks {counts} --editions w64 --seconds 0.01 --out {out}", 2, ("doublecrt",), True),
     Job("frame-cores", 4.5, "doublecrt.py --program {doublecrt} --device cpu --ranks 1,2,4,8,16 --seconds 0.01 --limit 60 --out {out}", 0, ("doublecrt",)),
+    _kim("instructions", 4, 0, "--only bootstrap-28 --variants all"),
+    _kim("instructions", 4, 1, "--only bootstrap,rotations,network"),
+    _kim("instructions-hints", 3, 1, "--only bootstrap,rotations --variants all,all-plain,all,all-plain"),
+    _kim("steps", 2, 1, "--only bootstrap-28,bootstrap-small --variants calls,branches,merged,all"),
+    _kim("instructions", 3, 2, "--only bootstrap,rotations --variants all,all-calls"),
+    _kim("steps", 2, 2, "--only bootstrap-28,bootstrap-small --variants branches,all,all-calls"),
+    _kim("peer", 2, 2, "--only bootstrap-28,rotations --variants all,all-calls"),
+    _kim("host", 2, 2, "--only bootstrap-28,rotations --variants all,all-calls", "HELIOGRAPH_PEER=0"),
+    Job("kim-one/timeline", 3, "timeline.py --out {out} --trace {trace}", 1),
+    Job("kim-one/sums-triton", 1, "../workbench/sums_triton.py --out {out}", 1),
+    Job("slow-network", 4.5, "slow_network.py --program {doublecrt} --out {out}", 0, ("doublecrt",)),  # by root
     Job("hcnn5-ranks", 1.5, "ranks.py --counts 1,2 --only hcnn5 --start sockets --out {out}"),
     Job("gpus-hcnn5-ranks", 1.5, "ranks.py --device cuda --counts {counts} --only hcnn5 --start sockets --out {out}", 2, spread=True),
 )  # fmt: skip
 
 
 def card_of(name: str) -> str:
-    """NVIDIA H100 80GB HBM3: h100"""
-    return next((word.lower() for word in name.removeprefix("NVIDIA ").split()), "gpu")
+    """NVIDIA H100 80GB HBM3: h100; NVIDIA A100-SXM4-80GB: a100; NVIDIA GeForce RTX 4090: rtx4090; of others their letters and digits."""
+    words = [word for word in name.split() if word not in ("NVIDIA", "Tesla", "GeForce", "Quadro")]
+    if words[:1] in (["RTX"], ["GTX"]) and len(words) > 1:
+        words = words[1:] if words[1][0].isalpha() else ["".join(words[:2]), *words[2:]]
+    return re.sub(r"[^a-z0-9]", "", words[0].split("-")[0].lower()) if words else "gpu"
 
 
 def cores_of(family: str) -> str:
@@ -202,7 +227,12 @@ def command_of(job: Job, there: Machine, out: Path, longest: float = LONGEST) ->
         "public": public,
         "out": str(out / job.file(there)),
         "total": f"{longest - 15:g}",
-        "counts": ",".join(str(n) for n in (1, 2, 4, 8) if n <= max(1, there.gpus)),
+        "counts": ",".join(str(n) for n in sorted({1, 2, 3, 4, 8, there.gpus}) if 0 < n <= max(1, there.gpus)),
+        "gpus": str(there.gpus),
+        "others": ",".join(f"cuda:{n}" for n in range(1, there.gpus)),
+        "python": sys.executable,
+        "here": str(HERE),
+        "trace": str(out / job.file(there).replace(".json", "-trace.json")),
     }
     for need in job.needs:
         path = there.tabular if need == "tabular" else program_of(need, there)

@@ -6,7 +6,8 @@
 Each count is measured twice: as so many ranks of one device (`heliograph run`, or with `--start sockets` processes that meet
 by HELIOGRAPH_MEET), and as one process of so many devices. Data are encrypted and laid out first; then all ranks make the
 same number of calls between two barriers, which are in the time. `sent_bytes` is what all ranks have sent to others during
-the calls, whatever for; of a network also operation by operation. Every result is decrypted and compared.
+the calls, whatever for (`most_sent_bytes`: the rank that has sent most); of a network also operation by operation. Every
+result is decrypted and compared.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hosts
 import numpy as np
 
 import heliograph as hg
@@ -200,6 +202,7 @@ def measure(name: str, case: Case) -> Row:
         "calls": case.calls,
         "correct": correct,
         "exchanged_bytes": moved["bytes"],
+        "exchanges": moved["exchanges"],
         "sent_bytes": moved["sent_bytes"],
         "first_sent_bytes": first,
         "steps": prepared.steps() if prepared.steps else [],
@@ -215,8 +218,10 @@ def child(names: list[str], cases: dict[str, Case], folder: Path) -> None:
         (folder / f"{rank}.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
-def start(ranks: int, device: str, how: str, words: list[str], threads: str, limit: float) -> None:
-    """Runs the children; raises SystemExit where they do not end well."""
+def start(
+    ranks: int, device: str, how: str, words: list[str], threads: str, limit: float, places: hosts.Hosts | None = None
+) -> None:
+    """Runs the children, here unless hosts are named ("sockets" alone); raises SystemExit where they do not end well."""
     env = os.environ | {"HELIOGRAPH_DEVICE": device} | ({"HELIOGRAPH_THREADS": threads} if threads else {})
     if device == "cuda":
         env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(ranks)))  # one for each
@@ -227,15 +232,16 @@ def start(ranks: int, device: str, how: str, words: list[str], threads: str, lim
         launch = [sys.executable, "-m", "heliograph.cli", "run", "-n", str(ranks), *command[1:]]
         done = subprocess.run(launch, env=env, timeout=limit, check=False).returncode
     else:
+        places = places or hosts.loopback(ranks)
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
-            place = f"127.0.0.1:{s.getsockname()[1]}"
+            place = f"{places.addresses[0]}:{s.getsockname()[1]}"
         several = []
         for rank in range(ranks):
             own = {"HELIOGRAPH_RANKS": str(ranks), "HELIOGRAPH_RANK": str(rank), "HELIOGRAPH_MEET": place}
             if device == "cuda":
                 own["HELIOGRAPH_DEVICE"] = f"cuda:{rank}"
-            several.append(subprocess.Popen(command, env=env | own))
+            several.append(subprocess.Popen(places.command(rank, command), env=env | own))
         done = max(abs(p.wait(limit)) for p in several)
     if done:
         raise SystemExit(f"{ranks} ranks ended with {done}")
@@ -251,6 +257,7 @@ def rows_of(folder: Path) -> list[Row]:
     files = [json.loads(f.read_text(encoding="utf-8")) for f in sorted(folder.glob("*.json"))]
     rows = next(rows for rows in files if rows and rows[0]["rank"] == 0)
     for at, row in enumerate(rows):
+        row["most_sent_bytes"] = max(rows_of_rank[at]["sent_bytes"] for rows_of_rank in files)
         for key in ("sent_bytes", "first_sent_bytes"):
             row[key] = sum(rows_of_rank[at][key] for rows_of_rank in files)
         for number, step in enumerate(row["steps"]):

@@ -266,7 +266,11 @@ def scaling(rows: list[Row], alone: dict[str, Row]) -> list[str]:
             else "-"
             for n in counts
         ]
-        lines.append([next(iter(found.values()))["what"], *cells])
+        what = next(iter(found.values()))["what"]
+        lines.append([what, *cells])
+        if any(r["median_s"] > LONG and r.get("first_s", 0) > COLD * r["median_s"] for r in found.values()):
+            first = [seconds(found[n]["first_s"]) if "first_s" in found.get(n, {}) else "-" for n in counts]
+            lines.append([f"{what}: the first call of a process", *first])
     heads = [f"{n} GPU{'s' if n > 1 else ''}" for n in counts]
     return table(["one call (times faster than one GPU)", *heads], lines)
 
@@ -404,13 +408,19 @@ def is_scaling(report: Row) -> bool:
 
 def scaling_rows(reports: dict[str, Row]) -> list[str]:
     """What scales, by the number of devices; then what the time was too short for."""
-    every = [r for report in reports.values() for r in report["results"]]
-    rows = [r for r in every if "median_s" in r]
-    alone = {r["case"]: r for r in rows if r["devices"] == 1}
-    missing = [f"Not measured: {r['case']} on {r['devices']}: {r['skipped']}" for r in every if "skipped" in r]
-    return [*scaling(rows, alone), *(["", *missing] if missing else [])]
+    lines: list[str] = []
+    for report in reports.values():  # speed-ups are over one device of the same file
+        rows = [r for r in report["results"] if "median_s" in r]
+        alone = {r["case"]: r for r in rows if r["devices"] == 1}
+        missing = [
+            f"Not measured: {r['case']} on {r['devices']}: {r['skipped']}" for r in report["results"] if "skipped" in r
+        ]
+        lines += [*([""] if lines else []), *scaling(rows, alone), *(["", *missing] if missing else [])]
+    return lines
 
 
+#: A first call is shown apart where it takes so much longer than the others, of cases of so many seconds.
+COLD, LONG = 1.5, 0.5
 RESULTS = Path(__file__).resolve().parent / "results"
 
 

@@ -10,7 +10,8 @@
 //   circuit   ciphertexts of two parts: of raw rows sums and the product of three parts; of rings BGV's, relinearized
 // `sizes` are rows of any length (stored to the next multiple of 64 residues), `rings` powers of two. Times in seconds: `median_s`
 // of a call that is waited for by all ranks, `pipe_s` of one among many. `bytes` and `products` are what a call must move and
-// make; `moved` what crossed between members in a call (Mesh::moved), `dealt` what phases sent from and to rank 0's host.
+// make; `moved` what crossed between members in a call (Mesh::moved), `sent` what rank 0 sent to other ranks, in so many `exchanges`;
+// `dealt` what phases sent from and to rank 0's host.
 // Every result is compared with one in 128-bit integers before anything is timed.
 #include <algorithm>
 #include <array>
@@ -204,7 +205,7 @@ class Rows {
 };
 
 struct Times {
-  double alone = 0, among = 0, moved = 0;
+  double alone = 0, among = 0, moved = 0, sent = 0, exchanges = 0;
   std::size_t runs = 0;
 };
 
@@ -267,6 +268,7 @@ class Bench {
     device_.confirm("where the benchmark stands", "");
   }
   double moved() const { return mesh_ ? static_cast<double>(mesh_->moved().bytes) : 0; }
+  mesh::Moved counted() const { return mesh_ ? mesh_->moved() : mesh::Moved{}; }
 
   Times timed(const std::function<void()>& call) {
     Times t;
@@ -280,9 +282,15 @@ class Bench {
     const double first = *std::min_element(times.begin(), times.end());
     times.clear();
     t.runs = times_in(s_.seconds, first, 3, 5000);
-    const double before = moved();
+    const mesh::Moved before = counted();
     for (std::size_t i = 0; i < t.runs; ++i) once();
-    t.moved = (moved() - before) / static_cast<double>(t.runs);
+    const mesh::Moved after = counted();
+    const auto each = [&](device::u64 from, device::u64 to) {
+      return static_cast<double>(to - from) / static_cast<double>(t.runs);
+    };
+    t.moved = each(before.bytes, after.bytes);
+    t.sent = each(before.sent_bytes, after.sent_bytes);
+    t.exchanges = each(before.exchanges, after.exchanges);
     t.alone = t.among = median(times);
     if (agreed(t.alone > 0.1 ? 1 : 0)) return t;  // no wait shows in these
     const std::size_t repeats = times_in(kStretch, t.alone, 2, 500);
@@ -314,7 +322,8 @@ class Bench {
              double products) {
     std::ostringstream out = head(level, operation, shape);
     out << ", \"median_s\": " << t.alone << ", \"pipe_s\": " << t.among << ", \"runs\": " << t.runs
-        << ", \"bytes\": " << bytes << ", \"products\": " << products << ", \"moved\": " << t.moved << "}";
+        << ", \"bytes\": " << bytes << ", \"products\": " << products << ", \"moved\": " << t.moved
+        << ", \"sent\": " << t.sent << ", \"exchanges\": " << t.exchanges << "}";
     print(out);
   }
 

@@ -42,6 +42,10 @@ constexpr Needs needs_of(Work work) {
 constexpr double kUnfused = 1.5;
 /// Predictions may be wrong by this.
 constexpr double kMargin = 4.0 / 3;
+/// Two measurements of the same links differ by less: those of busy hosts by a factor of two.
+constexpr double kLinksDiffer = 3;
+/// Seconds of an exchange of 1 MiB a member that make a longer measurement needless: there the bytes count, not the exchange.
+constexpr double kSlowExchange = 5e-3;
 
 double seconds(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
 
@@ -155,20 +159,37 @@ void among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& 
   state->weigh([&](std::vector<double>& weights) { weights = before; });
 }
 
-/// Between these members, all others idle.
-Links links_among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members) {
+/// Rank 0's answer, on every rank.
+bool rank_0_says(State& state, bool answer) {
+  std::byte said{answer};
+  state.transport().broadcast({&said, 1});
+  return said != std::byte{0};
+}
+
+/// Between these members, all others idle. `brief`: with few and short exchanges, to compare with a cached measurement.
+Links links_among(State& state, const std::vector<std::size_t>& members, bool brief = false) {
   Links links;
-  among(state, members, [&](MeshQueue& queue) {
+  among(state.shared_from_this(), members, [&](MeshQueue& queue) {
     const std::size_t count = members.size();
-    links.exchange_seconds = exchange_time(queue, count, 1024, 20).seconds;
-    constexpr std::size_t kLong = std::size_t{1} << 17;
-    const std::size_t items = 16 * count;  // 16 MiB a member
-    const double time = exchange_time(queue, items, kLong, 3).seconds;
-    const double read =
-        static_cast<double>(items / count * kLong * 8) * static_cast<double>(count - 1) / static_cast<double>(count);
-    links.bytes_a_second = read / std::max(1e-6, time - links.exchange_seconds / 2);
+    links.exchange_seconds = exchange_time(queue, count, 1024, brief ? 3 : 20).seconds;
+    constexpr std::size_t kLong = std::size_t{1} << 17;         // words: 1 MiB
+    const auto exchange = [&](std::size_t each, int repeats) {  // so many MiB a member
+      const double time = exchange_time(queue, each * count, kLong, repeats).seconds;
+      const double read =
+          static_cast<double>(each * kLong * 8) * static_cast<double>(count - 1) / static_cast<double>(count);
+      links.bytes_a_second = read / std::max(1e-6, time - links.exchange_seconds / 2);
+      return time;
+    };
+    const double time = exchange(1, 1);
+    if (!brief && rank_0_says(state, time < kSlowExchange)) exchange(16, 3);
   });
   return links;
+}
+
+/// Whether a brief measurement contradicts a cached one by more than measurements of one link differ.
+bool contradicts(const Links& brief, const Links& cached) {
+  const auto apart = [](double a, double b) { return !(a < b * kLinksDiffer && b < a * kLinksDiffer); };
+  return apart(brief.bytes_a_second, cached.bytes_a_second) || apart(brief.exchange_seconds, cached.exchange_seconds);
 }
 
 /// What the host and its threads take.
@@ -264,7 +285,7 @@ bool read_costs(const Json& cache, const std::string& key, std::size_t members, 
     for (const double seconds : {costs.spread_seconds, costs.step_seconds}) {
       if (!(seconds > 0 && std::isfinite(seconds))) return false;
     }
-    if (!costs.group.empty() && !read_links(one->at("links_inside_a_host"), costs.inside.emplace())) return false;
+    if (costs.group.size() > 1 && !read_links(one->at("links_inside_a_host"), costs.inside.emplace())) return false;
     return read_links(one->at("links"), costs.all) &&
            std::all_of(rates.begin(), rates.end(), [](double v) { return v > 0 && std::isfinite(v); });
   } catch (const Error&) {
@@ -351,7 +372,7 @@ void agree(State& state, Costs& costs) {
   costs.spread_seconds = numbers.back(), numbers.pop_back();
   Links inside;
   take(inside), take(costs.all);
-  if (!costs.group.empty()) costs.inside = inside;
+  if (costs.group.size() > 1) costs.inside = inside;
   costs.limbs_a_second = numbers;
 }
 
@@ -365,12 +386,18 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
   costs.measured = true;
   costs.group = group;
   const bool chief = state->transport().rank() == 0;
-  std::byte known{chief && read_costs(read_cache(), key, state->size(), costs)};
-  state->transport().broadcast({&known, 1});
-  if (known == std::byte{0}) {
+  const std::vector<std::size_t> members = range(0, state->size());
+  bool known = rank_0_says(*state, chief && read_costs(read_cache(), key, state->size(), costs));
+  if (known && state->over_ranks()) {
+    // The network may have changed since, or join other hosts of the same names.
+    const Links now = links_among(*state, members, true);
+    known = rank_0_says(*state, !contradicts(now, costs.all));
+  }
+  if (!known) {
     costs.limbs_a_second = all_rates(*state);
-    costs.all = links_among(state, range(0, state->size()));
-    if (!group.empty()) costs.inside = links_among(state, group);
+    costs.all = links_among(*state, members);
+    costs.inside.reset();
+    if (group.size() > 1) costs.inside = links_among(*state, group);
     measure_calls(state, costs);
     if (chief) write_cache(key, costs);
   }

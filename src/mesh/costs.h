@@ -26,7 +26,7 @@ struct Costs {
   std::vector<double> weights;         // shares of work, about 1 in the mean
   std::vector<double> limbs_a_second;  // transforms of limbs of 2^14 64-bit words, each member
   Links all;                           // where all members take part
-  std::optional<Links> inside;         // where those of `group` alone do
+  std::optional<Links> inside;         // where those of `group` alone do; none where that is one member
   std::vector<std::size_t> group;      // the most members that one of several hosts has; empty where there is one host
   double spread_seconds = 40e-6;       // more than on one member that a call waited for takes whose items lie on all
   double step_seconds = 8e-6;          // of the host, for a member's share of a call that exchanges
@@ -51,7 +51,8 @@ struct Costs {
 };
 
 class State;
-/// Reads the cached measurement of these devices, or measures and caches it.
+/// Reads the cached measurement of these devices, or measures and caches it. Over ranks a cached measurement is compared with a
+/// brief one of the links, and replaced where they differ.
 /// `kinds`: members of one kind are equally fast, whatever was measured.
 /// `group`: the most members that one host has, where there are several hosts.
 Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions,

@@ -253,6 +253,15 @@ TEST(Mesh, SlowMembersGetLess) {
   EXPECT_GT(std::filesystem::file_size(cache.file()), 100u);
 }
 
+TEST(Mesh, HostsOfOneMemberEachHaveNoLinksInside) {
+  const Cache cache;
+  const auto report = [] { return mesh_of("2*cpu/hosts=0:1")->report(); };
+  const std::vector<std::string> first = report();
+  ASSERT_EQ(first.size(), 3U);  // members, and links between hosts alone
+  EXPECT_EQ(first.back().find("inside"), std::string::npos) << first.back();
+  EXPECT_EQ(report().back(), first.back());  // remembered, to the last digit
+}
+
 TEST(Mesh, MemoryRunsOutOnAMember) {
   const auto m = mesh_of("3*cpu/batch/uncalibrated");
   const auto q = m->make_queue();

@@ -145,6 +145,22 @@ TEST(MeshChoice, LimbsOfLargeCiphertextsAreSharedWhereExchangesAreCheap) {
   for (u64 bytes : open.written("zero")) EXPECT_EQ(bytes, u64{56} / 4 * 2 * 8 << 17);
 }
 
+TEST(MeshChoice, OneCiphertextIsNotSharedOverASlowNetwork) {
+  // Four hosts with a core each, by links as benchmarks/results/xeon167-slow-network.json has them.
+  mesh::Costs costs;
+  costs.weights.assign(4, 1);
+  costs.limbs_a_second.assign(4, 3.4e4);
+  costs.group = {0};
+  for (const double bytes : {60e6, 200e6}) {
+    costs.all = {.bytes_a_second = bytes, .exchange_seconds = 1.4e-3};
+    for (const Sizes& s : {Sizes{13, 8}, Sizes{14, 6}, Sizes{16, 8}})
+      EXPECT_FALSE(costs.limbs_pay(s.limbs, std::size_t{1} << s.log_n)) << bytes << ", N=2^" << s.log_n;
+  }
+  costs.all = {.bytes_a_second = 2e9, .exchange_seconds = 50e-6};
+  EXPECT_TRUE(costs.limbs_pay(24, std::size_t{1} << 16));
+  EXPECT_EQ(costs.limb_members(), 4U);
+}
+
 TEST(MeshChoice, FewSmallItemsStayTogetherMoreAreSpread) {
   Opened open("8*null" + kH200);
   open.zeros(2, 6, 1 << 14, 2);  // a product takes 15 us, less than waking another member

@@ -406,6 +406,35 @@ TEST(Ranks, ChooseByTheNumbersOfTheFirst) {
   }
 }
 
+TEST(Ranks, LinksThatChangedAreMeasuredAnew) {
+  const Folder folder;
+  const auto run = [&] {
+    expect_passed(run_ranks("ChoosesAlike", 2, [&](std::size_t rank) {
+      return Environment{{"HELIOGRAPH_TEST_DEVICES", "cpu"},
+                         {"XDG_CACHE_HOME", (folder.path() / std::to_string(rank)).string()}};
+    }));
+  };
+  const std::filesystem::path file = folder.path() / "0" / "heliograph" / "mesh.json";
+  const auto text = [&] {
+    std::string all;
+    std::getline(std::ifstream(file), all, '\0');
+    return all;
+  };
+  run();
+  // As if the same hosts had had another network before: a hundred times as fast, or as late.
+  for (const std::string name : {"\"bytes_a_second\":", "\"exchange_seconds\":"}) {
+    std::string planted = text();
+    const std::size_t at = planted.find(name);
+    ASSERT_NE(at, std::string::npos) << planted;
+    const std::size_t from = at + name.size(), end = planted.find_first_of(",}", from);
+    const double wrong = 100 * std::stod(planted.substr(from, end - from));
+    planted.replace(from, end - from, std::to_string(wrong));
+    std::ofstream(file) << planted;
+    run();
+    EXPECT_LT(std::stod(text().substr(text().find(name) + name.size())), wrong / 10) << name;
+  }
+}
+
 TEST(Ranks, ADeadOneEndsTheOthers) {
   for (const char* name : {"cpu/limb/uncalibrated", "2*cpu/limb/uncalibrated"}) {
     SCOPED_TRACE(name);

@@ -127,7 +127,10 @@ def record(path: Path, found: dict[str, Counts], commit: str) -> None:
     told: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     told["targets"] = merged(told.get("targets", {}), found)
     told["machine"] = machine()
-    told["commit"] = commit or told.get("commit", "")
+    if commit:
+        told["commit"] = commit
+        told.pop("rebased_as", None)  # of the commit before
+    told.setdefault("commit", "")
     path.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
 
 

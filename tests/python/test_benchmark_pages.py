@@ -8,6 +8,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "benchmarks" / "pages.py"
@@ -34,6 +37,56 @@ def test_a_typed_number_is_found_and_written_over(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.split()[0]) == (1, "benchmarks/results/gpu.md")
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "benchmarks/results/gpu.md\n"
     assert page.read_text() == "Words.\n" + before
+
+
+#: Results that name no commit of this repository, and why.
+WITHOUT_COMMIT = {
+    "h200-product-int8.json": "of a build with one way of the product alone; committed by cd68d0a, it names its GPU",
+    "h200-product-sums.json": "of a build with one way of the product alone; committed by cd68d0a, it names its GPU",
+    "rtl-xc7.json": "each module has the digest of the sources that were synthesised",
+    "zen4-helib.json": "of a release of HElib: nothing of this repository was measured",
+}
+
+
+def commits_of(report: dict[str, Any]) -> list[str]:
+    """The commits that a result says it measured; of one that was rebased, what it became."""
+    parts = [report, *(part for key in ("settings", "otherData") if isinstance(part := report.get(key), dict))]
+    if any("rebased_as" in part for part in parts):
+        return [part["rebased_as"] for part in parts if "rebased_as" in part]
+    said = [str(part["commit"]) for part in parts if "commit" in part] + list(report.get("commits", {}).values())
+    return [word for text in said for word in re.findall(r"\b[0-9a-f]{7,40}\b", text)]
+
+
+def test_every_result_names_a_commit_of_the_repository() -> None:
+    """Or is listed with a reason; the list holds no other file."""
+    shallow = subprocess.run(
+        ["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if shallow.stdout.strip() != "false":
+        pytest.skip("the repository's history is not here")
+    lost = {}
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")) + sorted(
+        (ROOT / "workbench" / "results").glob("*.json")
+    ):
+        named = commits_of(json.loads(path.read_text()))
+        known = [
+            subprocess.run(["git", "cat-file", "-e", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True).returncode == 0
+            for name in named
+        ]
+        if not (known and all(known)):
+            lost[path.name] = named
+    assert set(lost) == set(WITHOUT_COMMIT), lost
+    assert all(len(reason) > 20 for reason in WITHOUT_COMMIT.values())
+
+
+def test_commits_are_found_where_results_have_them() -> None:
+    """At the top, in settings, with a mark of changes, in words; a rebased one by what it became."""
+    a, b = "a" * 40, "b" * 40
+    assert commits_of({"commit": f"{a}+changes"}) == [a]
+    assert commits_of({"settings": {"commit": f"{a[:7]} and changes committed in {b[:7]}"}}) == [a[:7], b[:7]]
+    assert commits_of({"commit": a, "rebased_as": b}) == [b]
+    assert commits_of({"commits": {"base": a[:7]}}) == [a[:7]]
+    assert commits_of({"commit": "v2.3.0"}) == []
 
 
 def test_every_result_is_named_by_a_page() -> None:

@@ -180,7 +180,7 @@ def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     import tfhe_cases
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3,5,6,7")
-    assert scaling.counts_of("cuda") == [1, 2, 4]
+    assert scaling.counts_of("cuda") == [1, 2, 3, 4]
     assert scaling.counts_of("cuda:1,cuda:2") == [1, 2]
     assert [p.device for p in scaling.processes("cuda/uncalibrated", [2, 1], ("x",))] == [
         "cuda:0",
@@ -192,3 +192,32 @@ def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         scaling.counts_of("cuda")
     for name in (name for group in scaling.GROUPS + scaling.SMALL for name in group):
         assert name in tfhe_cases.CASES or gpu_cases.case_of(name)
+
+
+def test_a_first_call_is_timed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes seconds is timed warm; the call before has a figure of its own, and a line where it takes much longer."""
+    import gpu
+    import gpu_cases
+    import nvml
+    import table
+
+    calls: list[float] = []
+
+    class Result:
+        def wait(self) -> None:
+            calls.append(time.perf_counter())
+            time.sleep(0.4 if len(calls) == 1 else 0.01)
+
+    ready = gpu_cases.Ready(Result, {"n": 1}, 0)
+    monkeypatch.setattr(gpu_cases, "case_of", lambda name: gpu_cases.Case("slow at first", lambda: ready, 1, runs=1))
+    row = gpu.row_of("c", gpu_cases.UNKNOWN, 0.1, 1, nvml.Gpus([0], False))
+    assert row["runs"] == 1
+    assert len(calls) == 2
+    assert row["median_s"] < 0.3 < row["first_s"]
+    rows = [
+        {"case": "c", "what": "w", "devices": n, "layout": "auto", "median_s": 2.0 / n, "first_s": 4.0, "speedup": n}
+        for n in (1, 2)
+    ]
+    lines = table.scaling(rows, {"c": rows[0]})
+    assert lines[2:] == ["| w | 2 s | 1 s (2.00) |", "| w: the first call of a process | 4 s | 4 s |"]
+    assert len(table.scaling([r | {"first_s": 2.2} for r in rows[:1]], {"c": rows[0]})) == 3

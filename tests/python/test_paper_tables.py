@@ -381,7 +381,9 @@ def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -
 
     files = [job.file(machine) for job in papers.JOBS]
     assert len(set(files)) == len(files)
+    others = ("instructions", "instructions-hints", "steps", "peer", "host", "timeline", "sums-triton", "slow-network")
     taken = ("*-morshed*.json", "*al-badawi*.json", "*-frame*.json", "*-partition.json", "*-hcnn5-ranks.json")
+    taken += tuple(f"*-{name}.json" for name in others)
     assert all(any(fnmatch.fnmatch(file, pattern) for pattern in taken) for file in files)
     for job in papers.JOBS:
         words = papers.command_of(job, machine, Path("out"))
@@ -406,6 +408,49 @@ def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -
     )
     of_tables = [name for name in tfhe_cases.CASES if name.startswith(("table", "figure"))]
     assert set(of_tables) <= set(tfhe.chosen(asked, list(tfhe_cases.CASES)))
+
+
+def test_files_are_named_by_any_card(machine: Any) -> None:
+    """By the letters and digits that tell it from others; the pages of Kim's figures know the cards of all such files."""
+    import kim_tables
+    import papers
+
+    names = {
+        "NVIDIA H100 80GB HBM3": "h100",
+        "NVIDIA H200": "h200",
+        "NVIDIA A100-SXM4-80GB": "a100",
+        "NVIDIA GeForce RTX 4090": "rtx4090",
+        "NVIDIA GeForce GTX 1080 Ti": "gtx1080",
+        "NVIDIA RTX A6000": "a6000",
+        "Tesla V100-PCIE-16GB": "v100",
+        "NVIDIA GH200 480GB": "gh200",
+        "NVIDIA L40S": "l40s",
+        "": "gpu",
+    }
+    assert {name: papers.card_of(name) for name in names} == names
+    files = [f"{card}{many}-steps.json" for card in names.values() for many in ("", "x2", "x3") if card != "gpu"]
+    cards = kim_tables.cards_of([*files, "xeon-instructions.json", "zen5-instructions.json", "h200-frame.json"])
+    assert cards[:2] == ("h200", "h100")
+    assert set(cards) == set(names.values()) - {"gpu"}
+
+
+def test_runs_over_several_gpus_count_all_of_them(machine: Any) -> None:
+    """One, two, three, four, eight and as many as there are; Kim's chips lie on all."""
+    from dataclasses import replace
+
+    import papers
+
+    jobs = {job.name: job for job in papers.JOBS}
+    for gpus, counts in ((2, "1,2"), (3, "1,2,3"), (4, "1,2,3,4"), (6, "1,2,3,4,6"), (8, "1,2,3,4,8")):
+        there = replace(machine, gpus=gpus)
+        words = papers.command_of(jobs["frame-ranks"], there, Path())
+        assert words[words.index("--ranks") + 1] == counts
+        kim = papers.command_of(jobs["kim-several/steps"], there, Path())
+        assert kim[kim.index("--chips") + 1] == str(gpus)
+        assert kim[kim.index("--beside") + 1] == ",".join(f"cuda:{n}" for n in range(1, gpus))
+        assert jobs["kim-several/steps"].file(there) == f"h100x{gpus}-steps.json"
+    assert "HELIOGRAPH_PEER=0" in papers.command_of(jobs["kim-several/host"], machine, Path())
+    assert len(papers.chosen("kim")) >= 10
 
 
 def test_a_run_that_cannot_be_says_what_it_needs(machine: Any, tmp_path: Path) -> None:
@@ -469,9 +514,9 @@ def test_runs_are_chosen_and_fit_into_the_time(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--only", "morshed-cores-matrices-8"], capture_output=True, text=True, check=True)
     assert "left out, it takes 2280 s of 295 left by --longest" in done.stdout
     assert not (tmp_path / "out").exists()
-    done = subprocess.run([*command, "--only", "kim"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--only", "nobody"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "no run is called kim: morshed-gates, " in done.stderr
+    assert "no run is called nobody: morshed-gates, " in done.stderr
 
 
 @pytest.mark.parametrize(
