@@ -395,7 +395,7 @@ class Placer {
       for (const u32 v : list) {
         if (on_host(v)) still.push_back(v);
       }
-      const bool room = rows(device, static_cast<u32>(still.size()), [&](u32 k, u32 at) {
+      const bool room = rows(device, static_cast<u32>(still.size()), [&, device = device](u32 k, u32 at) {
         const u32 v = still[k];
         now_[v] = another(v, device, at, kNone);
         in_.push_back({.kind = Task::Kind::move, .to = now_[v], .a = kept_[v]});
