@@ -524,6 +524,46 @@ TEST_P(ProgramMembers, AChainIsOneGraphWhereItsInputLies) {
   EXPECT_EQ(mesh_->moved().bytes, moved);
 }
 
+TEST(ProgramMembersMemory, IsFreedAsPlacesDie) {
+  for (const char* const name : {"2*null/costs=1e3:300e9:12e-6:1e-6:1e-6", "3*null/costs=1e3:300e9:12e-6:1e-6:1e-6"}) {
+    const auto device = mesh::open_device(name);
+    auto& members = dynamic_cast<mesh::Mesh&>(*device);
+    const auto engine = std::make_shared<ring::Engine>(*device, test::ring_of(test::kField50, kN, 2));
+    const auto tensor = [&] {
+      RnsTensor t(engine, {1}, 1, device::PrimeList::range(0, 2), math::Domain::ntt);
+      ring::upload(t, std::vector<std::byte>(t.bytes()));
+      return t;
+    };
+    const RnsTensor a = tensor(), b = tensor();
+    constexpr int kSteps = 60;
+    Tape tape({a.view(), b.view()}, {});
+    std::optional<device::Observing> observing(tape);
+    RnsTensor x = long_chain(a, b, kSteps), y = long_chain(b, a, kSteps);
+    RnsTensor sum = long_chain(ring::add(x, y), x, kSteps);
+    observing.reset();
+    const auto made = tape.finish({sum.view(), y.view()});
+    x = y = sum = RnsTensor();
+    const auto live = [&] {
+      std::size_t bytes = 0;
+      engine->queue().wait();
+      for (std::size_t m = 0; m < members.size(); ++m) bytes += members.member(m).counter()->live_bytes();
+      return bytes;
+    };
+    made->replay({a.view(), b.view()}, {});
+    const std::size_t before = live();
+    for (std::size_t m = 0; m < members.size(); ++m) members.member(m).counter()->reset();
+    for (int turn = 0; turn < 3; ++turn) made->replay({a.view(), b.view()}, {});
+    EXPECT_EQ(live(), before) << name;
+    std::size_t busy = 0;
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      if (members.member(m).counter()->total().calls == 0) continue;
+      ++busy;
+      EXPECT_LT(members.member(m).counter()->peak_bytes(), before + 12 * a.bytes()) << name;  // not one for each step
+    }
+    EXPECT_GT(busy, 1U) << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Members, ProgramMembers, testing::Values(std::size_t{2}, std::size_t{3}, std::size_t{4}));
 
 }  // namespace

@@ -17,6 +17,7 @@ import ckks_rig
 import heliograph as hg
 import rigs
 import tfhe_rig
+from alike import in_threads
 from heliograph import _core
 from program_rig import Party, opened, same
 
@@ -28,7 +29,8 @@ DEVICES = [
     f"3*ref{SLOW}",
     f"cpu,ref,cpu{SLOW}",
     f"3*cpu{SLOW}/weights=4:1:1",
-    f"2*cpu{SLOW}/slowdown=1:3",
+    f"2*cpu{SLOW}/slowdown=1:30",
+    f"3*cpu{SLOW}/slowdown=30:1:1",
     f"2*cpu{SLOW}/staged",
     "2*cpu/uncalibrated",
 ]
@@ -83,7 +85,7 @@ def test_branches_and_where_they_meet(scheme: str, device: str, replays: str) ->
         assert _core_of(f).graphs > 0  # as graphs on their members
 
 
-@pytest.mark.parametrize("device", [DEVICES[0], DEVICES[2], DEVICES[5]])
+@pytest.mark.parametrize("device", [DEVICES[0], DEVICES[2], DEVICES[6]])
 def test_inputs_that_lie_on_all_members(device: str, replays: str) -> None:
     p = Party(opened("bfv", device))
     f = hg.program(spread)
@@ -140,6 +142,21 @@ def test_constants_keys_and_operands_that_are_one(device: str, replays: str) -> 
         x, y = party.tensor(2), party.tensor(3)
         for a, b in zip(g(x, y), g.function(x, y), strict=True):
             same(a, b)
+
+
+@pytest.mark.parametrize("device", [DEVICES[0], DEVICES[1]])
+def test_threads(device: str, replays: str) -> None:
+    """Several call one program at a time."""
+    p = Party(opened("bfv", device))
+    f = hg.program(branches, p.tensor(1), p.tensor(2))
+    operands = [(p.tensor(k), p.tensor(k + 3)) for k in range(4)]
+    right = [[t.to_bytes() for t in branches(*pair)] for pair in operands]
+
+    def called(k: int) -> None:
+        for _ in range(4):
+            assert [t.to_bytes() for t in f(*operands[k])] == right[k]
+
+    in_threads(called, 4)
 
 
 def _ckks_on(device: str) -> ckks_rig.Party:
