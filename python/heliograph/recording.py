@@ -188,9 +188,8 @@ class _Recorded:
 def _times(floor: float, predicted: float) -> str:
     if not floor:
         return ""
-    scale, unit = next(((s, u) for s, u in ((1.0, "s"), (1e3, "ms")) if floor * s >= 1), (1e6, "us"))
-    about = f", about {predicted * scale:.3g} predicted" if predicted else ""
-    return f"at least {floor * scale:.3g} {unit} by bytes and products{about}; "
+    about = f", about {_readable_times([predicted])[0]} predicted" if predicted else ""
+    return f"at least {_readable_times([floor])[0]} by bytes and products{about}; "
 
 
 _SHOWN = 3  # events at either end of a member's timeline

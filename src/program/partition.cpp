@@ -37,7 +37,7 @@ Partition lay_out(const TaskGraph& graph, const std::vector<u32>& order, const s
                   bool early) {
   const std::size_t executors = graph.executors(), all = graph.all();
   Partition laid;
-  laid.begins.assign(graph.tasks.size(), 0);
+  laid.begins.assign(graph.tasks.size(), 0), laid.copying.assign(graph.tasks.size(), 0);
   std::vector<u32> open(executors, kNoPiece), piece_of(graph.tasks.size(), kNoPiece);
   std::vector<double> busy(executors, 0);
   std::vector<std::vector<bool>> lies(graph.values.size(), std::vector<bool>(executors));
@@ -95,7 +95,7 @@ Partition lay_out(const TaskGraph& graph, const std::vector<u32>& order, const s
       copying += latency;
       piece.copies.insert(piece.copies.end(), wanted.begin(), wanted.end());
     }
-    piece.copying += copying;
+    laid.copying[t] = copying;
     laid.begins[t] = std::max(from + copying, host);
     host += graph.call_host[e] * task.calls;
     piece.tasks.push_back(t);
@@ -385,7 +385,7 @@ void improve(const TaskGraph& graph, const Clusters& clusters, Assignment& a, Pa
 
 Partition partition(const TaskGraph& graph) {
   Partition least = on_one(graph, graph.all());
-  Partition one{.pieces = {}, .begins = {}, .seconds = kInfinite};
+  Partition one{.pieces = {}, .begins = {}, .copying = {}, .seconds = kInfinite};
   for (std::size_t m = 0; m < graph.members; ++m) {
     if (Partition p = on_one(graph, m); p.seconds < one.seconds) one = std::move(p);
   }
@@ -393,7 +393,7 @@ Partition partition(const TaskGraph& graph) {
   if (graph.members < 2 || graph.tasks.size() < 2) return least;
   double copy = 0;
   for (std::size_t m = 0; m < graph.members; ++m) copy = std::max(copy, graph.links[0][m].latency + graph.piece_host[m]);
-  Partition best{.pieces = {}, .begins = {}, .seconds = kInfinite};
+  Partition best{.pieces = {}, .begins = {}, .copying = {}, .seconds = kInfinite};
   std::optional<Clusters> best_clusters;
   Assignment best_assignment;
   const auto consider = [&](const Clusters& clusters) {

@@ -42,13 +42,13 @@ struct Piece {
   std::vector<std::uint32_t> tasks;
   std::vector<std::uint32_t> copies;  // values that it copies from elsewhere
   double start = 0, end = 0;          // predicted seconds
-  double copying = 0;                 // seconds of its copies
 };
 
 struct Partition {
-  std::vector<Piece> pieces;   // in the order in which the host enqueues them: each after those whose results it uses
-  std::vector<double> begins;  // of each task
-  double seconds = 0;          // predicted, of the whole
+  std::vector<Piece> pieces;    // in the order in which the host enqueues them: each after those whose results it uses
+  std::vector<double> begins;   // of each task
+  std::vector<double> copying;  // seconds of the copies right before each task
+  double seconds = 0;           // predicted, of the whole
   /// The only executor; `executors` of the graph where there are several or none.
   std::size_t sole(const TaskGraph& graph) const;
 };

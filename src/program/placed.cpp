@@ -558,9 +558,9 @@ Program::Timeline Placed::timeline() const {
     Program::Lane lane{.member = e < members_.size() ? members_.name(e) : "all together", .events = {}};
     for (const Piece& piece : partition_.pieces) {
       if (piece.executor != e) continue;
-      if (piece.copying > 0) lane.events.push_back({"fetch", piece.start, piece.start + piece.copying});
       for (const u32 t : piece.tasks) {
         double at = partition_.begins[t];
+        if (const double copying = partition_.copying[t]; copying > 0) lane.events.push_back({"fetch", at - copying, at});
         for (std::size_t k = 0; k < tasks_.steps[t].size(); ++k) {
           const double end = at + tasks_.seconds[t][k][e];
           lane.events.push_back({device::name(parts_.steps[tasks_.steps[t][k]].call), at, end});
