@@ -97,13 +97,29 @@ class RecordedProgram {
     std::uint64_t replays = 0, graphs = 0;  // so far, of all that share its calls; those that a device replayed as one graph
   };
   Summary summary() const;
-  /// Seconds of a replay on the device in use; 0 where nothing is known (TFHE; `predicted`: several devices). The first call in a
-  /// process measures the device for a fraction of a second.
+  /// Seconds of a replay on the device in use; 0 where nothing is known (TFHE). The first call in a process measures the device
+  /// for a fraction of a second.
   struct Times {
-    double floor = 0;      // no less: inputs and results moved once, and the products
-    double predicted = 0;  // call by call, each bound by its operands' bytes or by its products
+    double floor = 0;  // no less: inputs and results moved once, and the products
+    double predicted =
+        0;  // call by call, each bound by its operands' bytes or by its products; of several devices the schedule's
   };
   Times times() const;
+  /// Of several devices: what each does in a replay, by prediction, for operands that lie as those of the last one did. All members
+  /// together are one more lane, if the schedule has calls for them. No lanes on one device, and for TFHE before the first replay.
+  struct Timeline {
+    struct Event {
+      std::string name;           // a call's; "fetch": copies of what lies on another member
+      double start = 0, end = 0;  // seconds
+    };
+    struct Lane {
+      std::string member;
+      std::vector<Event> events;
+    };
+    std::vector<Lane> lanes;
+    double seconds = 0;  // of the whole
+  };
+  Timeline timeline() const;
 
   /// What is said of the operands that it was recorded with, and of its results: tensors without words. A program from a file has no
   /// operands.

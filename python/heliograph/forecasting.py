@@ -102,7 +102,7 @@ class Forecast(Shown):
     (1, True)
     """
 
-    seconds: float | None  #: from measured rates; None where there are none (several devices)
+    seconds: float | None  #: from measured rates; None where there are none (a device that only counts)
     floor: float  #: seconds that it cannot take less than by bytes and products; 0 for TFHE
     nbytes: int  #: memory that it makes at most at a time, its operands not counted
     result_bytes: int  #: of its results
@@ -114,7 +114,7 @@ class Forecast(Shown):
 
     def _rows(self) -> Rows:
         floor = f", at least {_readable(self.floor)}" if self.floor else ""
-        time_of = "unknown on several devices" if self.seconds is None else f"about {_readable(self.seconds)}{floor}"
+        time_of = "unknown on this device" if self.seconds is None else f"about {_readable(self.seconds)}{floor}"
         names = ", ".join(f"{count} {name}" for name, count in sorted(self.calls.items(), key=lambda c: -c[1]))
         return [
             ("time", time_of),
@@ -174,7 +174,7 @@ class Costs:
         if self.seconds is None:
             return
         if asked.seconds is None:
-            raise _core.LimitError("nothing forecasts seconds on several devices, and this server has a limit of them")
+            raise _core.LimitError("cannot forecast seconds on this device, and this server has a limit of them")
         if asked.seconds > self.seconds:
             raise _core.LimitError(
                 f"it would take about {_readable(asked.seconds)}; this server allows {_readable(self.seconds)}"

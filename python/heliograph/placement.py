@@ -80,7 +80,7 @@ class Placement(Shown):
 
     bootstraps: tuple[Bootstrapped, ...]
     operations: int  #: of the function, as its Python calls them
-    seconds: float | None  #: predicted, of the whole program; None on several devices
+    seconds: float | None  #: predicted, of the whole program; None where the device has no rates
     automatic_count: int  #: calls that bootstrap by `hg.ckks.auto_bootstrap`, as late as possible
     automatic_seconds: float | None  #: predicted, of the program with these
     exact: bool  #: whether the search looked at all that could be cheaper

@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -188,9 +188,50 @@ class _Recorded:
 def _times(floor: float, predicted: float) -> str:
     if not floor:
         return ""
-    scale, unit = next(((s, u) for s, u in ((1.0, "s"), (1e3, "ms")) if floor * s >= 1), (1e6, "us"))
-    about = f", about {predicted * scale:.3g} predicted" if predicted else ""
-    return f"at least {floor * scale:.3g} {unit} by bytes and products{about}; "
+    about = f", about {_readable_times([predicted])[0]} predicted" if predicted else ""
+    return f"at least {_readable_times([floor])[0]} by bytes and products{about}; "
+
+
+_SHOWN = 3  # events at either end of a member's timeline
+
+
+def _readable_times(seconds: list[float]) -> list[str]:
+    """All in the unit of the longest."""
+    most = max(seconds, default=0.0)
+    scale, unit = next(((s, u) for s, u in ((1.0, "s"), (1e3, "ms")) if most * s >= 1), (1e6, "us"))
+    return [f"{s * scale:.3g} {unit}" for s in seconds]
+
+
+def _lane(member: str, events: list[tuple[str, float, float]]) -> str:
+    """What a member does: its first and last calls, and how many there are between."""
+    busy = sum(end - start for _, start, end in events)
+    if not events:
+        return f"{member}: idle"
+
+    def shown(some: list[tuple[str, float, float]]) -> list[str]:
+        return [
+            f"{name} {start}-{end}"
+            for name, start, end in zip(
+                (e[0] for e in some),
+                _numbers([e[1] for e in some], events),
+                _numbers([e[2] for e in some], events),
+                strict=True,
+            )
+        ]
+
+    if len(events) <= 2 * _SHOWN + 1:
+        parts = shown(events)
+    else:
+        between = Counter(e[0] for e in events[_SHOWN:-_SHOWN])
+        names = ", ".join(f"{count} {name}" for name, count in between.most_common())
+        parts = [*shown(events[:_SHOWN]), f"... {names} ...", *shown(events[-_SHOWN:])]
+    total, end = _readable_times([busy, events[-1][2]])
+    return f"{member}: busy {total} until {end}: {', '.join(parts)}"
+
+
+def _numbers(seconds: list[float], events: list[tuple[str, float, float]]) -> list[str]:
+    """Without the unit, which is that of the last event's end."""
+    return [text.split(" ")[0] for text in _readable_times([*seconds, events[-1][2]])[:-1]]
 
 
 class Program(Shown):
@@ -543,6 +584,7 @@ class Program(Shown):
                 f"reads {readable_bytes(core.bytes_read)}, writes {readable_bytes(core.bytes_written)}, "
                 f"{core.products / 1e6:,.1f} M products; {_times(*core.times)}replayed {core.replays} times, {core.graphs} of them as a graph"
             )
+            lines += [f"  {_lane(member, events)}" for member, events in core.timeline]
             if core.cycles:
                 lines.append(f"the last replay: {core.cycles}")
         return lines

@@ -90,6 +90,16 @@ void bind_program(nb::module_& m) {
                      const RecordedProgram::Times t = p.times();
                      return std::pair(t.floor, t.predicted);
                    })
+      .def_prop_ro("timeline",
+                   [](const RecordedProgram& p) {
+                     nb::list lanes;
+                     for (const RecordedProgram::Timeline::Lane& lane : p.timeline().lanes) {
+                       nb::list events;
+                       for (const auto& e : lane.events) events.append(nb::make_tuple(e.name, e.start, e.end));
+                       lanes.append(nb::make_tuple(lane.member, events));
+                     }
+                     return lanes;
+                   })
       .def_prop_ro("cycles", [](const RecordedProgram& p) { return p.summary().cycles; })
       .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });

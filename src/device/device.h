@@ -23,6 +23,7 @@ namespace heliograph::device {
 class Device;
 class Fallback;
 class Kernels;
+class Members;
 class TfheKernels;
 
 /// A point in a queue's work.
@@ -39,14 +40,6 @@ class Graph {
   virtual ~Graph() = default;
   /// Enqueues it where it was captured.
   virtual void replay() = 0;
-};
-
-/// Some of a queue's work that touches no result of its other branches.
-struct Branch {
-  std::size_t steps = 0;
-  std::function<void(std::size_t)> run;  // one step, in their order: allocates, and enqueues
-  Count work;
-  std::size_t bytes = 0;  // of operands that it finds
 };
 
 /// An ordered stream of work. Kernel calls enqueue; they never block, allocate, synchronise or upload.
@@ -78,12 +71,8 @@ class Queue {
   virtual void beside(const std::vector<std::function<void()>>& parts) {
     for (const auto& part : parts) part();
   }
-  /// Runs branches one after another; a device of several parts may have what they make on different ones.
-  virtual void apart(const std::vector<Branch>& branches) {
-    for (const Branch& branch : branches) {
-      for (std::size_t s = 0; s < branch.steps; ++s) branch.run(s);
-    }
-  }
+  /// The members of a device of several, on which a program may place its calls; null where there are none.
+  virtual Members* members() { return nullptr; }
   /// Blocks until all work enqueued so far is done; throws DeviceError naming the first failed kernel.
   virtual void wait() = 0;
 

@@ -61,7 +61,8 @@ void require_words(const View& view) {
       "computed then; take what a program returns");
 }
 
-Session::Session(Device& device) : device_(device), queue_(device.make_queue()) {}
+Session::Session(Device& device) : Session(device, device.make_queue()) {}
+Session::Session(Device& device, std::shared_ptr<Queue> queue) : device_(device), queue_(std::move(queue)) {}
 
 Queue& Session::queue() const {
   if (!process_.is_here())

@@ -32,6 +32,8 @@ class Session {
  public:
   /// `device` must outlive the session (the process's own do).
   explicit Session(Device& device);
+  /// Work on a queue of the device that others use too.
+  Session(Device& device, std::shared_ptr<Queue> queue);
 
   Device& device() const { return device_; }
   Kernels& kernels() const { return device_.kernels(); }

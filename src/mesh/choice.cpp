@@ -47,7 +47,7 @@ Placement State::choose(const View& shape) const {
   const Costs& c = costs_;
   const std::optional<std::size_t> put = put_on();
   const Placement home{Layout::batch, Deal::whole(put.value_or(fastest()), items)};
-  if (put && items == 1) return home;
+  if (put) return home;
   const double one = c.alone(Work::key_switch, shape.limbs, shape.n);
   if (items < size() && shape.limbs > 1) {
     // What one member could not hold beside its work is spread whatever it costs. Whole items are worked on side by side,
@@ -76,46 +76,6 @@ Homed::~Homed() { put_here = {former_state_, former_member_}; }
 
 std::optional<std::size_t> State::put_on() const {
   return put_here.state == this ? std::optional(put_here.member) : std::nullopt;
-}
-
-void MeshQueue::apart(const std::vector<device::Branch>& branches) {
-  const std::size_t members = state_->size();
-  if (members == 1 || branches.size() < 2 || state_->options().layout) return Queue::apart(branches);
-  constexpr std::size_t kN = std::size_t{1} << 14;
-  constexpr double kProducts = 14.0 / 2 * kN;  // of a transform
-  const Costs& costs = state_->costs();
-  const std::vector<double>& weights = state_->weights();
-  const std::size_t home = state_->fastest();
-  std::vector<double> busy(members);
-  std::vector<std::vector<const device::Branch*>> on(members);
-  for (const device::Branch& branch : branches) {
-    const double seconds = static_cast<double>(branch.work.products) / kProducts * costs.transform(kN);
-    const double moved =
-        static_cast<double>(branch.bytes) / costs.all.bytes_a_second + costs.all.exchange_seconds + costs.spread_seconds;
-    const auto until = [&](std::size_t m) {
-      return busy[m] + seconds * weights[home] / weights[m] + (m == home ? 0 : moved);
-    };
-    std::size_t best = home;
-    for (std::size_t m = 0; m < members; ++m) {
-      if (until(m) < until(best)) best = m;
-    }
-    busy[best] = until(best);
-    on[best].push_back(&branch);
-  }
-  // A step for each member in turn: the second begins while the first still has steps to come. Those of one member follow each
-  // other, so that it holds what one of its branches holds.
-  std::vector<std::pair<std::size_t, std::size_t>> at(members);  // branch and step
-  for (bool more = true; more;) {
-    more = false;
-    for (std::size_t m = 0; m < members; ++m) {
-      auto& [branch, step] = at[m];
-      while (branch < on[m].size() && step == on[m][branch]->steps) ++branch, step = 0;
-      if (branch == on[m].size()) continue;
-      const Homed there(*state_, m);
-      on[m][branch]->run(step++);
-      more = true;
-    }
-  }
 }
 
 std::size_t State::fastest() const {

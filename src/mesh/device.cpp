@@ -57,8 +57,9 @@ class MeshDevice final : public Mesh {
     // Words of no prime, or not of a ring's degree, are LWE ciphertexts: of no use in pieces.
     const bool whole = shape.limbs == 1 && (primes.size() == 0 || !std::has_single_bit(shape.n));
     if (!whole) return allocate(shape, primes, state_->choose(shape), queue);
-    const Placement shared{Layout::batch, Deal::shares(shares(shape.items(), state_->weights()))};
-    auto memory = allocate(shape, primes, shared, queue);
+    const std::optional<std::size_t> put = state_->put_on();
+    const Deal deal = put ? Deal::whole(*put, shape.items()) : Deal::shares(shares(shape.items(), state_->weights()));
+    auto memory = allocate(shape, primes, {Layout::batch, deal}, queue);
     memory->settled = true;  // what is computed on them takes long wherever they come from
     return memory;
   }

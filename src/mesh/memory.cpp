@@ -113,6 +113,19 @@ MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const Pr
   address_ = shape_.data = state_->new_address(bytes_, this);
 }
 
+MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, std::size_t member, Buffer words)
+    : Memory(nullptr, shape.bytes()),
+      state_(std::move(state)),
+      shape_(shape),
+      layout_(Layout::batch),
+      deal_(Deal::whole(member, shape.items())),
+      local_(state_->size()) {
+  for (auto& l : local_) l.words = shape_.components * shape_.limbs * shape_.n;
+  local_[member].buffer = std::move(words);
+  hold(true);
+  address_ = shape_.data = state_->new_address(bytes_, this);
+}
+
 std::size_t MeshMemory::bytes_on(std::size_t m) const {
   const std::size_t held = layout_ == Layout::batch ? deal_.items_on(m) : shape_.items();
   return held * local_[m].words * shape_.word_size();

@@ -4,6 +4,7 @@
 
 #include "device/perform.h"
 #include "mesh/kernels.h"
+#include "mesh/members.h"
 #include "mesh/tfhe.h"
 
 namespace heliograph::mesh {
@@ -36,7 +37,10 @@ MeshQueue::MeshQueue(std::shared_ptr<State> state)
       posted_(state_->size()),
       waited_(state_->size()) {
   for (std::size_t m = 0; m < state_->size(); ++m) queues_.push_back(state_->member(m).device->make_queue());
+  if (state_->size() > 1 && !state_->options().layout) members_ = std::make_unique<MeshMembers>(*this, *lwe_);
 }
+
+device::Members* MeshQueue::members() { return members_.get(); }
 
 bool MeshQueue::supports(const device::Call& call) const { return device::performs<MeshKernels, MeshTfheKernels>(call); }
 
@@ -49,6 +53,7 @@ void MeshQueue::perform(const device::Call& call) {
 }
 
 MeshQueue::~MeshQueue() {
+  members_ = nullptr;
   // The members' queues outlive what was posted.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m)
@@ -116,7 +121,9 @@ void MeshQueue::uses(const Buffer& buffer) {
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m) {
     if (!memory->local(m)) continue;
-    state_->post(m, [queue = queues_[m].get(), mine = memory->local(m)] { queue->uses(mine); });
+    Buffer mine = memory->local(m);
+    while (const auto* const part = dynamic_cast<const Within*>(mine.get())) mine = part->whole();
+    state_->post(m, [queue = queues_[m].get(), mine = std::move(mine)] { queue->uses(mine); });
   }
 }
 

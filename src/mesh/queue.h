@@ -52,12 +52,13 @@ class MeshQueue final : public Queue {
   void after(const device::Event& event) override;
   void uses(const Buffer& buffer) override;
   void wait() override;
-  /// Each on a member of its own where that takes less time, what moves included.
-  void apart(const std::vector<device::Branch>& branches) override;
+  /// Null where a layout is forced, or there is one member alone.
+  device::Members* members() override;
 
   State& state() const { return *state_; }
   const std::shared_ptr<State>& shared_state() const { return state_; }
   Queue& queue(std::size_t member) const { return *queues_[member]; }
+  const std::shared_ptr<Queue>& shared_queue(std::size_t member) const { return queues_[member]; }
   std::vector<Queue*> queues() const;
   /// Something is posted to a member's queue: who waits for this queue waits for it. The mesh's mutex is held.
   void touch(std::size_t member) { ++posted_[member]; }
@@ -79,6 +80,7 @@ class MeshQueue final : public Queue {
   std::vector<device::u64> posted_;               // times that each was touched
   std::vector<std::atomic<device::u64>> waited_;  // of these, how many are known to be done
   std::optional<std::shared_ptr<device::Meeting>> meeting_;
+  std::unique_ptr<device::Members> members_;
 };
 
 /// `queue` as a mesh's. Throws MismatchError.

@@ -36,6 +36,16 @@ struct ItemRow {
 /// Whether all items of a view are one.
 bool is_one_item(const View& v);
 
+/// A stretch of a member's memory, which it holds.
+class Within final : public device::Memory {
+ public:
+  Within(Buffer whole, std::byte* address, std::size_t bytes) : Memory(address, bytes), whole_(std::move(whole)) {}
+  const Buffer& whole() const { return whole_; }
+
+ private:
+  Buffer whole_;
+};
+
 /// One allocation over the members. Its address belongs to no device: it identifies the words, see device/view.h.
 class MeshMemory final : public device::Memory {
  public:
@@ -43,6 +53,8 @@ class MeshMemory final : public device::Memory {
   /// Throws OutOfMemoryError.
   MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, const Placement& placement,
              const std::vector<Queue*>& queues);
+  /// Shows words that a member made, as a dense tensor that lies whole there.
+  MeshMemory(std::shared_ptr<State> state, const View& shape, std::size_t member, Buffer words);
   ~MeshMemory() override;
 
   Layout layout() const { return layout_; }
@@ -124,6 +136,7 @@ class State : public std::enable_shared_from_this<State> {
 
   std::size_t size() const { return members_.size(); }
   Member& member(std::size_t m) { return members_[m]; }
+  const Member& member(std::size_t m) const { return members_[m]; }
   /// Whether a member is this rank's.
   bool here(std::size_t m) const { return members_[m].worker != nullptr; }
   std::size_t rank_of(std::size_t m) const { return ranks_[m]; }
@@ -196,8 +209,9 @@ class State : public std::enable_shared_from_this<State> {
   const Costs& costs() const { return costs_; }
   /// The member with the largest share.
   std::size_t fastest() const;
-  /// The member that this thread's branch of a program was put on, see Homed.
+  /// The member that this thread's part of a program was put on, see Homed.
   std::optional<std::size_t> put_on() const;
+  bool on_one_host(std::size_t a, std::size_t b) const { return hosts_[a] == hosts_[b]; }
   /// The most members that one host has (the first such host's); none where all are of one host.
   std::vector<std::size_t> largest_group() const;
   /// Whether a member is simulated: its seconds are nobody's, and are not measured.
@@ -275,7 +289,7 @@ class State : public std::enable_shared_from_this<State> {
   std::size_t next_ = std::size_t{1} << 56;  // beyond any host's or device's addresses
 };
 
-/// While it is there, what this thread makes of single ciphertexts lies on that member.
+/// While it is there, what this thread makes lies on that member.
 class Homed {
  public:
   Homed(const State& state, std::size_t member);

@@ -77,6 +77,11 @@ std::size_t MeshTfheKernels::parallel_bootstraps(const BootstrapShape& shape) co
   return sum;
 }
 
+std::vector<std::size_t> MeshTfheKernels::parallel_of(const Evaluate& call) const {
+  if (!call.key) return std::vector<std::size_t>(state_->size(), 1);
+  return form_on<MeshBootstrap>(*call.key, slot()).parallel;
+}
+
 std::shared_ptr<const LayerConstant> MeshLayer::rows(std::size_t first, std::size_t count, bool packed) const {
   const std::lock_guard lock(mutex_);
   auto& known = each_[{first, count, packed}];
@@ -298,7 +303,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   op.writes(c.narrow);
   std::vector<std::size_t> own(items.parts().size(), gates.rows());  // rows that stay with the items
   std::vector<Help> helps;
-  if (!items.away()) {
+  if (!items.away() && !state_->put_on()) {
     const std::vector<Team> teams = teams_for(*state_, items.parts(), gates.rows(), parallel);
     for (std::size_t i = 0; i < teams.size(); ++i) {
       const auto& [members, bounds] = teams[i];

@@ -35,6 +35,8 @@ class MeshTfheKernels final : public device::TfheKernels {
 
   /// Summed over all members of all ranks. Collective: every rank calls it with the same shapes in the same order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
+  /// How many bootstraps keep each member busy with the key of a call; one where the call has no key yet.
+  std::vector<std::size_t> parallel_of(const Evaluate& call) const;
 
   HELIOGRAPH_RUNS(Combine, LweKeySwitch, Bootstrap, Evaluate);
 

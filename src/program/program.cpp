@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "device/members.h"
 #include "program/graphs.h"
+#include "program/placed.h"
 
 namespace heliograph::program {
 
@@ -25,7 +27,6 @@ void Program::plan() {
       parts_.places[p].used = true;
     }
   }
-  find_branches();
   for (const u32 layer : layers_of(parts_)) depth_ = std::max<std::size_t>(depth_, layer + 1);
   born_.assign(steps, {}), dies_.assign(steps, {});
   std::size_t live = 0;
@@ -40,40 +41,6 @@ void Program::plan() {
     for (const u32 p : born_[s]) live += parts_.places[p].shape.bytes();
     peak_bytes_ = std::max(peak_bytes_, live);
     for (const u32 p : dies_[s]) live -= parts_.places[p].shape.bytes();
-  }
-}
-
-void Program::find_branches() {
-  const std::size_t steps = parts_.steps.size();
-  std::vector<u32> root(steps), maker(parts_.places.size(), ~u32{0});
-  const auto find = [&](u32 s) {
-    while (root[s] != s) s = root[s] = root[root[s]];
-    return s;
-  };
-  for (u32 s = 0; s < steps; ++s) {
-    root[s] = s;
-    for (const u32 p : parts_.steps[s].places) {
-      if (parts_.places[p].kind != Place::Kind::made) continue;
-      if (maker[p] == ~u32{0}) maker[p] = s;
-      root[find(s)] = find(maker[p]);
-    }
-  }
-  std::vector<u32> branch(steps, ~u32{0});
-  std::vector<std::vector<bool>> found;  // inputs of each
-  for (u32 s = 0; s < steps; ++s) {
-    u32& b = branch[find(s)];
-    if (b == ~u32{0}) {
-      b = static_cast<u32>(branches_.size());
-      branches_.emplace_back();
-      found.emplace_back(parts_.places.size());
-    }
-    branches_[b].steps.push_back(s);
-    branches_[b].work += parts_.steps[s].work;
-    for (const u32 p : parts_.steps[s].places) {
-      if (parts_.places[p].kind != Place::Kind::input || found[b][p]) continue;
-      found[b][p] = true;
-      branches_[b].bytes += parts_.places[p].shape.bytes();
-    }
   }
 }
 
@@ -107,6 +74,30 @@ std::vector<View> Program::perform(const std::vector<View>& inputs, const std::v
     parts_.steps.front().session->device().residents().touch(*graphs_);
     if (std::optional<std::vector<View>> results = graphs_->replay(inputs, keys)) return std::move(*results);
   }
+  if (!device::observed()) {
+    if (const device::Members* const found = members()) {
+      std::vector<std::size_t> lies(parts_.places.size(), found->all());
+      for (std::size_t p = 0; p < lies.size(); ++p) {
+        const Place& place = parts_.places[p];
+        if (place.kind == Place::Kind::input && place.used) lies[p] = found->holder(inputs[place.number]);
+      }
+      if (const std::shared_ptr<Placed> here = placed(lies, &keys); here && here->places()) {
+        try {
+          parts_.steps.front().session->device().residents().touch(*here);
+          bool graphs = false;
+          std::vector<View> results = here->replay(inputs, keys, graphs);
+          if (graphs) ++member_graphs_;
+          return results;
+        } catch (const OutOfMemoryError&) {  // spread over all members it may still fit
+          here->evict();
+        }
+      }
+    }
+  }
+  return perform_steps(inputs, keys);
+}
+
+std::vector<View> Program::perform_steps(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const {
   std::vector<Buffer> memory(parts_.places.size());
   std::vector<std::byte*> base(parts_.places.size());
   const auto hold = [&](u32 p, Buffer buffer) {
@@ -118,7 +109,7 @@ std::vector<View> Program::perform(const std::vector<View>& inputs, const std::v
     if (place.kind == Place::Kind::constant && place.memory) hold(p, place.memory);
     if (place.kind == Place::Kind::input) memory[p] = inputs[place.number].memory, base[p] = inputs[place.number].data;
   }
-  const auto perform = [&](u32 s) {
+  for (u32 s = 0; s < parts_.steps.size(); ++s) {
     const Step& step = parts_.steps[s];
     // Keys first, one step's at a time: together they may be more than the device has room for.
     std::vector<u32> held;
@@ -143,13 +134,7 @@ std::vector<View> Program::perform(const std::vector<View>& inputs, const std::v
     step.session->enqueue(std::move(call));
     for (const u32 p : held) memory[p] = nullptr;
     for (const u32 p : dies_[s]) memory[p] = nullptr;
-  };
-  std::vector<device::Branch> branches;
-  for (const Branch& branch : branches_) {
-    const auto run = [&perform, &branch](std::size_t s) { perform(branch.steps[s]); };
-    branches.push_back({.steps = branch.steps.size(), .run = run, .work = branch.work, .bytes = branch.bytes});
   }
-  if (!branches.empty()) parts_.steps.front().session->queue().apart(branches);
   std::vector<View> results;
   for (const Shown& r : parts_.results) {
     View v = r.view;
@@ -192,6 +177,10 @@ Program::Times Program::times() const {
   }
   times.floor = std::max(seconds(bytes, rates.bytes),
                          seconds(all.butterflies, rates.butterflies) + seconds(all.products - all.butterflies, rates.sums));
+  if (members() != nullptr) {
+    times.predicted = std::max(times.floor, timeline().seconds);
+    return times;
+  }
   if (rates.transforms == 0) return times;
   for (const Step& step : parts_.steps) {
     const double moved = seconds(step.bytes, rates.bytes);
@@ -204,7 +193,49 @@ Program::Times Program::times() const {
   return times;
 }
 
+device::Members* Program::members() const {
+  if (parts_.steps.empty()) return nullptr;
+  const Session* const session = parts_.steps.front().session;
+  // Calls of several sessions are of several queues.
+  for (const Step& step : parts_.steps) {
+    if (step.session != session) return nullptr;
+  }
+  return session->queue().members();
+}
+
+std::shared_ptr<Placed> Program::placed(const std::vector<std::size_t>& lies,
+                                        const std::vector<const KeySource*>* keys) const {
+  constexpr std::size_t kMost = 4;  // each may keep graphs and copies of constants
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(placed_.begin(), placed_.end(), [&](const auto& p) { return p.first == lies; });
+  if (known != placed_.end()) {
+    placed_.splice(placed_.begin(), placed_, known);
+    return placed_.front().second;
+  }
+  auto made = std::make_shared<Placed>(parts_, *members(), lies, keys, peak_bytes_ + constant_bytes_);
+  parts_.steps.front().session->device().residents().add(made);
+  placed_.emplace_front(lies, made);
+  if (placed_.size() > kMost) placed_.pop_back();
+  return made;
+}
+
+Program::Timeline Program::timeline() const {
+  const device::Members* const found = members();
+  if (found == nullptr) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    if (!placed_.empty()) return placed_.front().second->timeline();
+  }
+  if (!std::all_of(parts_.steps.begin(), parts_.steps.end(), [](const Step& s) { return of_rings(s.call); })) return {};
+  std::vector<std::size_t> lies(parts_.places.size(), found->all());
+  for (std::size_t p = 0; p < lies.size(); ++p) {
+    if (parts_.places[p].kind == Place::Kind::input && parts_.places[p].shape.items() == 1) lies[p] = 0;
+  }
+  return placed(lies, nullptr)->timeline();
+}
+
 std::size_t Program::launches() const { return graphs_->launches(); }
-Program::Replays Program::replays() const { return {.all = replays_, .graphs = graphs_->replays()}; }
+std::size_t Program::graph_bytes() const { return graphs_->evictable_bytes(); }
+Program::Replays Program::replays() const { return {.all = replays_, .graphs = graphs_->replays() + member_graphs_}; }
 
 }  // namespace heliograph::program

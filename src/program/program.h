@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -88,6 +89,7 @@ struct Step {
 };
 
 class Graphs;
+class Placed;
 
 /// A view of a place.
 struct Shown {
@@ -152,8 +154,25 @@ class Program {
     double predicted = 0;  // its calls one by one, each bound by its operands' bytes or by its products
   };
   Times times() const;
+  /// Of a device of several: what each member does by prediction, for the operands' places of the last replay; all members together
+  /// are one more. Empty elsewhere, and for TFHE before the first replay, whose keys decide.
+  struct Event {
+    std::string name;  // of a call; "fetch" of what lies on another member
+    double start = 0, end = 0;
+  };
+  struct Lane {
+    std::string member;
+    std::vector<Event> events;
+  };
+  struct Timeline {
+    std::vector<Lane> lanes;
+    double seconds = 0;
+  };
+  Timeline timeline() const;
   /// Launches of a replay as a graph: alike calls that do not depend on each other are one. 0: there are none.
   std::size_t launches() const;
+  /// Bytes that its graphs would give up.
+  std::size_t graph_bytes() const;
   /// What the last replay took a simulated device, for a person; empty elsewhere.
   std::string cycles() const;
   /// Replays so far, and those that a device replayed as one graph.
@@ -164,22 +183,22 @@ class Program {
 
  private:
   std::vector<View> perform(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
+  std::vector<View> perform_steps(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
   void plan();
-  void find_branches();
+  /// The members of its device; null where there are none, or where its calls are of several sessions.
+  device::Members* members() const;
+  /// Where its calls run when its inputs lie so: on which executor each place does. Null for TFHE without keys.
+  std::shared_ptr<Placed> placed(const std::vector<std::size_t>& lies, const std::vector<const KeySource*>* keys) const;
 
   Parts parts_;
   std::vector<std::vector<u32>> born_, dies_;  // places of each step
-  struct Branch {
-    std::vector<u32> steps;
-    device::Count work;
-    std::size_t bytes = 0;  // of inputs
-  };
-  std::vector<Branch> branches_;  // which share nothing that is made
   std::size_t depth_ = 0, peak_bytes_ = 0, constant_bytes_ = 0;
-  mutable std::atomic<u64> replays_{0};
+  mutable std::atomic<u64> replays_{0}, member_graphs_{0};
   mutable std::mutex mutex_;
   mutable std::string cycles_;  // with the mutex held
   std::shared_ptr<Graphs> graphs_;
+  /// With the mutex held: by where inputs lie, the last one first.
+  mutable std::list<std::pair<std::vector<std::size_t>, std::shared_ptr<Placed>>> placed_;
 };
 
 }  // namespace heliograph::program

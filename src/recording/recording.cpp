@@ -157,6 +157,16 @@ RecordedProgram::Times RecordedProgram::times() const {
   return {.floor = t.floor, .predicted = t.predicted};
 }
 
+RecordedProgram::Timeline RecordedProgram::timeline() const {
+  const program::Program::Timeline found = state_->program->timeline();
+  Timeline timeline{.lanes = {}, .seconds = found.seconds};
+  for (const program::Program::Lane& lane : found.lanes) {
+    Timeline::Lane& mine = timeline.lanes.emplace_back(Timeline::Lane{.member = lane.member, .events = {}});
+    for (const program::Program::Event& e : lane.events) mine.events.push_back({e.name, e.start, e.end});
+  }
+  return timeline;
+}
+
 std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& inputs,
                                                               const std::function<std::vector<AnyCiphertext>()>& function) {
   Recording recording(inputs);

@@ -315,40 +315,6 @@ TEST(MeshChoice, NoHistoryChangesAWord) {
   }
 }
 
-TEST(MeshChoice, BranchesOfMuchWorkAreDoneOnMembersOfTheirOwn) {
-  constexpr std::size_t kLimbs = 12, kN = 1 << 15;
-  constexpr u64 kItem = u64{kLimbs} * kN * 8;
-  const PrimeList primes = PrimeList::range(0, kLimbs);
-  for (const bool much : {true, false}) {
-    Opened open("2*null" + kH200);
-    const auto ring = open.ring(kN, kLimbs);
-    const Words x = open.zeros(1, kLimbs, kN);
-    open.written("neg");
-    std::vector<Words> made;
-    std::vector<View> last(3, x.view);
-    std::vector<std::size_t> order;
-    std::vector<device::Branch> branches;
-    for (std::size_t b = 0; b < 3; ++b) {
-      const auto run = [&, b](std::size_t) {
-        order.push_back(b);
-        made.push_back(open.words(1, kLimbs, kN));
-        open.queue().enqueue(device::Neg{ring, primes, last[b], made.back().view});
-        last[b] = made.back().view;
-      };
-      branches.push_back({.steps = 4, .run = run, .work = {.products = much ? u64{1} << 30 : u64{1} << 10}, .bytes = kItem});
-    }
-    open.queue().apart(branches);
-    EXPECT_EQ(open.written("neg"), much ? std::vector<u64>({8 * kItem, 4 * kItem}) : std::vector<u64>({12 * kItem, 0}));
-    EXPECT_EQ(open.mesh().moved().bytes, much ? kItem : 0);  // what the branch begins with
-    // No member waits until another's steps are all enqueued; those of one member follow each other.
-    EXPECT_EQ(order, much ? std::vector<std::size_t>({0, 1, 0, 1, 0, 1, 0, 1, 2, 2, 2, 2})
-                          : std::vector<std::size_t>({0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
-    const Words after = open.words(1, kLimbs, kN);  // by itself at home again
-    open.queue().enqueue(device::Neg{ring, primes, x.view, after.view});
-    EXPECT_EQ(open.written("neg"), (std::vector<u64>{kItem, 0}));
-  }
-}
-
 TEST(MeshChoice, BlocksOfAnyStepsMeetInTheirCommonItems) {
   std::minstd_rand random(3);
   const auto any = [&](std::size_t below) { return static_cast<std::size_t>(random()) % below; };

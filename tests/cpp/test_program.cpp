@@ -5,6 +5,8 @@
 
 #include "device/kernels.h"
 #include "heliograph/program.h"
+#include "mesh/mesh.h"
+#include "mesh/transport/transport.h"
 #include "op_rig.h"
 #include "program/compare.h"
 #include "program/schedule.h"
@@ -299,6 +301,8 @@ class CapturingQueue final : public device::Queue {
 
 class CapturingDevice final : public device::Device {
  public:
+  /// `launches`: as of a device to which the host only hands work.
+  explicit CapturingDevice(bool launches = false) : launches_(launches) {}
   std::string name() const override { return "capturing"; }
   std::string description() const override { return "a processor whose queues make graphs"; }
   device::MemoryState memory() const override { return inner_->memory(); }
@@ -313,11 +317,15 @@ class CapturingDevice final : public device::Device {
     inner_->download(queue, from, to);
   }
   device::Kernels& kernels() override { return inner_->kernels(); }
-  bool in_host_memory() const override { return true; }
+  bool in_host_memory() const override { return !launches_; }
+  bool reaches(const device::Device& other) const override {
+    return dynamic_cast<const CapturingDevice*>(&other) != nullptr;
+  }
 
   int captured = 0;
 
  private:
+  const bool launches_;
   std::unique_ptr<device::Device> inner_ = device::open_device("cpu");
 };
 
@@ -406,6 +414,157 @@ TEST(ProgramGraphs, WhatIsSeenIsNoGraph) {
   EXPECT_EQ(device.captured, 0);
   EXPECT_EQ(outer->steps().size(), 13U);
 }
+
+/// A mesh of made-up GPUs that are so slow that all that can be is done side by side.
+class ProgramMembers : public testing::TestWithParam<std::size_t> {
+ protected:
+  ProgramMembers() {
+    std::vector<std::shared_ptr<device::Device>> devices;
+    for (std::size_t m = 0; m < GetParam(); ++m) {
+      members_.push_back(std::make_shared<CapturingDevice>(true));
+      devices.push_back(members_.back());
+    }
+    mesh::Options options;
+    options.costs = {1e3, 300e9, 12e-6, 1e-6, 8e-6};
+    mesh_ = mesh::make_mesh(devices, options);
+    engine_ = std::make_shared<ring::Engine>(*mesh_, test::ring_of(test::kField50, kN, 2));
+  }
+  RnsTensor tensor(math::u64 first, std::size_t items = 1) {
+    RnsTensor t(engine_, {items}, 1, device::PrimeList::range(0, 2), math::Domain::ntt);
+    std::vector<math::u64> words(t.view().words());
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = first + i;
+    ring::upload(t, std::as_bytes(std::span(words)));
+    return t;
+  }
+  using Function = std::function<std::vector<RnsTensor>(const std::vector<RnsTensor>&, const Owner&)>;
+  std::shared_ptr<Program> recorded(const Function& f, const std::vector<RnsTensor>& inputs, const Owner& owner) {
+    std::vector<View> views, results;
+    for (const RnsTensor& x : inputs) views.push_back(x.view());
+    Tape tape(views, {&owner});
+    std::optional<device::Observing> observing(tape);
+    const std::vector<RnsTensor> made = f(inputs, owner);
+    observing.reset();
+    for (const RnsTensor& x : made) results.push_back(x.view());
+    return tape.finish(results);
+  }
+  static std::vector<RnsTensor> replayed(const Program& program, const std::vector<RnsTensor>& inputs, const Owner& owner,
+                                         const std::vector<RnsTensor>& like) {
+    std::vector<View> views;
+    for (const RnsTensor& x : inputs) views.push_back(x.view());
+    const std::vector<View> found = program.replay(views, {&owner});
+    std::vector<RnsTensor> results;
+    for (std::size_t i = 0; i < found.size(); ++i) results.push_back(like[i].over(found[i]));
+    return results;
+  }
+  int captured() const {
+    int sum = 0;
+    for (const auto& m : members_) sum += m->captured;
+    return sum;
+  }
+
+  std::vector<std::shared_ptr<CapturingDevice>> members_;
+  std::unique_ptr<mesh::Mesh> mesh_;
+  std::shared_ptr<ring::Engine> engine_;
+};
+
+RnsTensor long_chain(RnsTensor x, const RnsTensor& by, int steps) {
+  for (int i = 0; i < steps; ++i) x = ring::add(ring::multiply_polynomial(x, by), x);
+  return x;
+}
+
+TEST_P(ProgramMembers, BranchesAreGraphsOfTheirOwnMembers) {
+  Owner one(tensor(9)), two(tensor(33));
+  const RnsTensor fixed = tensor(4);
+  const Function f = [&](const std::vector<RnsTensor>& x, const Owner& owner) {
+    std::vector<RnsTensor> made;
+    for (int b = 0; b < 6; ++b)
+      made.push_back(long_chain(x[static_cast<std::size_t>(b) % 2], b % 3 ? owner.key : fixed, 8 + b));
+    // They meet, and part again.
+    const RnsTensor sum = ring::add(ring::add(made[0], made[3]), made[5]);
+    made.push_back(long_chain(sum, made[1], 6)), made.push_back(long_chain(sum, made[2], 7));
+    return made;
+  };
+  std::vector<RnsTensor> inputs = {tensor(1), tensor(100)};
+  const auto program = recorded(f, inputs, one);
+  const Program::Timeline timeline = program->timeline();
+  ASSERT_EQ(timeline.lanes.size(), GetParam());
+  for (const Program::Lane& lane : timeline.lanes) EXPECT_FALSE(lane.events.empty());
+  const std::vector<RnsTensor> like = f(inputs, one);
+  for (int turn = 0; turn < 6; ++turn) {
+    const Owner& owner = turn % 2 ? two : one;
+    inputs[1] = tensor(50 + static_cast<math::u64>(turn));
+    const auto found = replayed(*program, inputs, owner, like);
+    const auto right = f(inputs, owner);
+    for (std::size_t i = 0; i < right.size(); ++i) EXPECT_EQ(ring::download(found[i]), ring::download(right[i])) << i;
+    // What a replay made is as good an input, wherever it lies.
+    inputs[0] = found.back();
+  }
+  EXPECT_GE(program->replays().graphs, 5U);
+  for (const auto& m : members_) EXPECT_GT(m->captured, 0);
+  const int before = captured();
+  const auto again = replayed(*program, inputs, two, like);
+  const auto held = replayed(*program, inputs, two, like);  // while these are held
+  for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(ring::download(again[i]), ring::download(held[i])) << i;
+  EXPECT_LE(captured(), before + 40);
+}
+
+TEST_P(ProgramMembers, AChainIsOneGraphWhereItsInputLies) {
+  Owner owner(tensor(9));
+  const Function f = [](const std::vector<RnsTensor>& x, const Owner& o) {
+    return std::vector<RnsTensor>{long_chain(x[0], o.key, 20)};
+  };
+  const std::vector<RnsTensor> inputs = {tensor(5)};
+  const auto program = recorded(f, inputs, owner);
+  const auto like = f(inputs, owner);
+  const math::u64 moved = mesh_->moved().bytes;
+  for (int turn = 0; turn < 3; ++turn)
+    EXPECT_EQ(ring::download(replayed(*program, inputs, owner, like)[0]), ring::download(like[0]));
+  EXPECT_EQ(program->replays().graphs, 3U);
+  EXPECT_EQ(captured(), 1);
+  EXPECT_EQ(mesh_->moved().bytes, moved);
+}
+
+TEST(ProgramMembersMemory, IsFreedAsPlacesDie) {
+  for (const char* const name : {"2*null/costs=1e3:300e9:12e-6:1e-6:1e-6", "3*null/costs=1e3:300e9:12e-6:1e-6:1e-6"}) {
+    const auto device = mesh::open_device(name);
+    auto& members = dynamic_cast<mesh::Mesh&>(*device);
+    const auto engine = std::make_shared<ring::Engine>(*device, test::ring_of(test::kField50, kN, 2));
+    const auto tensor = [&] {
+      RnsTensor t(engine, {1}, 1, device::PrimeList::range(0, 2), math::Domain::ntt);
+      ring::upload(t, std::vector<std::byte>(t.bytes()));
+      return t;
+    };
+    const RnsTensor a = tensor(), b = tensor();
+    constexpr int kSteps = 60;
+    Tape tape({a.view(), b.view()}, {});
+    std::optional<device::Observing> observing(tape);
+    RnsTensor x = long_chain(a, b, kSteps), y = long_chain(b, a, kSteps);
+    RnsTensor sum = long_chain(ring::add(x, y), x, kSteps);
+    observing.reset();
+    const auto made = tape.finish({sum.view(), y.view()});
+    x = y = sum = RnsTensor();
+    const auto live = [&] {
+      std::size_t bytes = 0;
+      engine->queue().wait();
+      for (std::size_t m = 0; m < members.size(); ++m) bytes += members.member(m).counter()->live_bytes();
+      return bytes;
+    };
+    made->replay({a.view(), b.view()}, {});
+    const std::size_t before = live();
+    for (std::size_t m = 0; m < members.size(); ++m) members.member(m).counter()->reset();
+    for (int turn = 0; turn < 3; ++turn) made->replay({a.view(), b.view()}, {});
+    EXPECT_EQ(live(), before) << name;
+    std::size_t busy = 0;
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      if (members.member(m).counter()->total().calls == 0) continue;
+      ++busy;
+      EXPECT_LT(members.member(m).counter()->peak_bytes(), before + 12 * a.bytes()) << name;  // not one for each step
+    }
+    EXPECT_GT(busy, 1U) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Members, ProgramMembers, testing::Values(std::size_t{2}, std::size_t{3}, std::size_t{4}));
 
 }  // namespace
 }  // namespace heliograph

@@ -32,6 +32,10 @@ def integers() -> None:
     def both(a: Any, b: Any) -> tuple[Any, Any]:
         return hg.relinearize(a * a), hg.rotate_rows(b, 1) + b
 
+    def meeting(a: Any, b: Any) -> tuple[Any, Any]:
+        c, d = hg.relinearize(a * a) + b, hg.rotate_rows(hg.relinearize(b * b), 1)
+        return hg.relinearize(c * d), c - a
+
     values = np.arange(5 * rigs.N).reshape(5, rigs.N) % 251
     for name, face in (("w64", hg.bfv), ("bgv", hg.bgv)):
         secret = rigs.secret_for_test(face.Parameters(_core.Parameters(rigs.specs(name))))
@@ -46,6 +50,11 @@ def integers() -> None:
         assert [digest(t) for t in followed] == [digest(t) for t in both(x + x, y - y)]
         assert (program.recordings, program.replays) == (1, 3)
         assert all([digest(t) for t in pair] == [digest(t) for t in both(x, y)] for pair in replayed)
+        placed = hg.program(meeting)
+        for one, other in ((x[0], x[1]), (x[3], y[2]), (y[4], x[0])):
+            assert [digest(t) for t in placed(one, other)] == [digest(t) for t in meeting(one, other)]
+        if "costs" in os.environ.get("HELIOGRAPH_DEVICE", ""):  # slow members: more than one has work
+            assert any(sum(bool(events) for _, events in core.timeline) > 1 for core in placed._calls)
 
 
 def layers(x: Any) -> Any:

@@ -738,6 +738,33 @@ def test_tables_of_one_tree_beside_another_name_what_is_slower() -> None:
     assert lines[-1] == "| product | 1 s | 900 ms | 0.900 | 500 ms | 450 ms |"
 
 
+def test_programs_on_several_numbers_of_devices(tmp_path: Path) -> None:
+    """A process for each number; what several gain is over the first."""
+    out = tmp_path / "schedules.json"
+    words = [
+        "--device",
+        "cpu/uncalibrated",
+        "--counts",
+        "1,2",
+        "--small",
+        "--only",
+        "sums",
+        "--seconds",
+        "0.05",
+        "--out",
+        str(out),
+    ]
+    command = [sys.executable, str(FOLDER / "programs.py"), *words]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    report = json.loads(out.read_text())
+    assert report["kind"] == "schedules"
+    assert [(r["devices"], r["program"]) for r in report["results"]] == [(1, "sums-ckks-2^14"), (2, "sums-ckks-2^14")]
+    one, two = report["results"]
+    assert two["over_first"] == pytest.approx(one["program_s"] / two["program_s"])
+    assert (one["members"], [count for _, count in two["members"]]) == ([], [10, 0])  # a chain stays on one member
+    assert printed.count("times the first") == 2
+
+
 def test_programs_on_several_gpus_stand_beside_one() -> None:
     """In a table of their own: over one GPU's function and its program."""
     import programs_tables

@@ -180,6 +180,6 @@ def test_no_costs(exact: tuple[Any, Any]) -> None:
     with pytest.raises(hg.DtypeError, match=r"hg\.Costs"):
         hg.Server(exact[1]._keys, costs=3)
     unknown = hg.forecast(lambda x: x + x, exact[1])
-    with pytest.raises(hg.LimitError, match="several devices"):
+    with pytest.raises(hg.LimitError, match="this device"):
         hg.Costs(seconds=1.0).require(hg.Forecast(**(vars(unknown) | {"seconds": None})))
     hg.Costs(nbytes=1 << 40).require(hg.Forecast(**(vars(unknown) | {"seconds": None})))

@@ -161,7 +161,14 @@ def alone() -> str:
 
 
 @needs_mpirun
-@pytest.mark.parametrize(("ranks", "device"), [(2, "cpu/batch/uncalibrated"), (3, "cpu/limb/uncalibrated")])
+@pytest.mark.parametrize(
+    ("ranks", "device"),
+    [
+        (2, "cpu/batch/uncalibrated"),
+        (3, "cpu/limb/uncalibrated"),
+        (2, "cpu/costs=1e3:300e9:12e-6:1e-6:1e-4"),  # programs are placed on members of either rank
+    ],
+)
 def test_ranks_compute_what_one_process_computes(ranks: int, device: str, alone: str) -> None:
     """Bit for bit in BFV, BGV and CKKS; every rank sees the results."""
     run = finished("-n", ranks, "--output", "all", PROGRAM, "same", device=device)
