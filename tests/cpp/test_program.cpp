@@ -306,7 +306,10 @@ class CapturingDevice final : public device::Device {
   std::string name() const override { return "capturing"; }
   std::string description() const override { return "a processor whose queues make graphs"; }
   device::MemoryState memory() const override { return inner_->memory(); }
-  Buffer allocate(std::size_t bytes, device::Queue& queue) override { return inner_->allocate(bytes, queue); }
+  Buffer allocate(std::size_t bytes, device::Queue& queue) override {
+    require<OutOfMemoryError>(!full, "this device is full");
+    return inner_->allocate(bytes, queue);
+  }
   std::unique_ptr<device::Queue> make_queue() override {
     return std::make_unique<CapturingQueue>(inner_->make_queue(), captured);
   }
@@ -323,6 +326,7 @@ class CapturingDevice final : public device::Device {
   }
 
   int captured = 0;
+  bool full = false;
 
  private:
   const bool launches_;
@@ -522,6 +526,28 @@ TEST_P(ProgramMembers, AChainIsOneGraphWhereItsInputLies) {
   EXPECT_EQ(program->replays().graphs, 3U);
   EXPECT_EQ(captured(), 1);
   EXPECT_EQ(mesh_->moved().bytes, moved);
+}
+
+TEST_P(ProgramMembers, AMemberWithoutRoomIsPassedOver) {
+  Owner owner(tensor(9));
+  const RnsTensor fixed = tensor(4);
+  const Function f = [&](const std::vector<RnsTensor>& x, const Owner& o) {
+    const RnsTensor a = long_chain(x[0], o.key, 9), b = long_chain(x[1], fixed, 12);
+    return std::vector<RnsTensor>{long_chain(ring::add(a, b), a, 8), long_chain(b, o.key, 8)};
+  };
+  const std::vector<RnsTensor> inputs = {tensor(1), tensor(100)};
+  const auto like = f(inputs, owner);
+  const auto program = recorded(f, inputs, owner), other = recorded(f, inputs, owner);
+  const auto compare = [&](const Program& p) {
+    const auto found = replayed(p, inputs, owner, like);
+    for (std::size_t i = 0; i < like.size(); ++i) EXPECT_EQ(ring::download(found[i]), ring::download(like[i])) << i;
+  };
+  compare(*program);
+  for (std::size_t m = 1; m < members_.size(); ++m) members_[m]->full = true;
+  for (int turn = 0; turn < 3; ++turn) compare(*program);
+  for (int turn = 0; turn < 3; ++turn) compare(*other);  // which had nothing there yet
+  for (std::size_t m = 1; m < members_.size(); ++m) members_[m]->full = false;
+  compare(*program), compare(*other);
 }
 
 TEST(ProgramMembersMemory, IsFreedAsPlacesDie) {
