@@ -297,7 +297,9 @@ void Placed::make_parts() {
 void Placed::make_own(Part& part) {
   const std::size_t m = part.executor;
   const device::Session* const session = members_.session(m);
-  Program::Parts own;
+  std::set<std::size_t> busy;
+  for (const Part& one : pieces_) busy.insert(one.executor);
+  Program::Parts own{.beside = busy.size()};
   std::map<u32, u32> number;
   part.own_takes.clear();
   const std::set<u32> takes(part.takes.begin(), part.takes.end());

@@ -128,6 +128,7 @@ class Program {
     std::vector<Step> steps;
     std::vector<Shown> results;
     std::vector<Making> makings;  // of the constants
+    std::size_t beside = 1;       // members whose calls the host makes at the same time, this program's included
   };
   explicit Program(Parts parts);
   Program(const Program&) = delete;

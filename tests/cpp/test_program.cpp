@@ -528,6 +528,27 @@ TEST_P(ProgramMembers, AChainIsOneGraphWhereItsInputLies) {
   EXPECT_EQ(mesh_->moved().bytes, moved);
 }
 
+TEST_P(ProgramMembers, ShortPartsAreGraphsWhereTheHostServesSeveralMembers) {
+  Owner owner(tensor(9));
+  const Function f = [](const std::vector<RnsTensor>& x, const Owner& o) {
+    return std::vector<RnsTensor>{long_chain(x[0], o.key, 1), long_chain(x[1], o.key, 1)};
+  };
+  const std::vector<RnsTensor> inputs = {tensor(5), tensor(7)};
+  const auto replays = [&](const std::shared_ptr<Program>& program, const std::vector<RnsTensor>& like) {
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto found = replayed(*program, inputs, owner, like);
+      for (std::size_t i = 0; i < like.size(); ++i) EXPECT_EQ(ring::download(found[i]), ring::download(like[i])) << i;
+    }
+    return program->replays().graphs;
+  };
+  EXPECT_EQ(replays(recorded(f, inputs, owner), f(inputs, owner)), 3U);
+  // Its two calls alone cost the host less than a graph.
+  const Function one = [](const std::vector<RnsTensor>& x, const Owner& o) {
+    return std::vector<RnsTensor>{long_chain(x[0], o.key, 1)};
+  };
+  EXPECT_EQ(replays(recorded(one, inputs, owner), one(inputs, owner)), 0U);
+}
+
 TEST_P(ProgramMembers, AMemberWithoutRoomIsPassedOver) {
   Owner owner(tensor(9));
   const RnsTensor fixed = tensor(4);
