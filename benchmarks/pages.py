@@ -17,6 +17,7 @@ import estimators_tables
 import kim_tables
 import lookup_tables
 import morshed_tables
+import programs_tables
 import query_tables
 import ranges_tables
 import ranks_tables
@@ -109,6 +110,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     ("docs/query.md", "vector figures", vectors_tables.vectors, _measured(*vectors_tables.FILES)),
     ("docs/query.md", "look-up figures", lookup_tables.lookups, _measured(*lookup_tables.FILES)),
     ("docs/query.md", "figures beside SimplePIR", lookup_tables.beside, _measured(*lookup_tables.BESIDE)),
+    ("docs/programs.md", "schedules", programs_tables.schedules, _like("*-schedules*.json")),
     ("docs/serving.md", "service figures", serving_tables.service, _measured(*serving_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("rtl/README.md", "mutants", coprocessor_tables.mutants, (coprocessor_tables.MUTANTS,)),
@@ -141,6 +143,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     "docs/papers/kim-2025.md": (),
     "docs/papers/al-badawi-2020.md": (),
     "docs/papers/morshed-2020.md": (),
+    "docs/programs.md": (),
     "docs/query.md": (),
     "docs/serving.md": (),
     "docs/cinnamon.md": ((INSTRUCTIONS, True, ""),),

@@ -14,6 +14,27 @@ def is_programs(report: Row) -> bool:
     return report.get("kind") == "programs"
 
 
+def schedules(reports: dict[str, Row], seconds: Time) -> list[str]:
+    """A line a program: its time on one device, and on several with the times by which it is faster in the same run."""
+    counts = sorted({r["devices"] for report in reports.values() for r in report["results"]})
+    found: dict[str, dict[int, str]] = {}
+    for report in reports.values():
+        for r in report["results"]:
+            times = found.setdefault(r["what"], {})
+            if "skipped" in r:
+                times.setdefault(r["devices"], "-")
+            else:
+                over = f" ({r['over_first']:.2f})" if r["devices"] > 1 else ""
+                times.setdefault(r["devices"], seconds(r["program_s"]) + over)
+    lines = [f"| program | {' | '.join(map(str, counts))} |", "|---" * (len(counts) + 1) + "|"]
+    lines += [f"| {what} | {' | '.join(times.get(count, '-') for count in counts)} |" for what, times in found.items()]
+    sources = [
+        f"[{name}](../benchmarks/results/{name}): {report['machine']['gpu']}, commit {report['commit'][:12]}"
+        for name, report in reports.items()
+    ]
+    return [*lines, "", f"{'; '.join(sources)}."]
+
+
 def _several(report: Row) -> bool:
     return bool(report["machine"].get("gpus", 1) > 1)
 
