@@ -239,7 +239,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
             allowed = True if most <= MOST_SWITCHES and self.most_switches == 1 else most
             each = f", {most:,} for one at most" if len(missing) > 1 else ""
             return (
-                f"; or say {word.format(allowed)}: these keys make {them} in {sum(counts):,} key switches{each}, where "
+                f"; or say {word.format(allowed)}: the present keys reach {them} in {sum(counts):,} key switches{each}, where "
                 f"{'its own key takes 1' if len(missing) == 1 else f'their own keys take {len(missing):,}'}"
             )
         if len(missing) > 1:

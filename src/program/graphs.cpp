@@ -36,7 +36,7 @@ bool Graphs::pays() const {
   // Measured on an H200 with 16 cores beside it, in microseconds: what a call takes the host when calls are made one by one,
   // what a graph and a copy of the inputs take before anything runs, and what two alike calls gain as one.
   constexpr double kCall = 4, kGraph = 11, kMerged = 10, kBytes = 4e6;
-  // The same of a call that the host makes for one of several members, on four H200s with 64 cores beside them: 29 calls, 520 us.
+  // Host time of a call if the host makes calls for several members: on four H200s with 64 cores, 29 calls took 520 us.
   constexpr double kMemberCall = 18;
   double bytes = 0, copied = 0;
   for (const Step& step : parts_.steps) bytes += static_cast<double>(step.work.bytes_read + step.work.bytes_written);

@@ -128,7 +128,7 @@ class Program {
     std::vector<Step> steps;
     std::vector<Shown> results;
     std::vector<Making> makings;  // of the constants
-    std::size_t beside = 1;       // members whose calls the host makes at the same time, this program's included
+    std::size_t beside = 1;       // members for which the host makes calls concurrently, counting this program's member
   };
   explicit Program(Parts parts);
   Program(const Program&) = delete;

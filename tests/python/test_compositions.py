@@ -312,7 +312,7 @@ def test_without_the_word_it_is_an_error_that_tells_it() -> None:
     with pytest.raises(
         hg.MissingKeyError,
         match=r"rotation 5 is not among the keys; they have 1, 2, 4\. Make keys with evaluation_keys\(rotations=\[5, \.\.\.\]\); "
-        r"or say compose=True: these keys make it in 2 key switches, where its own key takes 1$",
+        r"or say compose=True: the present keys reach it in 2 key switches, where its own key takes 1$",
     ):
         hg.rotate_rows(x, 5)
     with pytest.raises(
@@ -324,7 +324,7 @@ def test_without_the_word_it_is_an_error_that_tells_it() -> None:
         hg.rotate_rows(composing, 5, compose=False)
     few = hg.Server(keys, compose_rotations=2).bind(+x)
     assert (secret.decrypt(hg.rotate_rows(few, 6)) == rotated(parameters("bfv"), values_of(parameters("bfv")), 6)).all()
-    with pytest.raises(hg.MissingKeyError, match="say compose=3: these keys make it in 3 key switches"):
+    with pytest.raises(hg.MissingKeyError, match="say compose=3: the present keys reach it in 3 key switches"):
         hg.rotate_rows(few, 7)
     assert hg.rotate_rows(few, 7, compose=True).shape == ()
 
@@ -354,7 +354,7 @@ def test_true_allows_no_endless_composition() -> None:
     keys = secret.evaluation_keys(rotations=[1])
     x = hg.Server(keys, compose_rotations=True).bind(secret.encrypt(values_of(parameters("bfv"))))
     assert hg.rotate_rows(x, 32).shape == ()
-    with pytest.raises(hg.MissingKeyError, match="say compose=500: these keys make it in 500 key switches"):
+    with pytest.raises(hg.MissingKeyError, match="say compose=500: the present keys reach it in 500 key switches"):
         hg.rotate_rows(x, 500)
     y = hg.rotate_rows(x, 500, compose=500)
     assert (secret.decrypt(y) == rotated(parameters("bfv"), values_of(parameters("bfv")), 500)).all()

@@ -20,7 +20,7 @@ _GOODBYE = 1.0  # seconds for TLS's last words
 _MOST_AT_ONCE = 64  # connections that are accepted in a row before other events have their turn
 _BACKLOG = 2048  # connections that the system holds until they are accepted
 _RETRY = 1.0  # seconds until connections are accepted again after the system had no room for one
-# While jobs are computed: handshakes of one address at once and a second, and of those that wait, of all addresses in turn, a second.
+# While jobs run: the burst of handshakes of one address, its handshakes a second, and the queue's handshakes a second for all addresses.
 _BURST, _PACE, _TURNS = 64, 4, 10
 
 
@@ -147,7 +147,7 @@ class Connections:
 
 class Listener(socket.socket):
     """A listening socket whose connections are counted, and whose handshakes wait their turn while the service is busy: a handshake takes
-    about a millisecond of the processor, and a peer that begins many must not slow the jobs of others.
+    about a millisecond of processor time, and a peer that begins many must not slow the jobs of others.
     """
 
     connections: Connections

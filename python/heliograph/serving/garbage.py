@@ -1,7 +1,7 @@
 """Garbage collection of the service's process in short steps.
 
-Python collects all generations at once, which takes time for each living object: 0.1 to 0.5 s with 2,000 connections, in which no request
-is answered. Here each step looks only at objects that are younger than the step before, and excludes the survivors from later steps.
+A full collection visits every object of the process: 0.1 to 0.5 s with 2,000 connections, during which no request is answered. Here each
+step visits only objects that were created since the previous step. It excludes the survivors (`gc.freeze`) until the next full collection.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import gc
 from collections.abc import Callable
 
 _EVERY = 1.0  # seconds between two steps
-_GROWTH, _SLACK = (
-    2,
-    200_000,
-)  # a full collection follows once the objects are so many times those of the last, and so many more
-_IDLE_SLACK = 10_000  # the same while no job waits: then a pause delays no request
+# A full collection follows once there are _GROWTH times the objects of the last one, and _SLACK more.
+_GROWTH, _SLACK = 2, 200_000
+_IDLE_SLACK = 10_000  # without a job, when a pause delays no request: once there are so many more
 
 
 class Collector:
@@ -35,7 +33,7 @@ class Collector:
         self.full += 1
 
     def step(self) -> None:
-        """Collects what is young; everything if the excluded objects have become many."""
+        """Collects the objects of the last second; all objects if the excluded ones have become many."""
         most = _GROWTH * self._kept + _SLACK if self._is_busy() else self._kept + _IDLE_SLACK
         if self._excluded > most:
             self.collect()

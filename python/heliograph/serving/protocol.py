@@ -48,21 +48,21 @@ class _Together:
 
 
 class _Closed:
-    """In place of the transport of a connection that was lost, which it lets go."""
+    """Replaces the transport of a lost connection, so that the transport is freed. All calls do nothing."""
 
     def is_closing(self) -> bool:
-        """Always."""
+        """Returns True."""
         return True
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Nothing is known any more."""
+        """Returns the default."""
         return default
 
     def write(self, data: bytes) -> None:
-        """Nobody reads it."""
+        """Drops the data."""
 
     def close(self) -> None:
-        """Done."""
+        """Does nothing: the connection is closed."""
 
     abort = close
 
@@ -226,7 +226,7 @@ def protocol_of(base: Any) -> Any:
             self._silent.cancel()
             if self.timeout_keep_alive_task is not None:  # uvicorn keeps it after a reset, and the connection with it
                 self.timeout_keep_alive_task.cancel()
-            # Without these references no cycle holds the buffers of TLS until a full garbage collection.
+            # Drops references that form cycles: they would keep the buffers of TLS until a full garbage collection.
             self.transport, self.app, self.flow, self.timeout_keep_alive_task = _CLOSED, None, None, None
             self.pipeline.clear()
             if self.cycle is not None and self.cycle.response_complete:
