@@ -6,8 +6,9 @@ string(REGEX MATCHALL "[0-9a-f]+ [bBdDu] [^\n]*heliograph::[^\n]*" found "${symb
 list(FILTER found EXCLUDE REGEX "vtable|typeinfo")
 # Its own.
 list(FILTER found EXCLUDE REGEX "::own\\(\\)::mine|::of_process|::registered")
-# The same in every copy; what no backend asks, for it speaks to no observer and does not look for Ctrl-C; a table of texts.
-list(FILTER found EXCLUDE REGEX "whole_pages|::last_made|Interruptible::innermost|readable_bytes")
+# The same in every copy, or a copy's own cache of the memory's files; what no backend asks, for it speaks to no observer and does not look
+# for Ctrl-C; a table of texts.
+list(FILTER found EXCLUDE REGEX "whole_pages|::reading\\(\\)::|::last_made|Interruptible::innermost|readable_bytes")
 if(found OR NOT symbols MATCHES "own\\(\\)::mine")
   message(FATAL_ERROR "one in the engine and another in a module, if they do not move into base/process_state.h: ${found}")
 endif()
