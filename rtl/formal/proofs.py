@@ -116,12 +116,12 @@ MEMORY = (
     Mutant("a row is written over all its lanes", "src/hg_bank.sv", "write_i(write_i[g][l])", "write_i(|write_i[g])"),
 )
 NTT = (
-    Mutant("a row's group is its lowest bit", "src/hg_ntt.sv", "odd = ^row", "odd = row[0]"),
+    Mutant("a row's group is its lowest bit", "src/hg_ntt.sv", "odd = ^pair", "odd = pair[0]"),
     Mutant(
         "partners of a stage are those of the next",
         "src/hg_ntt.sv",
-        "crosses ? AW'((32'd1 << (span",
-        "crosses ? AW'((32'd1 << (4'd1 + span",
+        "!limb.inverse ? below >> 1",
+        "!limb.inverse ? below >> 2",
     ),
     Mutant("stages follow without a gap", "src/hg_ntt.sv", "gap <= gap_of(limb.log_n)", "gap <= '0", 18),
 )
