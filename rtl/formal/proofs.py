@@ -55,6 +55,7 @@ RING = (
 )
 REGISTERS = (
     Mutant("an answer is withdrawn", "src/hg_registers.sv", "else if (rready_i) rvalid_o", "else rvalid_o"),
+    Mutant("a write changes its answer", "src/hg_registers.sv", "if (write) bresp_o", "if (awvalid_i) bresp_o"),
     Mutant("a read changes the answer before it", "src/hg_registers.sv", "arvalid_i && !rvalid_o", "arvalid_i"),
 )
 DMA_READ = (
