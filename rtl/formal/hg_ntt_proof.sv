@@ -9,22 +9,29 @@ module hg_ntt_proof #(
     localparam int unsigned AW = LOG_N - LB - 1,
     localparam int unsigned PASS = 11 + 2 * AW  // bits of hg_ntt's pass_t
 ) (
-    input logic            clk_i,
-    input logic            rst_ni,
-    input logic [     3:0] log_n_i,
-    input logic            busy,
-    input logic            first,
-    input logic            inverse,
-    input logic [     3:0] log_n,
-    input logic [     3:0] span,
-    input logic [  AW-1:0] pair,
-    input logic [  AW-1:0] final_pair,
-    input logic [    AW:0] row,
-    input logic [    AW:0] partner,
-    input logic            odd,
-    input logic [PASS-1:0] pass      [LATENCY],
-    input logic            own_write,
-    input logic            write_o
+    input logic             clk_i,
+    input logic             rst_ni,
+    input logic [      3:0] log_n_i,
+    input logic             busy,
+    input logic             first,
+    input logic             inverse,
+    input logic [      3:0] log_n,
+    input logic [      3:0] span,
+    input logic [   AW-1:0] pair,
+    input logic [   AW-1:0] final_pair,
+    input logic             last,
+    input logic             crosses,
+    input logic [   AW-1:0] below,
+    input logic [LOG_N-1:0] under,
+    input logic [     LB:0] stride,
+    input logic             final_one,
+    input logic             advance,
+    input logic [     AW:0] row,
+    input logic [     AW:0] partner,
+    input logic             odd,
+    input logic [ PASS-1:0] pass      [LATENCY],
+    input logic             own_write,
+    input logic             write_o
 );
 
   typedef struct packed {
@@ -57,6 +64,13 @@ module hg_ntt_proof #(
       assert (^row != ^partner && odd == ^row && (row ^ partner) == bit_between);
       assert ((any == row || any == partner) == (pair == its_pair));
       assert (first == (span == (inverse ? 4'd0 : log_n - 4'd1)));
+      // What is kept of a stage is what its span says.
+      assert (last == (span == (inverse ? log_n - 4'd1 : 4'd0)) && crosses == (32'(span) >= LB));
+      assert (final_pair == AW'((32'd1 << (32'(log_n) - LB - 1)) - 1) && final_one == (pair == final_pair));
+      assert (below == (crosses ? AW'(bit_between - 1'b1) : '0));
+      assert (under == LOG_N'((32'd1 << (log_n - 4'd1 - span)) - 1));
+      assert (stride == (crosses ? (LB + 1)'(1) : (LB + 1)'(32'd1 << (LB - 32'(span)))));
+      assert (advance == ((pair & below) == below));
     end
     for (int i = 1; i < int'(LATENCY); ++i) begin
       if (began && on_way[0].valid && !on_way[0].first && on_way[i].valid && !on_way[i].last) begin

@@ -19,11 +19,14 @@ module hg_registers_proof (
 
   logic began = 1'b0, writing, reading, write_kept = 1'b0, read_kept = 1'b0;
   logic [31:0] data_kept;
+  logic [1:0] write_answer_kept, read_answer_kept;
   always_ff @(posedge clk_i) begin
     began <= 1'b1;
     write_kept <= rst_ni && bvalid_o && !bready_i;
     read_kept <= rst_ni && rvalid_o && !rready_i;
     data_kept <= rdata_o;
+    write_answer_kept <= bresp_o;
+    read_answer_kept <= rresp_o;
     if (!rst_ni) begin
       writing <= 1'b0;
       reading <= 1'b0;
@@ -43,9 +46,10 @@ module hg_registers_proof (
       assert (bvalid_o == writing && rvalid_o == reading);
       if (awvalid_i && awready_o) assert (!writing);
       if (arvalid_i && arready_o) assert (!reading);
-      if (write_kept) assert (bvalid_o);
-      if (read_kept) assert (rvalid_o && rdata_o == data_kept);
-      assert (bresp_o == 2'b00 && rresp_o == 2'b00);
+      if (write_kept) assert (bvalid_o && bresp_o == write_answer_kept);
+      if (read_kept) assert (rvalid_o && rdata_o == data_kept && rresp_o == read_answer_kept);
+      if (bvalid_o) assert (bresp_o == 2'b00 || bresp_o == 2'b10);  // OKAY, SLVERR
+      if (rvalid_o) assert (rresp_o == 2'b00 || rresp_o == 2'b10);
     end
   end
 

@@ -55,6 +55,7 @@ RING = (
 )
 REGISTERS = (
     Mutant("an answer is withdrawn", "src/hg_registers.sv", "else if (rready_i) rvalid_o", "else rvalid_o"),
+    Mutant("a write changes its answer", "src/hg_registers.sv", "if (write) bresp_o", "if (awvalid_i) bresp_o"),
     Mutant("a read changes the answer before it", "src/hg_registers.sv", "arvalid_i && !rvalid_o", "arvalid_i"),
 )
 DMA_READ = (
@@ -116,12 +117,12 @@ MEMORY = (
     Mutant("a row is written over all its lanes", "src/hg_bank.sv", "write_i(write_i[g][l])", "write_i(|write_i[g])"),
 )
 NTT = (
-    Mutant("a row's group is its lowest bit", "src/hg_ntt.sv", "odd = ^row", "odd = row[0]"),
+    Mutant("a row's group is its lowest bit", "src/hg_ntt.sv", "odd = ^pair", "odd = pair[0]"),
     Mutant(
         "partners of a stage are those of the next",
         "src/hg_ntt.sv",
-        "crosses ? AW'((32'd1 << (span",
-        "crosses ? AW'((32'd1 << (4'd1 + span",
+        "!limb.inverse ? below >> 1",
+        "!limb.inverse ? below >> 2",
     ),
     Mutant("stages follow without a gap", "src/hg_ntt.sv", "gap <= gap_of(limb.log_n)", "gap <= '0", 18),
 )

@@ -1,6 +1,6 @@
-// Unsigned product of two words, or its low OW bits, in pieces that fit a 24x17 multiplier (an xc7 DSP).
+// Unsigned product of two words, or its low OW bits, in pieces of 17 bits: each is one multiplier of an xc7 (25x18) and of an ECP5 (18x18).
 //   p_o     a_i * b_i, low OW bits                          latency 3
-//   low_o   its low 17 bits, one cycle before (latency 2)
+//   low_o   its low 17 bits, two cycles before (latency 1)
 // One product a cycle. Operands come from registers.
 module hg_product #(
     parameter int unsigned AW = 30,
@@ -14,11 +14,11 @@ module hg_product #(
     output logic [  16:0] low_o
 );
 
-  localparam int unsigned AL = 17, BL = 24;
+  localparam int unsigned AL = 17, BL = 17;
   localparam int unsigned AH = AW - AL, BH = BW - BL;
 
   if (AW <= AL || AW > 2 * AL || BW <= BL || BW > 2 * BL || OW > AW + BW || OW <= BL) begin : g_check
-    $error("hg_product: operands of 18 to 34 and 25 to 48 bits, a result of 25 bits to their sum");
+    $error("hg_product: operands of 18 to 34 bits, a result of 18 bits to their sum");
   end
 
   // Four pieces; of each only the bits below OW are made, so that a low product has fewer.
@@ -61,6 +61,6 @@ module hg_product #(
     p_o[AL-1:0]  <= low[AL-1:0];
     p_o[OW-1:AL] <= high + HIGH'(low[LOW-1:AL]);
   end
-  assign low_o = low[AL-1:0];
+  assign low_o = ll[AL-1:0];
 
 endmodule

@@ -31,39 +31,56 @@ module hg_mul_montgomery #(
     .low_o(low)
   );
 
-  // q, as late as its uses: step s multiplies in cycle 2 + 2 s; the last addition is in cycle 2 + 2 STEPS.
+  // q, as late as its uses: step 0 multiplies in cycle 1, step s in cycle 2 + 2 s; the last addition is in cycle 2 + 2 STEPS.
   logic [W-1:0] q[STEPS+1];
   hg_delay #(
       .WIDTH (W),
-      .CYCLES(hg_pkg::PRODUCT_LATENCY - 1)
+      .CYCLES(1)
   ) i_first (
     .clk_i,
     .d_i(q_i),
     .d_o(q[0])
   );
 
+  // digit * (q >> STEP) of step s: q's lower 18 bits fill a multiplier, the rest is small.
+  localparam int unsigned LOW = W - STEP > 18 ? 18 : W - STEP;
+  localparam int unsigned HIGH = W - STEP > LOW ? W - STEP - LOW : 1;
+  function automatic logic [HIGH+STEP-1:0] times(input logic [STEP-1:0] digit, input logic [HIGH-1:0] few);
+    times = '0;
+    for (int i = 0; i < int'(HIGH); ++i) if (few[i]) times += (HIGH + STEP)'(digit) << i;
+  endfunction
+
   for (genvar s = 0; s < STEPS; ++s) begin : g_step
     localparam int unsigned HAS = 2 * W + 1 - s * STEP;  // bits of t, with its sign
     logic [STEP-1:0] digit;
-    logic signed [HAS-STEP-1:0] rest;
+    logic [LOW+STEP-1:0] multiple_low;
+    logic [HIGH+STEP-1:0] multiple_high;
+    logic signed [HAS-STEP-1:0] rest, multiple;
+    assign multiple_high = times(digit, HIGH'(q[s] >> (STEP + LOW)));
+    always_ff @(posedge clk_i) multiple_low <= (LOW + STEP)'(digit) * (LOW + STEP)'(q[s][STEP+LOW-1:STEP]);
     if (s == 0) begin : g_first
+      // The digit is there two cycles before the product: the multiple is added up meanwhile.
+      logic [HIGH+STEP-1:0] high;
       assign digit = low[STEP-1:0];
       assign rest  = $signed({1'b0, product[2*W-1:STEP]});
+      always_ff @(posedge clk_i) begin
+        high <= multiple_high;
+        multiple <= $signed((HAS - STEP)'(multiple_low)) + $signed((HAS - STEP)'({high, LOW'(0)}));
+      end
     end else begin : g_later
       assign digit = g_step[s-1].t[STEP-1:0];
-      always_ff @(posedge clk_i) rest <= g_step[s-1].t[HAS-1:STEP];
+      assign multiple = $signed((HAS - STEP)'(multiple_low));
+      always_ff @(posedge clk_i) begin
+        rest <= $signed(g_step[s-1].t[HAS-1:STEP]) - $signed((HAS - STEP)'({multiple_high, LOW'(0)}));
+      end
     end
 
-    logic [W-1:0] multiple;  // digit * (q >> STEP)
     logic signed [HAS-STEP-1:0] t;
-    always_ff @(posedge clk_i) begin
-      multiple <= W'(digit) * W'(q[s][W-1:STEP]);
-      t <= rest - $signed((HAS - STEP)'(multiple));
-    end
+    always_ff @(posedge clk_i) t <= rest - multiple;
 
     hg_delay #(
         .WIDTH (W),
-        .CYCLES(2)
+        .CYCLES(s == 0 ? 3 : 2)
     ) i_q (
       .clk_i,
       .d_i(q[s]),

@@ -80,24 +80,43 @@ module hg_ntt #(
   logic [LOG_N-1:0] twiddle;
   logic [GAP_BITS-1:0] gap;
 
-  logic last, crosses, issue, stage_end, limb_end, take;
-  logic [AW-1:0] final_pair, below;  // below: the bits under the one in which partners differ
-  logic [LOG_N-1:0] m;
-  assign last = limb.inverse ? span == limb.log_n - 1 : span == 0;
-  assign crosses = {1'b1, span} > 5'd15 + 5'(LB);  // span >= LB
-  assign final_pair = AW'((32'd1 << (limb.log_n - 4'(LB) - 4'd1)) - 1);
-  assign below = crosses ? AW'((32'd1 << (span - 4'(LB))) - 1) : '0;
-  assign m = LOG_N'(32'd1 << (limb.log_n - 4'd1 - span));
+  // What a stage's pairs have in common is in registers, made anew where a stage begins, for all of it is needed in each cycle.
+  logic last, crosses;  // crosses: partners are in two rows (span >= LB)
+  logic [AW-1:0] final_pair, below;  // below: the bits under the one in which partners' rows differ
+  logic [LOG_N-1:0] under;  // the stage's twiddles begin at entry under + 1, a power of two
+  logic [LB:0] stride;  // twiddles from a pair to the next: across rows one for as many pairs as lie below; within B / t
+  logic final_one, advance;  // of `pair`: it is the stage's last; the next one takes another twiddle
+
+  logic issue, stage_end, limb_end, take;
   assign last_o = busy && last;
   assign issue = busy && gap == 0 && (!last || grant_i);
-  assign stage_end = issue && pair == final_pair;
+  assign stage_end = issue && final_one;
   assign limb_end = stage_end && last;
   assign ready_o = !busy || limb_end;
   assign take = valid_i && ready_o;
 
-  // Which twiddle comes next: across rows one for as many pairs as lie below; within, B / t for each pair.
-  logic [LOG_N-1:0] twiddle_step;
-  assign twiddle_step = crosses ? LOG_N'((pair & below) == below) : LOG_N'(32'd1 << (4'(LB) - span));
+  // The bit above a mask of ones.
+  function automatic logic [LOG_N-1:0] above(logic [LOG_N-1:0] mask);
+    return {mask[LOG_N-2:0], 1'b1} & ~mask;
+  endfunction
+
+  // The first pair and twiddle of the limb's next stage, and of the next limb.
+  logic [3:0] next_span;
+  logic next_crosses;
+  logic [AW-1:0] next_below, limb_pair;
+  logic [LOG_N-1:0] next_under, limb_under;
+  logic [LB:0] next_stride;
+  assign next_span = limb.inverse ? span + 4'd1 : span - 4'd1;
+  assign next_crosses = {1'b1, next_span} > 5'd15 + 5'(LB);
+  assign next_below = !limb.inverse ? below >> 1 : crosses ? AW'({below, 1'b1}) : '0;
+  assign next_under = limb.inverse ? under >> 1 : {under[LOG_N-2:0], 1'b1};
+  always_comb begin
+    if (next_crosses) next_stride = (LB + 1)'(1);
+    else if (limb.inverse) next_stride = (LB + 1)'({1'b0, stride} >> 1);
+    else next_stride = (LB + 1)'({stride, 1'b0});
+  end
+  assign limb_pair  = AW'((32'd1 << (log_n_i - 4'(LB) - 4'd1)) - 1);
+  assign limb_under = inverse_i ? LOG_N'((32'd1 << (log_n_i - 4'd1)) - 1) : '0;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -107,38 +126,53 @@ module hg_ntt #(
       else if (limb_end) busy <= 1'b0;
     end
   end
-  logic [3:0] next_span;
-  assign next_span = limb.inverse ? span + 4'd1 : span - 4'd1;
   always_ff @(posedge clk_i) begin
     if (take) begin
       limb <= '{inverse: inverse_i, log_n: log_n_i, base: table_i, q: q_i};
       first <= 1'b1;
+      last <= 1'b0;
       span <= inverse_i ? 4'd0 : log_n_i - 4'd1;
+      crosses <= !inverse_i || LB == 0;
+      final_pair <= limb_pair;
+      below <= inverse_i ? '0 : limb_pair;
+      under <= limb_under;
+      stride <= inverse_i ? (LB + 1)'(B) : (LB + 1)'(1);
       pair <= '0;
-      twiddle <= inverse_i ? LOG_N'(32'd1 << (log_n_i - 4'd1)) : LOG_N'(1);
+      final_one <= 1'b0;
+      twiddle <= above(limb_under);
+      advance <= inverse_i;
       gap <= '0;
     end else if (stage_end) begin
       first <= 1'b0;
+      last <= limb.inverse ? next_span == limb.log_n - 4'd1 : next_span == 4'd0;
       span <= next_span;
+      crosses <= next_crosses;
+      below <= next_below;
+      under <= next_under;
+      stride <= next_stride;
       pair <= '0;
-      twiddle <= LOG_N'(32'd1 << (limb.log_n - 4'd1 - next_span));
+      final_one <= 1'b0;
+      twiddle <= above(next_under);
+      advance <= next_below == '0;
       gap <= gap_of(limb.log_n);
     end else begin
       if (gap != 0) gap <= gap - 1'b1;
       if (issue) begin
         pair <= pair + 1'b1;
-        twiddle <= twiddle + twiddle_step;
+        final_one <= pair == (final_pair & ~AW'(1));
+        if (advance) twiddle <= twiddle + LOG_N'(stride);
+        advance <= (pair & below) == (below & ~AW'(1));
       end
     end
   end
   assign read_done_o = stage_end && first;
 
-  // Cycle 1: addresses of the two rows, by group.
+  // Cycle 1: addresses of the two rows, by group. A row's number is its pair's with a 0 among the bits, the partner's with a 1.
   logic [AW:0] row, partner;
   logic odd;
   assign row = ({1'b0, pair & ~below} << 1) | {1'b0, pair & below};
-  assign partner = row | {1'b0, below} + 1'b1;
-  assign odd = ^row;
+  assign partner = row | ({below, 1'b1} & ~{1'b0, below});
+  assign odd = ^pair;
 
   typedef struct packed {
     logic               valid;
@@ -232,7 +266,7 @@ module hg_ntt #(
   } choice_t;
   choice_t choice, choice_late, choice_lanes;
   logic [LOG_N-1:0] entry;
-  assign entry = limb.inverse ? twiddle ^ (m - 1'b1) : twiddle;
+  assign entry = limb.inverse ? twiddle ^ under : twiddle;
   always_ff @(posedge clk_i) begin
     choice <= '{
         row: limb.base + TW'(32'(entry) >> LB),

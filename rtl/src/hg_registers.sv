@@ -9,7 +9,8 @@
 //   0x40 r   counters, each 64 bits: cycles while not idle; cycles the next descriptor waited; beats read, written; and of each unit
 //            the cycles in which it had work (NTT, pointwise, permutation, conversion, load, store). Reading a low half holds the high
 //            until another counter's low half is read.
-// A write changes the bytes that its strobes name. Other addresses read 0 and take no write. Latency of an access 2.
+// A write changes the bytes that its strobes name. Other addresses, and those within a word, read 0 and take no write: both answer SLVERR,
+// and so does a write to a register that is only read. Latency of an access 2.
 module hg_registers #(
     parameter int unsigned COUNTERS = 10,
     parameter logic [31:0] SHAPE = '0,
@@ -63,10 +64,8 @@ module hg_registers #(
   assign write = awvalid_i && wvalid_i && !bvalid_o;
   assign awready_o = write;
   assign wready_o = write;
-  assign bresp_o = 2'b00;
   assign read = arvalid_i && !rvalid_o;
   assign arready_o = read;
-  assign rresp_o = 2'b00;
   assign clear = write && awaddr_i == 8'h10 && wstrb_i[0] && wdata_i[1];
 
   // A register after a write: the bytes that wstrb_i names are new.
@@ -125,11 +124,19 @@ module hg_registers #(
       end
     end
   end
+  // AXI's responses.
+  localparam logic [1:0] OKAY = 2'b00, SLVERR = 2'b10;
+  logic writable, readable;
+  assign writable = awaddr_i inside {8'h10, 8'h18, 8'h1c, 8'h20, 8'h24, 8'h30};
+  assign readable = (araddr_i <= 8'h30 && araddr_i[1:0] == 2'b00) || counter_named;
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) rvalid_o <= 1'b0;
     else if (read) rvalid_o <= 1'b1;
     else if (rready_i) rvalid_o <= 1'b0;
+    if (write) bresp_o <= writable ? OKAY : SLVERR;
     if (read) begin
+      rresp_o <= readable ? OKAY : SLVERR;
       case (araddr_i)
         8'h00:   rdata_o <= 32'h48454c49;
         8'h04:   rdata_o <= 32'd1;

@@ -83,7 +83,7 @@ TEST_F(Bus, AnErrorOfEachPortIsReportedAlone) {
     EXPECT_EQ(card.read(reg::kStatus), 1u | 2u);
     card.faults() = {};
     expect_works(card, 4);
-    card.write(reg::kStatus, ~0u);
+    EXPECT_THROW(card.write(reg::kStatus, ~0u), DeviceError);
     card.write(reg::kInterrupt, ~0u);
     EXPECT_EQ(card.read(reg::kStatus), 1u | 2u) << "it stays until reset";
     card.reset();
@@ -129,6 +129,13 @@ TEST_F(Bus, MemoryMayLieAnywhere) {
     Card card(1, 10);
     card.move_to(origin);
     for (unsigned i = 0; i < 20; i += 2) ASSERT_NO_FATAL_FAILURE(expect_works(card, i));  // the ring comes round
+    // Twiddles and constants come from there too: an address elsewhere is a DeviceError.
+    for (const Op op : {Op::twiddles, Op::constants}) {
+      Descriptor d = move(card, op, 0, limb(3));
+      d[1] = 0;
+      d[10] = op == Op::constants ? 4 : 0;
+      ASSERT_TRUE(card.run({d, fence()}));
+    }
     EXPECT_EQ(card.read(reg::kStatus), 1u);
     EXPECT_EQ(card.read(reg::kBaseHigh), origin >> 32);
   }

@@ -164,6 +164,19 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
     done(kLoad);
     EXPECT_EQ(offer(store(3, kOrdered)), static_cast<int>(kStore));
   }
+  // So they wait themselves where they are marked, whatever the open access is.
+  for (Descriptor d : {twiddles(0), constants(1)}) {
+    for (const bool before_loads : {false, true}) {
+      reset();
+      d[0] |= kOrdered;
+      EXPECT_EQ(offer(d), static_cast<int>(kLoad)) << "nothing is before it";
+      ASSERT_EQ(give(before_loads ? load(2) : store(2)), static_cast<int>(before_loads ? kLoad : kStore));
+      read_done(before_loads ? kLoad : kStore);
+      EXPECT_EQ(offer(d), waits);
+      done(before_loads ? kLoad : kStore);
+      EXPECT_EQ(offer(d), static_cast<int>(kLoad));
+    }
+  }
   // What computes is not waited for.
   reset();
   ASSERT_EQ(give(element_wise(0, 1, 2, 6)), static_cast<int>(kPointwise));

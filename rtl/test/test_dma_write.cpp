@@ -55,6 +55,7 @@ class DmaWrite : public testing::Test {
     long reset_after = -1;         // cycles
     bool addresses_first = false;  // no data is taken before no more addresses come
     bool answers_last = false;     // no answer before all data are taken
+    bool answers_beside = false;   // no answer but in a cycle that takes an address, while there are more
   };
 
   void run(const Work& w) {
@@ -78,7 +79,9 @@ class DmaWrite : public testing::Test {
       dma->valid_i = !taken;
       dma->awready_i = goes(stalls.address);
       dma->wready_i = goes(stalls.data) && (!w.addresses_first || quiet > 40);
-      const bool answer = unanswered > 0 && goes(stalls.answers) && (!w.answers_last || beats == w.beats);
+      const bool beside = (dma->awvalid_o && dma->awready_i) || asked == w.address + u64{w.beats} * kBytes;
+      const bool answer =
+          unanswered > 0 && goes(stalls.answers) && (!w.answers_last || beats == w.beats) && (!w.answers_beside || beside);
       dma->bvalid_i = answer;
       dma->bresp_i = static_cast<unsigned char>(!answer ? 1 + random() % 3 : answered == w.faulty ? w.response : 0);
       for (unsigned i = 0; i < kWords; ++i)
@@ -196,6 +199,19 @@ TEST_F(DmaWrite, AFaultyAnswerIsReportedUntilReset) {
       reset();
       EXPECT_FALSE(dma->error_o);
     }
+  }
+}
+
+// The first burst's answer comes while others' addresses wait, or in the cycle in which one is taken.
+TEST_F(DmaWrite, AFaultyAnswerIsReportedWhileAddressesGo) {
+  for (const bool beside : {false, true}) {
+    SCOPED_TRACE(beside);
+    stalls = {.address = 97};
+    ASSERT_NO_FATAL_FAILURE(run({.address = 0xff0, .beats = 600, .slot = 3, .answers_beside = beside}));
+    ASSERT_FALSE(dma->error_o) << "without a fault";
+    ASSERT_NO_FATAL_FAILURE(run({.address = 0xff0, .beats = 600, .slot = 3, .faulty = 0, .answers_beside = beside}));
+    EXPECT_TRUE(dma->error_o);
+    reset();
   }
 }
 

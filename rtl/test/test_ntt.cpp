@@ -178,6 +178,40 @@ TEST_F(NttEngines, PositionsAreValues) {
   }
 }
 
+// Rows of the last stage are on their way for 20 cycles: none of them is written, and no limb ends, after a reset.
+TEST_F(NttEngines, ResetForgetsRowsOnTheirWay) {
+  constexpr int kEngine = 3, kLogN = 9;
+  constexpr unsigned kBit = 1u << kEngine;
+  const u64 q = math::largest_primes(30, 1, 2 << kLogN)[0];
+  ring(kLogN, q);
+  const auto x = polynomial(1 << kLogN, q);
+  put(x, false);
+  const u64 whole = interval(kLogN, kEngine) + kLatency;
+  for (u64 before = 1; before < kLatency + 3; ++before) {
+    SCOPED_TRACE(before);
+    card->inverse_i = 0;
+    card->valid_i = kBit;
+    card.tick();
+    card->valid_i = 0;
+    for (u64 i = 0; i < whole - before; ++i) {
+      ASSERT_EQ(card->done_o & kBit, 0u);
+      card.tick();
+    }
+    card->rst_ni = 0;
+    card.tick();
+    card->rst_ni = 1;
+    for (int i = 0; i < 40; ++i) {
+      card->eval();
+      ASSERT_EQ(card->done_o & kBit, 0u) << i;
+      ASSERT_EQ(card->last_o & kBit, 0u) << i;
+      ASSERT_EQ(card->ready_o & kBit, kBit) << i;
+      card.tick();
+    }
+  }
+  run({false});
+  EXPECT_EQ(get(kEngine, x.size()), forward(x, q));
+}
+
 TEST_F(NttEngines, LimbsFollowWithoutAGap) {
   for (const int log_n : {9, 10}) {
     const std::size_t n = std::size_t{1} << log_n;

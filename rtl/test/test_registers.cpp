@@ -17,6 +17,7 @@ constexpr u32 kShape = 0x8a5c3be1, kShape2 = 0x7d46f19b;  // of the model's para
 constexpr int kCounters = 10;
 constexpr unsigned kControl = 0x10, kStatus = 0x14, kBase = 0x18, kBaseHigh = 0x1c, kLogSize = 0x20, kTail = 0x24,
                    kHead = 0x28, kFences = 0x2c, kInterrupt = 0x30, kFirstCounter = 0x40;
+constexpr int kOkay = 0, kSlverr = 2;  // of AXI
 
 class Registers : public testing::Test {
  protected:
@@ -37,6 +38,15 @@ class Registers : public testing::Test {
     card.tick();
     card->rst_ni = 1;
   }
+  static bool aligned_register(unsigned address) {
+    return address % 4 == 0 &&
+           (address <= kInterrupt || (address >= kFirstCounter && address < kFirstCounter + 8 * kCounters));
+  }
+  static bool writable(unsigned address) {
+    for (const unsigned at : {kControl, kBase, kBaseHigh, kLogSize, kTail, kInterrupt})
+      if (address == at) return true;
+    return false;
+  }
   void write(unsigned address, u32 value, unsigned strobes = 15) {
     card->awvalid_i = card->wvalid_i = 1;
     card->awaddr_i = static_cast<unsigned char>(address);
@@ -48,7 +58,7 @@ class Registers : public testing::Test {
     card->awvalid_i = card->wvalid_i = 0;
     card->wstrb_i = 15;
     ASSERT_TRUE(card->bvalid_o);
-    ASSERT_EQ(card->bresp_o, 0);
+    ASSERT_EQ(card->bresp_o, writable(address) ? kOkay : kSlverr) << "a write to " << address;
     card.tick();
     ASSERT_FALSE(card->bvalid_o);
   }
@@ -60,7 +70,7 @@ class Registers : public testing::Test {
     card.tick();
     card->arvalid_i = 0;
     EXPECT_TRUE(card->rvalid_o);
-    EXPECT_EQ(card->rresp_o, 0);
+    EXPECT_EQ(card->rresp_o, aligned_register(address) ? kOkay : kSlverr) << "a read of " << address;
     const u32 value = card->rdata_o;
     card.tick();
     EXPECT_FALSE(card->rvalid_o);
@@ -204,6 +214,20 @@ TEST_F(Registers, FlagsStayUntilReset) {
   }
 }
 
+TEST_F(Registers, FlagsComeInAnyOrder) {
+  for (const bool conflict_first : {true, false}) {
+    pulse(conflict_first ? card->conflict_i : card->unknown_i);
+    EXPECT_EQ(read(kStatus), 1u | (conflict_first ? 4u : 8u));
+    pulse(conflict_first ? card->unknown_i : card->conflict_i);
+    EXPECT_EQ(read(kStatus), 1u | 12u);
+    reset();
+  }
+  card->conflict_i = card->unknown_i = 1;
+  card.tick();
+  card->conflict_i = card->unknown_i = 0;
+  EXPECT_EQ(read(kStatus), 1u | 12u) << "both in one cycle";
+}
+
 TEST_F(Registers, InterruptStaysUntilAOneIsWritten) {
   EXPECT_FALSE(card->interrupt_o);
   pulse(card->interrupt_i);
@@ -239,6 +263,34 @@ TEST_F(Registers, InterruptThatComesDuringAWriteIsKept) {
       EXPECT_EQ(read(kTail), address == kTail ? 0x41u : 0u) << "the write is not lost either";
       EXPECT_EQ(read(kBase), address == kBase ? 0x40u : 0u);
       EXPECT_EQ(read(kControl), address == kControl ? 1u : 0u);
+    }
+  }
+}
+
+// A write that has one of its halves, a write without a strobe, and a read take nothing from an interrupt.
+TEST_F(Registers, InterruptThatComesDuringOtherAccessesIsKept) {
+  const struct {
+    bool address, data, read;
+    unsigned strobes;
+  } accesses[] = {{true, false, false, 15}, {false, true, false, 15}, {true, true, false, 0}, {false, false, true, 0}};
+  for (const auto& access : accesses) {
+    for (const unsigned at : {kInterrupt, kControl, kFences}) {
+      SCOPED_TRACE(testing::Message() << (access.read ? "read of " : "write to ") << at << ", address " << access.address
+                                      << ", data " << access.data);
+      SetUp();
+      card->awvalid_i = access.address;
+      card->wvalid_i = access.data;
+      card->arvalid_i = access.read;
+      card->awaddr_i = card->araddr_i = static_cast<unsigned char>(at);
+      card->wdata_i = 1;
+      card->wstrb_i = static_cast<unsigned char>(access.strobes);
+      card->interrupt_i = card->fence_i = 1;
+      card.tick();
+      card->interrupt_i = card->fence_i = 0;
+      card->awvalid_i = card->wvalid_i = card->arvalid_i = 0;
+      EXPECT_TRUE(card->interrupt_o);
+      card.tick();
+      EXPECT_EQ(read(kFences), 1u);
     }
   }
 }
@@ -322,14 +374,37 @@ TEST_F(Registers, OtherAddressesAreZeroAndTakeNothing) {
   ASSERT_EQ(read(kFirstCounter), 0x77u);  // a high half is held
   const auto before = all();
   for (unsigned at = 0; at < 256; ++at) {
-    const bool known = at % 4 == 0 && (at <= kInterrupt || (at >= kFirstCounter && at < kFirstCounter + 8 * kCounters));
-    if (!known) {
+    if (!aligned_register(at)) {
       EXPECT_EQ(read(at), 0u) << at;
     }
     if (at != kControl && (at < kBase || at > kTail || at % 4 != 0) && at != kInterrupt) write(at, ~0u);
   }
   EXPECT_EQ(all(), before);
   for (int j = 0; j < kCounters; ++j) EXPECT_EQ(counter(j), 0x7700000077u);
+}
+
+// The answer is of the access that it ends, however long the host lets it wait.
+TEST_F(Registers, AnswersKeepTheirErrorsUntilTheyAreTaken) {
+  for (const bool wrong : {true, false, true}) {
+    card->bready_i = card->rready_i = 0;
+    card->awvalid_i = card->wvalid_i = card->arvalid_i = 1;
+    card->awaddr_i = wrong ? kFences : kBase;
+    card->araddr_i = wrong ? 0x34 : kBase;
+    card.tick();
+    for (int i = 0; i < 3; ++i) {
+      // The next access is offered meanwhile, and would be answered otherwise.
+      card->awaddr_i = wrong ? kBase : kFences;
+      card->araddr_i = wrong ? kBase : 0x34;
+      EXPECT_TRUE(card->bvalid_o && card->rvalid_o);
+      EXPECT_EQ(card->bresp_o, wrong ? kSlverr : kOkay);
+      EXPECT_EQ(card->rresp_o, wrong ? kSlverr : kOkay);
+      card.tick();
+    }
+    card->awvalid_i = card->wvalid_i = card->arvalid_i = 0;
+    card->bready_i = card->rready_i = 1;
+    card.tick();
+    EXPECT_FALSE(card->bvalid_o || card->rvalid_o);
+  }
 }
 
 TEST_F(Registers, AccessesWaitForTheirHalvesAndAnswers) {

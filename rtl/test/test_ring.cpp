@@ -182,6 +182,27 @@ TEST_F(Ring, AFaultyPieceIsReportedUntilReset) {
   }
 }
 
+TEST_F(Ring, AFaultyPieceIsReportedWhileDisabled) {
+  place(0x80, 4);
+  ring->enable_i = 1;
+  ring->tail_i = 1;
+  answers = false;
+  for (int i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(cycle(false));
+  ASSERT_EQ(asked, 1u);
+  ring->enable_i = 0;
+  answers = true;
+  for (int piece = 0; piece < 8; ++piece) {
+    response = piece == 3 ? 2 : 0;
+    ASSERT_NO_FATAL_FAILURE(cycle(false));
+    ASSERT_EQ(ring->error_o, piece >= 3) << piece;
+  }
+  for (const bool enabled : {false, true, false}) {
+    ring->enable_i = enabled;
+    for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(cycle(true));
+    EXPECT_TRUE(ring->error_o) << "enabling and disabling clear nothing";
+  }
+}
+
 TEST_F(Ring, DisabledItAsksForNothingNewAndWithdrawsNothing) {
   place(0x1000, 4);
   ring->tail_i = 9;
@@ -219,6 +240,24 @@ TEST_F(Ring, ResetForgetsWhatIsUnderWay) {
     ring->tail_i = 5;
     ASSERT_NO_FATAL_FAILURE(drain());
   }
+}
+
+TEST_F(Ring, ResetWithdrawsTheAddressThatWasOffered) {
+  place(0x3000, 4);
+  ring->enable_i = 1;
+  ring->tail_i = 3;
+  stalls = 100;
+  for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(cycle(true));
+  ASSERT_TRUE(ring->arvalid_o);
+  ring->enable_i = 0;
+  reset();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_NO_FATAL_FAILURE(cycle(true));
+    EXPECT_FALSE(ring->arvalid_o) << "a disabled ring asks for nothing";
+  }
+  stalls = 0;
+  ring->enable_i = 1;
+  ASSERT_NO_FATAL_FAILURE(drain());
 }
 
 }  // namespace

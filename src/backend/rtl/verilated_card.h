@@ -58,7 +58,9 @@ class VerilatedCard final : public Card {
     step();
     model_->s_awvalid_i = model_->s_wvalid_i = 0;
     while (!model_->s_bvalid_o) step();
+    const bool failed = model_->s_bresp_o != 0;
     step();
+    if (failed) refused("write", address);
   }
   std::uint32_t read(unsigned address) override {
     model_->s_arvalid_i = model_->s_rready_i = 1;
@@ -68,7 +70,9 @@ class VerilatedCard final : public Card {
     model_->s_arvalid_i = 0;
     while (!model_->s_rvalid_o) step();
     const std::uint32_t value = model_->s_rdata_o;
+    const bool failed = model_->s_rresp_o != 0;
     step();
+    if (failed) refused("read", address);
     return value;
   }
   bool run(std::uint64_t cycles) override {
@@ -108,6 +112,12 @@ class VerilatedCard final : public Card {
     std::uint64_t address = 0;
   };
 
+  [[noreturn]] static void refused(const char* access, unsigned address) {
+    throw DeviceError(
+        std::string("cannot ") + access + " the card's register at " + std::to_string(address) +
+        ": the bus answers with an error; the address must be a register of rtl/src/hg_registers.sv that allows a " +
+        access);
+  }
   bool goes() {
     if (stalls_ == 0 || static_cast<int>(random_() % 100) >= stalls_) return true;
     ++stalled_;
