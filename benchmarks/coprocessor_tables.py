@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
 FACTS = json.loads(Path(__file__).with_name("coprocessor_facts.json").read_text(encoding="utf-8"))
 AREAS = "rtl-xc7.json"
+PLACED = "rtl-ecp5.json"
 CYCLES = "rtl-coprocessor.json"
 MUTANTS = "rtl-mutants.json"
 #: The slides' variant, our module, and latency and interval of ours (rtl/src/hg_pkg.sv; the bench asserts them).
@@ -185,6 +187,101 @@ def areas(reports: dict[str, Row], _seconds: Any) -> list[str]:
         apart = row["lut_ram"] + row["srl"]
         rows.append([name, f"{row['lut'] + apart:,}", f"{apart:,}", f"{row['ff']:,}", str(row["dsp"]), str(row["bram18"])])
     return _table("| | LUT | of them memory, shift registers | FF | DSP | BRAM18 |", rows)
+
+
+#: What a reader calls the modules that are placed and routed.
+PLACED_NAMES = {
+    "add": "a sum modulo q",
+    "montgomery": "Montgomery product",
+    "shoup": "Shoup product",
+    "butterfly": "butterfly",
+    "ntt2": "NTT, 2 butterflies",
+    "ntt2-grade-6": "the same, speed grade 6",
+    "ntt4": "NTT, 4 butterflies",
+    "ntt8": "NTT, 8 butterflies",
+    "card-85f": "whole card, 4 butterflies and lanes",
+}
+PLACED_CARD = "card-85f"
+ASSUMED_MHZ = 200
+
+
+def _path(path: Row) -> str:
+    """The longest path: where it begins and ends, through what, and how long cells and wires take."""
+    words = {"MULT18X18D": "multiplier", "CCU2": "carry chain", "DP16KD": "block RAM"}
+    cells = Counter[str]()
+    for cell, count in path["cells"].items():
+        cells[words.get(cell, "LUT")] += count
+    through = ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in cells.items()) or "wires alone"
+    return f"`{path['from']}` to `{path['to']}`: {through}; {path['cells_ns']:.1f} + {path['wires_ns']:.1f} ns"
+
+
+def placed(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """Modules placed and routed for an ECP5."""
+    rows = []
+    for name, row in reports[PLACED]["modules"].items():
+        sizes = [f"{row[unit]:,}" for unit in ("lut", "ff", "mult18", "ebr")]
+        rows.append(
+            [
+                PLACED_NAMES[name],
+                f"{row['mhz_worst']:.0f}",
+                f"{row['mhz_median']:.0f}",
+                str(row["seeds"]),
+                f"{row['lut'] + row['lut_ram']:,}",
+                *sizes[1:],
+                _path(row["critical_path"]),
+            ]
+        )
+    entries = reports[PLACED]["modules"].values()
+    tools = ", ".join(sorted({row[tool] for row in entries for tool in ("yosys", "nextpnr")}))
+    commits = ", ".join(sorted({row["commit"][:12] for row in entries}))
+    head = "| module | worst MHz | median MHz | seeds | LUT | FF | multipliers | block RAMs | longest path: cells + wires |"
+    said = f"[{PLACED}](benchmarks/results/{PLACED}), by {tools} at commit {commits}."
+    return [*_table(head, rows), "", said]
+
+
+def _slower(reports: dict[str, Row], name: str) -> float:
+    """How many times as long a cycle of a placed module is as one at the assumed clock."""
+    return float(ASSUMED_MHZ / reports[PLACED]["modules"][name]["mhz_worst"])
+
+
+def at_both_clocks(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """Times at the assumed clock and at the placed one."""
+    rows = []
+    for row in reports[CYCLES]["results"]:
+        of = row.get("parameters", {})
+        if row["what"] == "ntt" and row.get("n") == 4096 and f"ntt{row['butterflies']}" in reports[PLACED]["modules"]:
+            words = f"an NTT of N = 4,096, {row['butterflies']} butterflies"
+            name = f"ntt{row['butterflies']}"
+        elif "predicted" in row and of["security"] == "128-bit" and PLACED_CARD in reports[PLACED]["modules"]:
+            words = f"{row['what']}, N = {of['n']:,}, {of['levels']} limbs"
+            name = PLACED_CARD
+        else:
+            continue
+        micro = row["cycles"] / ASSUMED_MHZ
+        clock = reports[PLACED]["modules"][name]["mhz_worst"]
+        rows.append(
+            [words, f"{row['cycles']:,}", f"{micro:,.1f} us", f"{micro * _slower(reports, name):,.1f} us", f"{clock:.0f}"]
+        )
+    rows.sort(key=lambda row: not row[0].startswith("an NTT"))
+    return _table("| | cycles | at 200 MHz, assumed | at the placed clock | its MHz |", rows)
+
+
+def clock(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """What is assumed and what was reached, in words."""
+    modules = reports[PLACED]["modules"]
+    butterflies = next(count for count in (8, 4, 2) if f"ntt{count}" in modules)
+    engine = modules[f"ntt{butterflies}"]
+    said = (
+        f"**200 MHz is assumed.** Placed and routed on a Lattice ECP5, speed grade {engine['grade']}, "
+        f"the NTT of {butterflies} butterflies reaches {engine['mhz_worst']:.0f} MHz"
+    )
+    if PLACED_CARD not in modules:
+        return [f"{said}. The whole card was not placed."]
+    card = modules[PLACED_CARD]
+    return [
+        f"{said} and a whole card of 4 butterflies {card['mhz_worst']:.0f} MHz. "
+        f"At the card's clock every time takes {_slower(reports, PLACED_CARD):.1f} times as long as at 200 MHz."
+    ]
 
 
 def mutants(reports: dict[str, Row], _seconds: Any) -> list[str]:

@@ -94,6 +94,16 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         )
         for lines in coprocessor_tables.TABLES
     ),
+    *(
+        ("docs/coprocessor.md", f"coprocessor {mark}", lines, (coprocessor_tables.PLACED, coprocessor_tables.CYCLES))
+        for mark, lines in (
+            ("placed", coprocessor_tables.placed),
+            ("at both clocks", coprocessor_tables.at_both_clocks),
+            ("clock", coprocessor_tables.clock),
+        )
+    ),
+    ("rtl/README.md", "clock", coprocessor_tables.clock, (coprocessor_tables.PLACED,)),
+    ("docs/papers/co-processor.md", "clock", coprocessor_tables.clock, (coprocessor_tables.PLACED,)),
     (
         "docs/papers/co-processor.md",
         "coprocessor in short",
