@@ -51,6 +51,8 @@ WITHOUT_COMMIT = {
 def commits_of(report: dict[str, Any]) -> list[str]:
     """The commits that a result says it measured; of one that was rebased, what it became."""
     parts = [report, *(part for key in ("settings", "otherData") if isinstance(part := report.get(key), dict))]
+    if isinstance(modules := report.get("modules"), dict):
+        parts += modules.values()
     if any("rebased_as" in part for part in parts):
         return [part["rebased_as"] for part in parts if "rebased_as" in part]
     said = [str(part["commit"]) for part in parts if "commit" in part] + list(report.get("commits", {}).values())
