@@ -199,7 +199,7 @@ PLACED_NAMES = {
     "ntt2-grade-6": "the same, speed grade 6",
     "ntt4": "NTT, 4 butterflies",
     "ntt8": "NTT, 8 butterflies",
-    "card-85f": "whole card, 4 butterflies and lanes",
+    "card-85f": "whole card, 2 butterflies",
 }
 PLACED_CARD = "card-85f"
 ASSUMED_MHZ = 200
@@ -279,7 +279,7 @@ def clock(reports: dict[str, Row], _seconds: Any) -> list[str]:
         return [f"{said}. The whole card was not placed."]
     card = modules[PLACED_CARD]
     return [
-        f"{said} and a whole card of 4 butterflies {card['mhz_worst']:.0f} MHz. "
+        f"{said} and a whole card of 2 butterflies {card['mhz_worst']:.0f} MHz. "
         f"At the card's clock every time takes {_slower(reports, PLACED_CARD):.1f} times as long as at 200 MHz."
     ]
 
