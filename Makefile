@@ -1,10 +1,10 @@
-# Everything here sets up what it needs on a fresh Debian 12 with git, make, g++ and Python 3.11 with pip.
-#   PYTHON=python3.x  the interpreter to build for     PRESET=release|dev  the C++ tests' build
-#   JOBS=n            processes to build with          ARGS="..."          passed on by demo and bench
-#   GPU=1             with the CUDA backend, from then on until GPU=0; needs nvcc (docs/gpu.md)
-#   WERROR=1          compiler warnings are errors, from then on until WERROR=0
-#   SECONDS=n         how long make fuzz runs
-#   ARCHITECTURES=... with GPU=1: the GPUs to build for, in CMake's words (native: this machine's; empty: the default)
+# Each target installs its tools on a fresh Debian 12 with git, make, g++ and Python 3.11 with pip.
+#   PYTHON=python3.x  the interpreter to build for     PRESET=release|dev  the preset of the C++ tests
+#   JOBS=n            build processes                  ARGS="..."          arguments of demo and bench
+#   GPU=1             build the CUDA backend, remembered until GPU=0; needs nvcc (docs/gpu.md)
+#   WERROR=1          compiler warnings are errors, remembered until WERROR=0
+#   SECONDS=n         duration of make fuzz
+#   ARCHITECTURES=... with GPU=1: CMAKE_CUDA_ARCHITECTURES (native: this machine's GPUs; empty: the default)
 PYTHON ?= python3
 remembered := $(shell cat .venv/.gpu 2>/dev/null)
 GPU ?= $(firstword $(remembered))
@@ -22,38 +22,44 @@ export ARCHITECTURES
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard cmake include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
 help:
-	@echo "make demo      build, then classify encrypted handwritten digits"
-	@echo "make test      build, then run the C++ and the Python tests"
-	@echo "make test-all  the same with the full matrix: every case on every mesh, over ranks and of every degree"
-	@echo "make image-test  run the service of packaging/ as its unit and as its image, as root (docs/serving.md)"
-	@echo "make build     build the package into .venv (then: .venv/bin/heliograph --help)"
-	@echo "make build GPU=1   the same with the CUDA backend (nvcc is needed; docs/gpu.md)"
-	@echo "make bench     measure; figures beside their floors"
-	@echo "make docs      the pages and the API as a site, build/docs/site/index.html"
-	@echo "make wheels    wheels for other machines, in dist/, each tried where nothing else is (docs/install.md)"
-	@echo "make sanitize  the C++ tests labelled sanitize under the address and undefined-behaviour sanitizers"
-	@echo "make fuzz      the fuzz targets by clang and libFuzzer, SECONDS=60 of each, side by side (docs/fuzzing.md)"
-	@echo "make lint      all checks of .pre-commit-config.yaml    make format  apply the formatters"
-	@echo "make clean     remove build/ and .venv/"
+	@echo "Try:"
+	@echo "  make demo          build, then classify encrypted handwritten digits"
+	@echo "  make build         build the package into .venv; commands of data owners, servers and services are then listed by"
+	@echo "                     .venv/bin/heliograph --help"
+	@echo "Server:"
+	@echo "  make build GPU=1   build with the CUDA backend (needs nvcc; docs/gpu.md)"
+	@echo "  make wheels        build wheels for other machines in dist/, and test each in a bare environment (docs/install.md)"
+	@echo "  make bench         run the benchmarks; print figures with their floors"
+	@echo "Service:"
+	@echo "  make image-test    run the service of packaging/ as a systemd unit and as an image, as root (docs/serving.md)"
+	@echo "Developer:"
+	@echo "  make test          build, then run the C++ and the Python tests"
+	@echo "  make test-all      the same with every case on every mesh, over ranks and of every degree"
+	@echo "  make sanitize      run the C++ tests labelled sanitize under the address and undefined-behaviour sanitizers"
+	@echo "  make fuzz          run the fuzz targets by clang and libFuzzer, SECONDS=60 of each in parallel (docs/fuzzing.md)"
+	@echo "  make lint          run all checks of .pre-commit-config.yaml"
+	@echo "  make format        apply the formatters"
+	@echo "  make docs          build the pages and the API reference as a site, build/docs/site/index.html"
+	@echo "  make clean         remove build/ and .venv/"
 
-# Where the environment was made: a copied or moved one is made anew.
+# The folder of the environment: after a copy or a move it is recreated.
 .venv/.place: always
 	@mkdir -p .venv
 	@[ "$$(cat $@ 2>/dev/null)" -ef . ] || pwd -P >$@
 .venv/.setup: .venv/.place scripts/setup.sh scripts/common.sh
 	@PYTHON='$(PYTHON)' scripts/setup.sh
 	@touch $@
-# With which backends; changed only where that changes.
+# The selected backends; the file changes only if they do.
 .venv/.gpu: .venv/.setup always
 	@echo '$(variant)' | cmp -s - $@ || echo '$(variant)' >$@
-# A stamp says that the package was installed from the present sources, another that an extra's requirements are there.
+# Stamps: the package is installed from the present sources; an extra's requirements are installed.
 .venv/.package: .venv/.setup .venv/.gpu scripts/install.sh $(sources)
 	@scripts/install.sh
 	@touch $@
 .venv/.extra-%: .venv/.package scripts/extra.sh
 	@scripts/extra.sh $*
 	@touch $@
-# Before the package: the build finds MPI only if it is there.
+# The tools of several hosts are installed before the package, because the build uses MPI only if it is installed.
 .venv/.hosts: .venv/.setup scripts/hosts.sh
 	@scripts/hosts.sh
 	@touch $@
@@ -78,12 +84,12 @@ fuzz:
 	@scripts/fuzz.sh $(or $(filter-out 0,$(SECONDS)),60)
 
 bench: .venv/.extra-demo
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python benchmarks/run.py $(ARGS)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m benchmarks.run $(ARGS)
 
 docs: .venv/.extra-docs
 	@scripts/docs.sh
 
-# PYTHONS="python3.11 python3.12 ..." names interpreters; with GPU=1 the CUDA backend's wheel as well.
+# PYTHONS="python3.11 python3.12 ..." selects interpreters; GPU=1 also builds the wheel of the CUDA backend.
 wheels: .venv/.setup
 	@scripts/wheels.sh
 

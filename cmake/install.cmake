@@ -1,8 +1,8 @@
-# cmake --install: the archive, the public headers, and how other builds find them (find_package, pkg-config).
+# Rules of cmake --install: the archive, the public headers, the CMake package and the pkg-config file.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Where what is loaded at run time lies, beside the archive. Programs get a run path to it.
+# The folder of modules that are loaded at run time, beside the archive. Programs get a run path to it.
 set(modules ${CMAKE_INSTALL_LIBDIR}/heliograph)
 set(configs ${CMAKE_INSTALL_LIBDIR}/cmake/heliograph)
 
@@ -50,7 +50,7 @@ install(
   COMPONENT development
 )
 
-# Its paths follow the file, so that an installed tree may be moved.
+# Paths are relative to the file, so an installed tree can be moved.
 file(RELATIVE_PATH up /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p/)
 string(REGEX REPLACE "/$" "" up ${up})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/heliograph.pc.in ${PROJECT_BINARY_DIR}/heliograph.pc @ONLY)

@@ -1,4 +1,4 @@
-# A model's sources as one, for their names are known only when Verilator has run: FOLDER's into FOLDER/all.cpp.
+# Writes FOLDER/all.cpp, which includes all sources of a model. Their names are known only after Verilator has run.
 file(GLOB sources RELATIVE ${FOLDER} ${FOLDER}/V*.cpp)
 set(text)
 foreach(source IN LISTS sources)

@@ -1,4 +1,4 @@
-# Verilator, where there is one: HELIOGRAPH_VERILATOR, and the folder of what its models include.
+# Finds Verilator: HELIOGRAPH_VERILATOR, and the folder of the headers that its models include.
 find_program(HELIOGRAPH_VERILATOR verilator)
 if(HELIOGRAPH_VERILATOR AND NOT HELIOGRAPH_VERILATOR_ROOT)
   execute_process(

@@ -1,4 +1,4 @@
-"""CIFAR-10 for the training script: JPEG streams decoded, split and put on a device."""
+"""Load CIFAR-10 for the training script: decode JPEG streams, split the images, and copy them to a device."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Images:
         return Images(self.pixels[part], self.labels[part])
 
     def batches(self, size: int = 1000) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pixels and labels, some images at a time."""
+        """Yield batches of pixels and labels."""
         return zip(self.pixels.split(size), self.labels.split(size), strict=True)
 
 
@@ -44,18 +44,18 @@ class Data:
     everything: Images
     original: Images  # the first training images, in original pixels
     test: Images
-    skipped: int  # images at the front that are not trained on
-    validated: int  # images at the back that are not trained on
+    skipped: int  # first images, excluded from training
+    validated: int  # last images, excluded from training
     sha256: dict[str, str]
 
     @property
     def train(self) -> Images:
-        """What is trained on."""
+        """Return the training images."""
         return self.everything[self.skipped : len(self.everything) - self.validated]
 
     @property
     def validation(self) -> Images:
-        """What makes the choices."""
+        """Return the validation images."""
         return self.everything[len(self.everything) - self.validated :]
 
 
@@ -65,7 +65,7 @@ def decode(streams: list[bytes]) -> np.ndarray:
 
 
 def read_jpeg(path: Path, chosen: np.ndarray | None, workers: multiprocessing.pool.Pool) -> tuple[np.ndarray, np.ndarray]:
-    """Read a file of JPEG streams end to end: all images, or the chosen ones."""
+    """Decode a file of concatenated JPEG streams: all images, or the chosen ones."""
     with np.load(path) as file:
         stream, offsets, labels = file["jpeg"].tobytes(), file["offsets"].tolist(), file["labels"]
     indices = range(len(labels)) if chosen is None else chosen.tolist()
@@ -75,7 +75,7 @@ def read_jpeg(path: Path, chosen: np.ndarray | None, workers: multiprocessing.po
 
 
 def load_data(folder: Path, quick: bool) -> tuple[Data, dict[str, str]]:
-    """Read and decode everything to the CPU, with the digests of the decoded arrays; `quick`: little of it."""
+    """Decode all images to the CPU, and compute the digests of the decoded arrays; `quick` decodes a small part."""
     held, validated = (60, 100) if quick else (HELD_OUT, VALIDATION)
     some = np.concatenate([np.arange(60), np.arange(4000, 4400), np.arange(45000, 45100)]) if quick else None
     with multiprocessing.get_context("fork").Pool(min(16, os.cpu_count() or 1)) as workers:
@@ -96,7 +96,7 @@ def load_data(folder: Path, quick: bool) -> tuple[Data, dict[str, str]]:
 
 
 def on_device(data: Data, device: torch.device) -> Data:
-    """Copy everything to the device."""
+    """Copy all images to the device."""
 
     def copy(images: Images) -> Images:
         return Images(images.pixels.to(device), images.labels.to(device))
@@ -105,7 +105,7 @@ def on_device(data: Data, device: torch.device) -> Data:
 
 
 class Augmentation:
-    """Shift, mirror and blot images at random, in one batch."""
+    """Shift, mirror and partly mask images at random, in one batch."""
 
     def __init__(self, data: Images, blot: int, generator: torch.Generator, reach: int = 4) -> None:
         parts = [functional.pad(pixels.float(), [reach] * 4, mode="reflect").byte() for pixels in data.pixels.split(5000)]
@@ -113,18 +113,18 @@ class Augmentation:
         self.side, self.generator = data.pixels.shape[-1], generator
 
     def random(self, count: int, below: int) -> Tensor:
-        """Integers 0..below - 1."""
+        """Return random integers 0..below - 1."""
         return torch.randint(below, (count,), device=self.padded.device, generator=self.generator)
 
     def epoch(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in full batches; what is left over waits for the next epoch."""
+        """Yield every image once, in full batches; the remaining images are skipped in this epoch."""
         order = torch.randperm(len(self.labels), device=self.padded.device, generator=self.generator)
         size = min(size, len(order))
         for chosen in order[: len(order) // size * size].split(size):
             yield self.batch(chosen), self.labels[chosen]
 
     def batch(self, chosen: Tensor) -> Tensor:
-        """The chosen images, changed."""
+        """Return the chosen images after augmentation."""
         count, side, device = len(chosen), self.side, self.padded.device
         windows = self.padded[chosen].unfold(2, side, 1).unfold(3, side, 1)
         places = 2 * self.reach + 1
@@ -141,4 +141,4 @@ class Augmentation:
             return (axis >= first) & (axis < first + self.blot)
 
         hole = covered()[:, None, :, None] & covered()[:, None, None, :]
-        return pixels.masked_fill(hole, 120)  # about the mean
+        return pixels.masked_fill(hole, 120)  # near the mean pixel

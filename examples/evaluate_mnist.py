@@ -1,8 +1,8 @@
-"""Count how many MNIST test images a trained integer network gets right.
+"""Measure the accuracy of a trained integer network on the MNIST test images.
 
-Runs a weight file of train_mnist.py in exact integer arithmetic, without encryption, and
-prints its accuracy. With --record, also writes it into the file's `meta`. It is a program
-of its own so that training cannot see the test images: run it once, on the network chosen.
+The program runs a weight file of train_mnist.py in exact integer arithmetic, without encryption,
+and prints its accuracy. With --record, it also writes the accuracy to the file's `meta`. The program is separate so that
+training cannot read the test images: run it once, on the chosen network.
 
 Use
     python evaluate_mnist.py hcnn5.npz --record \\
@@ -21,7 +21,7 @@ import integer_network as integer
 
 
 def network_name(path: Path) -> str:
-    """Read from a weight file which network it is for."""
+    """Return the name of a weight file's network."""
     with np.load(path) as archive:
         return json.loads(str(archive["meta"]))["network"]
 
@@ -29,10 +29,10 @@ def network_name(path: Path) -> str:
 def main() -> None:
     """Evaluate the network that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("weights", type=Path, help="the .npz file")
+    parser.add_argument("weights", type=Path, help=".npz file of the network")
     parser.add_argument("--images", type=Path, required=True, help="test images, IDX or IDX.gz")
     parser.add_argument("--labels", type=Path, required=True, help="test labels")
-    parser.add_argument("--record", action="store_true", help="note the accuracy in the file")
+    parser.add_argument("--record", action="store_true", help="write the accuracy to the file")
     args = parser.parse_args()
 
     layers = integer.MNIST_NETWORKS[network_name(args.weights)]

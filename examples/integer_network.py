@@ -1,17 +1,17 @@
 """Small integer networks whose only activation is the square: run, measure, save.
 
-A network here is a list of linear layers with x -> x * x between them, and nothing
-else: no rescaling, no rounding, no clipping. Weights, biases and inputs are integers,
-so the outputs are exact integers as well, and they are what a computation modulo a
-plaintext prime t gives, as long as no output leaves (-t/2, t/2).
+A network is a list of linear layers with x -> x * x between them, without rescaling,
+rounding or clipping. Weights, biases and inputs are integers, so the outputs are exact
+integers. A computation modulo a plaintext prime t gives the same outputs if all lie in
+(-t/2, t/2).
 
 The training scripts of this folder (train_mnist.py, train_digits.py) describe their
-networks with the two layer classes below, evaluate the finished network with
-`evaluate`, and write it with `save`; evaluate_mnist.py reads it again with `load`. Only
-numpy is needed.
+networks with the two layer classes below. The scripts evaluate the finished network with
+`evaluate` and write it with `save`; evaluate_mnist.py reads it with `load`. Only numpy is
+needed.
 
-A weight file is a compressed .npz archive. For each layer it holds `NAME_weight` and
-`NAME_bias` as integer arrays, and beside them one 0-d string array, `meta`, in JSON.
+A weight file is a compressed .npz archive. For each layer it contains `NAME_weight` and
+`NAME_bias` as integer arrays; one 0-d string array, `meta`, contains JSON.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from pathlib import Path
 import numpy as np
 
 WHITE = 255  # the largest MNIST pixel
-BATCH = 1000  # images evaluated at a time; bounds the memory for patches
+BATCH = 1000  # images evaluated at a time; limits the memory for patches
 
 
 @dataclass(frozen=True)
 class Convolution:
     """A 2-d convolution over `channels` square maps of side `size`.
 
-    With `groups` > 1 the filters fall into that many equal runs, and each run reads
-    only its own equal share of the input maps. A negative padding leaves out so many
+    With `groups` > 1 the filters are divided into that many equal groups, and each group
+    reads only its own equal share of the input maps. A negative padding removes that many
     pixels at each border.
     """
 
@@ -49,17 +49,17 @@ class Convolution:
 
     @property
     def out_size(self) -> int:
-        """Side of an output map."""
+        """Return the side of an output map."""
         return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
 
     @property
     def outputs(self) -> int:
-        """Number of biases: one for each filter."""
+        """Return the number of biases: one per filter."""
         return self.filters
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the weight array: filter, input map of its group, row, column."""
+        """Return the shape of the weight array: filter, input map of its group, row, column."""
         return (self.filters, self.channels // self.groups, self.kernel, self.kernel)
 
     def apply(self, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ class Dense:
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the weight array: output, input."""
+        """Return the shape of the weight array: output, input."""
         return (self.outputs, self.inputs)
 
     def apply(self, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -118,10 +118,7 @@ MNIST_NETWORKS: dict[str, tuple[Layer, ...]] = {
         Dense("dense1", 845, 100),
         Dense("dense2", 100, 10),
     ),
-    "mnist-small": (
-        Convolution("conv1", channels=1, size=28, filters=10, padding=-1),
-        Dense("dense", 1210, 10),
-    ),
+    "mnist-small": (Convolution("conv1", channels=1, size=28, filters=10, padding=-1), Dense("dense", 1210, 10)),
 }
 
 Parameters = dict[str, tuple[np.ndarray, np.ndarray]]  # layer name -> weight, bias
@@ -129,18 +126,18 @@ Parameters = dict[str, tuple[np.ndarray, np.ndarray]]  # layer name -> weight, b
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate` found: the logits, and the size of each layer's values."""
+    """Results of `evaluate`: the logits, and the size of each layer's values."""
 
     logits: np.ndarray  # int64, (images, classes)
     max_linear: dict[str, int]  # layer name -> largest |weight * x + bias|
 
     def accuracy(self, labels: np.ndarray) -> float:
-        """Fraction of the images whose largest logit is the label's."""
+        """Return the fraction of images whose largest logit is the label's."""
         return float(np.mean(self.logits.argmax(axis=1) == labels))
 
     @property
     def max_logit(self) -> int:
-        """Largest |logit|."""
+        """Return the largest |logit|."""
         return int(np.abs(self.logits).max())
 
 
@@ -179,7 +176,7 @@ def evaluate(layers: Sequence[Layer], parameters: Parameters, inputs: np.ndarray
 def worst_case(layers: Sequence[Layer], parameters: Parameters, max_input: int) -> list[int]:
     """Bound |weight * x + bias| of each layer over all inputs in 0..max_input.
 
-    Python integers, so the bound itself cannot overflow. It is rarely approached: use
+    Python integers, so the bound itself cannot overflow. Values rarely approach the bound: use
     it to rule out overflow, and the largest value seen to choose a modulus.
     """
     bounds: list[int] = []
@@ -202,7 +199,7 @@ def weight_statistics(layers: Sequence[Layer], parameters: Parameters) -> dict[s
         limit = int(np.abs(weight).max())
         statistics[layer.name] = {
             "max_abs_weight": limit,
-            "weight_bits": limit.bit_length() + 1,  # two's complement, sign included
+            "weight_bits": limit.bit_length() + 1,  # two's complement, including the sign
             "nonzero_fraction": round(float(np.mean(weight != 0)), 4),
             "max_sum_abs": int(np.abs(weight).sum(axis=1).max()),
             "max_l2_norm": round(float(np.sqrt((weight**2).sum(axis=1).max())), 3),

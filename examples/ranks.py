@@ -1,4 +1,4 @@
-"""The same program in one process or in several, which then share the work: nothing in it says which.
+"""Multiply ciphertexts in one process, or in several that share the work. The program is the same in both cases.
 
 Use
     python ranks.py
@@ -18,8 +18,8 @@ secret = hg.SecretKey.generate(params)
 server = hg.Server(secret.evaluation_keys())
 
 values = np.random.default_rng(1).integers(0, 1000, size=(64, 4096))
-x = server.bind(secret.encrypt(values, slots=1))  # 64 ciphertexts, laid over all ranks' devices
-(x * x).wait()  # the first time keys go where they are needed
+x = server.bind(secret.encrypt(values, slots=1))  # 64 ciphertexts, distributed over all ranks' devices
+(x * x).wait()  # the first product uploads the keys to the devices
 
 start = time.perf_counter()
 products = x * x[::-1]

@@ -1,4 +1,4 @@
-"""A batch of encrypted 32-bit products by TFHE, on whatever there is: cores, GPUs, or those of several hosts.
+"""Compute a batch of encrypted 32-bit products by TFHE, on CPU cores, GPUs, or those of several hosts.
 
 Use
     python tfhe_batch.py                                          16 products on this machine's devices
@@ -17,12 +17,12 @@ import heliograph as hg
 
 
 def main() -> int:
-    """Multiplies and compares with NumPy; 1 where anything differs."""
+    """Multiply and compare with NumPy. Return 1 if a product differs."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--count", type=int, default=16, help="how many products (16)")
-    options.add_argument("--bits", type=int, default=32, choices=(8, 16, 32, 64), help="of each integer (32)")
+    options.add_argument("--count", type=int, default=16, help="number of products (16)")
+    options.add_argument("--bits", type=int, default=32, choices=(8, 16, 32, 64), help="bits of each integer (32)")
     options.add_argument("--set", default="2_2", help="the parameter set (2_2); heliograph params lists them")
-    options.add_argument("--seed", type=int, default=1, help="of the integers")
+    options.add_argument("--seed", type=int, default=1, help="seed of the integers")
     asked = options.parse_args()
 
     dtype = np.dtype(f"uint{asked.bits}")

@@ -1,50 +1,51 @@
 """Train HCNN-11, the CIFAR-10 network of Al Badawi et al. (2020), as an exact integer network.
 
-What it does
+Training
     Trains the network with real weights and batch normalization, folds the normalization
-    into the weights, balances the channels, and trains on with weights rounded to a few
-    bits (straight-through gradient). It writes a .npz weight file of integers: they and
-    the image's pixels give the logits exactly, as nothing is rescaled between the layers.
+    into the weights, and balances the channels. Then training continues with weights
+    rounded to a few bits (straight-through gradient). The result is a .npz weight file of
+    integers. The integers and the image's pixels give the logits exactly, because there is
+    no rescaling between the layers.
 
 Network
     3x32x32 -> conv 32 -> square -> pool -> conv 64 -> square -> pool -> conv 128
             -> square -> pool -> dense 2048 to 256 -> dense 256 to 10
-    Convolutions are 3x3 with a padding of one zero; "pool" adds the four values of each
-    2x2 square; the dense layers read channel, row, column in C order. Between the two
-    dense layers there is nothing, as in the paper.
+    Convolutions are 3x3 with a padding of one zero. "pool" adds the four values of each
+    2x2 square. The dense layers read channel, row, column in C order. There is no
+    activation between the two dense layers, as in the paper.
 
 Data
-    CIFAR-10 in the JPEG edition that --data holds: **quality 75, lossy**. Every accuracy
-    printed or recorded is accuracy on CIFAR-10-JPEG-q75 unless it says otherwise. Of the
-    50,000 training images, in the official order, the first 4,000 are used for nothing
-    but one accuracy on their original pixels; the last 5,000 make every choice
-    (validation); the rest is trained on. The test images are read once, at the end.
+    The data set is CIFAR-10 as JPEG files in --data: **quality 75, lossy**. Every printed
+    or recorded accuracy is accuracy on CIFAR-10-JPEG-q75 unless stated otherwise. The
+    50,000 training images are in the official order. The first 4,000 are used only for one
+    accuracy on their original pixels, the last 5,000 for validation, the others for
+    training. The test images are read once, at the end.
 
-How the choice is made
-    `--runs` trainings with real weights, one seed each, as far as the time allows: the
-    best in validation goes on. Then each of `--bits` [LEVELS:]A,B,C,D,E (pixels become
-    0..LEVELS, by default 255: the pixels themselves; the five layers' weights have A to E
-    bits, sign included) is trained. Of those within `--tolerance` percentage points of
-    the first one's validation accuracy, the one with the smallest |logit| is written: a
-    small logit allows a small plaintext modulus.
+Selection
+    `--runs` trainings with real weights, one seed each, run within the time limit; the
+    best in validation continues. Then each of `--bits` [LEVELS:]A,B,C,D,E is trained:
+    pixels become 0..LEVELS (default 255: unchanged), and the five layers' weights have A
+    to E bits, including the sign. Candidates within `--tolerance` percentage points of the
+    first one's validation accuracy are eligible. The one with the smallest |logit| is
+    written, because a small logit allows a small plaintext modulus.
 
 Exactness
-    The logits have about 200 bits. They are computed modulo 31-bit primes whose product
-    exceeds twice the worst case of any image, each product and sum exact in float64
-    (below 2^53) or int64, and put together by the Chinese remainder theorem; three images
+    The logits have about 200 bits. The logits are computed modulo 31-bit primes whose product
+    exceeds twice the worst case of any image. Each product and sum is exact in float64
+    (below 2^53) or int64. The Chinese remainder theorem joins the residues; three images
     are compared with Python's integers.
 
 Weight file
-    NAME_weight (int8), NAME_bias and `meta` (JSON), as integer_network.py describes, but
-    a layer's biases that do not all fit 64 bits are an array of decimal strings:
-    `[int(v) for v in file["conv3_bias"]]` reads either kind.
+    NAME_weight (int8), NAME_bias and `meta` (JSON), as in integer_network.py. If a layer's
+    biases exceed 64 bits, they are an array of decimal strings;
+    `[int(v) for v in file["conv3_bias"]]` reads both forms.
 
 Use
     python train_cifar10.py --data DIR        # about three minutes on an H100
     python train_cifar10.py --data DIR --quick    # a smoke test on a CPU
 
-    Needs numpy, pillow and PyTorch. A seed gives the same file again on the same hardware
-    and PyTorch, provided the time limit does not bind.
+    Needs numpy, pillow and PyTorch. A seed reproduces the file on the same hardware and
+    PyTorch, if the time limit is not reached.
 """
 
 from __future__ import annotations
@@ -69,11 +70,11 @@ import integer_network as integer
 from cifar10_images import Augmentation, Data, Images, load_data, on_device
 from integer_network import Convolution, Dense, Layer
 
-DATA_SET = "CIFAR-10-JPEG-q75"  # what an accuracy was measured on
+DATA_SET = "CIFAR-10-JPEG-q75"  # the data set of all accuracies
 SET_2020 = (2424833, 2654209, 2752513, 3604481, 3735553, 4423681, 4620289, 4816897, 4882433, 5308417)
 WHITE = 255
-MARGIN = 1.0  # bits that the logits of the images trained on must leave free
-POOL = 4  # values that one pooled value adds
+MARGIN = 1.0  # bits of headroom above the logits of the training images
+POOL = 4  # values that a pool adds
 BITS = "8,8,8,8,8 6,6,6,6,6 5,5,5,5,5 4,5,5,5,5 4,4,4,4,4 3,4,4,4,4 3,3,4,4,4 3,3,3,3,4"  # the default of --bits
 LAYERS: tuple[Layer, ...] = (
     Convolution("conv1", channels=3, size=32, filters=32, kernel=3, stride=1, padding=1),
@@ -87,22 +88,22 @@ START = time.monotonic()
 
 
 def elapsed() -> float:
-    """Seconds since the program began."""
+    """Return the seconds since the program began."""
     return time.monotonic() - START
 
 
 def say(text: str) -> None:
-    """Print a line with the time."""
+    """Print a line after the elapsed time."""
     print(f"[{elapsed():6.1f} s] {text}", flush=True)
 
 
 def quantise(pixels: Tensor, levels: int) -> Tensor:
-    """Map pixels 0..255 to integers 0..levels, to nearest; nothing happens at 255."""
+    """Map pixels 0..255 to the nearest integers 0..levels; 255 leaves them unchanged."""
     return pixels if levels == WHITE else ((pixels.int() * levels + WHITE // 2) // WHITE).to(torch.uint8)
 
 
 def as_input(pixels: Tensor, levels: int) -> Tensor:
-    """Pixels as the real network takes them: 0..1."""
+    """Return pixels as the real network's inputs: 0..1."""
     return (quantise(pixels, levels).float() / levels).contiguous(memory_format=torch.channels_last)
 
 
@@ -130,7 +131,7 @@ class RealNetwork(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (images, classes) of images 0..1."""
+        """Return the logits (images, classes) of images 0..1."""
         for layer, linear, norm in zip(LAYERS, self.linear, self.norms, strict=True):
             if isinstance(layer, Convolution):
                 x = functional.avg_pool2d(norm(linear(x)).square(), 2)
@@ -140,7 +141,7 @@ class RealNetwork(nn.Module):
 
     @torch.no_grad()
     def fold(self) -> list[tuple[Tensor, Tensor]]:
-        """Weights and biases, float64, that do the same without normalization and with pools that add."""
+        """Return equivalent weights and biases, float64, without normalization and with pools that add."""
         folded = []
         for index, (linear, norm) in enumerate(zip(self.linear, self.norms, strict=True)):
             weight = linear.weight.double()
@@ -150,19 +151,19 @@ class RealNetwork(nn.Module):
                 factor = norm.weight.double() / (norm.running_var.double() + norm.eps).sqrt()
                 weight = weight * factor.view([-1] + [1] * (weight.dim() - 1))
                 bias = norm.bias.double() - norm.running_mean.double() * factor
-            if 1 <= index <= 3:  # what a pool feeds
+            if 1 <= index <= 3:  # layers after a pool
                 weight = weight / POOL
             folded.append((weight.contiguous(), bias))
         return folded
 
 
 def square_follows(index: int) -> bool:
-    """Whether layer `index` is squared and pooled."""
+    """Return whether layer `index` is squared and pooled."""
     return isinstance(LAYERS[index], Convolution)
 
 
 def apply_layer(index: int, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """One layer of the folded network, with what follows it."""
+    """Apply a layer of the folded network, and its square and pool."""
     if isinstance(LAYERS[index], Convolution):
         y = functional.conv2d(x, weight, bias, padding=1)
         return functional.avg_pool2d(y.square(), 2) * POOL
@@ -170,7 +171,7 @@ def apply_layer(index: int, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def rescale(folded: list[tuple[Tensor, Tensor]], index: int, divisor: Tensor) -> None:
-    """Divide the outputs of layer `index`, channel by channel, and make up for it in the next layer."""
+    """Divide the outputs of layer `index`, channel by channel, and compensate in the next layer."""
     weight, bias = folded[index]
     following, following_bias = folded[index + 1]
     undo = divisor.square() if square_follows(index) else divisor
@@ -181,7 +182,7 @@ def rescale(folded: list[tuple[Tensor, Tensor]], index: int, divisor: Tensor) ->
 
 @torch.no_grad()
 def balance(folded: list[tuple[Tensor, Tensor]], sample: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Make the largest weights of the channels alike, into and out of each, and the outputs of order 1."""
+    """Equalize the largest input and output weights of the channels, and scale the outputs to order 1."""
     folded = list(folded)
     for _ in range(20):
         for index in range(len(folded) - 1):
@@ -204,7 +205,7 @@ def balance(folded: list[tuple[Tensor, Tensor]], sample: Tensor) -> list[tuple[T
     return folded
 
 
-# --- the integer network while it is trained ------------------------------------------------
+# --- the integer network during training ------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -219,17 +220,17 @@ class Recipe:
 
     @property
     def limits(self) -> list[int]:
-        """The largest |weight| of each layer."""
+        """Return the largest |weight| of each layer."""
         return [2 ** (bits - 1) - 1 for bits in self.bits]
 
 
 def round_through(value: Tensor) -> Tensor:
-    """Round, but let the gradient pass as if nothing were rounded."""
+    """Round; the gradient ignores the rounding."""
     return value + (value.round() - value).detach()
 
 
 class RoundedNetwork(nn.Module):
-    """The folded network with integer weights: integer * step, where the step is learned."""
+    """The folded network with weights integer * step, where the step is learned."""
 
     def __init__(self, folded: list[tuple[Tensor, Tensor]], recipe: Recipe, dropout: float) -> None:
         super().__init__()
@@ -243,19 +244,19 @@ class RoundedNetwork(nn.Module):
 
     @staticmethod
     def best_step(weight: Tensor, limit: int) -> float:
-        """The step of least squared rounding error."""
+        """Return the step of least squared rounding error."""
         full = float(weight.abs().max()) / limit
         steps = [full * fraction for fraction in np.linspace(0.2, 1, 41).tolist()]
         errors = [((weight / s).round().clamp(-limit, limit) * s - weight).square().sum() for s in steps]
         return steps[int(torch.stack(errors).argmin())]
 
     def integers(self, index: int) -> Tensor:
-        """A layer's integer weights, with the gradient of the unrounded ones."""
+        """Return a layer's integer weights, with the gradient of the unrounded ones."""
         limit = self.recipe.limits[index]
         return round_through((self.weights[index] / self.log_steps[index].exp()).clamp(-limit, limit))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (images, classes) of quantized images 0..1."""
+        """Return the logits (images, classes) of quantized images 0..1."""
         for index, scale in enumerate(self.scales):
             weight = self.integers(index) * (self.log_steps[index].exp() * scale)
             x = apply_layer(index, self.dropout(x) if LAYERS[index].name == "dense1" else x, weight, self.biases[index])
@@ -263,7 +264,7 @@ class RoundedNetwork(nn.Module):
 
     @torch.no_grad()
     def exact(self) -> IntegerNetwork:
-        """The integers: weights, and biases in the unit of their layer's sums."""
+        """Return the integers: weights, and biases in the unit of their layer's sums."""
         unit, weights, biases = 1 / self.recipe.levels, [], []
         for index, scale in enumerate(self.scales):
             unit *= math.exp(float(self.log_steps[index])) * scale
@@ -277,7 +278,7 @@ class RoundedNetwork(nn.Module):
 
 
 def is_prime(number: int) -> bool:
-    """Miller and Rabin's test, which these bases decide below 3,215,031,751."""
+    """Return whether a number is prime, by Miller and Rabin's test, exact below 3,215,031,751 with these bases."""
     odd = number - 1
     twos = (odd & -odd).bit_length() - 1
     for base in (2, 3, 5, 7):
@@ -290,7 +291,7 @@ def is_prime(number: int) -> bool:
 
 
 def primes_beyond(product: int) -> list[int]:
-    """The largest primes below 2^31 whose product exceeds `product`."""
+    """Return the largest primes below 2^31 whose product exceeds `product`."""
     primes: list[int] = []
     reach, candidate = 1, 2**31
     while reach <= product:
@@ -320,7 +321,7 @@ class IntegerNetwork:
         return bounds
 
     def matrices(self, device: torch.device) -> list[Tensor]:
-        """The weights as float64 matrices (outputs, inputs)."""
+        """Return the weights as float64 matrices (outputs, inputs)."""
         return [torch.from_numpy(w.reshape(len(w), -1).astype(np.float64)).to(device) for w in self.weights]
 
     @torch.no_grad()
@@ -340,7 +341,7 @@ class IntegerNetwork:
 
     @torch.no_grad()
     def estimate(self, pixels: Tensor, matrices: list[Tensor]) -> tuple[Tensor, list[float]]:
-        """Logits in float64, good to about 12 digits of the largest sum, and each layer's largest |value|."""
+        """Return logits in float64, correct to about 12 digits of the largest sum, and each layer's largest |value|."""
         x, largest = quantise(pixels, self.levels).double(), []
         for index, (matrix, bias) in enumerate(zip(matrices, self.biases, strict=True)):
             offset = torch.tensor([float(b) for b in bias], device=x.device, dtype=torch.float64)
@@ -351,7 +352,7 @@ class IntegerNetwork:
         return x, largest
 
     def logits(self, images: Images) -> np.ndarray:
-        """Exact logits (images, classes): an object array of Python integers."""
+        """Return exact logits (images, classes): an object array of Python integers."""
         matrices = self.matrices(images.pixels.device)
         primes = primes_beyond(2 * self.worst_case()[-1])
         modulus = math.prod(primes)
@@ -370,10 +371,10 @@ class IntegerNetwork:
         return np.concatenate(parts)
 
     def reference(self, pixels: np.ndarray) -> np.ndarray:
-        """The same by integer_network.py's layers on Python's integers: slow."""
+        """Return exact logits by integer_network.py's layers on Python's integers, which is slow."""
         x = integer.quantise(pixels, self.levels, WHITE).astype(object)
         for index, (layer, weight, bias) in enumerate(zip(LAYERS, self.weights, self.biases, strict=True)):
-            if isinstance(layer, Convolution):  # np.pad would put 64-bit zeros there
+            if isinstance(layer, Convolution):  # np.pad would insert 64-bit zeros
                 padded = np.full((*x.shape[:2], layer.size + 2, layer.size + 2), 0, dtype=object)
                 padded[:, :, 1:-1, 1:-1] = x
                 x, layer = padded, replace(layer, size=layer.size + 2, padding=0)
@@ -385,7 +386,7 @@ class IntegerNetwork:
 
 
 def _multiply(index: int, matrix: Tensor, x: Tensor) -> Tensor:
-    """A layer's products without bias in float64: (images, outputs[, places])."""
+    """Return a layer's products without bias in float64: (images, outputs[, places])."""
     if isinstance(LAYERS[index], Convolution):
         return torch.matmul(matrix, functional.unfold(x, 3, padding=1))
     return torch.matmul(x.flatten(1), matrix.T)
@@ -398,12 +399,12 @@ def _pool(index: int, x: Tensor) -> Tensor:
 
 
 def accuracy(logits: np.ndarray, labels: Tensor) -> float:
-    """Fraction of images whose largest logit is the label's."""
+    """Return the fraction of images whose largest logit is the label's."""
     return float(np.mean([int(row.argmax()) == label for row, label in zip(logits, labels.tolist(), strict=True)]))
 
 
 def largest(logits: np.ndarray) -> int:
-    """Largest |logit|."""
+    """Return the largest |logit|."""
     return int(np.abs(logits).max())
 
 
@@ -412,7 +413,7 @@ def largest(logits: np.ndarray) -> int:
 
 @torch.no_grad()
 def real_accuracy(model: nn.Module, data: Images, levels: int = WHITE) -> float:
-    """Accuracy in floating point, with no shortened mantissas."""
+    """Return the accuracy in full floating-point precision."""
     model.eval()
     precise(True)
     hits = sum(int((model(as_input(p, levels)).argmax(dim=1) == labels).sum()) for p, labels in data.batches())
@@ -421,18 +422,18 @@ def real_accuracy(model: nn.Module, data: Images, levels: int = WHITE) -> float:
 
 
 def precise(on: bool) -> None:
-    """Whether float32 products keep all their bits (on GPUs)."""
+    """Set whether GPUs compute float32 products in full precision."""
     torch.backends.cuda.matmul.allow_tf32 = not on
     torch.backends.cudnn.allow_tf32 = not on
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how fast to train."""
+    """Duration and learning rate of a training."""
 
     epochs: int
     rate: float
-    deadline: float  # by `elapsed`
+    deadline: float  # time to end by, in seconds of `elapsed`
     levels: int = WHITE
     warm_up: float = 0.1  # share of the time in which the rate rises
 
@@ -478,7 +479,7 @@ def train(
 
 
 def train_real(data: Data, augmentation: Augmentation, args: argparse.Namespace, seed: int, deadline: float) -> RealNetwork:
-    """One training with real weights."""
+    """A training with real weights."""
     torch.manual_seed(seed)
     augmentation.generator.manual_seed(seed)
     model = RealNetwork(args.dropout, args.offset).to(data.train.pixels.device, memory_format=torch.channels_last)
@@ -491,7 +492,7 @@ def train_real(data: Data, augmentation: Augmentation, args: argparse.Namespace,
 
 
 def train_best_real(data: Data, augmentation: Augmentation, args: argparse.Namespace) -> tuple[RealNetwork, float, int]:
-    """As many trainings as asked for and as the time allows; the best, its accuracy, its seed."""
+    """Run up to the requested number of trainings within the time limit. Return the best, its accuracy and its seed."""
     best: tuple[RealNetwork, float, int] | None = None
     deadline = args.time_limit * 0.6
     took = 0.0
@@ -515,13 +516,13 @@ class Score:
 
     recipe: Recipe
     network: IntegerNetwork
-    rounded: float  # validation accuracy of the exact integers before training on
-    validation: float  # and of those kept
-    log2_max_logit: float  # on the images trained on, estimated
+    rounded: float  # validation accuracy of the exact integers before further training
+    validation: float  # validation accuracy of the final integers
+    log2_max_logit: float  # estimate for the training images
 
 
 def score(network: IntegerNetwork, data: Data) -> tuple[float, float]:
-    """Exact validation accuracy; log2 of the largest |logit| on the images trained on, estimated."""
+    """Return the exact validation accuracy, and log2 of the largest |logit| on the training images, estimated."""
     matrices = network.matrices(data.train.pixels.device)
     reach = max(network.estimate(pixels, matrices)[1][-1] for pixels, _ in data.train.batches())
     return accuracy(network.logits(data.validation), data.validation.labels), math.log2(max(reach, 1))
@@ -530,7 +531,7 @@ def score(network: IntegerNetwork, data: Data) -> tuple[float, float]:
 def train_candidates(
     folded: list[tuple[Tensor, Tensor]], data: Data, augmentation: Augmentation, args: argparse.Namespace
 ) -> list[Score]:
-    """Round the network in every way asked for, and train each on."""
+    """Round the network by each entry of --bits, and continue the training of each."""
     scores = []
     for index, recipe in enumerate(args.bits):
         deadline = elapsed() + (args.time_limit * 0.88 - elapsed()) / (len(args.bits) - index)
@@ -562,7 +563,7 @@ def train_candidates(
 
 
 def choose(scores: list[Score], tolerance: float) -> Score:
-    """Of the candidates close to the first (or better), the one with the smallest |logit|.
+    """Return the candidate of the smallest |logit| among those close to the first (or better).
 
     If none of these has logits that fit the 2020 set, the most accurate of those that fit, if any.
     """
@@ -596,7 +597,7 @@ def save(path: Path, network: IntegerNetwork, meta: dict) -> None:
 
 
 def primes_needed(max_logit: int) -> int:
-    """How many of the 2020 set's primes, the largest first, exceed four times the logit."""
+    """Return the number of the 2020 set's primes, the largest first, whose product exceeds four times the logit."""
     for count in range(1, len(SET_2020) + 1):
         if math.prod(sorted(SET_2020)[-count:]) > 4 * max_logit:
             return count
@@ -604,7 +605,7 @@ def primes_needed(max_logit: int) -> int:
 
 
 def describe(chosen: Score, data: Data, args: argparse.Namespace) -> dict:
-    """Evaluate the network exactly, on the training images only: most of `meta`."""
+    """Evaluate the network exactly, on the training images only. Return most of `meta`."""
     network, everything = chosen.network, data.everything
     logits = network.logits(everything)
     matrices = network.matrices(everything.pixels.device)
@@ -631,7 +632,7 @@ def describe(chosen: Score, data: Data, args: argparse.Namespace) -> dict:
         },
         "bias_format": "integers; of a layer whose biases do not all fit 64 bits, decimal strings",
         "bias_bits": {n: max(map(abs, bias)).bit_length() + 1 for n, bias in zip(names, network.biases, strict=True)},
-        "max_abs_logit_training": reach,  # of all 50,000, held out or not
+        "max_abs_logit_training": reach,  # over all 50,000 images
         "log2_max_abs_logit_training": round(math.log2(reach), 3),
         "max_abs_logit_original": largest(original),
         "log2_max_abs_linear": {n: round(math.log2(max(s, 1)), 3) for n, s in zip(names, sizes, strict=True)},  # before squaring
@@ -660,7 +661,7 @@ def describe(chosen: Score, data: Data, args: argparse.Namespace) -> dict:
 
 
 def print_summary(meta: dict, scores: list[Score], chosen: Score) -> None:
-    """Print what the caller wants to know."""
+    """Print the accuracies and sizes of all candidates and of the written network."""
     figures = meta["accuracy"]
     print(f"\n{meta['network']}: all accuracies on {DATA_SET} (JPEG, quality 75) unless said otherwise")
     print("  levels:bits           rounded only  trained on   max|logit| (validation accuracies)")
@@ -707,24 +708,24 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--data", type=Path, required=True, help="folder of train_jpeg.npz, test_jpeg.npz, train_first4000_original.npz")
     add("--out", type=Path, help="the .npz file to write (default: python/heliograph/nn/weights/hcnn11.npz)")
-    add("--all-candidates", type=Path, metavar="DIR", help="write every candidate there too, without test accuracy")
+    add("--all-candidates", type=Path, metavar="DIR", help="folder for all candidates, without test accuracy")
     add("--bits", type=parse_recipe, nargs="+", metavar="[LEVELS:]A,B,C,D,E", help=f"default: {BITS}")
-    add("--tolerance", type=float, default=0.3, help="percentage points, see above")
-    add("--runs", type=int, default=2, help="trainings with real weights")
-    add("--seed", type=int, default=1, help="the first of the runs'")
-    add("--time-limit", type=float, default=165, help="seconds in all, about; trainings are shortened to keep to it")
-    add("--epochs", type=int, default=120, help="with real weights")
-    add("--integer-epochs", type=int, default=12, help="with integer weights, for each candidate")
+    add("--tolerance", type=float, default=0.3, help="percentage points of validation accuracy (Selection, above)")
+    add("--runs", type=int, default=2, help="number of trainings with real weights")
+    add("--seed", type=int, default=1, help="seed of the first run; each further run adds 1")
+    add("--time-limit", type=float, default=165, help="approximate total seconds; trainings are shortened to fit")
+    add("--epochs", type=int, default=120, help="epochs with real weights")
+    add("--integer-epochs", type=int, default=12, help="epochs with integer weights, for each candidate")
     add("--rate", type=float, default=4e-3, help="learning rate with real weights")
     add("--integer-rate", type=float, default=1e-3, help="learning rate with integer weights")
     add("--decay", type=float, default=0.05, help="weight decay with real weights")
-    add("--dropout", type=float, default=0.3, help="before the dense layers; half of it with integer weights")
-    add("--offset", type=float, default=0.5, help="first value of the normalizations' biases")
-    add("--blot", type=int, default=8, help="side of the square blotted out of each training image, 0 for none")
-    add("--smoothing", type=float, default=0.1, help="of the labels")
-    add("--clip", type=float, default=1.0, help="largest norm of the gradient")
+    add("--dropout", type=float, default=0.3, help="dropout before the dense layers; half of it with integer weights")
+    add("--offset", type=float, default=0.5, help="initial value of the biases of batch normalization")
+    add("--blot", type=int, default=8, help="side in pixels of the square masked in each training image; 0: none")
+    add("--smoothing", type=float, default=0.1, help="label smoothing")
+    add("--clip", type=float, default=1.0, help="norm to which the gradient is clipped")
     add("--batch", type=int, default=512, help="images in a training step")
-    add("--quick", action="store_true", help="a few hundred images and one epoch, to see that everything runs")
+    add("--quick", action="store_true", help="a few hundred images and one epoch, to test that the program runs")
     args = parser.parse_args()
     args.bits = args.bits or [parse_recipe(text) for text in BITS.split()]
     if args.quick:
@@ -735,7 +736,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train, choose, evaluate, write."""
+    """Train all candidates, choose one, evaluate it, and write its weight file."""
     args = arguments()
     on_cpu, _ = load_data(args.data, args.quick)
     say(f"decoded {len(on_cpu.everything)} + {len(on_cpu.test)} images, {DATA_SET}")
@@ -762,7 +763,7 @@ def main() -> None:
         "preliminary": True,
         "input": {"levels": chosen.network.levels},
     }
-    save(args.out, chosen.network, first | extra)  # should anything go wrong below
+    save(args.out, chosen.network, first | extra)  # kept in case a step below fails
     check_reference(chosen.network, data.validation)
     say("three images equal Python's integers")
     meta = describe(chosen, data, args) | extra

@@ -1,23 +1,23 @@
 """Train the small digits network that ships with Heliograph, as an exact integer network.
 
-What it does
-    Trains dense 64 to 32 -> square -> dense 32 to 10 on scikit-learn's 8x8 digits, first
-    with real weights, then with weights rounded to a few integers (quantization-aware
-    training with a straight-through gradient), and writes it as a .npz weight file of
-    integers. Values 0..16 are quantized to 0..L by (value*L + 8)//16. No rescaling takes
-    place between the layers. See integer_network.py.
+Training
+    Trains dense 64 to 32 -> square -> dense 32 to 10 on scikit-learn's 8x8 digits. First
+    the weights are real; then they are rounded to a few integers (quantization-aware
+    training with a straight-through gradient). The result is a .npz weight file of
+    integers. Values 0..16 are quantized to 0..L by (value*L + 8)//16. There is no
+    rescaling between the layers. See integer_network.py.
 
 Data
-    load_digits() holds 1,797 images in the order of their writers. The split is fixed:
+    load_digits() returns 1,797 images in the order of their writers. The split is fixed:
     the last 360 images are for testing, the first 1,437 for training.
 
-How the choice is made
-    By 6-fold cross-validation inside the 1,437, each fold one run of consecutive images,
-    so that mostly other writers are validated than trained on. Every `--candidates` entry
-    LEVELS:A,B (values become 0..LEVELS; |weight| <= A, B in the two layers) is trained on
-    each fold. Of the candidates within `--tolerance` percentage points of the best
-    accuracy, the one with the smallest |logit| is trained once more, on all 1,437, and
-    written. Only with --test, and only then, are the 360 test images read.
+Selection
+    Cross-validation has 6 folds of consecutive images among the 1,437, so that training
+    and validation have mostly different writers. Every `--candidates` entry LEVELS:A,B
+    (values become 0..LEVELS; |weight| <= A, B in the two layers) is trained on each fold.
+    Candidates within `--tolerance` percentage points of the best accuracy are eligible.
+    The one with the smallest |logit| is trained again on all 1,437 images, and written.
+    Only --test reads the 360 test images, after the selection.
 
 Use
     python train_digits.py --output digits.npz --test
@@ -46,7 +46,7 @@ SIDE = 8
 CLASSES = 10
 BATCH = 64
 SMOOTHING = 0.05
-CONTRAST = 1.4  # undoes the blur of resampling
+CONTRAST = 1.4  # compensates the blur of resampling
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Network:
         return np.clip(np.round(self.weights[index] / self.steps[index]), -limit, limit)
 
     def units(self) -> list[float]:
-        """Return what 1 is worth in each layer's integer output."""
+        """Return the integer value of 1.0 in each layer's output."""
         first = self.scales[0] * self.steps[0] / self.recipe.levels
         return [first, first**2 * self.scales[1] * self.steps[1]]
 
@@ -181,12 +181,7 @@ class Network:
 
 
 def descend(
-    network: Network,
-    images: np.ndarray,
-    labels: np.ndarray,
-    epochs: int,
-    rate: float,
-    rng: np.random.Generator,
+    network: Network, images: np.ndarray, labels: np.ndarray, epochs: int, rate: float, rng: np.random.Generator
 ) -> None:
     """Train with Adam; the rate falls to 0 along a cosine."""
     variables = [*network.weights, *network.biases]
@@ -247,7 +242,7 @@ def choose(scores: dict[Recipe, tuple[float, int]], tolerance: float) -> Recipe:
 
 
 def print_summary(meta: dict, bounds: list[int]) -> None:
-    """Print what the caller wants to know of the written network."""
+    """Print a summary of the written network."""
     print(f"digits, candidate {meta['recipe']}: {meta['accuracy']}")
     for name, entry in meta["weights"].items():
         print(f"  {name}: {entry}, largest value {meta['max_abs_linear'][name]}")
@@ -261,18 +256,18 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--output", type=Path, required=True, help="the .npz file to write")
-    add("--candidates", nargs="+", metavar="LEVELS:A,B", help="see above",
+    add("--candidates", nargs="+", metavar="LEVELS:A,B", help="input levels and weight limits (Selection, above)",
         default=["16:7,7", "16:3,7", "8:3,15", "8:2,7", "4:2,7", "4:1,3"])  # fmt: skip
-    add("--tolerance", type=float, default=0.3, help="percentage points, see above")
-    add("--seed", type=int, default=1, help="of the weights, the order and the distortions")
-    add("--epochs", type=int, default=150, help="with real weights, and again with integers")
+    add("--tolerance", type=float, default=0.3, help="percentage points of validation accuracy (Selection, above)")
+    add("--seed", type=int, default=1, help="seed of the first weights, the data order and the distortions")
+    add("--epochs", type=int, default=150, help="epochs with real weights, and again with integer weights")
     add("--rate", type=float, default=0.1, help="learning rate")
-    add("--test", action="store_true", help="test the chosen network, and note the result")
+    add("--test", action="store_true", help="test the chosen network, and write its accuracy to the file")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Choose, train, export."""
+    """Choose a candidate, train it, and write its weight file."""
     args = arguments()
     data = load_digits()
     images, labels = data.images[:-TEST], data.target[:-TEST]

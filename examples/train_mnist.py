@@ -1,11 +1,11 @@
 """Train the MNIST networks that ship with Heliograph, as exact integer networks.
 
-What it does
-    Trains one of a few small networks whose only activation is x -> x * x, first with
-    real weights, then with weights rounded to a few integers (quantization-aware
-    training with a straight-through gradient), and writes it as a .npz weight file of
-    integers. No rescaling takes place between the layers: the file's integers and the
-    image's quantized pixels give the logits exactly. See integer_network.py.
+Training
+    Trains one of a few small networks whose only activation is x -> x * x. First the
+    weights are real; then they are rounded to a few integers (quantization-aware training
+    with a straight-through gradient). The result is a .npz weight file of integers. There
+    is no rescaling between the layers: the file's integers and the image's quantized
+    pixels give the logits exactly. See integer_network.py.
 
 Networks
     hcnn5         conv 5 filters 5x5/2 -> square -> conv 50 filters 5x5/2 over all five
@@ -15,22 +15,23 @@ Networks
                   -> dense 100 to 10
     mnist-small   the middle 26x26 pixels: conv 10 filters 5x5/2 -> square -> dense 1210 to 10
 
-How the choice is made
-    10,000 of the 60,000 training images, drawn with the seed, are held out. Several
-    candidates are trained side by side, as one batched program: every `--candidates`
-    entry LEVELS:A,B,C (pixels become 0..LEVELS; |weight| <= A, B, C in the three
-    layers), each with `--seeds` initializations. Of the candidates within `--tolerance`
-    percentage points of the best held-out accuracy, the one with the smallest |logit|
-    over all 60,000 training images is written: a small logit allows a small plaintext
-    modulus. The test images are not read here: evaluate_mnist.py does that, afterwards.
+Selection
+    10,000 of the 60,000 training images, drawn with the seed, are held out. Candidates
+    are trained together, as one batched program: every `--candidates` entry LEVELS:A,B,C
+    (pixels become 0..LEVELS; |weight| <= A, B, C in the three layers), each with `--seeds`
+    initializations. Candidates within `--tolerance` percentage points of the best held-out
+    accuracy are eligible. The one with the smallest |logit| over all 60,000 training
+    images is written, because a small logit allows a small plaintext modulus. Only
+    evaluate_mnist.py reads the test images, afterwards.
 
 Use
     python train_mnist.py --network hcnn5 --output hcnn5.npz \\
         --images train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz
 
-    Needs numpy and PyTorch; minutes on a GPU, hours on a CPU (give fewer candidates and
-    epochs there; OMP_NUM_THREADS=1 is faster for the small ones). A seed gives the same file again on the same hardware and PyTorch;
-    elsewhere, rounding in floating point leads to another network of the same quality.
+    Needs numpy and PyTorch; takes minutes on a GPU, hours on a CPU (use fewer candidates
+    and epochs there; OMP_NUM_THREADS=1 is faster for small networks). A seed reproduces
+    the file on the same hardware and PyTorch. Elsewhere floating-point rounding leads to
+    another network of the same quality.
     The shipped mnist-small took five minutes of one core: --seeds 1 --epochs 25
     --integer-epochs 35.
 """
@@ -55,7 +56,7 @@ from torch.nn import functional
 import integer_network as integer
 from integer_network import WHITE, Convolution, Layer, read_idx
 
-# |logit| must stay below a quarter of it
+# |logit| must be below a quarter of this prime
 PLAINTEXT_PRIME = dict.fromkeys(integer.MNIST_NETWORKS, 5522259017729) | {"mnist-small": 557057}
 HELD_OUT = 10000
 RUNS = 32  # see convolve
@@ -65,8 +66,8 @@ CANDIDATES = {  # the default of --candidates, for each network
     "mnist-packed": "2:1,1,1 2:1,1,3 2:1,1,7 2:2,1,3 1:1,1,3",
     "mnist-small": "2:3,7 3:3,7 2:3,15",
 }
-TOLERANCE = {"hcnn5": 0.03, "hcnn5-paper": 0.05, "mnist-packed": 0.15, "mnist-small": 0.05}  # of --tolerance
-CONTRAST = 1.45  # undoes the blur of resampling: keeps the share of each gray level
+TOLERANCE = {"hcnn5": 0.03, "hcnn5-paper": 0.05, "mnist-packed": 0.15, "mnist-small": 0.05}  # default of --tolerance
+CONTRAST = 1.45  # compensates the blur of resampling: preserves the frequency of each gray level
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,7 @@ class Images:
 def on_device(pixels: np.ndarray, labels: np.ndarray, device: torch.device) -> Images:
     """Copy images to the device."""
     as_tensor = torch.from_numpy
-    return Images(
-        as_tensor(pixels.astype(np.float32)).to(device),
-        as_tensor(labels.astype(np.int64)).to(device),
-    )
+    return Images(as_tensor(pixels.astype(np.float32)).to(device), as_tensor(labels.astype(np.int64)).to(device))
 
 
 def augment(pixels: Tensor, generator: torch.Generator) -> Tensor:
@@ -132,11 +130,11 @@ def convolve(layer: Convolution, x: Tensor, weight: Tensor) -> Tensor:
     """Apply each candidate's filters to its own maps, as one batched matrix product."""
     count, batch, groups = x.shape[0], x.shape[1], layer.groups
     kernel, stride, side = layer.kernel, layer.stride, layer.out_size
-    runs = math.gcd(batch, RUNS)  # shorter sums in the gradient, for more parallel work
+    runs = math.gcd(batch, RUNS)  # shorter sums in the gradient, for more parallelism
     x = x.view(count, batch, layer.channels, layer.size, layer.size)
     if layer.padding:
         x = functional.pad(x, [layer.padding] * 4)
-    if x.device.type == "cpu":  # several times as fast there
+    if x.device.type == "cpu":  # several times faster on a CPU
         y = functional.conv2d(x.transpose(0, 1).flatten(1, 2), weight.flatten(0, 1), stride=stride, groups=count * groups)
         return y.unflatten(1, (count, -1)).transpose(0, 1).flatten(3)
     windows = x.unfold(3, kernel, stride).unfold(4, kernel, stride)
@@ -155,7 +153,7 @@ def linear(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def round_through(value: Tensor) -> Tensor:
-    """Round, but let the gradient pass as if nothing were rounded."""
+    """Round; the gradient ignores the rounding."""
     return value + (value.round() - value).detach()
 
 
@@ -192,7 +190,7 @@ class Candidates(torch.nn.Module):
         return round_through(torch.minimum(torch.maximum(weight / step, -limit), limit))
 
     def real(self, index: int, unit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return a layer's real weights and biases, and what 1 is worth in its output."""
+        """Return a layer's real weights and biases, and the integer value of 1.0 in its output."""
         layer = self.layers[index]
         weight, bias = self.weights[layer.name], self.biases[layer.name]
         scale = self.scales[:, index]
@@ -282,7 +280,7 @@ def for_each_batch(
 
 
 def clip_gradients(model: Candidates, limit: float = 1.0) -> None:
-    """Clip each candidate's gradient on its own, so that none disturbs another."""
+    """Clip each candidate's gradient separately, so that candidates stay independent."""
     gradients = [p.grad.flatten(1) for p in model.parameters() if p.grad is not None and p.dim() > 1]
     norm = torch.cat(gradients, dim=1).norm(dim=1)
     factor = (limit / (norm + 1e-6)).clamp(max=1)
@@ -290,14 +288,7 @@ def clip_gradients(model: Candidates, limit: float = 1.0) -> None:
         gradient.mul_(factor[:, None])
 
 
-def train(
-    model: Candidates,
-    data: Images,
-    held_out: Images,
-    args: argparse.Namespace,
-    epochs: int,
-    rate: float,
-) -> None:
+def train(model: Candidates, data: Images, held_out: Images, args: argparse.Namespace, epochs: int, rate: float) -> None:
     """Train all candidates for some epochs; the rate rises briefly, then falls to 0."""
     slow = list(model.log_steps.values())
     rest = list(model.weights.values()) + list(model.biases.values())
@@ -426,7 +417,7 @@ def export(model: Candidates, chosen: Score, args: argparse.Namespace) -> None:
 
 
 def print_summary(meta: dict, bounds: list[int]) -> None:
-    """Print what the caller wants to know of the written network."""
+    """Print a summary of the written network."""
     largest = meta["max_abs_logit_training"]
     print(f"{meta['network']}, candidate {meta['recipe']}: {meta['accuracy']}")
     for name, entry in meta["weights"].items():
@@ -454,12 +445,17 @@ def arguments() -> argparse.Namespace:
     add("--images", type=Path, required=True, help="MNIST training images, IDX or IDX.gz")
     add("--labels", type=Path, required=True, help="MNIST training labels")
     add("--output", type=Path, required=True, help="the .npz file to write")
-    add("--candidates", nargs="+", metavar="LEVELS:A,B,C", help="see above")
+    add(
+        "--candidates",
+        nargs="+",
+        metavar="LEVELS:A,B,C",
+        help="numbers of grey levels of the input, each with limits of the weights (see Selection in this file)",
+    )
     add("--seeds", type=int, default=5, help="initializations of each candidate")
-    add("--seed", type=int, default=1, help="of the data order, and the first of --seeds")
-    add("--tolerance", type=float, help="percentage points, see above")
-    add("--epochs", type=int, default=70, help="with real weights")
-    add("--integer-epochs", type=int, default=150, help="with integer weights")
+    add("--seed", type=int, default=1, help="seed of the data order, and the first of the --seeds seeds")
+    add("--tolerance", type=float, help="percentage points of held-out accuracy (see Selection in this file)")
+    add("--epochs", type=int, default=70, help="epochs with real weights")
+    add("--integer-epochs", type=int, default=150, help="epochs with integer weights")
     add("--rate", type=float, default=0.1, help="learning rate with real weights")
     add("--integer-rate", type=float, default=0.015, help="learning rate with integer weights")
     add("--logit-penalty", type=float, default=1e-3, help="weight of the mean squared logit")
@@ -473,7 +469,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train, choose, export."""
+    """Train all candidates, choose one, and write its weight file."""
     args = arguments()
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False

@@ -1,7 +1,7 @@
-"""bare_root.py WHEEL PROGRAM: runs a program of Python where there is nothing but this Python, NumPy and the wheel.
+"""bare_root.py WHEEL PROGRAM: runs a Python program in a root folder that has only this Python, NumPy and the wheel.
 
-The root folder has Python's library, the system's libraries that these load, and neither a shell, a compiler, MPI, CUDA nor a
-configuration. Where no other root can be entered (no user namespaces), a line says that this is skipped.
+The root has Python's library and the system libraries that these load, but no shell, compiler, MPI, CUDA or configuration.
+If chroot is not permitted (no user namespaces), the program prints that it skips the test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEFT_OUT = shutil.ignore_patterns("site-packages", "dist-packages", "test", "__p
 
 
 def place(path: Path, root: Path) -> None:
-    """A file at its own place below the root."""
+    """Copies a file to its path below the root."""
     there = root / path.relative_to("/")
     if not there.exists():
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def place(path: Path, root: Path) -> None:
 
 
 def make(root: Path, wheel: str, program: str) -> Path:
-    """Fill the root; the interpreter's place in it."""
+    """Fills the root and returns the interpreter's path."""
     interpreter = Path(sys.executable).resolve()
     place(interpreter, root)
     for name in ("stdlib", "platstdlib"):
@@ -54,16 +54,16 @@ def make(root: Path, wheel: str, program: str) -> Path:
             if not library.startswith(str(root)):
                 place(Path(library), root)
     if any(root.rglob("*mpi.so*")) or any(root.rglob("libcuda*")):
-        sys.exit("this root is not bare")
+        sys.exit("the root contains MPI or CUDA libraries")
     (root / "tmp").mkdir()
     return interpreter
 
 
 def main() -> None:
-    """Make the root and run the program in it."""
+    """Makes the root and runs the program in it."""
     enter = ["chroot"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "chroot"]
     if subprocess.run([*enter, "/", "/bin/true"], capture_output=True, check=False).returncode != 0:
-        print("skipped: no other root can be entered here")
+        print("skipped: chroot is not permitted on this machine")
         return
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

@@ -1,6 +1,6 @@
-"""Where the CUDA backend is installed beside Heliograph, it loads; whether a GPU is there is another question.
+"""Checks that the CUDA backend loads if it is installed beside Heliograph; a GPU is not needed.
 
-The error of a machine without a GPU is the driver's; that of a missing or foreign backend speaks of the backend.
+Without a GPU, the error comes from the driver. If the backend is missing or incompatible, the error names the backend.
 """
 
 import os
@@ -17,4 +17,4 @@ except hg.HeliographError as error:
     if "backend" in str(error):
         sys.exit(1)
 if "libheliograph_cuda.so" not in Path("/proc/self/maps").read_text(encoding="utf-8"):
-    sys.exit("the backend was not loaded")
+    sys.exit("libheliograph_cuda.so was not loaded")

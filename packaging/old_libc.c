@@ -1,13 +1,13 @@
-/* What g++'s headers and its static C++ library take from a C library newer than the one that wheels are linked for. */
+/* Functions that g++'s headers and its static C++ library take from a C library newer than the wheels' target. */
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/random.h>
 #include <time.h>
 
-/* Hidden: each library that is linked with it has its own. Zero says that there may be several threads. */
+/* Hidden: each library that links this file has its own copy. Zero means that several threads may exist. */
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
 
-/* A wait until a time of another clock than the condition's: as long a wait by the condition's own. */
+/* Waits until a time of `clock`. Converts the remaining time to CLOCK_REALTIME, the condition's clock. */
 __attribute__((visibility("hidden"))) int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                                                  clockid_t clock, const struct timespec* end) {
   struct timespec now, until;
@@ -20,7 +20,7 @@ __attribute__((visibility("hidden"))) int pthread_cond_clockwait(pthread_cond_t*
   return pthread_cond_timedwait(condition, mutex, &until);
 }
 
-/* std::random_device's, which is linked and not used. */
+/* Used by std::random_device, which is linked but not called. */
 __attribute__((visibility("hidden"))) uint32_t arc4random(void) {
   uint32_t word = 0;
   while (getrandom(&word, sizeof word, 0) != (ssize_t)sizeof word) {

@@ -1,10 +1,10 @@
-"""try_service.py unit|image: runs what packaging/ starts a service by, as systemd and a container engine would, and asks it a digit.
+"""try_service.py unit|image: runs the service from packaging/ as systemd or a container engine would, and sends it a digit.
 
-    try_service.py unit ENVIRONMENT          heliograph.service, of an environment of Python where Heliograph is installed
-    try_service.py image ROOT CONFIGURATION  an image's root folder, and what `buildah inspect` says of it
+    try_service.py unit ENVIRONMENT          runs heliograph.service from a Python environment that has Heliograph
+    try_service.py image ROOT CONFIGURATION  runs an image's root folder; CONFIGURATION is the output of `buildah inspect`
 
-Neither systemd nor an engine runs: bubblewrap makes the places that the service sees, setpriv takes its privileges, and a filter of system
-calls is systemd's own list. It needs root, and a network of its own, for the ports are those of the files. `scripts/image.sh` calls it.
+Needs neither systemd nor an engine: bubblewrap makes the mounts, setpriv drops privileges, and a seccomp filter has systemd's own list of
+system calls. Needs root, and a network namespace, because the ports are those of the files. `scripts/image.sh` calls it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10}
 _NO_PRIVILEGES = ["--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
 
 
-# What systemd keeps from it
+# The unit's sandbox
 
 
 def calls_of(words: list[str]) -> set[str]:
-    """System calls of a filter's names, which `systemd-analyze` knows; those after ~ are taken away."""
+    """Returns the system calls of a filter's names, by `systemd-analyze`; names after ~ are removed."""
     found: set[str] = set()
     for word in words:
         if word.startswith("~"):
@@ -62,7 +62,7 @@ def calls_of(words: list[str]) -> set[str]:
 
 
 def filter_of(calls: set[str], families: set[int]) -> bytes:
-    """A program of the kernel's (classic BPF): these calls, sockets of these families, nothing else."""
+    """Returns a seccomp program (classic BPF) that allows these calls, and sockets of these families only."""
     numbers = dict(
         re.findall(r"#define __NR_(\w+)\s+(\d+)", Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h").read_text())
     )
@@ -78,7 +78,7 @@ def filter_of(calls: set[str], families: set[int]) -> bytes:
     return b"".join(struct.pack("HBBI", *line) for line in program)
 
 
-#: Takes a filter from a file, then runs the command behind it: the last step before a service's own program, as with systemd.
+#: Installs a filter from a file, then executes the command after it, as systemd does directly before a service's program.
 _UNDER = """
 import ctypes, os, sys
 data = ctypes.create_string_buffer(open(sys.argv[1], "rb").read())
@@ -86,13 +86,13 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("lines", ctypes.c_void_p)]
 program = Program((len(data) - 1) // 8, ctypes.addressof(data))
 if ctypes.CDLL(None).prctl(22, 2, ctypes.byref(program), 0, 0):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-    sys.exit("the filter is refused")
+    sys.exit("cannot install the seccomp filter")
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
 class Unit:
-    """A service's file."""
+    """The settings of a systemd unit's [Service] section."""
 
     def __init__(self, path: Path) -> None:
         self.settings: dict[str, list[str]] = {}
@@ -108,20 +108,20 @@ class Unit:
         return self.settings[name][-1]
 
     def filter(self) -> bytes:
-        """Of its calls and families of sockets."""
+        """Returns the seccomp filter of the unit's system calls and socket families."""
         words: list[str] = []
         for line in self.settings["SystemCallFilter"]:
             words += ["~" + word for word in line[1:].split()] if line.startswith("~") else line.split()
         return filter_of(calls_of(words), {_FAMILIES[name] for name in self["RestrictAddressFamilies"].split()})
 
     def places(self, environment: Path, etc: Path, state: Path, credentials: Path) -> list[str]:
-        """As ProtectSystem=strict, ProtectHome, PrivateTmp, StateDirectory and LoadCredential lay them out."""
+        """Returns bubblewrap's mounts for ProtectSystem=strict, ProtectHome, PrivateTmp, StateDirectory and LoadCredential."""
         assert self["ProtectSystem"] == "strict"
         assert self["ProtectHome"] == self["PrivateTmp"] == "yes"
         words = ["--perms", "1777", "--tmpfs", "/tmp"]
         parents = {Path("/"), Path("/tmp")}
         for place in map(Path, ("/etc/x", "/run/x", "/opt/x", "/var/lib/x", environment, sys.base_prefix)):
-            for parent in [*reversed(place.parents)]:  # bubblewrap would make them for root alone
+            for parent in [*reversed(place.parents)]:  # bubblewrap would make them accessible to root only
                 words += [] if parent in parents else ["--perms", "0755", "--dir", str(parent)]
                 parents.add(parent)
         for top in sorted(Path("/").iterdir()):
@@ -134,18 +134,18 @@ class Unit:
         words += ["--ro-bind", str(etc), "/etc/heliograph", "--dev-bind", "/dev", "/dev", "--proc", "/proc"]
         words += ["--ro-bind", "/sys", "/sys", "--ro-bind", str(credentials), "/run/credentials"]
         words += ["--ro-bind", str(environment), "/opt/heliograph", "--bind", str(state), "/var/lib/heliograph"]
-        # Its programs name the folder that they were installed in; its interpreter may lie anywhere.
+        # Installed programs name their own folder; the interpreter may be elsewhere.
         for folder in (environment, Path(sys.base_prefix)):
             words += ["--ro-bind", str(folder), str(folder)]
         return words
 
 
-# What is run
+# The service's process
 
 
 @contextmanager
 def caged(words: list[str], places: list[str], user: int) -> Iterator[tuple[Any, int]]:
-    """A process in places of its own, as that user without privileges: bubblewrap's, and its number."""
+    """Runs a command with these mounts as an unprivileged user; yields bubblewrap's process and the command's process ID."""
     reads, writes = os.pipe()
     privileges = ["setpriv", f"--reuid={user}", f"--regid={user}", *_NO_PRIVILEGES]
     command = ["bwrap", "--cap-add", "ALL", "--clearenv", *places, "--info-fd", str(writes), "--", *privileges, "--", *words]
@@ -164,7 +164,7 @@ def caged(words: list[str], places: list[str], user: int) -> Iterator[tuple[Any,
 
 
 def listening(process: Any) -> list[str]:
-    """Waits for the service's word; what it said until then."""
+    """Waits for the `listening` event and returns the log lines until then."""
     said = []
     for line in process.stderr:
         said.append(line)
@@ -174,7 +174,7 @@ def listening(process: Any) -> list[str]:
 
 
 def require_bare(number: int, user: int, filtered: bool) -> None:
-    """The process has that user, no capability, and can get none."""
+    """Checks that the process has that user, no capabilities, and cannot gain any."""
     status = dict(line.split(":\t", 1) for line in Path(f"/proc/{number}/status").read_text().splitlines() if ":\t" in line)
     assert status["Uid"].split() == [str(user)] * 4, status["Uid"]
     assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
@@ -183,7 +183,7 @@ def require_bare(number: int, user: int, filtered: bool) -> None:
 
 
 def stopped(process: Any, number: int) -> None:
-    """By SIGTERM: accepted jobs done, status 0."""
+    """Sends SIGTERM and checks that the service finishes accepted jobs and exits with 0."""
     started = time.monotonic()
     os.kill(number, signal.SIGTERM)
     rest = process.stderr.read()
@@ -193,13 +193,13 @@ def stopped(process: Any, number: int) -> None:
 
 
 class Party:
-    """A model, a certificate, tokens, and a client who asks from outside."""
+    """A model, a certificate, tokens, and a client."""
 
     def __init__(self, folder: Path, user: int) -> None:
         self.authority = rig.Authority(folder)
         self.etc = folder / "etc"
         self.etc.mkdir()
-        rig.nn.setup("digits").seal(self.etc / "digits.hgm")
+        rig.nn.setup("digits").export(self.etc / "digits.hgm")
         self.pem = self.authority.issue("localhost").rename(self.etc / "server.pem")
         self.token = rig.tokens(self.etc / "tokens", "ann")["ann"]
         self.state = folder / "state"
@@ -210,7 +210,7 @@ class Party:
         self.keys: str | None = None
 
     def asks(self, token: str | None = None) -> None:
-        """Keys are sent where they are not there, then a digit."""
+        """Sends a digit and checks the result; uploads the keys first if they are not on the service."""
         address = f"https://localhost:{PORT}"
         client = hg.Client(address, model="digits", token=token or self.token, ca=self.authority.file, keys=self.keys)
         if self.keys is None:
@@ -220,15 +220,15 @@ class Party:
         assert np.array_equal(client.run(rig.DIGIT), rig.expected())
 
     def kept(self) -> None:
-        """Keys lie where they should, readable by the service alone."""
+        """Checks that the keys are in the state folder and readable by the service's user only."""
         files = list(self.state.rglob("*.hg"))
         assert [file.stem for file in files] == [self.keys]
         assert not any(path.stat().st_mode & 0o077 for path in self.state.rglob("*"))
 
 
 def try_unit(environment: Path) -> None:
-    """The unit's command, with what it takes away taken away."""
-    unit, user = Unit(HERE / "heliograph.service"), 61184  # of the range from which DynamicUser takes
+    """Runs the unit's command with the unit's restrictions."""
+    unit, user = Unit(HERE / "heliograph.service"), 61184  # in the range of DynamicUser
     with tempfile.TemporaryDirectory(prefix="heliograph-unit-") as name:
         party = Party(Path(name), user)
         credentials = Path(name) / "credentials"
@@ -239,7 +239,7 @@ def try_unit(environment: Path) -> None:
             copy.write_bytes((party.etc / Path(source).name).read_bytes())
             copy.chmod(0o400)
             os.chown(copy, user, user)
-            (party.etc / Path(source).name).chmod(0)  # root's alone: only the copy can be read
+            (party.etc / Path(source).name).chmod(0)  # root only: the service can read only the copy
         os.chown(credentials, user, user)
         words = [word.replace("${CREDENTIALS_DIRECTORY}", "/run/credentials") for word in shlex.split(unit["ExecStart"])]
         limits = f'umask {unit["UMask"]} && ulimit -c {unit["LimitCORE"]} && exec "$@"'
@@ -252,7 +252,7 @@ def try_unit(environment: Path) -> None:
             listening(process)
             require_bare(number, user, filtered=True)
             party.asks()
-            print("the unit's service has keys and answered a digit")
+            print("the unit's service stored keys and classified a digit")
             figures = urllib.request.urlopen("http://127.0.0.1:9090/metrics", timeout=5).read().decode()
             assert 'heliograph_jobs_total{model="digits",outcome="done"}' in figures
             token, line = rig.token_of("bob")
@@ -262,40 +262,40 @@ def try_unit(environment: Path) -> None:
             os.kill(number, signal.SIGHUP)
             time.sleep(1)
             hg.Client(f"https://localhost:{PORT}", token=token, ca=party.authority.file).models()
-            print("a client whose token was added is known after a reload")
+            print("a token added to the file is valid after a reload")
             stopped(process, number)
         party.kept()
 
 
 def try_image(root: Path, configuration: Path) -> None:
-    """The image's command, its root read-only, as its user, as the first process of its own."""
+    """Runs the image's command as its user and process 1, with a read-only root."""
     said = json.loads(configuration.read_text(encoding="utf-8"))["Docker"]["config"]
     user = int(said["User"])
     assert user != 0
     (volume,) = said["Volumes"]
     with tempfile.TemporaryDirectory(prefix="heliograph-image-") as name:
         party = Party(Path(name), user)
-        at = root / "models"  # where a container engine would make the volumes' places
+        at = root / "models"  # a container engine would make the mount points of volumes
         at.mkdir(exist_ok=True)
         places = f"--ro-bind {root} / --dev /dev --proc /proc --tmpfs /tmp --unshare-pid --as-pid-1".split()
         places += ["--bind", str(party.state), volume, "--ro-bind", str(party.etc), "/models"]
         for setting in said["Env"]:
             places += ["--setenv", *setting.split("=", 1)]
-        arguments = ["/models/digits.hgm", "--tls", "/models/server.pem", "--tokens", "/models/tokens"]
+        arguments = ["/models/digits.hgm", "--tls-cert", "/models/server.pem", "--tokens", "/models/tokens"]
         check = said["Healthcheck"]["Test"][1:]
-        for turn in ("at first", "with the keys of before"):
+        for turn in ("with new keys", "with the stored keys"):
             with caged([*said["Entrypoint"], *arguments], places, user) as (process, number):
                 listening(process)
                 require_bare(number, user, filtered=False)
                 party.asks()
-                print(f"the image's service answered a digit, {turn}")
+                print(f"the image's service classified a digit, {turn}")
                 with caged(check, places, user) as (healthy, _):
                     assert healthy.wait(20) == 0, healthy.stderr.read()
                 assert said["StopSignal"] == "SIGTERM"
                 stopped(process, number)
         with caged(check, places, user) as (healthy, _):
             assert healthy.wait(20) != 0
-        print("its health check tells a service that runs from none")
+        print("the image's health check succeeds while the service runs and fails after it stops")
         party.kept()
 
 

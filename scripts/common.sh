@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Shared by the scripts of this folder; source it. Everything works from the repository's root.
+# Functions shared by the scripts of this folder; source it. Sourcing changes to the repository's root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,14 +8,14 @@ logs=build/logs
 mkdir -p "$logs"
 jobs=${JOBS:-$(nproc)}
 
-# Programs of the environment are called as its modules: their files name the folder that they were installed in.
+# Tools of the environment run as modules, because their scripts contain the absolute path of their installation.
 python=$venv/bin/python
 
 say() { printf '%s\n' "heliograph: $*"; }
 fail() { say "$@" >&2; exit 1; }
 
-# quiet LABEL COMMAND...: one line with the time it took, the output in $log; where it fails, what failed tests said and the
-# end of the output on the screen.
+# quiet LABEL COMMAND...: runs the command with its output in $log, and prints one line with the time. On failure it also prints
+# the failed assertions and the end of the output.
 quiet() {
   local label=$1 start=$SECONDS
   log=$logs/$(tr -cs 'a-z0-9+' '-' <<<"${label,,}" | sed 's/-*$//').log
@@ -31,24 +31,24 @@ quiet() {
   fi
 }
 
-# own_build FOLDER: a build folder remembers where it was configured; one that came with a copied or moved clone goes.
+# own_build FOLDER: deletes a build folder that was configured in another place, as in a copied or moved clone.
 own_build() {
   local cache=$1/CMakeCache.txt
   [ -f "$cache" ] || return 0
   [ "$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")" -ef . ] && return 0
-  say "$1 was configured in another folder; it is built anew"
+  say "$1 was configured in another folder; it is rebuilt"
   rm -rf "$1"
 }
 
-# Whether the CUDA backend is to be built, and where: one build folder for the package and for its tests.
+# wants_gpu: succeeds if the CUDA backend is to be built. $tree: the build folder of the package and its tests.
 wants_gpu() { [ -n "${GPU:-}" ] && [ "$GPU" != 0 ]; }
 tree=build/release
 if wants_gpu; then tree=build/cuda; fi
-# definitions PREFIX: what that folder is told besides, each with the prefix. What is not said stays as it was there.
+# definitions PREFIX: prints the CMake definitions of $tree, each with the prefix. Other cached values stay unchanged.
 definitions() {
   if wants_gpu; then
     echo "$1HELIOGRAPH_CUDA=ON"
-    echo "$1CMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES:-}" # empty: the default, whatever the folder had
+    echo "$1CMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES:-}" # empty: resets to the default
   fi
   case ${WERROR:-} in
     "") ;;
@@ -56,7 +56,7 @@ definitions() {
     *) echo "$1HELIOGRAPH_WERROR=ON" ;;
   esac
 }
-# The CUDA compiler, where CMake will look for it.
+# find_nvcc: finds the CUDA compiler and sets CUDACXX if it is not on the PATH.
 find_nvcc() {
   local usual=/usr/local/cuda/bin/nvcc
   if [ -z "${CUDACXX:-}" ] && ! command -v nvcc >/dev/null; then
@@ -65,7 +65,7 @@ find_nvcc() {
   fi
 }
 
-# Whether Debian packages can be installed without asking for a password.
+# can_apt: succeeds if Debian packages can be installed without a password.
 can_apt() {
   command -v apt-get >/dev/null || return 1
   [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
@@ -79,9 +79,10 @@ apt_install() {
   apt install -y --no-install-recommends "$@" || { apt update && apt install -y --no-install-recommends "$@"; }
 }
 
-# What building the package needs besides CMake and Ninja, at the versions that it is built by here.
+# Python packages that the build needs besides CMake and Ninja, with their tested versions.
 build_tools=(scikit-build-core==1.1.2 nanobind==3.1.0)
-# make_venv PYTHON FOLDER. Debian's python3 has no ensurepip without python3-venv, but its pip can fill an environment from outside.
+# make_venv PYTHON FOLDER: creates an environment. Without python3-venv, Debian's python3 has no ensurepip; its own pip then
+# installs pip into the environment.
 make_venv() {
   rm -rf "$2"
   "$1" -m venv "$2" && return

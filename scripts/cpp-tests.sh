@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cpp-tests.sh PRESET: builds the C++ tests of a preset and runs them; with MATRIX=full those of the full matrix too.
-# Exit status 77: skipped, no GoogleTest.
+# cpp-tests.sh PRESET: builds and runs the C++ tests of a preset, with MATRIX=full also those of the full matrix.
+# Exit status 77: skipped because GoogleTest is missing.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 preset=$1
@@ -15,16 +15,16 @@ if ! has_gtest; then
     exit 77
   fi
 fi
-# Without it the tests of constant time say that they are skipped.
+# valgrind: without it the constant-time tests are skipped.
 if [ "$preset" != sanitize ] && ! command -v valgrind >/dev/null && can_apt; then
   quiet "install valgrind" apt_install valgrind
 fi
-# Without it the installed package is linked through CMake alone.
+# pkg-config: without it the installed package is tested only through CMake.
 if [ "$preset" != sanitize ] && ! command -v pkg-config >/dev/null && can_apt; then
   quiet "install pkg-config" apt_install pkg-config
 fi
 configure=(cmake --preset "$preset")
-if [ "build/$preset" = "$tree" ]; then # the package's: the tests come on top
+if [ "build/$preset" = "$tree" ]; then # the package's build folder: only the tests are compiled
   if wants_gpu; then find_nvcc; fi
   mapfile -t with < <(definitions -D)
   configure=(cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHELIOGRAPH_TESTS=ON "${with[@]}")
@@ -36,7 +36,7 @@ own_build "build/$preset"
 quiet "configure the C++ tests ($preset)" "${configure[@]}"
 quiet "build the C++ tests ($preset)" cmake --build --preset "$preset" -j "$jobs"
 quiet "run the C++ tests ($preset)" ctest --preset "$preset" -j "$jobs" -C "${MATRIX:-usual}"
-# GoogleTest's own counts: one ctest entry runs many cases.
+# The summary has GoogleTest's counts, because one ctest entry runs many cases.
 count() { awk -v word="$1" '$1 == "[" && $2 == word && $3 == "]" { n += $4 } END { print n + 0 }' "build/$preset/Testing/Temporary/LastTest.log"; }
 summary="$(count PASSED) passed"
 skipped=$(count SKIPPED)

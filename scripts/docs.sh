@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docs.sh: the pages and the API as a site, build/docs/site/index.html. Nothing is fetched, neither to build it nor to read it; what
-# mkdocs warns of is an error.
+# docs.sh: builds the pages and the API reference as a site, build/docs/site/index.html. Building and reading it need no network.
+# Warnings of mkdocs are errors.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 rm -rf build/docs

@@ -1,4 +1,4 @@
-"""For the site: examples in docstrings (lines after >>>) as blocks of code. An extension of griffe, which reads the sources."""
+"""An extension of griffe for the site: converts examples in docstrings (lines after >>>) to code blocks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ EXAMPLE = re.compile(r"^>>> .*?(?=^\s*$|\Z)", re.S | re.M)
 
 
 class Examples(griffe.Extension):
-    """Fences them."""
+    """Fence the examples of docstrings."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Of every module, class and function with a docstring."""
+        """Convert the docstring of a module, class or function."""
         if obj.docstring is not None:
             obj.docstring.value = EXAMPLE.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", obj.docstring.value)

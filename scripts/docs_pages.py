@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Gathers what the site shows: docs_pages.py FOLDER. The pages, and every file that one of them links to, at the same places.
+"""docs_pages.py FOLDER: copies the pages of the site, with all their tables, and every file that a page links to, at the same
+relative paths.
 
-So a link is right in the repository and on the site. A link to a folder goes to the page in it, or above it; one to nothing ends it.
+So links work in the repository and on the site. A link to a folder becomes a link to its page, or to the page above it. A broken
+link is an error.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from benchmarks.pages import filled  # noqa: E402  (from the tree, which is not installed)
+
 PAGES = [
     "README.md",
     "SECURITY.md",
@@ -27,18 +32,18 @@ LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
 def linked(page: Path) -> list[Path]:
-    """Files and folders that a page links to, outside of its blocks of code."""
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    """Return the files and folders that a page links to, outside its code blocks."""
+    text = re.sub(r"```.*?```", "", filled(page, site=True), flags=re.S)
     return [(page.parent / name).resolve() for name in LINK.findall(text) if "://" not in name]
 
 
 def page_of(folder: Path) -> Path:
-    """The page that tells of a folder."""
+    """Return the README of a folder, or the nearest one above."""
     return next(p / "README.md" for p in (folder, *folder.parents) if (p / "README.md").is_file())
 
 
 def with_pages(page: Path) -> str:
-    """A page's text, links to folders led to pages."""
+    """Return a page's text, with links to folders replaced by links to their pages."""
 
     def led(link: re.Match[str]) -> str:
         target = (page.parent / link[1]).resolve()
@@ -46,11 +51,11 @@ def with_pages(page: Path) -> str:
             return link[0]
         return f"]({os.path.relpath(page_of(target), page.parent)})"
 
-    return LINK.sub(led, page.read_text(encoding="utf-8"))
+    return LINK.sub(led, filled(page, site=True))
 
 
 def main() -> int:
-    """Copies them."""
+    """Copy the pages and the linked files."""
     into = Path(sys.argv[1])
     waiting = [ROOT / name for name in PAGES] + [p for folder in FOLDERS for p in (ROOT / folder).rglob("*.md")]
     seen: set[Path] = set()
@@ -61,7 +66,7 @@ def main() -> int:
             continue
         seen.add(path)
         if not path.is_file():
-            print(f"{path.relative_to(ROOT)} is linked to and is no file here")
+            print(f"{path.relative_to(ROOT)} is the target of a link and does not exist")
             return 1
         target = into / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

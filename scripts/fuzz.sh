@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# fuzz.sh [SECONDS]: builds the fuzz targets and runs all of them side by side (60 s), from what earlier runs found.
-# fuzz.sh keep: takes from that into tests/fuzz/corpus what is small and reaches more.
-# fuzz.sh coverage [RUNS]: which lines of the readers a replay of the corpus and RUNS (20,000) executions of each target run.
-# shellcheck source=scripts/common.sh
+# fuzz.sh [SECONDS]: builds the fuzz targets and runs all in parallel (60 s), starting from the inputs of earlier runs.
+# fuzz.sh keep: adds small inputs with new coverage to tests/fuzz/corpus.tar.xz.
+# fuzz.sh coverage [RUNS]: measures which lines of the readers run in a replay of the corpus and in RUNS (20,000) executions
+# per target. shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 what=${1:-60}
 program=build/fuzz/tests/fuzz/heliograph_fuzz
@@ -18,11 +18,13 @@ coverage() {
   quiet "configure the fuzz targets (coverage)" cmake --preset fuzz-coverage
   quiet "build the fuzz targets (coverage)" cmake --build --preset fuzz-coverage -j "$jobs" --target heliograph_fuzz
   local counted=build/fuzz-coverage/tests/fuzz/heliograph_fuzz out=build/fuzz-coverage/profiles
-  rm -rf "$out" && mkdir -p "$out"
-  for target in tests/fuzz/corpus/*/; do
+  local corpus=build/fuzz-coverage/corpus
+  rm -rf "$out" "$corpus" && mkdir -p "$out"
+  "${campaign[@]}" unpack "$corpus"
+  for target in "$corpus"/*/; do
     local name new
     name=$(basename "$target") new=$(mktemp -d)
-    [ "$name" != python-face ] || continue # Python's, by atheris
+    [ "$name" != python-face ] || continue # the target of the Python interface, run by atheris
     LLVM_PROFILE_FILE=$out/$name.profraw quiet "run $name" "$counted" "$name" "$new" "$target" "-runs=$1" -seed=1
     rm -rf "$new"
   done

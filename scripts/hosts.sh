@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# hosts.sh: what tests of several processes and hosts need, Open MPI, iproute2 and iptables, and of pages and clocks, Chromium and libfaketime,
-# where no password is asked.
+# hosts.sh: installs tools of the tests, if no password is needed: Open MPI, iproute2 and iptables for several processes and
+# hosts, Chromium for pages, libfaketime for clocks.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 wanted=()
@@ -11,7 +11,7 @@ command -v chromium >/dev/null || wanted+=(chromium)
 compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || wanted+=(libfaketime)
 [ ${#wanted[@]} != 0 ] || exit 0
 if can_apt && (quiet "install ${wanted[*]}" apt_install "${wanted[@]}"); then
-  [[ " ${wanted[*]} " != *openmpi* ]] || rm -f "$venv/.package" # built without MPI, if it was built
+  [[ " ${wanted[*]} " != *openmpi* ]] || rm -f "$venv/.package" # rebuilds a package that was built without MPI
 else
-  say "without ${wanted[*]} the tests that need them are skipped; run: sudo apt-get install ${wanted[*]}"
+  say "tests that need ${wanted[*]} are skipped; run: sudo apt-get install ${wanted[*]}"
 fi

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# image.sh: what packaging/ starts a service by, run without systemd and without a container engine (packaging/try_service.py): the unit with
-# all that it takes away, then the image of packaging/Dockerfile, built by buildah. Needs root, and installs Debian packages. No registry of
-# images is asked: the base is Debian 12 by debootstrap, with its Python. DEBIAN=URL is another mirror.
-# shellcheck source=scripts/common.sh
+# image.sh: tests the systemd unit and the image of packaging/ without systemd and without a container engine
+# (packaging/try_service.py). The script runs the unit with its restrictions, then the image of packaging/Dockerfile, built
+# by buildah. The script needs root and installs Debian packages. The base image is Debian 12 from debootstrap, so no image
+# registry is needed. DEBIAN=URL selects another mirror. shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
-[ "$(id -u)" = 0 ] || fail "make image-test needs root: it makes users, mounts and networks of its own"
+[ "$(id -u)" = 0 ] || fail "make image-test needs root: it creates users, mounts and networks"
 wanted=()
 for pair in debootstrap:debootstrap buildah:buildah bwrap:bubblewrap ip:iproute2 systemd-analyze:systemd; do
   command -v "${pair%:*}" >/dev/null || wanted+=("${pair#*:}")
@@ -21,7 +21,7 @@ quiet "check the unit" sh -c "sed 's:^ExecStart=[^ ]*:ExecStart=/bin/true:' pack
 alone unit "$venv"
 
 own_version=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
-[ "$own_version" = cp311 ] || fail "the image's base has Python 3.11, and $venv has not: make clean, then make PYTHON=python3.11 image-test"
+[ "$own_version" = cp311 ] || fail "the image's base has Python 3.11, but $venv has another version; run: make clean, then make PYTHON=python3.11 image-test"
 rm -rf "$context" && mkdir -p "$context/dist" "$context/packaging"
 cp packaging/Dockerfile "$context/packaging"
 if compgen -G "dist/heliograph-*-cp311-*.whl" >/dev/null; then
@@ -30,7 +30,7 @@ else
   SKBUILD_BUILD_DIR=$tree PATH=$PWD/$venv/bin:$PATH quiet "build a wheel" \
     "$python" -m pip wheel . --no-deps --no-build-isolation -w "$context/dist"
 fi
-quiet "fetch what the wheel needs" "$python" -m pip download -d "$context/dist" "$(echo "$context"/dist/heliograph-*.whl)[serve]"
+quiet "download the wheel's dependencies" "$python" -m pip download -d "$context/dist" "$(echo "$context"/dist/heliograph-*.whl)[serve]"
 
 store() { buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"; }
 if [ ! -f "$work/base.tar" ]; then
@@ -50,5 +50,5 @@ container=$(store from --pull-never heliograph-test)
 trap 'store rm "$container" >/dev/null' EXIT
 mounted=$(store mount "$container")
 store inspect --type container "$container" >"$work/image.json"
-say "the image has $(du -sm "$mounted" | cut -f1) MB, of which $(du -sm "$mounted/opt/heliograph" | cut -f1) MB are Heliograph and what it needs"
+say "size of the image: $(du -sm "$mounted" | cut -f1) MB, of which Heliograph and its dependencies: $(du -sm "$mounted/opt/heliograph" | cut -f1) MB"
 alone image "$mounted" "$work/image.json"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# install.sh: builds the package and installs it into .venv. GPU=1: with the CUDA backend, for the GPUs that ARCHITECTURES
-# names. Its build folder is that of its tests too (cpp-tests.sh), which compile nothing of it again.
+# install.sh: builds the package and installs it into .venv; GPU=1 adds the CUDA backend for the GPUs of ARCHITECTURES. The tests
+# (cpp-tests.sh) use the same build folder.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -8,7 +8,7 @@ export PATH=$PWD/$venv/bin:$PATH CMAKE_BUILD_PARALLEL_LEVEL=$jobs
 if wants_gpu; then
   find_nvcc
 elif command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
-  say "a GPU is here; make build GPU=1 builds for it too (docs/gpu.md), this build computes on the processor's cores"
+  say "this machine has a GPU, but this build uses only CPU cores; make build GPU=1 adds the CUDA backend (docs/gpu.md)"
 fi
 own_build "$tree"
 [ -d "$tree" ] || say "the first build takes some minutes"

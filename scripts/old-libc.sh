@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# old-libc.sh PYTHON FOLDER: what a library is linked with to run where the C library is glibc 2.28 or newer. PyPI's ziglang, which
-# PYTHON has, knows the symbols of each glibc and makes libraries that have them and nothing else; g++ compiles as ever, so its
-# code is as fast, and finds these first (-L FOLDER).
+# old-libc.sh PYTHON FOLDER: writes stub libraries of glibc 2.28 to FOLDER, so that linked libraries run with glibc 2.28 or newer.
+# PyPI's ziglang, installed in PYTHON, generates stubs with the symbols of a glibc version. g++ compiles as usual, and finds the
+# stubs first (-L FOLDER).
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 tool=$1 folder=$2
@@ -20,6 +20,6 @@ done
 rm -r "$cache"
 "${CC:-cc}" -O2 -Wall -Wextra -Werror -fPIC -c packaging/old_libc.c -o "$folder/old_libc.o"
 ar rcs "$folder/libold.a" "$folder/old_libc.o"
-# What one library of a newer glibc has lies in several of the old.
+# Functions of one library of a newer glibc are in several libraries of the old one.
 rm "$folder/libc.so"
 echo 'GROUP ( libc.so.6 libc_nonshared.a libold.a AS_NEEDED ( libpthread.so.0 libdl.so.2 libld.so.2 ) )' >"$folder/libc.so"

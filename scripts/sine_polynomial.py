@@ -1,15 +1,16 @@
-"""The polynomials by which CKKS's bootstrapping takes multiples of the modulus away: writes src/schemes/ckks/sine.inc.
+"""Write src/schemes/ckks/sine.inc: the polynomials with which CKKS bootstrapping removes multiples of the modulus.
 
     python scripts/sine_polynomial.py    (needs numpy and scipy)
 
-q's multiples go by sin(2 pi u), u = t / q, which is cos(2 pi (u - 1/4)): a cosine of a part of the angle by an even polynomial in
-y = (u - 1/4 - SHIFT) / range, and the angle doubled so many times. Only u near whole numbers matter (Han and Ki, ePrint
-2019/688): the polynomial is the one whose error there, as doublings grow it, is least at its worst: a linear program for
-what is added to the Chebyshev series, so that its numbers are of one size. At whole numbers its mean, as often as each occurs, is
-0: an error that is alike in every slot would add up from one bootstrap to the next. There are two of as many levels: a longer one,
-of fewer doublings, for sets whose scales are that long.
+sin(2 pi u), u = t / q, removes the multiples of q. The sine equals cos(2 pi (u - 1/4)). The cosine of a fraction of the
+angle is an even polynomial in y = (u - 1/4 - SHIFT) / range; then the angle is doubled several times.
 
-Tables of whole numbers are functions of the whole angle: exp(2 pi i u) for all u, by a polynomial in y = u / RANGE and as many squares.
+Only u near integers matter (Han and Ki, ePrint 2019/688). The polynomial minimizes the largest error there, including its growth
+by doublings. A linear program computes its difference from the Chebyshev series, so that the numbers have similar sizes. The
+error's mean over integers, weighted by their frequency, is 0: an equal error in every slot would accumulate over bootstraps.
+There are two polynomials that take the same number of levels: the longer one has fewer doublings, for sets with long scales.
+
+Tables of integers are functions of the whole angle: exp(2 pi i u) for all u, by a polynomial in y = u / RANGE and squarings.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.optimize import linprog
 
-MOST = 15  # |u| rounded
-ROOM = 2.0**-5  # about whole numbers
-SHIFT = 0  # a multiple of 2^(doublings - 1), about which the cosine of the part is even
+MOST = 15  # largest |u|, rounded to an integer
+ROOM = 2.0**-5  # largest distance from an integer
+SHIFT = 0  # centre of the even cosine, a multiple of 2^(doublings - 1)
 RANGE = MOST + 0.25 + SHIFT + ROOM
-WEIGHT = 32  # of the sparse key
-#: By name: terms T_0(w), T_1(w), ..., w = 2 y^2 - 1, even in y; doublings.
+WEIGHT = 32  # weight of the sparse key
+#: By name: number of terms T_0(w), T_1(w), ..., w = 2 y^2 - 1, even in y; number of doublings.
 SINES = {"Sine": (16, 3), "LongSine": (27, 2)}
 TURN_DEGREE, TURN_SQUARES = 31, 3
-TURN_EDGE = MOST + 0.5  # all u that do not fail
+TURN_EDGE = MOST + 0.5  # largest |u| without a failure
 
 
 def series(angle: float, terms: int) -> np.ndarray:
-    """cos(angle y) by T_k(2 y^2 - 1): J_0 and 2 (-1)^k J_2k, Bessel functions by their recurrence from above."""
+    """Return the coefficients of cos(angle y) in T_k(2 y^2 - 1): J_0 and 2 (-1)^k J_2k, by the downward Bessel recurrence."""
     bessel = np.zeros(302)
     bessel[300] = 1e-300
     for k in range(300, 0, -1):
@@ -45,7 +46,7 @@ def series(angle: float, terms: int) -> np.ndarray:
 
 
 def occurrence(whole: int) -> float:
-    """How often that whole number is nearest to a sum of WEIGHT uniform numbers in [-1/2, 1/2] (Irwin and Hall)."""
+    """Return the probability that this integer is nearest to a sum of WEIGHT uniforms on [-1/2, 1/2] (Irwin and Hall)."""
 
     def below(x: Fraction) -> Fraction:
         terms = (Fraction((-1) ** k * comb(WEIGHT, k)) * (x - k) ** WEIGHT for k in range(int(x) + 1))
@@ -56,10 +57,10 @@ def occurrence(whole: int) -> float:
 
 
 def fitted(terms: int, doublings: int) -> tuple[np.ndarray, float]:
-    """The coefficients, and the largest error of sin(2 pi u)."""
+    """Return the coefficients, and the largest error of sin(2 pi u)."""
     more = terms + 40
     angle = 2 * np.pi * RANGE / 2**doublings
-    sign = (-1) ** (SHIFT >> doublings - 1) if SHIFT else 1  # of the cosine of the part where it is shifted
+    sign = (-1) ** (SHIFT >> doublings - 1) if SHIFT else 1  # sign of the shifted cosine
     exact = sign * series(angle, more)
     inside = ROOM * np.cos(np.pi * np.arange(9) / 8)
     y = np.concatenate([(whole - 0.25 - SHIFT + inside) / RANGE for whole in range(-MOST, MOST + 1)])
@@ -90,7 +91,7 @@ def fitted(terms: int, doublings: int) -> tuple[np.ndarray, float]:
 
 
 def error(coefficients: np.ndarray, doublings: int) -> float:
-    """The largest one of sin(2 pi u) near whole numbers, by these doubles; in longer ones."""
+    """Return the largest error of sin(2 pi u) near integers with these double coefficients, in higher precision."""
     u = np.add.outer(np.arange(-MOST, MOST + 1), np.linspace(-1, 1, 2001) * ROOM).astype(np.longdouble)
     found = chebyshev.chebval(2 * ((u - 0.25 - SHIFT) / RANGE) ** 2 - 1, coefficients.astype(np.longdouble))
     for _ in range(doublings):
@@ -99,10 +100,10 @@ def error(coefficients: np.ndarray, doublings: int) -> float:
 
 
 def turn() -> tuple[np.ndarray, float]:
-    """The coefficients of T_k(y) for exp(2 pi i RANGE y / 2^TURN_SQUARES), those of odd k times i, and the largest error."""
+    """Return the coefficients of T_k(y) for exp(2 pi i RANGE y / 2^TURN_SQUARES), those of odd k times i, and the largest error."""
     angle, edge = 2 * np.pi * RANGE / 2**TURN_SQUARES, TURN_EDGE / RANGE
     parts = [chebyshev.chebinterpolate(lambda s, of=of: of(angle * edge * s), TURN_DEGREE) for of in (np.cos, np.sin)]
-    # The same polynomials by T_k(y), where they were by T_k(y / edge).
+    # Converts from T_k(y / edge) to T_k(y).
     by_y = [chebyshev.chebinterpolate(lambda y, part=part: chebyshev.chebval(y / edge, part), TURN_DEGREE) for part in parts]
     odd = np.arange(TURN_DEGREE + 1) % 2
     found = np.where(odd, by_y[1], by_y[0])
@@ -112,7 +113,7 @@ def turn() -> tuple[np.ndarray, float]:
 
 
 def written(coefficients: np.ndarray) -> list[str]:
-    """Four to a line."""
+    """Format the numbers, four per line."""
     return ["    " + " ".join(f"{float(c)!r}," for c in coefficients[i : i + 4]) for i in range(0, len(coefficients), 4)]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh PRESET: the tests, C++ then Python, and one closing line that sums them up; with MATRIX=full the long ones too.
+# test.sh PRESET: runs the C++ tests, then the Python tests, and prints a summary line; MATRIX=full adds the long tests.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 failed=0
@@ -12,7 +12,7 @@ case $cpp in
   *) cpp_line="C++: FAILED" failed=1 ;;
 esac
 
-# As many processes as cores, each computing with one thread; on a GPU one, for its memory is not theirs to share.
+# As many processes as cores, each with one compute thread; on a GPU one process, because tests use most of its memory.
 processes=$((jobs < 8 ? jobs : 8)) chosen=()
 if wants_gpu; then processes=0; fi
 [ "${MATRIX:-usual}" != full ] || chosen=(-m "")

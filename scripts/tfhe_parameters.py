@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Search TFHE parameter sets: the cheapest that fail rarely enough at 128 bits (docs/tfhe-parameters.md).
+"""Search TFHE parameter sets: the cheapest with a small failure probability at 128 bits (docs/tfhe-parameters.md).
 
-The noise model is that of src/lwe/noise.cpp, written again; tests compare the named sets with it. Needs nothing but Python.
+The noise model is a second implementation of src/lwe/noise.cpp; tests compare the named sets with it. Needs only Python.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 
 def tuniform(b: float) -> float:
-    """log2 of the deviation of TUniform(b), as a part of a turn."""
+    """Return log2 of the deviation of TUniform(b), in turns."""
     return b - 64 - math.log2(3) / 2
 
 
 PUBLISHED = ((805, -17.38), (879, tuniform(46)), (918, tuniform(45)), (1077, tuniform(41)), (2048, tuniform(17)))
-MARGIN = 0.25  # bits of noise more than the line says, below the smallest published dimension
+MARGIN = 0.25  # bits by which noise must exceed the line for dimensions below the smallest published one
 
 
 def least_secure(dimension: int) -> float:
-    """log2 of the least deviation of 128 bits, by straight lines between published sets."""
+    """Return log2 of the least deviation for 128 bits, by straight lines between published sets."""
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(PUBLISHED)]
     if dimension < PUBLISHED[0][0]:
         return PUBLISHED[0][1] + min(slopes) * (dimension - PUBLISHED[0][0]) + MARGIN
@@ -32,7 +32,7 @@ def least_secure(dimension: int) -> float:
 
 
 class Set(NamedTuple):
-    """What the search varies, and what it is given."""
+    """A parameter set."""
 
     n: int
     k: int
@@ -47,7 +47,7 @@ class Set(NamedTuple):
 
 
 def variances(s: Set) -> tuple[float, float, float]:
-    """Of a bootstrap's result, the key switch and the modulus switch, in turns squared."""
+    """Return the variances of a bootstrap's result, the key switch and the modulus switch, in turns squared."""
     wide, groups, values, rows = s.k * s.degree, s.n // s.group, 2**s.group, (s.k + 1) * s.length
     digit, switch_digit = (4**s.base + 2) / 12, (4**s.switch_base + 2) / 12
     cut, switch_cut = 4.0 ** (-s.base * s.length) / 12, 4.0 ** (-s.switch_base * s.switch_length) / 12
@@ -58,7 +58,7 @@ def variances(s: Set) -> tuple[float, float, float]:
 
 
 def log2_failure(s: Set, norm: int, half: float) -> float:
-    """log2 of the probability that a bootstrap's input is further than `half` from its value."""
+    """Return log2 of the probability that a bootstrap's input is further than `half` from its value."""
     bootstrap, key_switch, modulus_switch = variances(s)
     x = half / math.sqrt(2 * (norm * bootstrap + key_switch + modulus_switch))
     if x < 20:
@@ -67,7 +67,7 @@ def log2_failure(s: Set, norm: int, half: float) -> float:
 
 
 def cost(s: Set) -> float:
-    """Floating-point operations of a blind rotation, plus multiply-adds of the key switch."""
+    """Return the floating-point operations of a blind rotation, plus the multiply-adds of the key switch."""
     rows, half = (s.k + 1) * s.length, s.degree // 2
     transform = 5 * half * math.log2(half)
     product = 8 * half * rows * (s.k + 1) * 2**s.group
@@ -75,7 +75,7 @@ def cost(s: Set) -> float:
 
 
 def switch_macs(s: Set) -> float:
-    """Multiply-adds of a key switch."""
+    """Return the multiply-adds of a key switch."""
     return s.k * s.degree * s.switch_length * (s.n + 1)
 
 
@@ -121,7 +121,7 @@ def search(
 
 
 def line(first: int, last: int, step: int = 2) -> dict[int, float]:
-    """Dimensions with the least noise the line allows, rounded up to a hundredth."""
+    """Return dimensions with the least noise on the line, rounded up to a hundredth."""
     return {n: math.ceil(least_secure(n) * 100) / 100 for n in range(first, last, step)}
 
 

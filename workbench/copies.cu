@@ -1,9 +1,9 @@
-// Operands copied to the GPU and results copied back around each operation, a row at a time: in turn, and pipelined as in
-// section 3.3 of Frame's thesis (2015), which has no figures of it. One object of rows of residues modulo a prime each, in host memory.
-//   serial   rows in one stream: all copies in, one kernel, the copy out
-//   2-way    copies of both directions wait for each other, as with the thesis's single copy engine; kernels beside them
-//   3-way    a stream a row: copies in, copies out and kernels beside each other
-// `all at once` issues the three phases of a row before the next row, `batched` each phase of all rows (listings 3.1 and 3.2).
+// Copies operands to the GPU and results back around each operation, serially and pipelined row by row, as in section 3.3 of Frame's
+// thesis (2015), which gives no times for it. An object has several rows; each row has residues of its own modulus, in host memory.
+//   serial   one stream: all copies to the GPU, one kernel, the copy back
+//   2-way    one stream for the copies of both directions, as with the thesis's single copy engine; kernels run concurrently
+//   3-way    one stream a row: copies to the GPU, copies back and kernels run concurrently
+// `all at once` issues the three phases of a row before the next row; `batched` issues each phase for all rows (listings 3.1, 3.2).
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,7 @@ constexpr std::size_t kSizes[] = {1000, 10'000, 100'000, 200'000, 300'000, 400'0
 enum class Kind { add, sub, mul };
 constexpr std::pair<Kind, const char*> kOperations[] = {{Kind::add, "add"}, {Kind::sub, "sub"}, {Kind::mul, "mul"}};
 
-/// Below 2^50: a product's quotient is rounded in doubles, its rest is exact by fused multiply-adds.
+/// For q below 2^50: the quotient is rounded in doubles; fused multiply-adds give the exact remainder.
 __device__ Word combined(Kind kind, Word a, Word b, Word q) {
   if (kind == Kind::add) return a + b >= q ? a + b - q : a + b;
   if (kind == Kind::sub) return a >= b ? a - b : a + q - b;
@@ -30,7 +30,7 @@ __device__ Word combined(Kind kind, Word a, Word b, Word q) {
   return static_cast<Word>(rest < 0 ? rest + m : rest >= m ? rest - m : rest);
 }
 
-/// a[i] = a[i] op b[i] of rows that lie one behind the other, from row `first` on.
+/// Computes a[i] = a[i] op b[i] for consecutive rows; `primes` starts at the first row's modulus.
 __global__ void apply(Kind kind, Word* a, const Word* b, const Word* primes, std::size_t size, std::size_t words) {
   for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += std::size_t{gridDim.x} * blockDim.x)
     a[i] = combined(kind, a[i], b[i], primes[i / size]);
@@ -62,7 +62,7 @@ constexpr Way kWays[] = {{"serial", false, false}, {"serial", true, false}, {"2-
 
 std::vector<Word> primes_of(std::size_t rows) {
   std::vector<Word> found;
-  for (Word q = (Word{1} << 50) - 1; found.size() < rows; q -= 2) found.push_back(q);  // any odd modulus will do
+  for (Word q = (Word{1} << 50) - 1; found.size() < rows; q -= 2) found.push_back(q);  // any odd modulus is valid here
   return found;
 }
 
@@ -126,7 +126,7 @@ class Bench {
   void serial(Kind kind, const Word* a, const Word* b, Word* to) {
     in(0, rows_, a, b, streams_[0]), compute(0, rows_, kind, streams_[0]), out(0, rows_, to, streams_[0]);
   }
-  /// Phase 0, 1 or 2 of a row; with one engine for copies, those go into one stream, which waits for the row's kernel.
+  /// Issues phase 0, 1 or 2 of a row. With one copy engine, copies share one stream and synchronize with the row's kernel by events.
   void phase(int which, std::size_t row, bool one_engine, Kind kind, const Word* a, const Word* b, Word* to) {
     const cudaStream_t own = streams_[row], copies = one_engine ? streams_[rows_] : own;
     const cudaEvent_t arrived = events_[2 * row], computed = events_[2 * row + 1];
@@ -205,7 +205,7 @@ int run(int argc, char** argv) {
     return argc > at ? std::strtoull(argv[at], nullptr, 10) : otherwise;
   };
   const std::size_t rows = number(2, 8), repeats = number(3, 25), largest = number(4, 400'000);
-  if (rows == 0 || rows > 64 || repeats == 0) throw std::runtime_error("ROWS is 1 to 64 and REPEATS positive");
+  if (rows == 0 || rows > 64 || repeats == 0) throw std::runtime_error("ROWS must be 1 to 64 and REPEATS positive");
   Report report("copies");
   describe(report);
   report.settings.add("rows", rows).add("repeats", repeats);

@@ -1,4 +1,4 @@
-// What the workbench's GPU programs have in common: memory, events, what the device is. Needs nothing but the CUDA runtime.
+// Shared parts of the workbench's GPU programs: device memory, timing by events, device properties. Needs only the CUDA runtime.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-/// Elements in the GPU's memory.
+/// An array in GPU memory.
 template <class T>
 class Array {
  public:
@@ -41,7 +41,7 @@ class Array {
   std::size_t count_;
 };
 
-/// Median over `repeats` of what `body` enqueues, in seconds, after two runs to warm up.
+/// Returns the median GPU time of `body` over `repeats` runs in seconds, after two warm-up runs.
 template <class Body>
 double seconds(int repeats, Body body) {
   cudaEvent_t begin, end;
@@ -61,7 +61,7 @@ double seconds(int repeats, Body body) {
   return median(taken);
 }
 
-/// Notes the device in `report`; its multiprocessors.
+/// Adds the device's properties to `report` and returns its number of multiprocessors.
 inline int describe(Report& report) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");

@@ -1,17 +1,17 @@
-// The Discrete Galois Transform (Al Badawi and others 2018 and 2020, after Crandall) beside the NTT, once.
+// The Discrete Galois Transform (Al Badawi and others 2018 and 2020, after Crandall), compared with the NTT.
 //
 // A polynomial of degree below N over Z_q folds to h = N/2 Gaussian integers A_j = a_j + i a_(j+h), because X^h = i in
-// Z_q[X]/(X^N + 1) = Z_q[i][X]/(X^h - i). Twisted by powers of z, z^h = i, they go through a cyclic transform of h points.
+// Z_q[X]/(X^N + 1) = Z_q[i][X]/(X^h - i). A twist by powers of z, z^h = i, precedes a cyclic transform of h points.
 //
-// The primes are the NTT's own, below 2^30 and 1 modulo 2N. There Z_q[i] is Z_q x Z_q by i -> I and i -> -I, I a square
-// root of -1; an h-th root z of i has images s and t with s^h = I, t^h = -I, so s has order 2N and no laxer primes will
-// do. With t = 1/s
-//   z^j = (s^j + s^-j)/2 + i (s^j - s^-j)/(2 I),   z^-j its conjugate,   w = s^4 an h-th root of unity in Z_q:
-// butterflies multiply Gaussian integers by plain residues (two Shoup products by one twiddle), only the twist is a product
-// of Gaussian integers. (For q = 3 modulo 4, GF(q^2) is a field and laxer primes would do, but every butterfly would be
-// such a product, twice the work.) Modular products of a transform: N/2 log2 N for the NTT, N/2 (log2 N - 1) and the
-// twist's h Gaussian ones for the DGT; of a point-wise product: N, and h Gaussian ones. Twiddles: half as many, each used
-// twice, but the twist has a table of its own.
+// The primes are the NTT's, below 2^30 and 1 modulo 2N. There Z_q[i] is Z_q x Z_q by i -> I and i -> -I, with I a square root of -1.
+// An h-th root z of i has images s and t with s^h = I, t^h = -I. So s has order 2N, and q must be 1 modulo 2N. With t = 1/s:
+//   z^j = (s^j + s^-j)/2 + i (s^j - s^-j)/(2 I),   z^-j is its conjugate,   w = s^4 is an h-th root of unity in Z_q.
+// Butterflies multiply Gaussian integers by plain residues (two Shoup products by one twiddle). Only the twist is a product of Gaussian
+// integers. (For q = 3 modulo 4, GF(q^2) is a field and q needs not be 1 modulo 2N, but each butterfly would be such a product, twice
+// the work.)
+//
+// Modular products of a transform: N/2 log2 N for the NTT; N/2 (log2 N - 1) and h Gaussian products of the twist for the DGT. Products of
+// a pointwise product: N for the NTT, h Gaussian ones for the DGT. The DGT has half as many twiddles, each used twice, and a twist table.
 //
 //   dgt OUT.json [MIB=512] [REPEATS=25]
 
@@ -19,12 +19,12 @@
 
 namespace workbench {
 
-/// Gaussian integers over a 30-bit prime.
+/// A Gaussian integer over a 30-bit prime.
 struct Gauss {
   struct Value {
     u32 re, im;
   };
-  /// Canonical residues times 2^32.
+  /// A Gaussian integer's canonical residues, times 2^32.
   struct alignas(8) Factor {
     u32 re, im;
   };
@@ -32,11 +32,11 @@ struct Gauss {
     u32 minus_inverse;  // -1/q mod 2^32
   };
 
-  static __device__ __forceinline__ u32 reduce_wide(u64 t, const Prime& p) {  // t / 2^32 for t < 2^32 q; below 2q
+  static __device__ __forceinline__ u32 reduce_wide(u64 t, const Prime& p) {  // t / 2^32 mod q, below 2q; t < 2^32 q
     const u32 m = static_cast<u32>(t) * p.minus_inverse;
     return static_cast<u32>((t + u64{m} * p.q) >> 32);
   }
-  /// a f / 2^32, or a times f's conjugate: parts of a below 2q, of f at most q; below 2q. One reduction for two products.
+  /// Returns a f / 2^32, or a conj(f) / 2^32, below 2q. Parts of a are below 2q, parts of f at most q. One reduction for two products.
   template <bool CONJUGATE>
   static __device__ __forceinline__ Value mul(Value a, Value f, const Prime& p) {
     const u32 minus = p.q - f.im, im = CONJUGATE ? minus : f.im, minus_im = CONJUGATE ? f.im : minus;
@@ -46,8 +46,7 @@ struct Gauss {
 
 namespace {
 
-/// A batch of limbs and its constants. In the Galois domain a limb holds h real parts, then h imaginary ones: the words of
-/// the coefficients lie like that to begin with.
+/// A batch of limbs and its constants. In both domains a limb has h real parts, then h imaginary parts.
 struct DgtArguments {
   const u32* in;
   u32* out;  // may be `in`
@@ -62,7 +61,7 @@ __device__ __forceinline__ u64 limb_at(const DgtArguments& a, u32 item, u32 limb
   return (u64{item} * a.grid.limbs.value + limb) * a.n;
 }
 
-/// 32 neighbouring columns a block; a point's real and imaginary part are exchanged as one.
+/// Blocks of at least 32 neighbouring columns. An exchange moves a point's real and imaginary part together.
 template <int L>
 struct DgtColumns {
   static constexpr int kThreads = cuda::Transform<Field32, L>::kThreads;
@@ -71,8 +70,8 @@ struct DgtColumns {
   static constexpr std::size_t kShared = cuda::Transform<Field32, L>::kRounds > 1 ? 2 * sizeof(u32) * kColumns << L : 0;
 };
 
-/// The columns of 2^L points, with the twist: canonical words to values below 4q; back, values to canonical words. With
-/// plain twiddles the real and the imaginary parts are two polynomials of the backend's transform that share them.
+/// Column pass of 2^L points with the twist. Forward: canonical words to values below 4q; inverse: values to canonical words. With
+/// plain twiddles, the real and the imaginary parts are two polynomials of the backend's transform with shared twiddles.
 template <int L, bool INVERSE>
 __global__ void __launch_bounds__(DgtColumns<L>::kBlock) dgt_columns(const __grid_constant__ DgtArguments a) {
   using T = cuda::Transform<Field32, L, 2>;
@@ -122,7 +121,7 @@ __global__ void __launch_bounds__(DgtColumns<L>::kBlock) dgt_columns(const __gri
   }
 }
 
-/// The rows of 256 points, P polynomials (items) a thread; the grid's items are groups of P.
+/// Row pass of 256 points, P polynomials (items) a thread; the grid's items are groups of P.
 template <int P, bool INVERSE>
 __global__ void __launch_bounds__(128) dgt_rows(const __grid_constant__ DgtArguments a) {
   constexpr int L = cuda::kRowBits;
@@ -139,15 +138,15 @@ __global__ void __launch_bounds__(128) dgt_rows(const __grid_constant__ DgtArgum
   const u32 root = (half >> L) + row;
   const Layout layout;
   typename T::Values v;
-  const u32* in[2 * P];  // real, imaginary, of each polynomial
+  const u32* in[2 * P];  // real and imaginary part of each polynomial
   u32* out[2 * P];
 #pragma unroll
-  for (int k = 0; k < 2 * P; ++k) {  // beyond the last item: the last once more, not stored
+  for (int k = 0; k < 2 * P; ++k) {  // beyond the last item: reads the last item again, stores nothing
     const u32 item = cuda::least(at.item * P + k / 2, a.items - 1);
     const u64 offset = limb_at(a, item, at.limb) + k % 2 * half + (row << L);
     in[k] = a.in + offset;
     out[k] = a.out + offset;
-    // Opaque, or the compiler computes the address of every point ahead and keeps twice the registers.
+    // Opaque; otherwise the compiler precomputes the address of every point and doubles the registers.
     asm("" : "+l"(in[k]), "+l"(out[k]));
   }
   const auto ours = [&](int k) { return P == 1 || at.item * P + k / 2 < a.items; };
@@ -180,7 +179,7 @@ __global__ void __launch_bounds__(128) dgt_rows(const __grid_constant__ DgtArgum
   }
 }
 
-/// a *= b, four points a thread, residues.
+/// Computes a *= b on residues, four points a thread.
 __global__ void __launch_bounds__(256) ntt_mul(uint4* a, const uint4* b, const Field32::Prime* table, u32 limbs, u32 n) {
   const u32 limb = blockIdx.x % limbs, item = blockIdx.x / limbs;
   const Field32::Prime p = table[limb];
@@ -191,7 +190,7 @@ __global__ void __launch_bounds__(256) ntt_mul(uint4* a, const uint4* b, const F
                  Field32::mul_reduced(x.w, y.w, p)};
 }
 
-/// a *= b / 2^32, four Gaussian points a thread: the inverse transform after it has the factor in its 1/h.
+/// Computes a *= b / 2^32, four Gaussian points a thread; the following inverse transform's scale cancels 2^-32.
 __global__ void __launch_bounds__(256) dgt_mul(uint4* a, const uint4* b, const Gauss::Prime* table, u32 limbs, u32 n) {
   const u32 limb = blockIdx.x % limbs, item = blockIdx.x / limbs;
   const Gauss::Prime p = table[limb];
@@ -215,7 +214,7 @@ __global__ void count_different(const u32* a, const u32* b, u64 words, unsigned 
 
 using Polynomials = Batch<u32>;
 
-/// The constants of the primes of `m`.
+/// The DGT's constants of the primes of `m`.
 class DgtTables {
  public:
   explicit DgtTables(const Moduli& m) {
@@ -264,7 +263,7 @@ class DgtTables {
     p.minus_inverse = prime<FieldMontgomery>(q, 0, 0).minus_inverse;
     return p;
   }
-  /// Stage m of a cyclic network reads the first m of `twiddles`; at m + i they lie where the kernels look.
+  /// Stage m of a cyclic network uses the first m of `twiddles`; they are stored at m + i, where the kernels read them.
   static void append_stages(std::vector<Field32::Constant>& to, const std::vector<u64>& twiddles, u64 q) {
     to.push_back(constant<Field32>(1, q));
     for (std::size_t m = 1; m <= twiddles.size(); m *= 2) {
@@ -299,7 +298,7 @@ void enqueue_dgt_passes(const DgtTables& tables, const Polynomials& x, bool afte
   check(cudaGetLastError(), "a DGT's launch");
 }
 
-/// In place: coefficients to the Galois domain, or back; `after_product`: back from what dgt_mul left.
+/// Transforms in place: coefficients to the Galois domain, or back. `after_product`: the input is dgt_mul's result.
 template <int P, bool INVERSE>
 void enqueue_dgt(const DgtTables& tables, const Polynomials& x, bool after_product = false) {
   switch (x.n) {
@@ -312,11 +311,11 @@ void enqueue_dgt(const DgtTables& tables, const Polynomials& x, bool after_produ
     case 1 << 16:
       return enqueue_dgt_passes<7, P, INVERSE>(tables, x, after_product);
     default:
-      throw std::runtime_error("no transform of this degree here");
+      throw std::runtime_error("degree must be 2^11, 2^14, 2^15 or 2^16");
   }
 }
 
-/// A ring in both forms, with the same three operations; P polynomials a thread in the row passes.
+/// NTT and DGT with the same three operations; P polynomials a thread in the row passes.
 template <int P>
 struct WithNtt {
   static constexpr const char* kName = "NTT";
@@ -350,7 +349,7 @@ struct WithDgt {
   std::size_t table_bytes() const { return 2 * tables.twiddle_bytes() + tables.twist_bytes(); }
 };
 
-/// a *= b in the ring; b ends transformed.
+/// Computes a *= b in the ring; b is left transformed.
 template <class With>
 void multiply(const With& with, const Polynomials& a, const Polynomials& b) {
   with.forward(a);
@@ -366,7 +365,7 @@ u64 different(const Polynomials& a, const Polynomials& b) {
   return count.download(0, 1)[0];
 }
 
-/// Whether the DGT's product of two polynomials of 2^11 coefficients is the schoolbook's.
+/// Compares the DGT's product of two polynomials of 2^11 coefficients with the schoolbook product.
 bool verify_small() {
   const std::size_t n = 1 << 11;
   const Moduli moduli(n, math::largest_primes(30, 2, 2 * n));
@@ -432,10 +431,10 @@ void time_products(Report& report, const With& with, const Polynomials& a, const
       .add("right", right);
 }
 
-/// Polynomials a thread of the DGT: each takes the registers of two of the NTT.
+/// Maximum polynomials a thread of the DGT; each needs the registers of two NTT polynomials.
 constexpr int kMostTogether = 2;
 
-/// Two pairs of operands: the NTT's and the DGT's.
+/// Two operands for the NTT (a, b) and two for the DGT (c, d).
 struct Operands {
   Polynomials a, b, c, d;
 };
@@ -457,7 +456,7 @@ bool compare_ways(Report& report, const Tables<Field32>& ntt, const DgtTables& d
     right &= different(x.a, x.c) == 0;
   }
   const std::size_t item = x.a.limbs * x.a.n * sizeof(u32);
-  // Two operands stay in the L2.
+  // Both operands fit into the L2.
   const std::size_t stretch = std::min(x.a.items, std::max<std::size_t>(P, (std::size_t{16} << 20) / item));
   for (const std::size_t together : {x.a.items, stretch}) {
     time_products(report, by_ntt, x.a, x.b, together, repeats, right);

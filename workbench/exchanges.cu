@@ -1,10 +1,10 @@
-// What chips send each other: `dis` and `rcv`, limbs of half that each of two GPUs has go to the other, and `joi`, each adds up one half of
-// what both have parts of. By peer loads of a kernel, by peer copies, by NCCL, and through the host's memory, pinned or not.
+// Exchanges between two GPUs. `dis` and `rcv`: each GPU sends its half of the limbs to the other. `joi`: each GPU sums one half of limbs
+// whose parts both GPUs hold. Methods: peer loads by a kernel, peer copies, NCCL, and copies through host memory, pinned or pageable.
 //
 //   exchanges OUT.json [REPEATS=25]
 //
-// Limbs are 2^16 words of 4 bytes, residues of 28-bit primes. Each way is timed as a row of exchanges that wait for each other, one call
-// after the other and, where a graph takes it, as one graph; so a figure is what an exchange adds to a program. All are checked.
+// Limbs are 2^16 words of 4 bytes, residues of 28-bit primes. Each method is timed as a sequence of dependent exchanges, as consecutive
+// calls and, if it can be captured, as one graph. A time is thus what one exchange adds to a program. All results are checked.
 #include <nccl.h>
 
 #include <array>
@@ -19,7 +19,7 @@ using u32 = std::uint32_t;
 
 constexpr std::size_t kN = 1 << 16;
 constexpr u32 kPrime = 268369921;  // 28 bits; sums of two stay below 2^32
-constexpr int kRow = 20;           // exchanges one after the other
+constexpr int kRow = 20;           // exchanges in a timed sequence
 
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
@@ -51,7 +51,7 @@ const char* name(Way way) {
   return names[static_cast<std::size_t>(way)];
 }
 
-/// Two GPUs, each with `limbs` limbs: its own half valid (dis), or a part of all (joi).
+/// Two GPUs with `limbs` limbs each: half of them valid (dis), or a summand of each (joi).
 class Pair {
  public:
   explicit Pair(std::size_t limbs) : half_(limbs / 2 * kN) {
@@ -86,14 +86,14 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  /// GPU d has the other's half in `result` (dis), or the sums of half d (joi).
+  /// Leaves in GPU d's `result` the other's half (dis), or the sums of half d (joi).
   void exchange(Way way, bool joins) {
     if (way == Way::nccl) return by_nccl(joins);
     if (way == Way::pinned || way == Way::pageable) return by_host(way, joins);
     meet(0);
     for (int d = 0; d < 2; ++d) {
       use(d);
-      // Of what is sent it needs the other's half (dis), or the other's part of its own (joi).
+      // Offset of the peer's half (dis), or of the peer's summands of this GPU's half (joi).
       const std::size_t at = half_ * static_cast<std::size_t>(joins ? d : 1 - d);
       if (way == Way::loads && joins) {
         add<<<264, 256, 0, stream_[d]>>>(quads(x_[d] + at), quads(x_[1 - d] + at), quads(result_[d] + at), half_ / 4);
@@ -117,7 +117,7 @@ class Pair {
       check(cudaMemcpy(found.data(), result_[d], bytes(), cudaMemcpyDeviceToHost), "download");
       for (std::size_t i = 0; i < found.size(); ++i) {
         const std::size_t owner = i / half_;
-        if (joins != (owner == static_cast<std::size_t>(d))) continue;  // dis: its own half stays where it is
+        if (joins != (owner == static_cast<std::size_t>(d))) continue;  // dis: a GPU's own half is not exchanged
         const u32 expected = joins ? (host_[0][i] + host_[1][i]) % kPrime : host_[owner][i];
         same = same && found[i] == expected;
       }
@@ -127,7 +127,7 @@ class Pair {
     return same;
   }
 
-  /// Seconds of an exchange in a row of them; negative where no graph takes it.
+  /// Returns the seconds of one exchange within a sequence; negative if the method cannot be captured in a graph.
   double seconds(Way way, bool joins, bool graph, int repeats) {
     if (graph && way == Way::pageable) return -1;
     cudaGraphExec_t made = nullptr;
@@ -167,7 +167,7 @@ class Pair {
   static void use(int d) { check(cudaSetDevice(d), "cudaSetDevice"); }
   static uint4* quads(u32* x) { return reinterpret_cast<uint4*>(x); }
   std::size_t bytes() const { return 2 * half_ * 4; }
-  /// Each waits for what the other did so far.
+  /// Makes each GPU's stream wait for the other's preceding work.
   void meet(int number) {
     for (int d = 0; d < 2; ++d) {
       use(d);
@@ -195,7 +195,7 @@ class Pair {
   void by_host(Way way, bool joins) {
     void* staged[2];
     for (int d = 0; d < 2; ++d) staged[d] = way == Way::pinned ? static_cast<void*>(pinned_[d]) : pageable_[d].data();
-    meet(0);  // what is staged was read
+    meet(0);  // the staging buffers' previous readers have finished
     for (int d = 0; d < 2; ++d) {
       use(d);
       const std::size_t gives = half_ * static_cast<std::size_t>(joins ? 1 - d : d);
@@ -224,11 +224,11 @@ class Pair {
 };
 
 int run(int argc, char** argv) {
-  if (argc < 2) throw std::runtime_error("exchanges OUT.json [REPEATS=25]");
+  if (argc < 2) throw std::runtime_error("usage: exchanges OUT.json [REPEATS=25]");
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 25;
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "devices");
-  if (devices < 2) throw std::runtime_error("two GPUs are wanted, " + std::to_string(devices) + " are here");
+  if (devices < 2) throw std::runtime_error("exchanges needs two GPUs, found " + std::to_string(devices));
   Report report("exchanges");
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, 0), "properties");

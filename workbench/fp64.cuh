@@ -1,14 +1,14 @@
-// FP64 arithmetic for the 32-bit edition, as Kim's thesis (2025) tried it: residues are 32-bit words at rest and doubles within a kernel.
-// A build with -DHELIOGRAPH_WORKBENCH_FP64 takes it for the transforms and the sums of limbs of the product (src/backend/cuda/ring);
-// conversions between bases and the composites stay in integers. The tables are Field32's, and so are the results, to the bit.
+// FP64 arithmetic for 32-bit words, as in Kim's thesis (2025): residues are stored as 32-bit words and are doubles within a kernel.
+// A build with -DHELIOGRAPH_WORKBENCH_FP64 uses it for the product's transforms and sums of limbs (src/backend/cuda/ring). Base
+// conversions and composite kernels use integers. Tables and results equal Field32's, bit for bit.
 #pragma once
 
 #include "backend/cuda/ring/field.cuh"
 
 namespace heliograph::backend::cuda {
 
-/// Values are doubles that hold integers, as Field50's. With |a| <= 4q and 0 <= w < q < 2^30, b = a w / q rounded is below 2^32, so
-/// that a product is at most q/2 and 2^-19 q in magnitude. A forward round of four stages ends below 3.9q from any input below 4q.
+/// Values are integers in doubles, as in Field50. For |a| <= 4q and 0 <= w < q < 2^30, round(a w / q) is below 2^32, so a product
+/// is at most q/2 + 2^-19 q in magnitude. A forward round of four stages maps inputs below 4q to outputs below 3.9q.
 struct FieldFp64 {
   using Word = u32;
   using Value = double;
@@ -16,7 +16,7 @@ struct FieldFp64 {
   using Constant = Field32::Constant;
   using Prime = Field32::Prime;
 
-  /// No casts: the bits of 2^52 + w, less 2^52.
+  /// Converts without a cast: the bits of 2^52 + w, minus 2^52.
   static __device__ __forceinline__ Value load(Word w) {
     return __dadd_rn(__hiloint2double(0x43300000, static_cast<int>(w)), -Field50::kWhole);
   }
@@ -33,12 +33,12 @@ struct FieldFp64 {
   }
   static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) { return mul(a, load(c.w), p); }
   static __device__ __forceinline__ Value mul_reduced(Value a, Value b, const Prime& p) { return mul(a, b, p); }
-  /// |a| up to 4q to canonical.
+  /// Maps |a| up to 4q to the canonical residue.
   static __device__ __forceinline__ Word canonical(Value a, const Prime& p) {
     const double r = reduce(a, p);
     return word(r < 0 ? __dadd_rn(r, load(p.q)) : r);
   }
-  // Between two passes: reduced, so that the sign has a bit, and as far above zero as negative words are below.
+  // Between two passes: reduced to a signed 32-bit integer, stored with bias 2^31.
   static __device__ __forceinline__ Stored store(Value a, const Prime& p) {
     return static_cast<Stored>(__double2loint(__dadd_rn(reduce(a, p), Field50::kRound))) ^ 0x80000000U;
   }
@@ -65,7 +65,7 @@ template <class F>
 struct KeySum;
 template <>
 struct KeySum<FieldFp64> {
-  double sum;  // q/2 after a fold, and as much for each product
+  double sum;  // magnitude at most q/2 after a fold; each product adds at most q/2
   __device__ __forceinline__ void start() { sum = 0; }
   __device__ __forceinline__ void add(double x, double k, const FieldFp64::Prime& p) {
     sum = __dadd_rn(sum, FieldFp64::mul_reduced(x, k, p));
@@ -74,7 +74,7 @@ struct KeySum<FieldFp64> {
   __device__ __forceinline__ double finish(const FieldFp64::Prime&) { return sum; }
 };
 
-/// What computes for a field.
+/// The arithmetic of a field's kernels.
 template <class F>
 struct ArithmeticOf {
   using Type = F;

@@ -1,5 +1,5 @@
-// What the workbench's programs of kernels have in common: tables of a field, random residues, the backend's two-pass
-// transform over a dense array [items, limbs, n].
+// Shared parts of the workbench's kernel programs: tables of a field, random residues, and the backend's two-pass transform of a
+// dense array [items, limbs, n].
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,7 @@ using cuda::Field50;
 using cuda::Field60;
 using math::u128;
 
-// Constants of each field, from plain residues.
+// Returns a field's constant for the residue w.
 template <class F>
 typename F::Constant constant(u64 w, u64 q) {
   if constexpr (std::is_same_v<F, Field32>) {
@@ -36,7 +36,7 @@ typename F::Constant constant(u64 w, u64 q) {
   }
 }
 
-/// What transforms and products need to know of q. `scale` is the inverse transform's 1/n, `last` its last twiddle.
+/// Returns a field's constants of prime q. `scale` is the inverse transform's 1/n, `last` its last twiddle.
 template <class F>
 typename F::Prime prime(u64 q, u64 scale, u64 last) {
   typename F::Prime p{};
@@ -46,7 +46,7 @@ typename F::Prime prime(u64 q, u64 scale, u64 last) {
     p.mu = static_cast<u32>((u64{1} << (bits + 30)) / q);
     p.shift = static_cast<u32>(bits - 2);
   } else if constexpr (std::is_same_v<F, FieldMontgomery>) {
-    u32 inverse = static_cast<u32>(q);  // right in the low three bits; Newton doubles them
+    u32 inverse = static_cast<u32>(q);  // the low three bits are correct; each Newton step doubles them
     for (int i = 0; i < 4; ++i) inverse *= 2 - static_cast<u32>(q) * inverse;
     p.q = static_cast<u32>(q);
     p.minus_inverse = 0 - inverse;
@@ -64,12 +64,12 @@ typename F::Prime prime(u64 q, u64 scale, u64 last) {
   return p;
 }
 
-/// Moduli and their smallest primitive 2n-th roots, as the backends choose them.
+/// Moduli and their smallest primitive 2n-th roots, which the backends use too.
 struct Moduli {
   Moduli(std::size_t degree, std::vector<u64> moduli) : n(degree), q(std::move(moduli)) {
     for (u64 p : q) roots.push_back(math::smallest_primitive_root(2 * n, p));
   }
-  double bits() const {  // of all together
+  double bits() const {  // of the product of all moduli
     double sum = 0;
     for (u64 p : q) sum += std::log2(static_cast<double>(p));
     return sum;
@@ -78,7 +78,7 @@ struct Moduli {
   std::vector<u64> q, roots;
 };
 
-/// A ring's tables in the form of field F.
+/// A ring's tables for field F.
 template <class F>
 class Tables {
  public:
@@ -108,7 +108,7 @@ class Tables {
   std::unique_ptr<Array<u64>> moduli_;
 };
 
-/// Residue `index` of a stream: SplitMix64 scaled to [0, q).
+/// Returns residue `index` of a stream: SplitMix64 scaled to [0, q).
 __host__ __device__ inline u64 random_residue(u64 seed, u64 index, u64 q) {
   u64 z = (index + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xd1342543de82ef95ULL;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -142,7 +142,7 @@ struct Batch {
     fill_random<<<4096, 256>>>(data, words(), seed, moduli, static_cast<u32>(limbs), static_cast<u32>(n));
     check(cudaGetLastError(), "fill_random");
   }
-  /// How many words are not those that randomize(seed) wrote.
+  /// Returns the number of words that differ from those of randomize(seed).
   u64 changed(u64 seed, const u64* moduli) const {
     const Array<unsigned long long> count(std::vector<unsigned long long>{0});
     count_changed<<<4096, 256>>>(data, words(), seed, moduli, static_cast<u32>(limbs), static_cast<u32>(n), count.data());
@@ -181,7 +181,7 @@ inline constexpr u32 kRowsPerBlock = 8;  // 128 threads
 
 enum class Passes { both, columns, rows };
 
-/// P: polynomials a thread in the row pass, which loads a twiddle once for all of them.
+/// P: polynomials a thread in the row pass; each twiddle load serves all of them.
 template <class F, int L, int P, bool INVERSE>
 void enqueue_two_passes(const Tables<F>& tables, const Batch<typename F::Word>& x, Passes which = Passes::both) {
   using Columns = cuda::ColumnShape<F, L>;
@@ -219,7 +219,7 @@ void enqueue_two_passes(const Tables<F>& tables, const Batch<typename F::Word>& 
   check(cudaGetLastError(), "a transform's launch");
 }
 
-/// Transforms `x` in place, canonical residues to canonical residues: n = 2^14, 2^15 or 2^16.
+/// Transforms `x` in place; canonical residues in and out; n = 2^14, 2^15 or 2^16.
 template <class F, int P, bool INVERSE>
 void enqueue_ntt(const Tables<F>& tables, const Batch<typename F::Word>& x) {
   switch (x.n) {
@@ -230,11 +230,11 @@ void enqueue_ntt(const Tables<F>& tables, const Batch<typename F::Word>& x) {
     case 1 << 16:
       return enqueue_two_passes<F, 8, P, INVERSE>(tables, x);
     default:
-      throw std::runtime_error("no transform of this degree here");
+      throw std::runtime_error("degree must be 2^14, 2^15 or 2^16");
   }
 }
 
-/// The definition at one position: the value at psi^(2 rev(i) + 1), by Horner's rule.
+/// Returns the transform's value at position i by definition: x at psi^(2 rev(i) + 1), by Horner's rule.
 template <class Word>
 u64 value_at(const std::vector<Word>& x, std::size_t i, u64 root, u64 q) {
   const u64 point = math::pow_mod(root, 2 * math::reverse_bits(i, std::countr_zero(x.size())) + 1, q);
@@ -243,7 +243,7 @@ u64 value_at(const std::vector<Word>& x, std::size_t i, u64 root, u64 q) {
   return sum;
 }
 
-/// The forward transform on the host, radix 2: X^2t - z^2 = (X^t - z)(X^t + z).
+/// Computes the forward transform on the host, radix 2: X^2t - z^2 = (X^t - z)(X^t + z).
 inline void transform_on_host(std::vector<u64>& x, const std::vector<u64>& twiddles, u64 q) {
   for (std::size_t half = x.size() / 2, node = 1; half > 0; half /= 2) {
     for (std::size_t begin = 0; begin < x.size(); begin += 2 * half, ++node) {
@@ -256,7 +256,7 @@ inline void transform_on_host(std::vector<u64>& x, const std::vector<u64>& twidd
   }
 }
 
-/// PROGRAM OUT.json [MIB=512] [REPEATS=25]: `measure(report, multiprocessors, bytes, repeats)` says whether all was right.
+/// Runs PROGRAM OUT.json [MIB=512] [REPEATS=25]. `measure(report, multiprocessors, bytes, repeats)` returns whether all results are correct.
 template <class Measure>
 int run_on_gpu(const char* program, Measure measure, int argc, char** argv) {
   return told(program, [&] {
@@ -266,7 +266,7 @@ int run_on_gpu(const char* program, Measure measure, int argc, char** argv) {
     }
     const std::size_t mebibytes = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 512;
     const int repeats = argc > 3 ? std::atoi(argv[3]) : 25;
-    if (mebibytes == 0 || repeats <= 0) throw std::runtime_error("MIB and REPEATS are positive numbers");
+    if (mebibytes == 0 || repeats <= 0) throw std::runtime_error("MIB and REPEATS must be positive");
     Report report(program);
     const int multiprocessors = describe(report);
     report.settings.add("mebibytes", mebibytes).add("repeats", repeats);

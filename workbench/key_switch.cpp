@@ -1,12 +1,11 @@
-// A whole key switch on any device of the engine, in each edition of its words: primes below 2^30 in 32-bit words, below
-// 2^50 and below 2^60 in 64-bit words, at the same log Q, log P and number of digits; and the same editions' transforms.
-// Keys and inputs are uniform residues: only times matter. The digests are of the same draws on every device, so two
-// devices that compute the same print the same.
+// Times a whole key switch on any device: primes below 2^30 in 32-bit words, and below 2^50 or 2^60 in 64-bit words, at the same log Q,
+// log P and number of digits. Times the NTTs of the same rings too. Keys and inputs are uniform residues. The random
+// values are the same on every device, so equal digests mean equal results.
 //
 //   key_switch DEVICE OUT.json [REPEATS=25] [SHARE=1]
 //
-// DEVICE is what HELIOGRAPH_DEVICE takes (cuda, cpu, cpu:avx512, ...); HELIOGRAPH_THREADS is obeyed. SHARE divides the
-// memory that is worked through, for small machines.
+// DEVICE is a value of HELIOGRAPH_DEVICE (cuda, cpu, cpu:avx512, ...); HELIOGRAPH_THREADS applies. SHARE divides the 256 MiB of operands,
+// for small machines.
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -26,7 +25,7 @@ using device::Workspace;
 using math::u64;
 using math::Word;
 
-constexpr std::size_t kWorkedThrough = std::size_t{256} << 20;  // more than any cache holds
+constexpr std::size_t kWorkedThrough = std::size_t{256} << 20;  // more than any cache
 
 struct Edition {
   const char* name;
@@ -49,7 +48,7 @@ double log2_product(const std::vector<u64>& q) {
   return sum;
 }
 
-/// The device and what the programs' buffers live in.
+/// A device, its queue and the buffers of a measurement.
 class Bench {
  public:
   Bench(const std::string& name, int repeats, std::size_t share)
@@ -58,7 +57,7 @@ class Bench {
   device::Device& device() { return *device_; }
   device::Kernels& kernels() { return device_->kernels(); }
   device::Queue& queue() { return *queue_; }
-  /// How many of something of `bytes` are worked through in turn.
+  /// Returns the number of operands of `bytes` bytes that exceed the caches.
   std::size_t copies(std::size_t bytes) const {
     return std::max<std::size_t>(1, (kWorkedThrough / share_ + bytes - 1) / bytes);
   }
@@ -86,7 +85,7 @@ class Bench {
     return v;
   }
 
-  /// Medians, in seconds: of call(i) and the wait for it, and of one among calls that one wait follows.
+  /// Median seconds: `alone` of one call with its wait, `among` of one of several calls with one wait at the end.
   struct Times {
     double alone, among;
   };
@@ -109,7 +108,7 @@ class Bench {
     return {median(alone), median(among)};
   }
 
-  /// FNV-1a of a dense view's bytes, eight at a time.
+  /// Returns the FNV-1a hash of a dense view's bytes, eight at a time.
   std::string digest(const View& v) {
     std::vector<std::byte> bytes(v.words() * v.word_size());
     device_->download(*queue_, v.data, bytes);
@@ -132,7 +131,7 @@ class Bench {
   std::size_t share_;
 };
 
-/// The plan as rlwe::Context makes it: digits of consecutive chain primes of nearly equal number.
+/// Builds the plan as rlwe::Context does: digits of consecutive chain primes, nearly equal in number.
 device::KeySwitchPlan make_plan(device::Kernels& kernels, device::RingHandle ring, const std::vector<u64>& chain,
                                 const std::vector<u64>& special) {
   device::KeySwitchPlan plan{.ring = std::move(ring),
@@ -246,7 +245,7 @@ int run(int argc, char** argv) {
   }
   const int repeats = argc > 3 ? std::atoi(argv[3]) : 25;
   const std::size_t share = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1;
-  if (repeats <= 0 || share == 0) throw std::runtime_error("REPEATS and SHARE are positive numbers");
+  if (repeats <= 0 || share == 0) throw std::runtime_error("REPEATS and SHARE must be positive");
   Bench bench(argv[1], repeats, share);
   std::printf("%s\n", bench.device().description().c_str());
   Report report("key_switch");

@@ -1,5 +1,5 @@
-// Field32's rival: 30-bit primes with Montgomery products. A twiddle is one word, w 2^32 mod q; values stay plain residues,
-// so that a product by a twiddle is one reduction. Of the same static face as the backend's fields.
+// Montgomery arithmetic for 30-bit primes, the alternative to Field32. A twiddle is one word, w 2^32 mod q. Values are plain residues, so
+// a product by a twiddle needs one reduction. Same static interface as the backend's fields.
 #pragma once
 
 #include "backend/cuda/ring/transform.cuh"
@@ -15,19 +15,19 @@ struct FieldMontgomery : heliograph::backend::cuda::LazyField<FieldMontgomery, u
   };
   struct Prime {
     u32 q, minus_inverse;  // -1/q mod 2^32
-    Constant square;       // 2^32, so that a product by it undoes a reduction
+    Constant square;       // 2^32 mod q as a constant; a product by it cancels a reduction's factor
     Constant n_inverse, last;
   };
 
-  /// t / 2^32 for t below 2^32 q; below 2q.
+  /// Returns t / 2^32 mod q, below 2q, for t below 2^32 q.
   static __device__ __forceinline__ Value reduce_wide(u64 t, const Prime& p) {
     const u32 m = static_cast<u32>(t) * p.minus_inverse;
     return static_cast<u32>((t + u64{m} * p.q) >> 32);
   }
-  static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) {  // any a; below 2q
+  static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) {  // any a; result below 2q
     return reduce_wide(u64{a} * c.w, p);
   }
-  /// Plain canonical factors, plain canonical result: two reductions. A key kept in Montgomery form would need one.
+  /// Plain canonical factors and result, two reductions. A key in Montgomery form would need one.
   static __device__ __forceinline__ Value mul_reduced(Value a, Value b, const Prime& p) {
     return canonical(mul(reduce_wide(u64{a} * b, p), p.square, p), p);
   }
@@ -37,7 +37,7 @@ struct FieldMontgomery : heliograph::backend::cuda::LazyField<FieldMontgomery, u
 
 namespace heliograph::backend::cuda {
 
-/// One or two constants of four bytes: the backend's own have eight at least.
+/// Loads one or two four-byte constants; the backend's own loads take at least eight bytes.
 template <>
 __device__ __forceinline__ void load_constants<workbench::FieldMontgomery, 1>(
     const workbench::FieldMontgomery::Constant* from, workbench::FieldMontgomery::Constant (&to)[1]) {

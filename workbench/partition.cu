@@ -1,5 +1,5 @@
-// Ways of moving a matrix between its rows' and its columns' partitioning over several GPUs: Figure 4 and Algorithms 1 and 2
-// of Al Badawi and others (IEEE TPDS 2020). On one GPU both parts lie there, and what crosses is counted as nothing.
+// Methods to redistribute a matrix between row blocks and column blocks over several GPUs: Figure 4 and Algorithms 1 and 2 of Al Badawi
+// and others (IEEE TPDS 2020). On one GPU both parts are in its memory, and the crossing bytes are zero.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace workbench {
 using Word = std::uint32_t;
 using Clock = std::chrono::steady_clock;
 
-/// The matrix, and on which GPU each part lies.
+/// The matrix's size and the GPU of each part.
 struct Shape {
   std::size_t rows, columns;
   std::vector<int> device;
@@ -22,11 +22,11 @@ struct Shape {
   std::size_t parts() const { return device.size(); }
   std::size_t words() const { return rows * columns; }
   std::size_t part_words() const { return words() / parts(); }
-  std::size_t height() const { return rows / parts(); }  // of a block that goes from one part to another
+  std::size_t height() const { return rows / parts(); }  // rows of a block that one part sends to another
   std::size_t width() const { return columns / parts(); }
 };
 
-/// Of row part i and column part j: where it begins and how far apart its rows are, in both.
+/// The block of row part i and column part j, with its word offset in each part.
 struct Block {
   std::size_t rows_part, columns_part;
   std::size_t in_rows, in_columns;
@@ -42,7 +42,7 @@ std::vector<Block> blocks(const Shape& s) {
 
 enum class Kind { device, managed };
 
-/// A part for each GPU.
+/// One buffer a GPU.
 class Parts {
  public:
   Parts(const Shape& shape, Kind kind) : shape_(shape) {
@@ -65,22 +65,22 @@ class Parts {
   std::vector<Word*> parts_;
 };
 
-/// Words of a block, from and to.
+/// A block's source and destination, with row pitches in words.
 struct Move {
   const Word* from;
   Word* to;
   std::size_t from_pitch, to_pitch;
 };
 
-/// out[c] = in[c] of each row, on the GPU that gets the block.
+/// Copies a block by loads from the sender; runs on the receiving GPU.
 __global__ void load(Move m, std::size_t height, std::size_t width) {
   for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < height * width; i += std::size_t{gridDim.x} * blockDim.x) {
     m.to[i / width * m.to_pitch + i % width] = m.from[i / width * m.from_pitch + i % width];
   }
 }
 
-/// Each word is its place in the matrix: `first` and what rows of so many words, so far apart, make of it. Without a pitch
-/// all ones, to see a word that nobody writes.
+/// Sets each word to its row-major index in the matrix. `first` is the part's first index, `width` its words a row. Pitch 0 writes
+/// all ones, to detect words that a method does not write.
 __global__ void fill(Word* part, std::size_t words, std::size_t first, std::size_t width, std::size_t pitch) {
   for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += std::size_t{gridDim.x} * blockDim.x)
     part[i] = pitch ? static_cast<Word>(first + i / width * pitch + i % width) : ~Word{0};
@@ -133,7 +133,7 @@ class Bench {
   }
   std::size_t line(bool columns) const { return columns ? shape_.width() : shape_.columns; }
   std::size_t first(bool columns, std::size_t part) const { return part * (columns ? shape_.width() : shape_.part_words()); }
-  /// Every part on its own GPU, so that unified memory lies there: places, or what nobody should find.
+  /// Writes each part on its own GPU, so that unified memory is resident there: matrix indices (`places`) or all ones.
   void write(const Parts& parts, bool columns, bool places) {
     for (std::size_t i = 0; i < shape_.parts(); ++i) {
       check(cudaSetDevice(device(i)), "cudaSetDevice");
@@ -179,7 +179,7 @@ class Bench {
       }
     }
   }
-  /// Every block down, in the order of the other partitioning; then up.
+  /// Copies every block to the host in the target layout's order, then to its GPU.
   void host(const std::vector<Move>& all, Word* staged) {
     const std::size_t line = shape_.width() * sizeof(Word), block = shape_.height() * shape_.width();
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -197,7 +197,7 @@ class Bench {
     }
   }
 
-  /// Both directions: what arrives is compared, then timed from the call until all GPUs are done.
+  /// Checks and times both directions; a time is from the call until all GPUs have finished.
   bool way(const char* name, const Parts& rows, const Parts& columns, const Mover& move) {
     bool right = true;
     for (const bool to_columns : {true, false}) {
@@ -272,9 +272,11 @@ int run(int argc, char** argv) {
   const std::size_t gpus = number(2, static_cast<std::size_t>(there)), parts = std::max<std::size_t>(2, gpus);
   const std::size_t repeats = number(5, 25);
   Shape shape{number(3, 40), number(4, 65536), {}};
-  if (gpus == 0 || gpus > static_cast<std::size_t>(there)) throw std::runtime_error("GPUS is 1 to " + std::to_string(there));
+  if (gpus == 0 || gpus > static_cast<std::size_t>(there))
+    throw std::runtime_error("GPUS must be 1 to " + std::to_string(there));
   if (shape.words() == 0 || shape.rows % parts || shape.columns % parts || repeats == 0)
-    throw std::runtime_error("ROWS and COLUMNS divide into a part for each GPU (two on one), and REPEATS is positive");
+    throw std::runtime_error(
+        "ROWS and COLUMNS must be divisible by the number of parts (GPUs, at least 2), and REPEATS must be positive");
   for (std::size_t i = 0; i < parts; ++i) shape.device.push_back(static_cast<int>(i % gpus));
   Report report("partition");
   describe(report);

@@ -1,11 +1,11 @@
-// How many points of a transform a thread takes in registers between two exchanges through shared memory: 2, 4, 8 or 16, that is a
-// radix of as many. Kim's thesis (2025, figure 5.3) tries 2, 4 and 8 and looks at the roofline of DRAM, L2 and L1.
+// Compares transforms whose threads hold 2, 4, 8 or 16 points in registers between two exchanges through shared memory, i.e. radix 2 to 16.
+// Kim's thesis (2025, figure 5.3) compares 2, 4 and 8, with the roofline of DRAM, L2 and L1.
 //
 //   radix OUT.json [MIB=512] [REPEATS=25]
-//   radix once [LIMBS=64]     each kernel once, to be profiled (README.md has the line)
+//   radix once [LIMBS=64]     runs each kernel once, for the profiler (command in README.md)
 //
-// A forward transform of N = 2^16 over 28-bit primes, Field32, in two kernels as there: stage 1 joins points 256 apart, stage 2 rows of
-// 256. Between the stages lie values below 4q, in place. Beside them the product's own kernels (ntt.cuh): 16 points.
+// A forward transform of N = 2^16 over 28-bit primes, Field32, in two kernels as in the thesis: stage 1 joins points 256 apart, stage 2
+// rows of 256. Values between the stages are below 4q, in place. The product's own kernels (ntt.cuh, 16 points) are measured too.
 #include <cstring>
 
 #include "gpu.cuh"
@@ -13,7 +13,7 @@
 namespace workbench {
 
 constexpr std::size_t kN = 1 << 16;
-constexpr u32 kRow = cuda::kRow, kColumns = 16;  // neighbouring columns of a block of stage 1
+constexpr u32 kRow = cuda::kRow, kColumns = 16;  // neighbouring columns a block of stage 1
 constexpr int kBits = 8;                         // stages of each kernel
 constexpr std::size_t kLimbs = 64;               // primes
 
@@ -21,10 +21,10 @@ struct Stage {
   u32* x;  // [limb of the launch][N]
   const Field32::Prime* primes;
   const Field32::Constant* twiddles;
-  u32 limbs;  // of an item: a prime each
+  u32 limbs;  // limbs an item; each has its own prime
 };
 
-/// Rounds of K stages, P polynomials or columns a thread.
+/// A transform in rounds of K stages; a thread holds P polynomials or columns.
 template <int K, int P>
 struct Radix {
   static constexpr int kEach = 1 << K, kThreads = (1 << kBits) / kEach, kRounds = (kBits + K - 1) / K;
@@ -34,7 +34,7 @@ struct Radix {
   static constexpr int kLast = kRounds - 1;
   using Values = u32[P][kEach];
 
-  /// body(register, point) of round I.
+  /// Calls body(register, point) for each point of round I.
   template <int I, class Body>
   static __device__ __forceinline__ void each(int t, Body body) {
 #pragma unroll
@@ -84,7 +84,7 @@ struct Columns {
 template <int K>
 struct Rows {
   using R = Radix<K, 1>;
-  static constexpr int kBlock = 256, kRows = kBlock / R::kThreads;  // of a block
+  static constexpr int kBlock = 256, kRows = kBlock / R::kThreads;  // rows a block
   using Layout = cuda::RowLayout<kBits, R::kThreads <= 32>;
   static constexpr std::size_t kShared = sizeof(u32) * kRows * Layout::kWords;
 };
@@ -149,7 +149,7 @@ constexpr const char* kRoofs[] = {"32-bit multiply-add", "upper half of a 32-bit
 /// Integer instructions of a butterfly: three products (one with an addition), x less 2q, a minimum, and two sums.
 constexpr int kButterflyOperations = 7, kButterflyProducts = 3, kCanonicalOperations = 4;
 constexpr int kChains = 8, kTurns = 1024;
-/// Of one turn of a thread.
+/// Operations of one thread in one turn.
 constexpr int operations_of(Roof roof) {
   return roof == Roof::butterfly ? kChains / 2 * kButterflyOperations : roof == Roof::add ? 2 * kChains : kChains;
 }
@@ -167,8 +167,8 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int k = 0; k < kChains; ++k) {
       if constexpr (ROOF == Roof::multiply_add) v[k] = v[k] * w.w + p.q;
-      if constexpr (ROOF == Roof::upper_half) v[k] = __umulhi(v[k], w.companion);
-      if constexpr (ROOF == Roof::add) v[k] = cuda::least(v[k] + w.w, p.q ^ w.companion);
+      if constexpr (ROOF == Roof::upper_half) v[k] = __umulhi(v[k], w.quotient);
+      if constexpr (ROOF == Roof::add) v[k] = cuda::least(v[k] + w.w, p.q ^ w.quotient);
     }
     if constexpr (ROOF == Roof::butterfly) {
 #pragma unroll
@@ -195,7 +195,7 @@ void time_operations(Report& report, const Tables<Field32>& tables, int multipro
   report.row("roofs").add("what", name).add("unit", "operations").add("per_second", rate);
 }
 
-/// `times` over the same words, past the L1.
+/// Copies the same words `times` times, bypassing the L1.
 __global__ void copy(const uint4* from, uint4* to, std::size_t count, int times) {
   for (int k = 0; k < times; ++k) {
     for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
@@ -203,7 +203,7 @@ __global__ void copy(const uint4* from, uint4* to, std::size_t count, int times)
       __stcg(to + i, __ldcg(from + i));
   }
 }
-/// Copies of `bytes`, again and again, `times` of them to a launch.
+/// Times launches that copy `bytes` bytes `times` times each.
 void time_copy(Report& report, const char* name, std::size_t bytes, int times, int multiprocessors, int repeats) {
   const Array<uint4> from(bytes / 16), to(bytes / 16);
   check(cudaMemset(from.data(), 1, bytes), "cudaMemset");
@@ -218,7 +218,7 @@ void time_copy(Report& report, const char* name, std::size_t bytes, int times, i
 
 // ---- transforms --------------------------------------------------------------------------------------------------------
 
-/// A transform's kernels: radix 2^K, or the product's where K is 0.
+/// Enqueues a transform's kernels: radix 2^K, or the product's if K is 0.
 template <int K>
 void enqueue(const Tables<Field32>& tables, const Batch<u32>& x, Passes which) {
   if constexpr (K == 0) {
@@ -234,18 +234,18 @@ void enqueue(const Tables<Field32>& tables, const Batch<u32>& x, Passes which) {
 
 constexpr const char* kPasses[] = {"both", "stage 1", "stage 2"};
 
-/// Words through shared memory, written and read, of a coefficient. The product's is radix 16.
+/// Returns the words a coefficient that pass through shared memory (each a write and a read). The product's kernels are radix 16.
 constexpr int exchanges(int k, Passes which) {
   const int radix = k == 0 ? 4 : k, rounds = (kBits + radix - 1) / radix;
-  const int last = (kBits - radix * (rounds - 1)) > 2 ? 1 : 0;  // what a row is stored by
+  const int last = (kBits - radix * (rounds - 1)) > 2 ? 1 : 0;  // exchange before a row is stored
   return (which == Passes::rows ? 0 : rounds - 1) + (which == Passes::columns ? 0 : rounds - 1 + last);
 }
 
 struct Data {
   const char* name;
-  std::size_t limbs, primes;  // of a launch; of an item
-  std::size_t launches;       // of each kernel in a measurement
-  bool same;                  // limbs in every launch; else the next ones
+  std::size_t limbs, primes;  // limbs a launch; primes an item
+  std::size_t launches;       // launches of each kernel in a measurement
+  bool same;                  // whether each launch uses the same limbs, or the next ones
 };
 
 template <int K>
@@ -286,7 +286,7 @@ void time_kernels(Report& report, const Tables<Field32>& tables, const Batch<u32
       .add("operations_per_second", operations / each);
 }
 
-/// The transforms of two limbs beside the host's.
+/// Checks the transforms of two limbs against the host.
 template <int K>
 bool verify(const Moduli& moduli, const Tables<Field32>& tables, const Batch<u32>& all) {
   const Batch<u32> x = all.part(0, 2);
@@ -310,7 +310,7 @@ template <int K>
 bool time_radix(Report& report, const Moduli& moduli, const Tables<Field32>& tables, const Batch<u32>& all, int repeats) {
   const bool right = verify<K>(moduli, tables, all);
   report.row("checked").add("kernel", K == 0 ? "product" : "radix").add("radix", K == 0 ? 16 : 1 << K).add("right", right);
-  all.randomize(2, tables.moduli());  // in place, time and again: values stay below 4q
+  all.randomize(2, tables.moduli());  // in place and repeated: values stay below 4q
   const std::size_t limbs = all.items * kLimbs;
   for (const Passes which : {Passes::both, Passes::columns, Passes::rows}) {
     for (const std::size_t launch : {std::size_t{1}, std::size_t{27}, kLimbs}) {
@@ -350,7 +350,7 @@ bool measure(Report& report, int multiprocessors, std::size_t bytes, int repeats
   return right;
 }
 
-/// Every kernel once.
+/// Runs every kernel once.
 int once(std::size_t limbs) {
   const Moduli moduli = primes();
   const Tables<Field32> tables(moduli);
@@ -372,7 +372,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "once") == 0) {
     return workbench::told("radix", [&] {
       const std::size_t limbs = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : workbench::kLimbs;
-      if (limbs == 0 || limbs > workbench::kLimbs) throw std::runtime_error("LIMBS is 1 to 64");
+      if (limbs == 0 || limbs > workbench::kLimbs) throw std::runtime_error("LIMBS must be 1 to 64");
       return workbench::once(limbs);
     });
   }

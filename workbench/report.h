@@ -1,4 +1,4 @@
-// What the workbench's programs have in common on the host: medians, a small JSON file of records, how they end.
+// Shared host parts of the workbench's programs: medians, a JSON file of records, exit status.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace workbench {
 namespace device = heliograph::device;
 namespace math = heliograph::math;
 
-/// A flat JSON object, keys in the order they were added.
+/// A flat JSON object; keys keep insertion order.
 class Record {
  public:
   Record& add(const std::string& key, const std::string& value) { return raw(key, quoted(value)); }
@@ -54,10 +54,10 @@ class Record {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
-/// The file: settings, then lists of records.
+/// The JSON file: settings, then lists of records.
 class Report {
  public:
-  /// HELIOGRAPH_COMMIT says which commit is measured.
+  /// Records HELIOGRAPH_COMMIT, the measured commit, if it is set.
   explicit Report(std::string program) {
     settings.add("program", program);
     if (const char* commit = std::getenv("HELIOGRAPH_COMMIT")) settings.add("commit", commit);
@@ -92,7 +92,7 @@ inline double median(std::vector<double> v) {
   return v.size() % 2 ? v[half] : (v[half - 1] + v[half]) / 2;
 }
 
-/// The exit status of a program; what it throws is told.
+/// Returns the program's exit status; prints an exception and returns 1.
 template <class Run>
 int told(const char* program, Run run) {
   try {

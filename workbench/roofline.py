@@ -1,8 +1,8 @@
-"""The roofline of a transform's kernels by their radix, from what radix.cu measured and what ncu counted.
+"""Computes the roofline of a transform's kernels by radix from radix.cu's times and ncu's counters.
 
     python workbench/roofline.py --radix radix.json --counters radix.csv --out workbench/results/mine-roofline.json
 
-Without --counters the bytes are those by theory. README.md has the line for ncu; docs/pictures/kim.py draws what this writes.
+Without --counters, bytes are theoretical. README.md has the ncu command. docs/pictures/kim.py draws the output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-#: What a launch is asked for, and its name here.
+#: ncu metric to field name.
 METRICS = {
     "gpu__time_duration.sum": "seconds",
     "dram__bytes.sum": "dram_bytes",
@@ -24,7 +24,7 @@ METRICS = {
     "smsp__inst_executed.sum": "instructions",
     "smsp__sass_thread_inst_executed_op_integer_pred_on.sum": "integer_operations",
 }
-#: Of ncu's units to seconds and bytes.
+#: ncu unit to factor, in seconds or bytes.
 UNITS = {"ns": 1e-9, "us": 1e-6, "usecond": 1e-6, "nsecond": 1e-9, "ms": 1e-3, "msecond": 1e-3, "s": 1.0, "second": 1.0}
 UNITS |= {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
 LEVELS = ("dram", "l2")
@@ -32,7 +32,7 @@ WAVEFRONT = 128  # bytes of shared memory at most
 
 
 def kernel_of(name: str) -> tuple[str, int, str] | None:
-    """A kernel's name by ncu: whose, its radix, its stage."""
+    """Returns the source, radix and stage of a kernel by its name in ncu's output."""
     if ours := re.search(r"stage_([12])<(?:\(int\))?(\d+)>", name):
         return "radix", 1 << int(ours[2]), f"stage {ours[1]}"
     if theirs := re.search(r"ntt_(columns|rows)<", name):
@@ -41,11 +41,11 @@ def kernel_of(name: str) -> tuple[str, int, str] | None:
 
 
 def counted(path: Path) -> list[dict[str, Any]]:
-    """What ncu wrote, as `--csv` (a line a metric) or `--csv --page raw` (a line a launch, below one of units)."""
+    """Reads ncu's output of `--csv` (a line a metric) or `--csv --page raw` (a line a launch, below a line of units)."""
     lines = path.read_text(encoding="utf-8").splitlines()
     start = next((i for i, text in enumerate(lines) if text.startswith('"ID"')), None)
     if start is None:
-        raise SystemExit(f'{path} is no table of ncu: it has no line that begins with "ID"')
+        raise SystemExit(f'{path} is not an ncu table: no line starts with "ID"')
     table = list(csv.DictReader(lines[start:]))
     found: dict[str, dict[str, Any]] = {}
     units = table[0] if table and not table[0]["ID"] else {}
@@ -62,12 +62,12 @@ def counted(path: Path) -> list[dict[str, Any]]:
             if metric in METRICS and value not in ("", "n/a"):
                 entry[METRICS[metric]] = float(value.replace(",", "")) * UNITS.get(unit, 1.0)
     if not found:
-        raise SystemExit(f"{path} has none of the kernels")
+        raise SystemExit(f"{path} contains none of radix.cu's kernels")
     return list(found.values())
 
 
 def rows_of(radix: dict[str, Any], launches: list[dict[str, Any]], data: str, limbs: int) -> list[dict[str, Any]]:
-    """A row for each kernel: operations by theory, over time and bytes by the counters, or by theory too."""
+    """Returns a row for each kernel: theoretical operations over counted (or theoretical) time and bytes."""
     rows = []
     for t in radix["transforms"]:
         if t["stage"] == "both" or t["data"] != data or (data != "one launch" and t["limbs_a_launch"] != limbs):
@@ -97,14 +97,17 @@ def rows_of(radix: dict[str, Any], launches: list[dict[str, Any]], data: str, li
 
 
 def main() -> None:
-    """Joins."""
+    """Joins times and counters and writes the roofline."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--radix", type=Path, required=True, help="of radix.cu")
-    parser.add_argument("--counters", type=Path, help="of ncu")
+    parser.add_argument("--radix", type=Path, required=True, help="JSON file of radix.cu")
+    parser.add_argument("--counters", type=Path, help="CSV file of ncu")
     parser.add_argument(
-        "--data", default="in turn", choices=("in turn", "in L2", "one launch"), help="whose times, where nothing is counted"
+        "--data",
+        default="in turn",
+        choices=("in turn", "in L2", "one launch"),
+        help="the data whose times are used without --counters",
     )
-    parser.add_argument("--limbs", type=int, default=64, help="of a launch, as counted")
+    parser.add_argument("--limbs", type=int, default=64, help="limbs a launch, as in the ncu run")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     radix = json.loads(given.radix.read_text(encoding="utf-8"))

@@ -1,9 +1,10 @@
-"""Sums of products of limbs: one kernel that reads what to add up from a table, beside kernels generated for each list and compiled at run
-time (NVRTC). Of a key switch's products: 27 limbs of 2^16 words of 32 bits, two components, three digits, and an addend with a weight.
+"""Compares a kernel that sums products of limbs by a table of terms with kernels generated for each list and compiled by NVRTC.
 
-    python workbench/sums_generated.py --out benchmarks/results/h200-sums-generated.json
+The sums are a key switch's: 27 limbs of 2^16 32-bit words, two components, three digits, and a weighted addend.
 
-Needs PyTorch for its memory and clock, and NVRTC, of CUDA 12 or 13.
+    python workbench/sums_generated.py --out workbench/results/h200-sums-generated.jsonl
+
+Needs PyTorch for memory and timing, and NVRTC of CUDA 12 or 13.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-import run as runner
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.report import results
+from benchmarks.runners import common
 
 N, LIMBS, DIGITS = 1 << 16, 27, 3
 PRIMES = [
     (1 << 28) - 2**17 * k + 1 for k in range(1, LIMBS + 1)
-]  # odd numbers of 28 bits: what the arithmetic costs does not ask for primes
+]  # odd 28-bit numbers; the cost of the arithmetic does not depend on primality
 
 COMMON = r"""
 typedef unsigned int u32; typedef unsigned long long u64;
@@ -60,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(256) sums(const Term* terms, const 
 
 
 class Nvrtc:
-    """Sources compiled and started through the driver."""
+    """Compiles CUDA sources by NVRTC and launches their kernels through the driver."""
 
     def __init__(self) -> None:
         for name in ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"):
@@ -73,7 +75,7 @@ class Nvrtc:
         torch.zeros(1, device="cuda")
 
     def kernel(self, source: str) -> tuple[Any, float]:
-        """The kernel `sums` of a source, and the seconds that this took."""
+        """Compiles `sums` from a source and returns the kernel and the seconds taken."""
         start = time.perf_counter()
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
         done = self.compiler.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"sums.cu", 0, None, None)
@@ -90,7 +92,7 @@ class Nvrtc:
         self.compiler.nvrtcGetCUBIN(program, image)
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         if self.driver.cuModuleLoadData(ctypes.byref(module), image):
-            raise SystemExit("a compiled kernel was not loaded")
+            raise SystemExit("cannot load the compiled kernel")
         self.driver.cuModuleGetFunction(ctypes.byref(function), module, b"sums")
         return function, time.perf_counter() - start
 
@@ -99,11 +101,11 @@ class Nvrtc:
         arguments = (ctypes.c_void_p * max(len(values), 1))(*[ctypes.addressof(v) for v in values])
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         if self.driver.cuLaunchKernel(function, *blocks, 1, 256, 1, 1, 0, stream, arguments, None):
-            raise SystemExit("a kernel was not started")
+            raise SystemExit("cannot launch a kernel")
 
 
 def main() -> None:
-    """Both ways, in turns."""
+    """Runs both variants alternately and compares their results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--out", type=Path)
     out_path = parser.parse_args().out
@@ -167,7 +169,7 @@ def main() -> None:
         call()
     torch.cuda.synchronize()
     if not torch.equal(outs[0], outs[1]):
-        raise SystemExit("the two ways give other words")
+        raise SystemExit("the results of the two kernels differ")
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(40):
         for name, call in calls.items():
@@ -187,8 +189,8 @@ def main() -> None:
         print(
             f"{row['way']:10s} {row['seconds'] * 1e6:7.1f} us, {row['bytes'] / row['seconds'] / 1e12:.2f} TB/s, compiled in {row['compile_s'] * 1e3:.0f} ms"
         )
-    machine = runner.machine() | {"device": torch.cuda.get_device_name()}
-    runner.save(out_path, runner.report(rows, machine, kind="sums-generated"))
+    machine = common.machine() | {"device": torch.cuda.get_device_name()}
+    results.save(out_path, common.report(rows, machine, kind="sums-generated"))
 
 
 if __name__ == "__main__":

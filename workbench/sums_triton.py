@@ -1,9 +1,10 @@
-"""The sums of products of sums_generated.py in Triton, which Kim's thesis (2025) tried once: as kernels of one instruction each (a product of
-limbs, by a number, a sum), as the instruction set has them, and as one kernel for whole sums. Beside them the same in CUDA.
+"""Computes the sums of sums_generated.py in Triton, as Kim's thesis (2025) did once, and in CUDA.
 
-    python workbench/sums_triton.py --out workbench/results/mine-sums-triton.json
+Variants: kernels of one instruction each (a product of limbs, a product by a number, a sum), and one kernel for whole sums.
 
-All give the same words, or it stops. Needs PyTorch, Triton and NVRTC.
+    python workbench/sums_triton.py --out workbench/results/mine-sums-triton.jsonl
+
+The program stops if results differ. Needs PyTorch, Triton and NVRTC.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK = 1024  # words of a program of Triton
+BLOCK = 1024  # words a Triton program
 
 
 @triton.jit
 def reduced(x, mu, q):
-    """Modulo q: mu = floor((2^64 - 1) / q)."""
+    """Returns x modulo q; mu = floor((2^64 - 1) / q)."""
     r = x - tl.umulhi(x, mu) * q
     r = tl.where(r >= q, r - q, r)
     return tl.where(r >= q, r - q, r)
@@ -33,7 +34,7 @@ def reduced(x, mu, q):
 
 @triton.jit
 def multiply(a, b, out, q, mu, block: tl.constexpr):
-    """A product of two limbs."""
+    """Multiplies two limbs."""
     i = tl.program_id(0) * block + tl.arange(0, block)
     x = tl.load(a + i).to(tl.uint64) * tl.load(b + i).to(tl.uint64)
     tl.store(out + i, reduced(x, mu.to(tl.uint64, bitcast=True), q.to(tl.uint64)).to(tl.int32))
@@ -41,7 +42,7 @@ def multiply(a, b, out, q, mu, block: tl.constexpr):
 
 @triton.jit
 def multiply_by(a, number, out, q, mu, block: tl.constexpr):
-    """A limb times a number."""
+    """Multiplies a limb by a number."""
     i = tl.program_id(0) * block + tl.arange(0, block)
     x = tl.load(a + i).to(tl.uint64) * number.to(tl.uint64)
     tl.store(out + i, reduced(x, mu.to(tl.uint64, bitcast=True), q.to(tl.uint64)).to(tl.int32))
@@ -49,7 +50,7 @@ def multiply_by(a, number, out, q, mu, block: tl.constexpr):
 
 @triton.jit
 def add(a, b, out, q, block: tl.constexpr):
-    """A sum of two limbs."""
+    """Adds two limbs."""
     i = tl.program_id(0) * block + tl.arange(0, block)
     s = tl.load(a + i) + tl.load(b + i)
     tl.store(out + i, tl.where(s >= q, s - q, s).to(tl.int32))
@@ -69,7 +70,7 @@ def fused(
     digit_count: tl.constexpr,
     block: tl.constexpr,
 ):
-    """A whole sum: component and limb are the program's second number."""
+    """Computes a whole sum; program_id(1) is the index of component and limb."""
     i = tl.program_id(0) * block + tl.arange(0, block)
     place = tl.program_id(1)
     limb = place % limb_count
@@ -81,7 +82,7 @@ def fused(
     tl.store(out + place * n + i, reduced(total, mu, tl.load(primes + limb).to(tl.uint64)).to(tl.int32))
 
 
-#: The same instructions in CUDA, four words a thread.
+#: The same instructions in CUDA, four words a thread: parameters | result of word w.
 CUDA = {
     "multiply": "const Four* a, const Four* b, Four* out, u64 q, u64 mu|reduced((u64)x.at[w] * b[i].at[w], mu, (u32)q)",
     "multiply_by": "const Four* a, u64 number, Four* out, u64 q, u64 mu|reduced(x.at[w] * number, mu, (u32)q)",
@@ -90,7 +91,7 @@ CUDA = {
 
 
 def cuda_source(name: str) -> str:
-    """One instruction's kernel."""
+    """Returns the source of an instruction's kernel."""
     parameters, word = CUDA[name].split("|")
     return (
         base.COMMON
@@ -101,12 +102,12 @@ def cuda_source(name: str) -> str:
 
 
 def signed(value: int) -> int:
-    """64 bits as PyTorch holds them."""
+    """Returns an unsigned 64-bit value as PyTorch's int64."""
     return value - 2**64 if value >= 2**63 else value
 
 
 def graph_of(call: Callable[[], None]) -> Callable[[], None]:
-    """The call's launches as a graph in sequence."""
+    """Captures the call's launches as a sequential graph."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
@@ -114,7 +115,7 @@ def graph_of(call: Callable[[], None]) -> Callable[[], None]:
 
 
 def main() -> None:
-    """All ways, in turns."""
+    """Runs all variants alternately and compares their results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--out", type=Path)
     out_path = parser.parse_args().out
@@ -135,7 +136,7 @@ def main() -> None:
         out = made[name] = torch.zeros((2, limbs, n), dtype=torch.int32, device="cuda")
         ways[name] = (words_of_it, launches, lambda: call(out))
 
-    # The list and the kernel of sums_generated.py.
+    # sums_generated.py's kernel with its table of terms.
     table, _ = nvrtc.kernel(base.TABLE)
     terms = on_device(
         [
@@ -209,7 +210,7 @@ def main() -> None:
         call()
         torch.cuda.synchronize()
         if not torch.equal(made[name], expected):
-            raise SystemExit(f"{name} gives other words")
+            raise SystemExit(f"{name} differs from cuda-table")
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(20):
         for name, (_, launches, call) in ways.items():
@@ -234,8 +235,8 @@ def main() -> None:
     ]
     for row in rows:
         print(f"{row['words']:50s} {row['launches']:5d} launches {row['seconds'] * 1e6:9.1f} us")
-    machine = base.runner.machine() | {"device": torch.cuda.get_device_name(), "triton": triton.__version__}
-    base.runner.save(out_path, base.runner.report(rows, machine, kind="sums-triton"))
+    machine = base.common.machine() | {"device": torch.cuda.get_device_name(), "triton": triton.__version__}
+    base.results.save(out_path, base.common.report(rows, machine, kind="sums-triton"))
 
 
 if __name__ == "__main__":

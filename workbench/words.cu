@@ -1,5 +1,5 @@
-// The word decides first: one GPU's transforms with 30-bit Shoup and Montgomery, FP64 and 60-bit Shoup arithmetic, through
-// the backend's own kernels, and the ceilings of their products in registers.
+// Ceilings in registers and NTT rates of one GPU with 30-bit Shoup, 30-bit Montgomery, FP64 and 60-bit Shoup arithmetic. The NTTs run
+// through the backend's own kernels.
 //
 //   words OUT.json [MIB=512] [REPEATS=25]
 #include "gpu.cuh"
@@ -7,7 +7,7 @@
 namespace workbench {
 namespace {
 
-constexpr std::size_t kStretch = std::size_t{32} << 20;  // what stays in the L2 between two passes
+constexpr std::size_t kStretch = std::size_t{32} << 20;  // bytes that stay in the L2 between two passes
 
 struct Edition {
   const char* name;
@@ -29,10 +29,10 @@ constexpr Edition kEdition<Field60>{"60-bit Shoup", 60, 24};
 enum class Ceiling { by_constant, of_two, butterfly };
 constexpr const char* kCeilings[] = {"product by a constant", "product of two residues", "forward butterfly"};
 constexpr int kChains = 8, kRounds = 1024;
-/// Operations of one round of a thread.
+/// Operations of one thread in one round.
 constexpr int round_operations(Ceiling kind) { return kind == Ceiling::butterfly ? 4 * kChains / 2 : kChains; }
 
-/// Chains of operations in registers; prime and factors come from memory, as in the transforms.
+/// Chains of operations in registers. The prime and the factors come from memory, as in the transforms.
 template <class F, Ceiling KIND>
 __global__ void __launch_bounds__(256)
     chains(const typename F::Prime* prime, const typename F::Constant* constants, typename F::Word* out) {
@@ -91,7 +91,7 @@ void time_ceilings(Report& report, int multiprocessors, int repeats) {
   time_ceiling<F, Ceiling::butterfly>(report, multiprocessors, repeats);
 }
 
-/// What a pass could reach that only moves words.
+/// Measures the copy rate of DRAM, the limit of a pass.
 void time_copy(Report& report, std::size_t bytes, int repeats) {
   const Array<unsigned char> from(bytes), to(bytes);
   const double taken =
@@ -103,7 +103,7 @@ void time_copy(Report& report, std::size_t bytes, int repeats) {
 
 // ---- transforms --------------------------------------------------------------------------------------------------------
 
-/// Whether the transforms of `x` (random, seed 1) are the definition's, and give back what they were given.
+/// Checks the forward transform of random `x` (seed 1) against the host and the definition, and the inverse against `x`.
 template <class F, int P>
 bool verify(const Moduli& moduli, const Tables<F>& tables, const Batch<typename F::Word>& x) {
   bool right = true;
@@ -124,7 +124,7 @@ bool verify(const Moduli& moduli, const Tables<F>& tables, const Batch<typename 
 }
 
 struct Way {
-  std::size_t stretch;  // items of a launch
+  std::size_t stretch;  // items a launch
   int rows_together;    // polynomials a thread in the row pass
   bool inverse;
 };
@@ -134,7 +134,7 @@ void note(Report& report, const Moduli& moduli, const Batch<typename F::Word>& x
           double taken, bool right) {
   const double polynomials = static_cast<double>(x.items * x.limbs), n = static_cast<double>(x.n);
   const double limbs = polynomials / taken, bits = moduli.bits() / static_cast<double>(moduli.q.size());
-  const double bytes = 4 * polynomials * n * sizeof(typename F::Word);  // two passes, each reads and writes
+  const double bytes = 4 * polynomials * n * sizeof(typename F::Word);  // two passes, each with a read and a write
   const double butterflies = polynomials * n / 2 * std::log2(n);
   const char* const direction = way.inverse ? "inverse" : "forward";
   std::printf("%-18s %6zu %-8s %4zu x %2zu %5zu %4d %12.0f %8.1f %8.0f %8.3f %8.2f  %s\n", kEdition<F>.name, x.n, direction,
@@ -173,7 +173,7 @@ template <class F, int P>
 bool time_ways(Report& report, const Moduli& moduli, const Tables<F>& tables, const Batch<typename F::Word>& x,
                int repeats) {
   const bool right = verify<F, P>(moduli, tables, x);
-  // In place, time and again: a transform of random residues is as random.
+  // In place and repeated: transformed random residues stay uniform.
   x.randomize(2, tables.moduli());
   const std::size_t item = x.limbs * x.n * sizeof(typename F::Word);
   const std::size_t stretch = std::min(x.items, std::max<std::size_t>(P, kStretch / item));

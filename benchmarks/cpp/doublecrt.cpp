@@ -1,18 +1,17 @@
-// The operations of Frame's thesis (2015) on DoubleCRT objects, rows of residues modulo one prime each: add, subtract and
-// multiply by an object and by a constant, at its three levels, data resident and, as there, copied around each operation.
+// The operations of Frame's thesis (2015) on DoubleCRT objects (rows of residues, one prime each): add, subtract and multiply by an
+// object and by a constant, on three levels, with resident data and, as in the thesis, with copies around each operation.
 //   doublecrt [--device cpu] [--rows 8] [--edition w64] [--sizes 1000,...] [--rings 1024,...] [--batch 8]
 //             [--levels function,phase,circuit] [--operations add,...] [--seconds 0.05] [--json FILE]
-// One JSON object a line, to the file (on rank 0) or to stdout:
-//   function  one operation in place, a = a op b: `items` objects in one call
-//   phase     the same of one object whose operands come from rank 0's host memory and whose result goes back there:
-//             set-up (memory, queue), in, compute, out. Over ranks the rows are dealt out and gathered: with the option /limb
-//             each row goes to the member that was given work longest ago ("rolling round-robin")
-//   circuit   ciphertexts of two parts: of raw rows sums and the product of three parts; of rings BGV's, relinearized
-// `sizes` are rows of any length (stored to the next multiple of 64 residues), `rings` powers of two. Times in seconds: `median_s`
-// of a call that is waited for by all ranks, `pipe_s` of one among many. `bytes` and `products` are what a call must move and
-// make; `moved` what crossed between members in a call (Mesh::moved), `sent` what rank 0 sent to other ranks, in so many `exchanges`;
-// `dealt` what phases sent from and to rank 0's host.
-// Every result is compared with one in 128-bit integers before anything is timed.
+// Writes one JSON object per line, to the file (on rank 0) or to stdout. Levels:
+//   function  one operation in place, a = a op b, on `items` objects in one call
+//   phase     the same on one object whose operands come from rank 0's host memory and whose result returns there: set-up (memory,
+//             queue), in, compute, out. Over ranks the rows are scattered and gathered; with the option /limb each row goes to the
+//             member that received work least recently ("rolling round-robin")
+//   circuit   ciphertexts of two parts: sums and the product of three parts of raw rows; BGV's relinearized product of rings
+// `sizes` are rows of any length (stored to the next multiple of 64 residues), `rings` powers of two. Times in seconds: `median_s` of
+// a call that all ranks wait for, `pipe_s` per call of many. `bytes` and `products` are the minimum of a call. `moved` are bytes
+// between members in a call (Mesh::moved), `sent` bytes from rank 0 to other ranks, in `exchanges`; `dealt` bytes of phases from and
+// to rank 0's host. Every result is compared with one in 128-bit integers before it is timed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -43,15 +42,16 @@ using math::u128;
 using math::u64;
 using math::Word;
 
-constexpr double kStretch = 5e-3;                       // seconds of calls before one wait
-constexpr std::size_t kLargest = std::size_t{1} << 20;  // residues of an object of which a batch is measured too
-constexpr std::size_t kTurns = 64;                      // prime numbers by which rows are dealt begin anew
+constexpr double kStretch = 5e-3;                       // limit of the calls enqueued before one wait, in seconds
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // largest object, in bytes, for which a batch is also measured
+// the distribution of rows over members starts again after each of these numbers of rows
+constexpr std::size_t kTurns = 64;
 
 struct Settings {
   std::string device, json;
   std::size_t rows = 8, batch = 8;
   Word word = Word::w64;
-  // The thesis's sizes; the powers of two about them, as far as rings go.
+  // The thesis's row sizes, and the neighbouring powers of two up to the largest ring.
   std::vector<std::size_t> sizes = {1000, 10'000, 100'000, 200'000, 300'000, 400'000};
   std::vector<std::size_t> rings = {1024, 8192, 16384, 65536, 131072};
   std::vector<std::string> levels = {"function", "phase", "circuit"}, operations;
@@ -66,7 +66,7 @@ struct Settings {
   bool measures_operation(const std::string& name) const { return operations.empty() || among(operations, name); }
 };
 
-/// What is done to rows. `constant`: b is one number modulo each prime.
+/// An operation on rows. `constant`: the operand b is one number modulo each prime.
 enum class Kind { add, sub, mul, neg, tensor };
 struct Operation {
   const char* name;
@@ -80,19 +80,19 @@ constexpr Operation kOperations[] = {
     {"add constant", Kind::add, true},
     {"sub constant", Kind::sub, true},
     {"mul constant", Kind::mul, true},
-    {"neg", Kind::neg},  // the least there is to do to a row: what the machine makes of its bytes
+    {"neg", Kind::neg},  // the fastest operation on a row, from which floors follow
 };
 
-/// Of ciphertexts of raw rows, which have no transform to relinearize with.
+/// Circuits on raw rows, which cannot be relinearized, because they have no NTT.
 constexpr Operation kCircuits[] = {{"add", Kind::add}, {"sub", Kind::sub}, {"tensor", Kind::tensor}};
 
-/// Objects of one shape: `items`, of `components` parts, of rows.
+/// Objects of one shape: `items` objects of `components` polynomials, each stored as rows of residues.
 struct Shape {
   std::size_t size, items, components;
   bool ring;
 };
 
-/// Rows modulo their primes on the device, and what they should hold.
+/// Rows modulo their primes on the device, and their expected values.
 class Rows {
  public:
   Rows(device::Device& device, const Settings& s, std::size_t size, bool ring) : device_(device), size_(size) {
@@ -111,7 +111,7 @@ class Rows {
     return View::dense(nullptr, ring_->word(), {items}, components, ring_->primes().size(), ring_->n());
   }
 
-  /// Residues of all parts of one object; what is stored behind a row's last residue is zero.
+  /// Returns the residues of all polynomials of one object; the words after a row's last residue are zero.
   std::vector<u64> object(std::size_t components, u64 state) const {
     std::vector<u64> words;
     for (std::size_t c = 0; c < components; ++c) {
@@ -121,7 +121,7 @@ class Rows {
     }
     return words;
   }
-  /// The words as they lie in memory.
+  /// Returns the words in memory order.
   std::vector<std::byte> bytes(const std::vector<u64>& words) const {
     const std::size_t word = math::word_bytes(ring_->word());
     std::vector<std::byte> all(words.size() * word);
@@ -130,13 +130,13 @@ class Rows {
   }
 
   using Bytes = std::vector<std::byte>;
-  /// The first or second operand, as it lies in memory. Made once.
+  /// Returns the first or second operand in memory order; made once.
   const Bytes& operand(std::size_t components, u64 which) const {
     Bytes& made = made_[{which == 1 ? "a" : "b", components}];
     if (made.empty()) made = bytes(object(components, which));
     return made;
   }
-  /// What an operation on them should give. Made once.
+  /// Returns the expected result of an operation; made once.
   const Bytes& wanted(const Operation& op, std::size_t components) const {
     Bytes& made = made_[{op.name, components}];
     if (!made.empty()) return made;
@@ -159,7 +159,7 @@ class Rows {
   }
 
  private:
-  /// In 128-bit integers.
+  /// Computes in 128-bit integers.
   std::vector<u64> expected(const Operation& op, const std::vector<u64>& a, const std::vector<u64>& b) const {
     std::vector<u64> out(a.size());
     const std::size_t n = ring_->n(), rows = ring_->primes().size();
@@ -170,7 +170,7 @@ class Rows {
     }
     return out;
   }
-  /// The product of two objects of two parts: a0 b0, a0 b1 + a1 b0, a1 b1.
+  /// Returns the product of two objects of two parts: a0 b0, a0 b1 + a1 b0, a1 b1.
   std::vector<u64> tensor(const std::vector<u64>& a, const std::vector<u64>& b) const {
     const std::size_t part = a.size() / 2, n = ring_->n();
     std::vector<u64> out(3 * part);
@@ -243,12 +243,12 @@ class Bench {
  private:
   std::size_t rank() const { return mesh_ ? mesh_->rank() : 0; }
   std::size_t ranks() const { return mesh_ ? mesh_->ranks() : 1; }
-  /// One object, and a batch where an object is small enough.
+  /// Returns one object, and a batch if an object is small enough.
   std::vector<std::size_t> counts(std::size_t size) const {
     return s_.batch > 1 && size * s_.rows <= kLargest ? std::vector<std::size_t>{1, s_.batch} : std::vector<std::size_t>{1};
   }
 
-  /// Rank 0's number, on every rank: how often something is done must be the same on all.
+  /// Returns the number of rank 0 on every rank, because all ranks must make the same number of calls.
   std::size_t agreed(std::size_t number) const {
     const std::vector<std::byte> said = device_.broadcast([&] {
       std::vector<std::byte> bytes(sizeof number);
@@ -262,10 +262,10 @@ class Bench {
     const double wanted = std::clamp(seconds / std::max(one, 1e-9), static_cast<double>(least), static_cast<double>(most));
     return agreed(static_cast<std::size_t>(wanted));
   }
-  /// All ranks have computed what was enqueued.
+  /// Waits until all ranks have computed the enqueued calls.
   void wait_all() {
     queue_->wait();
-    device_.confirm("where the benchmark stands", "");
+    device_.confirm("barrier of the benchmark", "");
   }
   double moved() const { return mesh_ ? static_cast<double>(mesh_->moved().bytes) : 0; }
   mesh::Moved counted() const { return mesh_ ? mesh_->moved() : mesh::Moved{}; }
@@ -292,7 +292,7 @@ class Bench {
     t.sent = each(before.sent_bytes, after.sent_bytes);
     t.exchanges = each(before.exchanges, after.exchanges);
     t.alone = t.among = median(times);
-    if (agreed(t.alone > 0.1 ? 1 : 0)) return t;  // no wait shows in these
+    if (agreed(t.alone > 0.1 ? 1 : 0)) return t;  // long calls are waited for one by one, because the wait is negligible
     const std::size_t repeats = times_in(kStretch, t.alone, 2, 500);
     const std::size_t rounds = times_in(s_.seconds, t.alone * static_cast<double>(repeats), 3, 500);
     times.clear();
@@ -327,7 +327,7 @@ class Bench {
     print(out);
   }
 
-  /// A tensor on the device.
+  /// The memory and view of a tensor on the device.
   struct Held {
     Buffer buffer;
     View view;
@@ -338,7 +338,7 @@ class Bench {
     h.view.data = h.buffer->address();
     return h;
   }
-  /// An operand to every item, from rank 0's memory.
+  /// Copies an operand to every item, from rank 0's memory.
   void upload(const Rows& rows, const Held& to, u64 which) {
     const std::size_t bytes = item_bytes(to);
     for (std::size_t item = 0; item < to.view.items(); ++item) {
@@ -346,7 +346,7 @@ class Bench {
                       bytes, to.view.data + item * bytes);
     }
   }
-  /// On rank 0, which says so to all.
+  /// Compares on rank 0, and broadcasts the result to all ranks.
   void check(const Rows& rows, const Operation& op, const Held& out, std::size_t components) {
     std::vector<std::byte> got(rank() == 0 ? item_bytes(out) : 0);
     for (std::size_t item = 0; item < out.view.items(); ++item) {
@@ -356,7 +356,7 @@ class Bench {
   }
   void require_equal(const std::string& what, const std::function<bool()>& equal) {
     device_.broadcast([&] {
-      if (!device_.counter() && !equal()) throw Error(what + ": not what 128-bit integers give");
+      if (!device_.counter() && !equal()) throw Error(what + ": the result differs from that in 128-bit integers");
       return std::vector<std::byte>();
     });
   }
@@ -367,7 +367,7 @@ class Bench {
     return static_cast<double>(shape.size * s_.rows * shape.components * shape.items);
   }
 
-  /// One line for each operation and number of items: the same of every item.
+  /// Times each operation and prints one line per number of items; all items are equal.
   void operations(const Rows& rows, const char* level, Shape shape, std::span<const Operation> list) {
     const std::size_t parts = shape.components;
     for (const std::size_t items : counts(shape.size)) {
@@ -396,7 +396,7 @@ class Bench {
     }
   }
 
-  /// The thesis's way: operands from the host, the result back to it, each time.
+  /// Times operations as in the thesis: each call copies operands from the host and the result back.
   void phases(const Rows& rows, const Shape& shape) {
     const bool keeps = rank() == 0;
     const View one = rows.view(1, 1);
@@ -407,7 +407,8 @@ class Bench {
     std::size_t turn = 0;
     for (const Operation& op : kOperations) {
       if (!s_.measures_operation(op.name) || op.kind == Kind::neg) continue;
-      std::array<std::vector<double>, 5> times;  // set-up, in, compute, out, all
+      // median seconds of: allocation, copies in, computation, copy out, all together
+      std::array<std::vector<double>, 5> times;
       double dealt = 0;
       const auto once = [&] {
         const auto start = Clock::now();
@@ -417,7 +418,7 @@ class Bench {
           times[phase].push_back(seconds_since(last));
           last = Clock::now();
         };
-        // The next row goes to the member behind the one that the last row went to.
+        // The next row is stored on the member after that of the last row.
         const Held x = held(rows, 1, 1, turn), y = held(rows, 1, 1, turn);
         dealt += away(turn, bytes) * (op.constant ? 2 : 3);
         turn = (turn + s_.rows) % kTurns;
@@ -448,25 +449,25 @@ class Bench {
       print(out);
     }
   }
-  /// Bytes of an object that do not lie on rank 0's members, all members alike.
+  /// Returns the bytes of an object that are not on rank 0's members; all members have equal shares.
   double away(std::size_t first_row, std::size_t bytes) const {
     if (ranks() == 1) return 0;
     const double others = 1 - 1 / static_cast<double>(ranks());
     const std::string name = device_.name();
     if (name.find("/coefficient") != std::string::npos) return static_cast<double>(bytes) * others;
-    if (name.find("/limb") == std::string::npos) return 0;  // one item lies on the first member
+    if (name.find("/limb") == std::string::npos) return 0;  // with items as layout, a single item is on the first member
     const std::size_t members = mesh_->size(), mine = members / ranks();
     std::size_t sent = 0;
     for (std::size_t r = 0; r < s_.rows; ++r) sent += (first_row + r) % members >= mine;
     return static_cast<double>(sent * (bytes / s_.rows));
   }
 
-  /// BGV's ciphertexts of a ring.
+  /// Times multiplications of BGV ciphertexts in a ring.
   void ciphertexts(std::size_t n) {
-    // A short gadget: three special primes, digits of three; security is of no matter here, as in the thesis.
+    // The gadget is short: three special primes, and digits of three primes. The sets are insecure, as in the thesis.
     const bgv::Spec spec = bgv::make_spec(n, static_cast<int>(s_.rows) * s_.bits(), std::min<std::size_t>(3, s_.rows),
-                                          {65537}, s_.edition(), 0, true);
-    if (spec.chain.size() != s_.rows) throw Error("a chain of another number of primes");
+                                          {65537}, s_.word == Word::w64 ? 64 : 32, 0, true);
+    if (spec.chain.size() != s_.rows) throw Error("the chain has a different number of primes");
     const bgv::Parameters parameters(spec);
     const bgv::SecretKey secret = bgv::SecretKey::generate(parameters);
     const bgv::EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
@@ -475,7 +476,7 @@ class Bench {
       bfv::Values values{.data = {}, .shape = {items}, .width = kWidth};
       for (std::size_t i = 0; i < items * kWidth; ++i) values.data.push_back(static_cast<std::int64_t>(i % 97 + 1));
       const auto encrypted = [&] { return secret.encrypt(values, bfv::Packing::coefficients); };
-      // Computed on once: where they rest from then on.
+      // After one operation the operands are in the NTT domain.
       const bgv::Ciphertext a = add(encrypted(), encrypted()), b = encrypted();
       const auto product = [&] { return relinearize(multiply(a, b, &keys), keys); };
       const auto right = [&](const bgv::Ciphertext& c, auto wanted) {
@@ -484,7 +485,7 @@ class Bench {
         const std::size_t width = got.size() / items;
         for (std::size_t i = 0; i < got.size(); ++i) {
           if (got[i] != wanted(values.data.data() + i / width * kWidth, i % width))
-            throw Error("a ciphertext decrypts to something else");
+            throw Error("a ciphertext decrypts to wrong values");
         }
       };
       const auto at = [](const std::int64_t* v, std::size_t i) { return i < kWidth ? static_cast<u64>(v[i]) : 0; };
@@ -505,8 +506,9 @@ class Bench {
         print("circuit", "multiply", shape, timed([&] { c = product(); }), 3 * count * word, multiplication(spec, n, items));
     }
   }
-  /// Butterflies and products of a multiplication with its key switch: operands rest in the NTT domain, the third part is
-  /// brought to coefficients, raised to all primes digit by digit, transformed, multiplied with the key and divided.
+  /// Returns butterflies and products of a multiplication with its key switch. Operands are in the NTT domain. The third
+  /// polynomial is transformed to coefficients, raised to all primes digit by digit, transformed, multiplied by the key and
+  /// divided.
   static double multiplication(const bgv::Spec& spec, std::size_t n, std::size_t items) {
     const auto q = static_cast<double>(spec.chain.size()), p = static_cast<double>(spec.special.size()),
                d = static_cast<double>(spec.digits.size()), degree = static_cast<double>(n);
@@ -526,7 +528,7 @@ class Bench {
 int run(int argc, char** argv) {
   Settings s;
   const auto edition = [&](const std::string& value) {
-    if (value != "w64" && value != "w32") throw Error("--edition is w64 or w32");
+    if (value != "w64" && value != "w32") throw Error("--edition must be w64 or w32");
     s.word = value == "w64" ? Word::w64 : Word::w32;
   };
   read_options(argc, argv,
@@ -540,7 +542,7 @@ int run(int argc, char** argv) {
                 {"--operations", into(s.operations)},
                 {"--seconds", into(s.seconds)},
                 {"--json", into(s.json)}});
-  if (s.rows < 1 || s.rows > kTurns) throw Error("--rows lies between 1 and 64");
+  if (s.rows < 1 || s.rows > kTurns) throw Error("--rows must be between 1 and 64");
   if (!s.device.empty()) setenv("HELIOGRAPH_DEVICE", s.device.c_str(), 1);
   Bench(s).run();
   return 0;
@@ -548,4 +550,4 @@ int run(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }
+int main(int argc, char** argv) { return heliograph::bench::run_and_report(heliograph::bench::run, argc, argv); }

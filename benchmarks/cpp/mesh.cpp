@@ -1,12 +1,12 @@
-// What moves between the members of a mesh, and how fast:
+// Transfers between the members of a mesh, and their rates:
 //   mesh --members cuda:0,cuda:1,cuda:2,cuda:3 --counts 1,2,4 [--only repartition,exchange,link] [--seconds 0.1]
-// For each count a mesh of the first so many members, all with equal shares. One JSON object a line on stdout:
-//   repartition  a matrix from rows to columns of it and back (Al Badawi 2020, Algorithms 1 and 2; 40 x 2^16 words of four
-//                bytes is that paper's Figure 4), directly and through the host
+// For each count it uses a mesh of the first members, all with equal shares. Prints one JSON object per line. Groups:
+//   repartition  a matrix from rows to columns and back (Al Badawi 2020, Algorithms 1 and 2; 40 x 2^16 words of four bytes is that
+//                paper's Figure 4), directly and through the host
 //   exchange     whole items to every layout, and to all members
-//   link         one member reading the memory of others, without a mesh
-// Medians in microseconds, of one call and the wait for it, and of one among many calls before one wait. `bytes` is what
-// crossed between members in a call. Before anything is timed, its result is compared with what it should be.
+//   link         reads by one member of the memory of others, without a mesh
+// Times are medians in microseconds, of one call with the wait, and per call of many before one wait. `bytes` is the traffic between
+// members in a call. Every result is compared with the expected one before it is timed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,9 +27,9 @@ using math::Word;
 using mesh::Layout;
 using mesh::Mesh;
 
-constexpr double kStretch = 5000;  // microseconds of calls before one wait
+constexpr double kStretch = 5000;  // limit of the calls enqueued before one wait, in microseconds
 
-/// Medians of times, gathered for `seconds`; at least five.
+/// Returns the median of `time()`, called for `seconds` and at least five times.
 template <class Once>
 double medians(double seconds, Once once) {
   std::vector<double> times;
@@ -42,18 +42,18 @@ struct Settings {
   std::vector<std::string> members, only;
   std::vector<std::size_t> counts;
   double seconds = 0.1;
-  bool quick = false;  // small sizes, for tests
+  bool quick = false;  // whether to use small sizes, for tests
 
   bool wants(const std::string& group) const { return only.empty() || std::count(only.begin(), only.end(), group) > 0; }
 };
 
 struct Times {
   double alone = 0, among = 0;
-  double bytes = 0;  // between members, of one call
+  double bytes = 0;  // bytes moved between members, per call
 };
 
-/// Of calls that one wait ends. `back`, where there is one, makes a next call move as much as the first: it is left out of
-/// `alone`, and among many calls each of the two is half.
+/// Times calls up to a wait. `back`, if given, moves the data back, so that each call moves as many bytes as the first. The
+/// time `alone` excludes `back`; the time among many calls counts it as one more call.
 Times time_calls(double seconds, const std::function<void()>& call, const std::function<void()>& back,
                  const std::function<void()>& wait) {
   Times t;
@@ -81,7 +81,7 @@ Times time_calls(double seconds, const std::function<void()>& call, const std::f
   return t;
 }
 
-/// Words on a mesh.
+/// A tensor of words on a mesh.
 struct Tensor {
   Buffer buffer;
   View view;
@@ -96,7 +96,7 @@ class Bench {
     name_ = name;
     device_ = mesh::open_device(name + (staged ? "/staged/uncalibrated" : "/uncalibrated"));
     mesh_ = dynamic_cast<Mesh*>(device_.get());
-    if (mesh_ == nullptr) throw Error(name + " is no mesh");
+    if (mesh_ == nullptr) throw Error(name + " is not a mesh");
     queue_ = mesh_->make_queue();
   }
 
@@ -120,7 +120,7 @@ class Bench {
     return t;
   }
 
-  /// Throws where `call` does not bring the words of `from`, in order, to `to`: `times` of them, one after the other.
+  /// Throws unless `call` copies the words of `from`, in order, `times` times in sequence, to `to`.
   void check(const std::string& what, const Tensor& from, const Tensor& to, std::size_t times,
              const std::function<void()>& call) {
     const std::size_t bytes = from.view.words() * from.view.word_size();
@@ -131,7 +131,8 @@ class Bench {
     call();
     mesh_->download(*queue_, to.view.data, received);
     for (std::size_t i = 0; i < times; ++i) {
-      if (std::memcmp(sent.data(), received.data() + i * bytes, bytes) != 0) throw Error(what + ": other words arrived");
+      if (std::memcmp(sent.data(), received.data() + i * bytes, bytes) != 0)
+        throw Error(what + ": the copied words differ from the original ones");
     }
   }
 
@@ -148,7 +149,7 @@ class Bench {
     return t;
   }
 
-  /// `shape`: more fields.
+  /// Prints one JSON line; `shape` has additional fields of it.
   void print(const char* group, const std::string& what, std::size_t tensor_bytes, const std::string& shape,
              const Times& t) {
     std::printf(
@@ -184,7 +185,7 @@ class Bench {
       char shape[128];
       std::snprintf(shape, sizeof shape, "\"matrix\": \"%s\", \"rows\": %zu, \"columns\": %zu, \"word_bytes\": %zu, ",
                     s.name, s.rows, n, rows.view.word_size());
-      // One after the other: what was read and not written since may be kept, and is then not moved again.
+      // Calls alternate: unchanged words may be cached after the first read and would not be transferred again.
       print("repartition", "rows to columns", bytes, shape, timed(there, back));
       print("repartition", "columns to rows", bytes, shape, timed(back, there));
     }
@@ -195,7 +196,7 @@ class Bench {
     if (settings_.quick) sizes = {1};
     constexpr std::size_t limbs = 8;
     for (const std::size_t megabytes : sizes) {
-      // As near to the size as items for every member come.
+      // Chooses the size nearest to the requested one at which every member has items.
       const std::size_t n = (megabytes << 20) / (8 * limbs * count_) / 64 * 64;
       const Tensor items = tensor(Layout::batch, Word::w64, count_, limbs, n);
       const std::size_t bytes = items.view.words() * 8;
@@ -209,7 +210,7 @@ class Bench {
         check(what, items, to, 1, there);
         print("exchange", what, bytes, shape, timed(there, back));
       }
-      // Everything to everyone: the items once for each member. Written afterwards, so that nothing of them is kept.
+      // Every member gets all items. A call then writes the result, so that no item stays cached.
       const Tensor all = tensor(Layout::batch, Word::w64, count_ * count_, limbs, n);
       View repeated = items.view, into = all.view;
       repeated.axes = into.axes = 2;
@@ -222,7 +223,7 @@ class Bench {
     }
   }
 
-  /// Without the mesh: members read by themselves, each into its own memory.
+  /// Measures reads by single members into their own memory, without the mesh.
   void links() {
     std::vector<std::size_t> sizes = {1, 4, 16, 64, 256};
     if (settings_.quick) sizes = {1};
@@ -286,11 +287,11 @@ int run(int argc, char** argv) {
                 {"--only", into(settings.only)},
                 {"--seconds", into(settings.seconds)},
                 {"--quick", [&](const std::string& value) { settings.quick = value == "1"; }}});
-  if (settings.members.empty()) throw Error("--members names the devices, such as cuda:0,cuda:1");
+  if (settings.members.empty()) throw Error("--members is missing: name the devices, for example cuda:0,cuda:1");
   if (settings.counts.empty()) settings.counts = {settings.members.size()};
   for (const std::size_t count : settings.counts) {
     if (count < 1 || count > settings.members.size()) {
-      std::fprintf(stderr, "%zu members are not among %zu\n", count, settings.members.size());
+      std::fprintf(stderr, "cannot use %zu members: --members names %zu\n", count, settings.members.size());
       continue;
     }
     for (const bool staged : {false, true}) {
@@ -304,4 +305,4 @@ int run(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }
+int main(int argc, char** argv) { return heliograph::bench::run_and_report(heliograph::bench::run, argc, argv); }

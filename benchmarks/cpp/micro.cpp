@@ -1,8 +1,8 @@
 // Times of single kernels and of the composites of BFV, CKKS and BGV on one device:
 //   micro [--device cpu:avx512] [--only ntt] [--seconds 0.3] [--json FILE]
-// Threads: HELIOGRAPH_THREADS. Medians of repeated calls, in microseconds: of one call and the wait for it, and of one
-// among many calls before one wait, which is another figure where calls enqueue and return. Batches of many limbs are timed
-// on devices of that kind, and elsewhere with --only batched.
+// HELIOGRAPH_THREADS sets the threads. Times are medians of repeated calls, in microseconds: of one call with the wait, and per call of
+// many before one wait, which differs on asynchronous devices. Batches of many limbs are timed on such devices, and on others with
+// --only batched.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -30,7 +30,7 @@ using math::u32;
 using math::u64;
 using math::Word;
 
-/// How much one call does.
+/// Amount of work of one call, printed with its time.
 struct Units {
   double count = 0;
   const char* name = "";
@@ -43,7 +43,7 @@ struct Figure {
   Units units;
 };
 
-constexpr double kStretch = 2000;  // microseconds of calls before one wait
+constexpr double kStretch = 2000;  // limit of the calls enqueued before one wait, in microseconds
 
 class Bench {
  public:
@@ -57,7 +57,7 @@ class Bench {
   bool wanted(const std::string& name) const { return name.find(only_) != std::string::npos; }
   bool wanted_group(const std::string& word) const { return wanted(word) || asked_for(word); }
   bool asked_for(const std::string& word) const { return only_.find(word) != std::string::npos; }
-  /// Whether calls compute before they return and device memory is the host's.
+  /// Returns whether the device computes in the host's memory, so that calls are synchronous.
   bool on_host() const { return device_->name() == "cpu" || device_->name() == "ref"; }
 
   std::byte* memory(std::size_t bytes) {
@@ -67,7 +67,7 @@ class Bench {
   View view(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n) {
     return View::dense(memory(Workspace::bytes(word, items, components, limbs, n)), word, {items}, components, limbs, n);
   }
-  /// Uniform residues.
+  /// Returns memory of uniform residues.
   View random(const device::RingHandle& ring, const PrimeList& primes, std::size_t items, std::size_t components) {
     const View v = view(ring->ring().word(), items, components, primes.size(), ring->ring().n());
     device::Draw draw;
@@ -76,7 +76,7 @@ class Bench {
     return v;
   }
 
-  /// `rate(microseconds)` makes the note.
+  /// Prints a line; `rate(microseconds)` makes its note, such as a rate.
   void time(const std::string& name, const std::function<void()>& call, const std::function<std::string(double)>& rate = {},
             Units units = {}) {
     if (!wanted(name)) return;
@@ -93,7 +93,7 @@ class Bench {
   }
 
  private:
-  /// Microseconds of a call, `repeats` of them to a wait.
+  /// Returns the median microseconds of a call, with `repeats` calls per wait.
   double median_of(const std::function<void()>& call, std::size_t repeats, double seconds) {
     std::vector<double> times;
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
@@ -118,7 +118,7 @@ class Bench {
   std::unique_ptr<device::Queue> queue_;
   std::string only_;
   double seconds_;
-  double least_ = 0;  // microseconds of the last series of single calls
+  double least_ = 0;  // median microseconds of the last series of single calls
   std::vector<Buffer> kept_;
   std::vector<Figure> figures_;
   u32 objects_ = 0;
@@ -246,7 +246,7 @@ device::GatheredProduct gathered(const Shape& s) {
   return g;
 }
 
-/// `prefix` comes before each name, `suffix` behind it.
+/// Times the NTT kernels; `prefix` and `suffix` are added to each printed name.
 void products(Bench& b, std::size_t n, Word word, int bits, std::size_t limbs, const std::string& prefix,
               const std::string& suffix) {
   const auto ring = b.kernels().prepare(make_ring(n, word, {{bits, limbs}}));
@@ -369,7 +369,8 @@ void batched_words(Bench& b) {
       per_second(3 * bytes, "B"));
 }
 
-/// BFV at one set: Q, P and R of a ring, and the plans of a relinearization and a product.
+/// Tables of BFV's operations with one parameter set: primes Q, P and R of a ring, and the plans of a relinearization and
+/// a product.
 struct BfvSet {
   std::string name;
   std::size_t n;
@@ -397,7 +398,7 @@ std::size_t count(const std::vector<std::pair<int, std::size_t>>& lengths) {
   return r;
 }
 
-/// All but the division of a key switch, over the ring's first primes: `q` of the chain, then `s` special ones.
+/// Returns a key switch without its division, over the ring's first primes: `q` of the chain, then `s` special ones.
 KeySwitchPlan switch_plan(Bench& b, const std::shared_ptr<const device::RingConstant>& ring, std::size_t q, std::size_t s,
                           const std::vector<std::size_t>& digits) {
   KeySwitchPlan k;
@@ -454,13 +455,13 @@ void bfv(Bench& b, const BfvSet& set) {
     const View key = b.random(p.key_switch.ring, p.key_switch.extended, 1, 2 * digits);
     const auto multiply_plan = std::make_shared<const MultiplyPlan>(p.multiply);
     const auto switch_plan = std::make_shared<const KeySwitchPlan>(p.key_switch);
-    const std::size_t multiply_bytes = device::scratch_bytes(device::BfvMultiply{multiply_plan, x, y, product}, items);
+    const std::size_t multiply_bytes = device::scratch_bytes(device::ScaledTensor{multiply_plan, x, y, product}, items);
     const std::size_t switch_bytes =
         device::scratch_bytes(device::KeySwitch{.plan = switch_plan, .domain = math::Domain::coefficient}, items);
     std::byte* const scratch = b.memory(std::max(multiply_bytes, switch_bytes));
     const View add = product.with_components(0, 2), last = product.with_components(2, 1);
     const auto multiply = [&] {
-      b.queue().enqueue(device::BfvMultiply{multiply_plan, x, y, product, Workspace(scratch, multiply_bytes)});
+      b.queue().enqueue(device::ScaledTensor{multiply_plan, x, y, product, Workspace(scratch, multiply_bytes)});
     };
     const auto relinearize = [&] {
       b.queue().enqueue(
@@ -481,13 +482,13 @@ struct TransformedSet {
   std::string name;
   std::size_t n, limbs, special;
   std::vector<std::size_t> digits;
-  u64 t = 1;  // above 1: BGV's plaintext modulus
+  u64 t = 1;  // BGV's plaintext modulus, or 1 for CKKS
   int bits = 50;
   Word word = Word::w64;
   std::size_t batch = 4;
 };
 
-/// From the first `primes` primes of a ring to its first `out`, the result multiplied by `times`.
+/// Returns a division from the first `primes` primes of a ring to its first `out`, with the result multiplied by `times`.
 device::DividePlan divide_plan(Bench& b, const std::shared_ptr<const device::RingConstant>& ring, std::size_t primes,
                                std::size_t out, u64 times, u64 keep) {
   device::DividePlan d;
@@ -598,7 +599,7 @@ int run(int argc, char** argv) {
   batched_words(b);
   batched_conversions(b);
   batched_products(b);
-  // R: log R >= log Q + log t + log N + 3.
+  // The auxiliary modulus R must have log R >= log Q + log t + log N + 3.
   constexpr u64 long_t = 5522259017729;
   bfv(b, {"2^15, log q 600, t 2", 32768, {{50, 12}}, {{50, 4}}, {{50, 13}}, {4, 4, 4}, 2});
   bfv(b, {"2^15, log q 600, t 43 bits", 32768, {{50, 12}}, {{50, 4}}, {{50, 14}}, {4, 4, 4}, long_t});
@@ -620,4 +621,4 @@ int run(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }
+int main(int argc, char** argv) { return heliograph::bench::run_and_report(heliograph::bench::run, argc, argv); }

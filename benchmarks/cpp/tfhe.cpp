@@ -1,9 +1,9 @@
-// TFHE's kernels by themselves: how long combine, key switch and bootstrap take on a device for batches of ciphertexts.
+// Times of TFHE's kernels on a device: combine, key switch and bootstrap of batches of ciphertexts.
 //   tfhe_kernels --device cuda --shapes 2_2,boolean --counts 1,16,528,16384 [--seconds 0.3] [--longest 10]
-// Keys and ciphertexts are random words: times do not depend on them. One JSON object a line on stdout, medians in
-// microseconds of one call, waited for; a count that would take longer than `longest` seconds a call is left out. On the
-// null device the lines hold what it counts. On cores (HELIOGRAPH_THREADS of them) a first line holds their rates a second:
-// multiply-adds of doubles and of 32-bit words on registers, bytes read from memory.
+// Keys and ciphertexts are random words: times do not depend on them. Prints one JSON object per line, with medians in microseconds of
+// one call with the wait. Counts whose call would take longer than `longest` seconds are skipped. On the null device the lines have its
+// counts. On cores (HELIOGRAPH_THREADS of them) a first line has their rates per second: multiply-adds of doubles and of 32-bit words in
+// registers, bytes read from memory.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Named {
   BootstrapShape bootstrap;
   Gadget key_switch;
 };
-// The gadgets' bases do not change times.
+// The bases of gadgets do not affect the times.
 const Named kShapes[] = {
     {"2_2", {.n = 920, .k = 1, .degree = 2048, .gadget = {23, 1}, .group = 2}, {4, 4}},
     {"2_2/latency", {.n = 920, .k = 1, .degree = 2048, .gadget = {22, 1}, .group = 4}, {4, 4}},
@@ -65,20 +65,21 @@ std::vector<T> random_words(std::size_t count) {
   return r;
 }
 
-// As wide as the processor is, whatever this file is compiled for.
+// Vectors are as wide as the processor allows; the compiler flags of this file do not limit them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define HELIOGRAPH_WIDEST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define HELIOGRAPH_WIDEST
 #endif
-constexpr std::size_t kSteps = 200'000, kChains = 8;  // as many as two units of four cycles' latency need
+constexpr std::size_t kSteps = 200'000, kChains = 8;  // independent chains for two units with four cycles of latency
 using Doubles [[gnu::vector_size(64)]] = double;
 using Words [[gnu::vector_size(64)]] = u32;
 
-/// kSteps * kChains multiply-adds of 64 bytes; the sum keeps them alive.
+/// Computes kSteps * kChains multiply-adds of 64 bytes. The returned sum prevents the compiler from removing them.
 HELIOGRAPH_WIDEST double many_fma(double factor) {
   Doubles x[kChains], sum = {};
-  for (std::size_t i = 0; i < kChains; ++i) x[i] = sum + static_cast<double>(i);  // apart, or the compiler makes them one
+  for (std::size_t i = 0; i < kChains; ++i)
+    x[i] = sum + static_cast<double>(i);  // different values, because the compiler would merge equal chains
   for (std::size_t s = 0; s < kSteps; ++s)
     for (Doubles& v : x) v = v * factor + 1.0;
   for (const Doubles& v : x) sum += v;
@@ -94,7 +95,7 @@ HELIOGRAPH_WIDEST u32 many_mac(u32 factor) {
   return sum[0];
 }
 
-/// Reads once, as a bootstrap reads its key.
+/// Reads the words once, in sequence, as a bootstrap reads its key, and returns their sum.
 HELIOGRAPH_WIDEST u64 read_words(const u64* words, std::size_t count) {
   using Eight [[gnu::vector_size(64)]] = u64;
   Eight x[kChains] = {};
@@ -108,7 +109,7 @@ HELIOGRAPH_WIDEST u64 read_words(const u64* words, std::size_t count) {
   return x[0][0];
 }
 
-/// Of all our cores: products are made apart, memory is shared.
+/// Prints the rates of all cores: multiply-adds per second, summed over threads, and bytes per second of the shared memory.
 void print_rates() {
   const char* asked = std::getenv("HELIOGRAPH_THREADS");
   const std::size_t threads = asked ? std::max(1, std::atoi(asked)) : std::max(1U, std::thread::hardware_concurrency());
@@ -117,7 +118,7 @@ void print_rates() {
   const double fma_us = median_of(0.2, [&] { double_sum = many_fma(factor); });
   const double mac_us = median_of(0.2, [&] { word_sum = many_mac(odd); });
   const double vectors = 1e6 * kSteps * kChains * static_cast<double>(threads);
-  // In large pages, as memory is fastest.
+  // The memory is in huge pages, the fastest kind.
   const std::size_t part = std::size_t{1} << 24, bytes = part * threads * sizeof(u64);
   const std::unique_ptr<u64, decltype(&std::free)> key(static_cast<u64*>(std::aligned_alloc(1 << 21, bytes)), &std::free);
   if (!key) throw std::bad_alloc();
@@ -133,7 +134,7 @@ void print_rates() {
               1e6 * static_cast<double>(bytes) / read_us);
 }
 
-/// What the null device counted of each kernel.
+/// Prints the null device's counts of each kernel.
 void print_counts(const device::Counter& counter) {
   for (const auto& [kernel, count] : counter.counts()) {
     std::printf(", \"%s_counts\": {\"products\": %llu, \"bytes\": %llu}", kernel.c_str(),
@@ -155,7 +156,7 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
   double each_us = 0;
   for (std::size_t count : counts) {
     if (each_us * static_cast<double>(count) > longest * 1e6) break;
-    // Gates a + b of an item's two inputs, results apart.
+    // Returns a layer of gates a + b of an item's two inputs; each gate has its own result wire.
     device::GateLayer layer{.first = {0, 2},
                             .source = {0, 1},
                             .weight = {1, 1},
@@ -223,4 +224,4 @@ int run(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }
+int main(int argc, char** argv) { return heliograph::bench::run_and_report(heliograph::bench::run, argc, argv); }

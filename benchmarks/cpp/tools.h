@@ -1,4 +1,4 @@
-// What the benchmarks share: options, times, and how they end.
+// Helpers of the benchmark programs: options, times, exit status.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace heliograph::bench {
 
-/// "a,b" as its parts, without empty ones.
+/// Returns the nonempty parts of a comma-separated list.
 inline std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t from = 0; from <= text.size();) {
@@ -34,19 +34,19 @@ void read(const std::string& value, std::vector<T>& to) {
   for (const std::string& part : split(value)) read(part, to.emplace_back());
 }
 
-/// What an option does with its value.
+/// Function that receives an option's value as text.
 using Option = std::function<void(const std::string& value)>;
-/// An option whose value is kept.
+/// Returns an Option that stores its value in `target`.
 template <class T>
 Option into(T& place) {
   return [&place](const std::string& value) { read(value, place); };
 }
-/// "--option value", any number of times. Throws Error for what is not among `options`.
+/// Reads "--option value", any number of times. Throws Error for options that are not in `options`.
 inline void read_options(int argc, char** argv, const std::map<std::string, Option>& options) {
   for (int i = 1; i < argc; i += 2) {
     const auto option = options.find(argv[i]);
     if (option == options.end()) throw Error("unknown option " + std::string(argv[i]));
-    if (i + 1 == argc) throw Error(option->first + " wants a value");
+    if (i + 1 == argc) throw Error(option->first + " needs a value");
     option->second(argv[i + 1]);
   }
 }
@@ -62,8 +62,8 @@ inline double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-/// The exit status of a benchmark; what it throws is told.
-inline int told(int (*run)(int, char**), int argc, char** argv) {
+/// Returns the exit status of a benchmark, and prints the text of an exception.
+inline int run_and_report(int (*run)(int, char**), int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& e) {

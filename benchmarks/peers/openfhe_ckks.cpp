@@ -1,10 +1,10 @@
-// OpenFHE's CKKS, to be measured beside ours by benchmarks/beside_openfhe.py. Lines in, a line of JSON out for each:
-//   prepare NAME           keys and operands of a case, and a first call: parameters
-//   time CALLS             seconds of so many calls
-//   precision CIPHERTEXTS  of bootstraps: bits that are right over all slots, each ciphertext with values of its own
-// Cases: multiply, rescaled, rotate and rotate8 with 24 limbs at N=2^16; bootstrap of 2^15 slots with 5 levels left, the fastest
-// that we found, and bootstrap-precise, with as many bits right as there are. All at the 128-bit level of OpenFHE's own table.
-// OMP_NUM_THREADS says how many cores are used.
+// OpenFHE's CKKS, measured by benchmarks/peers/openfhe.py. Reads commands, one a line; writes a line of JSON for each:
+//   prepare NAME           makes keys and operands of a case, makes a first call and returns the parameters
+//   time CALLS             returns the seconds of each call
+//   precision CIPHERTEXTS  returns the correct bits of bootstraps over all slots, with new values for each ciphertext
+// Cases: multiply, rescaled, rotate and rotate8 with 24 limbs at N=2^16; bootstrap of 2^15 slots with 5 levels left, with the fastest
+// parameters found; bootstrap-precise, with the most precise. All meet the 128-bit level of OpenFHE's own table.
+// OMP_NUM_THREADS sets the number of threads.
 #include <malloc.h>
 #include <openfhe.h>
 
@@ -28,11 +28,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kN = 1 << 16;
 constexpr uint32_t kSlots = kN / 2;
-constexpr uint32_t kBefore = 1, kAfter = 5;  // levels that a bootstrap begins and ends with
+constexpr uint32_t kBefore = 1, kAfter = 5;  // levels left before and after a bootstrap
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// "name": value, ... of an object.
+/// Members of a JSON object: "name": value, ...
 class Json {
  public:
   template <class T>
@@ -59,7 +59,7 @@ double log2_of(const std::shared_ptr<ILDCRTParams<BigInteger>>& primes) {
   return sum;
 }
 
-/// Uniform, real and imaginary parts each in [-1, 1].
+/// Returns values whose real and imaginary parts are uniform in [-1, 1].
 std::vector<std::complex<double>> values(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> part(-1, 1);
@@ -71,12 +71,12 @@ std::vector<std::complex<double>> values(uint64_t seed) {
   return made;
 }
 
-/// Keys of one set of parameters, and what is said of it.
+/// A parameter set with its keys.
 struct Party {
   Context context;
   KeyPair<DCRTPoly> keys;
   double log_scale = 0;
-  double keys_s = 0;  // of a bootstrap's keys
+  double keys_s = 0;  // seconds that key generation for bootstrapping took
 
   Text encrypted(const std::vector<std::complex<double>>& clear, uint32_t level = 0) const {
     return context->Encrypt(keys.publicKey, context->MakeCKKSPackedPlaintext(clear, 1, level, nullptr, kSlots));
@@ -118,10 +118,10 @@ Party party(const CCParams<CryptoContextCKKSRNS>& p) {
   return made;
 }
 
-/// What is timed, prepared by its name.
+/// Prepares a case by its name, then times its calls.
 class Cases {
  public:
-  /// Throws std::invalid_argument for names of no case.
+  /// Throws std::invalid_argument if the case is unknown.
   std::string prepare(const std::string& name) {
     const bool bootstraps = name.rfind("bootstrap", 0) == 0;
     if (bootstraps) {
@@ -178,7 +178,7 @@ class Cases {
     return party_.encrypted(clear, party_.levels() - kBefore);
   }
 
-  /// Nothing, and none of the keys that OpenFHE keeps itself.
+  /// Deletes the case and the keys that OpenFHE stores globally.
   void clear() {
     if (party_.context) party_.context->ClearStaticMapsAndVectors();
     call_ = nullptr;
@@ -190,7 +190,7 @@ class Cases {
 
   void bootstrap(const std::string& name) {
     const bool precise = name == "bootstrap-precise";
-    if (!precise && name != "bootstrap") throw std::invalid_argument("there is no case " + name);
+    if (!precise && name != "bootstrap") throw std::invalid_argument("unknown case " + name);
     clear();
     const std::vector<uint32_t> budget = precise ? std::vector<uint32_t>{3, 3} : std::vector<uint32_t>{4, 4};
     const uint32_t depth = kAfter + FHECKKSRNS::GetBootstrapDepth(budget, SPARSE_ENCAPSULATED);
@@ -231,7 +231,7 @@ class Cases {
         for (int by = 1; by <= 8; ++by) results_[by - 1] = party_.context->EvalFastRotation(x_, by, gathered);
       };
     } else {
-      throw std::invalid_argument("there is no case " + name);
+      throw std::invalid_argument("unknown case " + name);
     }
   }
 
@@ -242,7 +242,7 @@ class Cases {
   bool levelled_ = false;
 };
 
-/// Answers each line.
+/// Answers each command line.
 void serve() {
   Cases cases;
   std::string word, value;
@@ -254,7 +254,7 @@ void serve() {
     } else if (word == "precision") {
       std::cout << cases.precision(std::stoi(value)) << std::endl;
     } else {
-      throw std::invalid_argument("unknown word " + word);
+      throw std::invalid_argument("unknown command " + word);
     }
   }
 }
@@ -262,7 +262,7 @@ void serve() {
 }  // namespace
 
 int main() {
-  // Memory is kept between calls, where glibc would give it back and ask for it again: OpenFHE's fastest way.
+  // malloc keeps freed memory in the process instead of returning it to the system, which is OpenFHE's fastest setting.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 2000 << 20);
   mallopt(M_TOP_PAD, 64 << 20);

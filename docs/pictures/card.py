@@ -1,7 +1,9 @@
-"""Draws the co-processor's card, card.svg, from its sources (rtl/src). Needs matplotlib (the extra "plot"): python docs/pictures/card.py
+"""Draw the co-processor's card, card.svg, from its sources (rtl/src).
 
-What is drawn are the modules that hg_card and hg_core hold, with the numbers that are their parameters' defaults. Where a box is no
-instance of theirs, or an instance has no box, there is no picture.
+Run python docs/pictures/card.py; it needs matplotlib (the extra "plot").
+
+The boxes are the modules that hg_card and hg_core instantiate, with the defaults of their parameters. The program fails
+if a box has no instance, or an instance no box.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from readme import ACCENT, INK, PAPER, QUIET, begin, save
+from readme import ACCENT, INK, PAPER, QUIET, begin
+from svg import save
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "rtl" / "src"
 
-#: x, y, width, height, what it is; braces name parameters of hg_card, and {ROWS} words of a row.
+#: By module: x, y, width, height, label of its box. Names in braces are parameters of hg_card.
 BOXES: dict[str, tuple[float, float, float, float, str]] = {
     "hg_registers": (0.2, 6.1, 2.5, 0.9, "registers\nAXI4-Lite, counters"),
     "hg_ring": (0.2, 4.8, 2.5, 0.9, "descriptor ring\n64 bytes an instruction"),
@@ -28,7 +31,7 @@ BOXES: dict[str, tuple[float, float, float, float, str]] = {
     "hg_permute": (6.8, 2.4, 3.0, 1.1, "permutation\nautomorphisms, {B} words a cycle"),
     "hg_convert": (6.8, 0.6, 3.0, 1.4, "conversion of bases\n{P} coefficients by {T} targets,\n{SOURCES} sources, {SETS} sets"),
 }  # fmt: skip
-#: From, to, whether words flow (else: what is to be done).
+#: Arrows: from, to, whether words of limbs flow (else commands).
 ARROWS = (
     ("hg_registers", "hg_ring", False),
     ("hg_ring", "hg_dispatch", False),
@@ -44,28 +47,28 @@ ARROWS = (
 
 
 def text_of(module: str) -> str:
-    """A module's source without comments."""
+    """Return a module's source without comments."""
     return re.sub(r"//.*", "", (SOURCES / f"{module}.sv").read_text(encoding="utf-8"))
 
 
 def held_by(module: str) -> set[str]:
-    """The modules that it holds."""
+    """Return the modules that a module instantiates."""
     return set(re.findall(r"^\s+(hg_\w+)\s+(?:#\s*\(|i_\w+)", text_of(module), re.MULTILINE))
 
 
 def parameters(module: str) -> dict[str, int]:
-    """Its parameters' defaults."""
+    """Return the defaults of a module's parameters."""
     return {name: int(value) for name, value in re.findall(r"parameter int unsigned (\w+) = (\d+)", text_of(module))}
 
 
 def draw(path: Path) -> None:
-    """The picture."""
+    """Draw the picture. Raises SystemExit if boxes and instances differ."""
     from matplotlib import pyplot as plt
     from matplotlib.patches import FancyBboxPatch
 
     held = (held_by("hg_card") | held_by("hg_core")) - {"hg_core"}
     if held != set(BOXES):
-        raise SystemExit(f"drawn, but not there: {set(BOXES) - held}; there, but not drawn: {held - set(BOXES)}")
+        raise SystemExit(f"boxes without an instance: {set(BOXES) - held}; instances without a box: {held - set(BOXES)}")
     numbers: dict[str, Any] = parameters("hg_card")
     numbers["BITS"] = 64 * numbers["B"]
     figure, axis = plt.subplots(figsize=(9.6, 6.4))
@@ -95,7 +98,7 @@ def draw(path: Path) -> None:
     axis.set_ylim(-0.5, 7.7)
     axis.set_axis_off()
     figure.tight_layout()
-    save(figure, path)
+    save(figure, path, facecolor=PAPER)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Draws the pictures of docs/papers/kim-2025.md, timeline.svg and roofline.svg, from the committed results that are there. Needs matplotlib (the extra
-"plot"): python docs/pictures/kim.py [--png]
+"""Draw the pictures of docs/papers/kim-2025.md, timeline.svg and roofline.svg, from the committed results.
+
+Run python docs/pictures/kim.py [--png]; it needs matplotlib (the extra "plot").
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import svg
 
 mpl.use("agg")
 mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "heliograph", "font.size": 9})
@@ -21,7 +23,7 @@ from matplotlib.patches import Patch  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 CARDS = ("h200", "h100")
-SHOWN = 250.0  # microseconds
+SHOWN = 250.0  # microseconds of each run that the timeline shows
 KINDS = {
     "limb_sums": ("sums of limbs", "#8a94a6"),
     "ntt": ("transforms", "#c8553d"),
@@ -32,31 +34,28 @@ LEVELS = {"dram": ("DRAM", "copy in DRAM", "o"), "l2": ("L2", "copy in L2", "s")
 RADICES = {2: "#c8553d", 4: "#d9b44a", 8: "#4f7cac", 16: "#1b2a41"}
 
 
-def save(figure: Any, picture: Path) -> None:
-    """The same bytes each time."""
-    if picture.suffix != ".svg":
+def write(figure: Any, picture: Path) -> None:
+    """Write a figure as SVG or PNG, by the suffix of the path."""
+    if picture.suffix == ".svg":
+        svg.save(figure, picture)
+    else:
         figure.savefig(picture, dpi=150)
-        return
-    figure.savefig(picture, metadata={"Date": None})
-    picture.write_text(
-        "\n".join(row.rstrip() for row in picture.read_text(encoding="utf-8").splitlines()) + "\n", encoding="utf-8"
-    )
 
 
 def colour(name: str) -> str:
-    """Of a kernel."""
+    """Return the colour of a kernel."""
     return next((value for key, (_, value) in KINDS.items() if name.startswith(key)), OTHER[1])
 
 
 def densest(events: list[dict[str, Any]], microseconds: float) -> list[dict[str, Any]]:
-    """Those of the stretch in which most begin, from 0."""
+    """Return the events of the interval in which most events begin, with times from 0."""
     begins = sorted(e["ts"] for e in events)
     start = max(begins, key=lambda t: bisect.bisect_left(begins, t + microseconds) - bisect.bisect_left(begins, t))
     return [e | {"ts": e["ts"] - start} for e in events if start <= e["ts"] < start + microseconds]
 
 
 def timeline(trace: Path, picture: Path, microseconds: float) -> None:
-    """Of benchmarks/timeline.py: some microseconds of each run."""
+    """Draw some microseconds of each run in a trace of benchmarks/runners/timeline.py."""
     found = json.loads(trace.read_text(encoding="utf-8"))
     names = {e["pid"]: e["args"]["name"] for e in found["traceEvents"] if e["ph"] == "M"}
     figure, axes = pyplot.subplots(len(names), 1, figsize=(8, 1.2 * len(names) + 0.6), sharex=True, layout="constrained")
@@ -77,11 +76,11 @@ def timeline(trace: Path, picture: Path, microseconds: float) -> None:
     axis.set_xlabel(f"microseconds, {found['otherData']['device']}; one kernel a lane")
     patches = [Patch(color=value, label=label) for label, value in (*KINDS.values(), OTHER)]
     figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
-    save(figure, picture)
+    write(figure, picture)
 
 
 def roofline(source: Path, picture: Path) -> None:
-    """Of workbench/roofline.py: operations a second over operations a byte, a panel a stage."""
+    """Draw the results of workbench/roofline.py: operations per second over operations per byte, one panel per stage."""
     found = json.loads(source.read_text(encoding="utf-8"))
     roofs = {r["what"]: r["per_second"] for r in found["roofs"]}
     top = roofs["forward butterfly"]
@@ -132,11 +131,11 @@ def roofline(source: Path, picture: Path) -> None:
     ]
     said.append(Line2D([], [], color="#1b2a41", label="butterflies in registers"))
     figure.legend(handles=said, loc="outside lower center", ncols=4, frameon=False)
-    save(figure, picture)
+    write(figure, picture)
 
 
 def main() -> None:
-    """What there is to draw."""
+    """Draw each picture whose results exist."""
     suffix = ".png" if "--png" in sys.argv else ".svg"
     for name, folder, of, draw in (
         ("timeline", "benchmarks", "timeline-trace", lambda source, picture: timeline(source, picture, SHOWN)),
@@ -145,7 +144,7 @@ def main() -> None:
         sources = [ROOT / folder / "results" / f"{card}-{of}.json" for card in CARDS]
         source = next((path for path in sources if path.is_file()), None)
         if source is None:
-            print(f"{name}: none of {', '.join(path.name for path in sources)} is there")
+            print(f"{name}: none of {', '.join(path.name for path in sources)} exists")
         else:
             draw(source, Path(__file__).with_name(name + suffix))
             print(f"{name}{suffix}, of {source.name}")

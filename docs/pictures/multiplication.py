@@ -1,8 +1,8 @@
-"""Draws multiplication.svg: which unit of the simulated co-processor works when, in one product of two ciphertexts and its
-relinearization. Needs matplotlib (the extra "plot") and a build with Verilator: python docs/pictures/multiplication.py
+"""Draw multiplication.svg: the work of each unit of the simulated co-processor during a product and its relinearization.
 
-The product is computed on the card, decrypted and compared; the picture is `hg.timeline()` of it, whose end is within 2 % of what the
-simulation counted, or there is no picture.
+Run python docs/pictures/multiplication.py; it needs matplotlib (the extra "plot") and a build with Verilator. The
+product is computed on the card, decrypted and compared. The picture shows `hg.timeline()`, whose end must be within 2 %
+of the simulated cycles.
 """
 
 from __future__ import annotations
@@ -11,22 +11,17 @@ import os
 from pathlib import Path
 
 import numpy as np
-from readme import ACCENT, INK, QUIET, begin, save
+from readme import ACCENT, INK, PAPER, QUIET, begin
+from svg import save
 
 import heliograph as hg
 
-UNITS = {
-    "load": "loads",
-    "ntt": "NTT",
-    "pointwise": "element-wise",
-    "convert": "conversion",
-    "store": "stores",
-}
+UNITS = {"load": "loads", "ntt": "NTT", "pointwise": "element-wise", "convert": "conversion", "store": "stores"}
 
 
 def product() -> tuple[list[hg.Span], hg.Cycles]:
-    """What the card does for it, and what it counts."""
-    parameters = hg.bfv.parameters(n=4096, log_q=106, special=0, plain_modulus=65537, edition="w32")
+    """Compute the product on the card. Return its timeline and its counters."""
+    parameters = hg.bfv.parameters(n=4096, log_q=106, special=0, plain_modulus=65537, word_size=32)
     secret = hg.SecretKey.generate(parameters)
     server = hg.Server(secret.evaluation_keys())
     a, b = np.arange(4096) % 251, np.arange(4096) % 241
@@ -45,7 +40,7 @@ def product() -> tuple[list[hg.Span], hg.Cycles]:
 
 
 def draw(path: Path) -> None:
-    """A row for each unit."""
+    """Draw a row for each unit."""
     from matplotlib import pyplot as plt
 
     spans, counted = product()
@@ -69,7 +64,7 @@ def draw(path: Path) -> None:
     axis.set_xlabel(f"cycles, {counted.cycles:,} in all: {1e3 * counted.seconds:.2f} ms at an assumed 200 MHz", color=INK)
     axis.spines[["top", "left", "right"]].set_visible(False)
     figure.subplots_adjust(left=0.1, right=0.76, bottom=0.17, top=0.97)
-    save(figure, path)
+    save(figure, path, facecolor=PAPER)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Draws the README's pictures, digits.svg and parties.svg. Needs matplotlib (the extra "plot"): python docs/pictures/readme.py
+"""Draw the README's pictures, digits.svg and parties.svg.
 
-The digits are strokes (heliograph.cli.strokes), of no data set. They are encrypted, classified and decrypted while the picture is made; what the
-server sees of them is shown as it is, so that part differs from run to run.
+Run python docs/pictures/readme.py; it needs matplotlib (the extra "plot"). The digits are strokes
+(heliograph.cli.pen_digits), not a data set. The program encrypts, classifies and decrypts them. The ciphertexts in the
+picture are real, so they differ from run to run.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from svg import save
 
 import heliograph as hg
 from heliograph import nn
-from heliograph.cli.strokes import drawn
+from heliograph.cli.pen_digits import render
 
 Array = npt.NDArray[Any]
 SHOWN = (2, 4, 7)
@@ -22,7 +24,7 @@ INK, PAPER, ACCENT, QUIET = "#1b2a41", "white", "#c8553d", "#8a94a6"
 
 
 def classified(images: list[Array]) -> list[tuple[Array, Array]]:
-    """For each image, what the server sees of its encryption [28, 28] and the decrypted scores of the ten digits."""
+    """Return for each image a part of its ciphertext as pixels [28, 28], and the decrypted scores of the ten digits."""
     setup = nn.setup("mnist-packed")
     secret = hg.SecretKey.generate(setup.parameters())
     server = hg.Server(secret.evaluation_keys(**setup.keys()))
@@ -37,10 +39,10 @@ def classified(images: list[Array]) -> list[tuple[Array, Array]]:
 
 
 def digits(path: Path) -> None:
-    """Drawn, as the server sees it, and what comes back."""
+    """Draw each digit, its ciphertext and its decrypted scores."""
     from matplotlib import pyplot as plt
 
-    images = {name: drawn(name) for name in SHOWN}
+    images = {name: render(name) for name in SHOWN}
     answers = classified(list(images.values()))
     figure, axes = plt.subplots(len(images), 3, figsize=(8, 5.4), width_ratios=[1, 1, 2.1])
     for row, (name, image), (noise, scores) in zip(axes, images.items(), answers, strict=True):
@@ -60,11 +62,11 @@ def digits(path: Path) -> None:
     for cell, head in zip(axes[0], heads, strict=True):
         cell.set_title(head, fontsize=11, color=INK)
     figure.tight_layout()
-    save(figure, path)
+    save(figure, path, facecolor=PAPER)
 
 
 def parties(path: Path) -> None:
-    """Who holds what, and what travels."""
+    """Draw the data and keys of client and server, and the messages between them."""
     from matplotlib import pyplot as plt
     from matplotlib.patches import FancyBboxPatch
 
@@ -92,19 +94,11 @@ def parties(path: Path) -> None:
         axes.annotate("", (end, height), (start, height), arrowprops=shape)
         axes.text(50.2, height + 1.4, words, ha="center", va="bottom", fontsize=9.5, color=INK)
     figure.tight_layout(pad=0.2)
-    save(figure, path)
-
-
-def save(figure: Any, path: Path) -> None:
-    """As SVG with nothing of the day in it."""
-    figure.savefig(path, metadata={"Date": None, "Creator": None}, facecolor=PAPER)
-    figure.clear()
-    lines = [line.rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    save(figure, path, facecolor=PAPER)
 
 
 def begin() -> None:
-    """The same picture everywhere."""
+    """Set options of matplotlib that make the picture equal on all machines."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -112,7 +106,7 @@ def begin() -> None:
 
 
 def main() -> None:
-    """Each picture, beside this file."""
+    """Write both pictures beside this file."""
     begin()
     digits(Path(__file__).with_name("digits.svg"))
     parties(Path(__file__).with_name("parties.svg"))

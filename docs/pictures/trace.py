@@ -1,6 +1,6 @@
-"""Draws docs/pictures/trace.svg: what a trace shows of a computation in BFV and of one in CKKS.
+"""Draw docs/pictures/trace.svg: the traces of a computation in BFV and of one in CKKS.
 
-Needs matplotlib (the extra "plot"): python docs/pictures/trace.py
+Run python docs/pictures/trace.py; it needs matplotlib (the extra "plot").
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ mpl.use("svg")
 mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "heliograph", "font.size": 9})
 
 from matplotlib import pyplot  # noqa: E402
+from svg import save  # noqa: E402
 
 
 def exact() -> hg.Trace:
-    """A polynomial of encrypted integers, and its sum over the slots of a row."""
+    """Trace a polynomial of encrypted integers, and its sum over the slots of a row."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=3, plain_bits=20))
     server = hg.Server(secret.evaluation_keys(rotations=[1, 2, 4]))
     with hg.trace() as t:
@@ -32,7 +33,7 @@ def exact() -> hg.Trace:
 
 
 def numbers() -> hg.Trace:
-    """A logistic step: an inner product with weights, then a cubic polynomial."""
+    """Trace a logistic step: an inner product with weights, then a cubic polynomial."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=5, precision=30, slots=1024))
     server = hg.Server(secret.evaluation_keys(rotations=hg.ckks.sum_rotations(1024)))
     rng = np.random.default_rng(1)
@@ -44,14 +45,13 @@ def numbers() -> hg.Trace:
 
 
 def main() -> None:
-    """Both, one above the other."""
+    """Draw both traces, one above the other."""
     figure, (above, below) = pyplot.subplots(2, 1, figsize=(7.5, 5.6), layout="constrained")
     for axes, title, followed in ((above, "BFV", exact), (below, "CKKS", numbers)):
-        followed()  # whatever is made at a first use
+        followed()  # a first run prepares constants, so that the second is timed alone
         followed().plot(axes).set_title(title, loc="left")
     path = Path(__file__).with_name("trace.svg")
-    figure.savefig(path, metadata={"Date": None})
-    path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+    save(figure, path)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Logistic regression trained and used on encrypted rows with CKKS; see README.md.
+"""Train and apply a logistic regression on encrypted rows with CKKS; see README.md.
 
 Use
     python helr.py                                      synthetic rows
@@ -26,8 +26,8 @@ Array = np.ndarray[Any, Any]
 
 #: Least squares of 1 / (1 + e^-x) on [-8, 8] by a cubic (Kim, Song, Kim, Lee, Cheon 2018, BMC Medical Genomics 11:83, section 2.2).
 SIGMOID = (0.5, 1.20096 / 8, 0.0, -0.81562 / 8**3)
-LEVELS = 4  #: of one iteration: an inner product, a cubic, a product
-LARGEST = 8  #: log2 of what no value on the way exceeds
+LEVELS = 4  #: levels of one iteration: an inner product, a cubic, a product
+LARGEST = 8  #: log2 of a bound on all intermediate values
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class Table:
 
     @property
     def signed(self) -> Array:
-        """Rows times +1 or -1: what training sees, [attributes, rows]."""
+        """Return the rows times +1 or -1, the input of training, [attributes, rows]."""
         return np.ascontiguousarray((self.x * (2.0 * self.y - 1)[:, None]).T)
 
 
 def standardised(x: Array, y: Array) -> Table:
-    """Each attribute less its mean, over its deviation."""
+    """Subtract the mean of each attribute and divide by its deviation."""
     deviation = x.std(axis=0)
     x = (x - x.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     return Table(np.column_stack([np.ones(len(x)), np.clip(x, -3, 3)]), y)
 
 
 def synthetic(rows: int, attributes: int, seed: int = 1) -> Table:
-    """Labels drawn from a logistic law."""
+    """Draw labels from a logistic model."""
     rng = np.random.default_rng(seed)
     x = rng.normal(0, 1, (rows, attributes))
     chance = 1 / (1 + np.exp(-(x @ rng.normal(0, 1, attributes) + 0.5)))
@@ -59,7 +59,7 @@ def synthetic(rows: int, attributes: int, seed: int = 1) -> Table:
 
 
 def read(path: Path) -> Table:
-    """Numbers between commas, semicolons or blanks, one row a line, the label last; with or without a header."""
+    """Read numbers between commas, semicolons or blanks, one row per line, the label last; with or without a header."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -72,7 +72,7 @@ def read(path: Path) -> Table:
 
 
 def rows_of(lines: list[list[str]], path: Path) -> Array:
-    """Numbers [rows, columns]; a first line of words is a header."""
+    """Return numbers [rows, columns]; a first line of words is a header."""
     rows = []
     for number, words in enumerate(lines, start=1):
         try:
@@ -82,7 +82,7 @@ def rows_of(lines: list[list[str]], path: Path) -> Array:
                 raise SystemExit(f"{path}, row {number}: {error}") from None
     lengths = {len(row) for row in rows}
     if len(rows) < 5 or lengths <= {1}:
-        raise SystemExit(f"{path} holds {len(rows)} rows of numbers; five with an attribute and a label each are the least")
+        raise SystemExit(f"{path} holds {len(rows)} rows of numbers; it must hold five or more of an attribute and a label")
     if len(lengths) > 1:
         raise SystemExit(f"{path}: rows have {min(lengths)} to {max(lengths)} columns")
     found = np.array(rows)
@@ -92,7 +92,7 @@ def rows_of(lines: list[list[str]], path: Path) -> Array:
 
 
 def split(table: Table, share: float, seed: int) -> tuple[Table, Table]:
-    """Rows to train on and rows to try the model on."""
+    """Split the rows into training and test rows."""
     order = np.random.default_rng(seed).permutation(len(table.y))
     cut = max(1, round(len(order) * share))
     return Table(table.x[order[cut:]], table.y[order[cut:]]), Table(table.x[order[:cut]], table.y[order[:cut]])
@@ -100,25 +100,27 @@ def split(table: Table, share: float, seed: int) -> tuple[Table, Table]:
 
 @dataclass(frozen=True)
 class Step:
-    """Numbers of one iteration of Nesterov's method, with momentum kept as a factor that polynomials absorb.
+    """Coefficients of one iteration of Nesterov's method. The momentum is a factor in the cubic's coefficients, which saves
+    a level.
 
-    The point v where a gradient is taken is `factor` times what is stored; `ratio` joins the last two weights into the next
-    stored point.
+    The gradient is taken at the point v, which is `factor` times the stored point. `ratio` combines the last two weights into
+    the next stored point.
     """
 
     factor: float
-    rate: float  # divided by the number of rows
+    rate: float  # learning rate divided by the number of rows
     ratio: float
 
     @property
     def cubic(self) -> list[float]:
-        """Of the stored inner product t: rate * sigmoid(-factor * t)."""
+        """Return the coefficients of rate * sigmoid(-factor * t) in the stored inner product t."""
         return [self.rate * c * (-self.factor) ** k for k, c in enumerate(SIGMOID)]
 
 
 def schedule(iterations: int, attributes: int, rows: int) -> list[Step]:
-    """Nesterov's method at one rate, which tells nothing of the rows. It does not diverge unless the largest eigenvalue of the
-    attributes' correlations is near half their number.
+    """Return the steps of Nesterov's method at a constant rate, which is independent of the rows.
+
+    The method converges unless the largest eigenvalue of the attributes' correlations is near half their number.
     """
     rate = 3 / (SIGMOID[1] * attributes)  # the curvature is at most the cubic's slope times that eigenvalue
     steps, momentum, factor = [], 1.0, 1.0
@@ -131,7 +133,7 @@ def schedule(iterations: int, attributes: int, rows: int) -> list[Step]:
 
 
 def train_clear(z: Array, iterations: int) -> Array:
-    """What the server computes, in float64: weights after so many iterations. z is Table.signed."""
+    """Return the weights after these iterations, computed like the server's, in float64. z is Table.signed."""
     stored = before = np.zeros(len(z))
     for step in schedule(iterations, *z.shape):
         slope = np.polynomial.polynomial.polyval(stored @ z, step.cubic)
@@ -141,7 +143,7 @@ def train_clear(z: Array, iterations: int) -> Array:
 
 
 def train(z: hg.ckks.Tensor, rows: int, iterations: int, progress: Any = None) -> hg.ckks.Tensor:
-    """Weights, one ciphertext for each attribute, each with its weight in every slot.
+    """Return the weights, one ciphertext per attribute, each with its weight in every slot.
 
     `z` is Table.signed, one ciphertext for each attribute, rows in the slots and zeros behind them.
     """
@@ -159,12 +161,12 @@ def train(z: hg.ckks.Tensor, rows: int, iterations: int, progress: Any = None) -
 
 
 def scores(x: hg.ckks.Tensor, weights: hg.ckks.Tensor) -> hg.ckks.Tensor:
-    """Of rows in slots, [attributes]: the probability of label 1 as the cubic sees it."""
+    """Return the cubic's probability of label 1, for rows in slots, [attributes]."""
     return hg.ckks.polynomial(hg.ckks.inner_product(x, weights, axis=0), list(SIGMOID))
 
 
 def auc(values: Array, y: Array) -> float:
-    """The chance that a row of label 1 scores above one of label 0; ties count half."""
+    """Return the probability that a row of label 1 scores above a row of label 0; ties count half."""
     ranks = np.empty(len(values))
     order = np.argsort(values, kind="stable")
     sorted_values = values[order]
@@ -176,12 +178,12 @@ def auc(values: Array, y: Array) -> float:
 
 
 def quality(values: Array, y: Array) -> dict[str, float]:
-    """Accuracy at 0 and AUC."""
+    """Return the accuracy at threshold 0, and the AUC."""
     return {"accuracy": float(np.mean((values > 0) == (y == 1))), "auc": auc(values, y)}
 
 
 def converged(z: Array) -> Array:
-    """Weights of largest likelihood, by Newton's method with a little ridge."""
+    """Return the weights of maximum likelihood, by Newton's method with a small ridge."""
     w = np.zeros(len(z))
     for _ in range(50):
         p = 1 / (1 + np.exp(np.clip(w @ z, -30, 30)))
@@ -194,7 +196,7 @@ def converged(z: Array) -> Array:
 
 
 def owner(folder: Path, parameters: hg.ckks.Parameters, table: Table, test: Table) -> hg.ckks.SecretKey:
-    """Makes keys and encrypts both tables into `folder`."""
+    """Make keys and encrypt both tables into `folder`."""
     secret = hg.SecretKey.generate(parameters)
     rotations = hg.ckks.sum_rotations(parameters.period)
     secret.evaluation_keys(relinearize=True, rotations=rotations).save(folder / "server.hg")
@@ -204,7 +206,7 @@ def owner(folder: Path, parameters: hg.ckks.Parameters, table: Table, test: Tabl
 
 
 def server(folder: Path, rows: int, iterations: int, progress: Any = None) -> dict[str, float]:
-    """Trains on the encrypted table and scores the encrypted test rows; both results stay encrypted. Seconds of each."""
+    """Train on the encrypted table and score the encrypted test rows; both results stay encrypted. Return the seconds of each."""
     here = hg.Server(hg.load(folder / "server.hg"))
     z, x = here.load(folder / "train.hg"), here.load(folder / "test.hg")
     start = time.perf_counter()
@@ -228,11 +230,11 @@ def run(
     seed: int = 1,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """The whole exchange; what it found, for people and benchmarks. `say` hears how far it is."""
+    """Run owner and server, and return the results for the report and benchmarks. `say` receives progress messages."""
     training, test = split(table, share, seed)
-    depth = LEVELS * (iterations - 1) + 1 + 3  # the first iteration is a sum; then come the scores
+    depth = LEVELS * (iterations - 1) + 1 + 3  # the first iteration is a sum, without a level; the scores take 3 levels
     rows = max(len(training.y), len(test.y))
-    slots = 1 << (rows - 1).bit_length()  # a power of two repeats through the ring: sums turn fewer times
+    slots = 1 << (rows - 1).bit_length()  # a power of two repeats through the ring, so sums need fewer rotations
     parameters = hg.ckks.parameters(depth=depth, precision=precision, slots=slots, integer_bits=LARGEST)
     say(
         f"{len(training.y)} rows of {training.x.shape[1] - 1} attributes, N = {parameters.n}, log QP {parameters.log_qp:.0f}, "
@@ -273,20 +275,20 @@ def run(
 
 
 def shown(text: str) -> None:
-    """At once, also into a pipe."""
+    """Print without buffering."""
     print(text, flush=True)
 
 
 def main() -> None:
-    """Parses the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--csv", type=Path, help="a table; default: synthetic rows")
-    parser.add_argument("--rows", type=int, default=400, help="synthetic rows")
-    parser.add_argument("--attributes", type=int, default=8, help="synthetic attributes")
+    parser.add_argument("--csv", type=Path, help="file of a table; default: synthetic rows")
+    parser.add_argument("--rows", type=int, default=400, help="number of synthetic rows")
+    parser.add_argument("--attributes", type=int, default=8, help="number of synthetic attributes")
     parser.add_argument("--iterations", type=int, default=3)
-    parser.add_argument("--precision", type=int, default=24, help="bits after the binary point that results keep")
+    parser.add_argument("--precision", type=int, default=24, help="correct bits after the binary point of the results")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="where to write what was found")
+    parser.add_argument("--json", type=Path, help="file to write the results to")
     options = parser.parse_args()
     if options.iterations < 1 or options.attributes < 1 or options.rows < 5:
         parser.error("--iterations and --attributes are at least 1, --rows 5")

@@ -1,11 +1,11 @@
-"""Encrypted queries of a table on a small ring: a sum WHERE, and a look-up; see README.md.
+"""Run encrypted queries of a table on a small ring: a sum WHERE, and a look-up; see README.md.
 
 Use
     python query.py where                             SUM(amount), COUNT(*) WHERE region = 3, of 4,096 random rows
     python query.py where --csv sales.csv --value 2
     python query.py look-up                           an entry of a table of 8 x 8
     python query.py look-up --rows 64 --columns 4096 --key 123456
-    python query.py look-up --device cuda             also cpu, rtl, and what else HELIOGRAPH_DEVICE takes
+    python query.py look-up --device cuda             also cpu, rtl, and other values of HELIOGRAPH_DEVICE
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ import numpy as np
 import heliograph as hg
 
 Array = np.ndarray[Any, Any]
-GROUPS = 16  # of a column that is asked for; the noise of more leaves no room
+GROUPS = 16  # most groups of a filtered column; more would exhaust the noise budget
 
 
 class QueryError(hg.HeliographError):
-    """A table that does not fit, or a question that it has no answer to."""
+    """Raised for a table that does not fit, or an unsupported query."""
 
 
 def where_parameters() -> hg.bfv.Parameters:
-    """Two products in a row, sums below 7,516,372,993."""
-    return hg.bfv.parameters(n=4096, log_q=106, special=0, plain_modulus=(65537, 114689), edition="w32")
+    """Return parameters for two products in sequence and sums below 7,516,372,993."""
+    return hg.bfv.parameters(n=4096, log_q=106, special=0, plain_modulus=(65537, 114689), word_size=32)
 
 
 def look_up_parameters() -> hg.bfv.Parameters:
-    """A product by plaintexts, then one of ciphertexts; values below 1,073,153."""
-    return hg.bfv.parameters(n=4096, log_q=106, special=0, plain_modulus=1073153, edition="w32")
+    """Return parameters for a product by plaintexts followed by a product of ciphertexts, with values below 1,073,153."""
+    return hg.bfv.parameters(n=4096, log_q=106, special=0, plain_modulus=1073153, word_size=32)
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a query went."""
+    """The result and the cost of a query."""
 
     answer: tuple[int, ...]
     expected: tuple[int, ...]
-    seconds: float  # the server's
-    question: int  # bytes
-    reply: int  # bytes
-    cycles: hg.Cycles | None  # of a simulated device, the server's
+    seconds: float  # time of the server
+    question: int  # bytes of the query
+    reply: int  # bytes of the answer
+    cycles: hg.Cycles | None  # of the server, if its device is simulated
 
 
 def measured(work: Callable[[], bytes]) -> tuple[bytes, float, hg.Cycles | None]:
-    """What a server's work gives, its time, and its cycles."""
+    """Return the result of a server's work, its seconds, and its cycles."""
     before, start = hg.cycles(), time.perf_counter()
     reply = work()
     seconds, after = time.perf_counter() - start, hg.cycles()
@@ -62,19 +62,19 @@ def measured(work: Callable[[], bytes]) -> tuple[bytes, float, hg.Cycles | None]
 
 
 def require_question(asked: hg.bfv.Tensor, shape: tuple[int, ...]) -> None:
-    """Raises QueryError for what this table cannot be asked."""
+    """Raise QueryError for an unsupported query."""
     if asked.shape != shape:
-        raise QueryError(f"a question of shape {asked.shape}; this table takes {shape}")
+        raise QueryError(f"a query must have the shape {shape} for this table, not {asked.shape}")
 
 
 def require_rows(*counts: int) -> None:
-    """Raises QueryError for a random table of less than nothing."""
+    """Raise QueryError for a random table of negative size."""
     if min(counts) < 1:
         raise QueryError(f"a random table has 1 or more rows and columns, not {min(counts)}")
 
 
 def around_zero(values: Array, modulus: int) -> Array:
-    """Values of 0 to modulus - 1 as the residues that are encoded."""
+    """Return values of 0 to modulus - 1 as centred residues for encoding."""
     return (values + modulus // 2) % modulus - modulus // 2
 
 
@@ -100,14 +100,14 @@ class Columns:
 
 
 def synthetic(rows: int, count: int, seed: int) -> Columns:
-    """Random groups, and amounts below 1,000,000."""
+    """Draw random groups, and amounts below 1,000,000."""
     require_rows(rows, count)
     rng = np.random.default_rng(seed)
     return Columns(rng.integers(0, count, rows), rng.integers(0, 1_000_000, rows), count)
 
 
 def send_columns(secret: hg.bfv.SecretKey, table: Columns) -> tuple[bytes, bytes]:
-    """The owner's part: for each group a ciphertext with 1 at its rows, and the amounts."""
+    """Encrypt the owner's table: for each group a ciphertext with 1 at its rows, and the amounts."""
     slots, modulus = secret.parameters.slots, secret.parameters.plain_modulus
     if len(table.groups) > slots:
         raise QueryError(f"{len(table.groups):,} rows; a ciphertext of {secret.parameters!r} holds {slots:,}")
@@ -121,7 +121,7 @@ def send_columns(secret: hg.bfv.SecretKey, table: Columns) -> tuple[bytes, bytes
 
 
 def ask_where(secret: hg.bfv.SecretKey, count: int, value: int) -> bytes:
-    """The question: for each group a ciphertext of ones or of zeros."""
+    """Encrypt the query: for each group a ciphertext of ones or of zeros."""
     if not 0 <= value < count:
         raise QueryError(f"there is no group {value}; they are 0 to {count - 1}")
     chosen = (np.arange(count) == value).astype(np.int64)
@@ -129,14 +129,14 @@ def ask_where(secret: hg.bfv.SecretKey, count: int, value: int) -> bytes:
 
 
 def where(groups: hg.bfv.Tensor, amounts: hg.bfv.Tensor, asked: hg.bfv.Tensor) -> hg.bfv.Tensor:
-    """The server's work: (count, sum), each in every slot. What is asked changes nothing in it."""
+    """Compute (count, sum) on the server, each in every slot. The work does not depend on the query."""
     require_question(asked, groups.shape)
     match = hg.relinearize(hg.dot(asked, groups))
     return hg.shrink(hg.sum(hg.stack([match, hg.relinearize(match * amounts)]), axis="slots"))
 
 
 def run_where(parameters: hg.bfv.Parameters, table: Columns, value: int) -> Report:
-    """Owner, client and server; the first two are one person here."""
+    """Run owner, client and server; owner and client are one party here."""
     secret = hg.SecretKey.generate(parameters)
     turns = [1 << k for k in range((parameters.n // 2).bit_length() - 1)]
     server = hg.Server(secret.evaluation_keys(rotations=turns, columns=True))
@@ -154,9 +154,9 @@ def run_where(parameters: hg.bfv.Parameters, table: Columns, value: int) -> Repo
 
 @dataclass(frozen=True)
 class Grid:
-    """Keys, which everybody may know, and their values; a key's place in ascending order is its row and column."""
+    """Public keys and their values; a key's position in ascending order determines its row and column."""
 
-    keys: Array  # ascending
+    keys: Array  # keys in ascending order
     values: Array
     columns: int
 
@@ -168,11 +168,11 @@ class Grid:
 
     @property
     def rows(self) -> int:
-        """So many hold all keys."""
+        """Return the number of rows that hold all keys."""
         return -(-len(self.keys) // self.columns)
 
     def place(self, key: int) -> tuple[int, int]:
-        """Row and column. Raises QueryError for a key that the table does not have."""
+        """Return the row and the column of a key. Raises QueryError for an unknown key."""
         at = int(np.searchsorted(self.keys, key))
         if at == len(self.keys) or self.keys[at] != key:
             raise QueryError(f"there is no key {key}; there are {len(self.keys):,} from {self.keys[0]} to {self.keys[-1]}")
@@ -181,13 +181,13 @@ class Grid:
 
 
 def synthetic_grid(rows: int, columns: int, most: int, seed: int) -> Grid:
-    """Keys 0, 1, 2, ..., and random values below `most`."""
+    """Draw a table with keys 0, 1, 2, ..., and random values below `most`."""
     require_rows(rows, columns)
     return Grid(np.arange(rows * columns), np.random.default_rng(seed).integers(0, most, rows * columns), columns)
 
 
 def prepare(parameters: hg.bfv.Parameters, grid: Grid) -> hg.bfv.Plaintext:
-    """The server's table: a plaintext for each row."""
+    """Encode the server's table: a plaintext for each row."""
     slots, modulus = parameters.slots, parameters.plain_modulus
     if grid.columns > slots:
         raise QueryError(f"{grid.columns:,} columns; a ciphertext of {parameters!r} holds {slots:,}")
@@ -202,7 +202,7 @@ def prepare(parameters: hg.bfv.Parameters, grid: Grid) -> hg.bfv.Plaintext:
 
 
 def ask_key(secret: hg.bfv.SecretKey, grid: Grid, key: int) -> bytes:
-    """The question: for each row a ciphertext of ones or of zeros, then one with 1 at the column alone."""
+    """Encrypt the query: for each row a ciphertext of ones or of zeros, then one with a 1 only at the column."""
     row, column = grid.place(key)
     chosen = np.zeros((grid.rows + 1, secret.parameters.slots), dtype=np.int64)
     chosen[row] = 1
@@ -211,14 +211,14 @@ def ask_key(secret: hg.bfv.SecretKey, grid: Grid, key: int) -> bytes:
 
 
 def look_up(table: hg.bfv.Plaintext, asked: hg.bfv.Tensor) -> hg.bfv.Tensor:
-    """The server's work: the value at its column, zeros elsewhere. What is asked changes nothing in it."""
+    """Compute the value at its column, and zeros elsewhere, on the server. The work does not depend on the query."""
     require_question(asked, (table.shape[0] + 1,))
     row = hg.sum(asked[:-1] * table, axis=0)
     return hg.shrink(hg.relinearize(row * asked[-1]))
 
 
 def run_look_up(parameters: hg.bfv.Parameters, grid: Grid, key: int) -> Report:
-    """Client and server."""
+    """Run client and server."""
     secret = hg.SecretKey.generate(parameters)
     server = hg.Server(secret.evaluation_keys())
     table = prepare(parameters, grid)
@@ -235,7 +235,7 @@ def run_look_up(parameters: hg.bfv.Parameters, grid: Grid, key: int) -> Report:
 
 
 def read_pairs(path: Path) -> Array:
-    """Two integers a line, between commas, semicolons or blanks; a header may come first. [rows, 2]"""
+    """Read two integers per line, between commas, semicolons or blanks, after an optional header. Return [rows, 2]."""
     lines = [re.split(r"[,;\s]+", line.strip(" ,;\t")) for line in path.read_text().splitlines() if line.strip()]
     if lines and not any(re.fullmatch(r"[+-]?\d+", cell) for cell in lines[0]):
         lines = lines[1:]
@@ -248,42 +248,42 @@ def read_pairs(path: Path) -> Array:
 
 
 def read_columns(path: Path, count: int) -> Columns:
-    """A file's rows of a group and an amount."""
+    """Read rows of a group and an amount from a file."""
     pairs = read_pairs(path)
     return Columns(pairs[:, 0], pairs[:, 1], count)
 
 
 def read_grid(path: Path, columns: int) -> Grid:
-    """A file's rows of a key and its value."""
+    """Read rows of a key and its value from a file."""
     pairs = read_pairs(path)
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
     return Grid(pairs[:, 0], pairs[:, 1], columns)
 
 
 def arguments() -> argparse.ArgumentParser:
-    """What the command line takes."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--device", help="what it computes on: cpu, cuda, rtl ...; without it, what there is")
-    common.add_argument("--csv", type=Path, help="a table of two integers a row, in place of a random one")
-    common.add_argument("--seed", type=int, default=1, help="of a random table")
+    common.add_argument("--device", help="device: cpu, cuda, rtl ...; default: the device found")
+    common.add_argument("--csv", type=Path, help="file of a table with two integers a row; default: a random table")
+    common.add_argument("--seed", type=int, default=1, help="seed of a random table")
     queries = parser.add_subparsers(dest="query", required=True)
     sums = queries.add_parser("where", parents=[common], help="SUM(amount), COUNT(*) WHERE group = value")
-    sums.add_argument("--rows", type=int, default=4096, help="of a random table")
-    sums.add_argument("--groups", type=int, default=8, help=f"groups are 0 to this less 1; at most {GROUPS}")
-    sums.add_argument("--value", type=int, default=3, help="the group that is asked for")
+    sums.add_argument("--rows", type=int, default=4096, help="rows of a random table")
+    sums.add_argument("--groups", type=int, default=8, help=f"number of groups, numbered from 0; at most {GROUPS}")
+    sums.add_argument("--value", type=int, default=3, help="group to query")
     entry = queries.add_parser("look-up", parents=[common], help="the value of a key")
-    entry.add_argument("--rows", type=int, default=8, help="of a random table")
-    entry.add_argument("--columns", type=int, default=8)
-    entry.add_argument("--key", type=int, default=42)
+    entry.add_argument("--rows", type=int, default=8, help="rows of a random table")
+    entry.add_argument("--columns", type=int, default=8, help="columns of a random table")
+    entry.add_argument("--key", type=int, default=42, help="key to look up")
     return parser
 
 
 def main() -> int:
-    """Run what the command line says."""
+    """Run the query of the command line."""
     args = arguments().parse_args()
     if args.device:
-        os.environ["HELIOGRAPH_DEVICE"] = args.device  # read when the engine first computes
+        os.environ["HELIOGRAPH_DEVICE"] = args.device  # the engine reads this variable when it first computes
     try:
         if args.query == "where":
             parameters = where_parameters()

@@ -1,4 +1,4 @@
-"""An encrypted look-up: which rows of a table have the asked key, how many, and what their values sum to; see README.md.
+"""Look up an encrypted key in a table: the matching rows, their number, and the sums of their values; see README.md.
 
 Use
     python lookup.py                                  8 rows, a table in the clear
@@ -35,7 +35,7 @@ class Table:
 
     @property
     def sum_dtype(self) -> str:
-        """The narrowest type that holds the sum of any rows of a column."""
+        """Return the narrowest type that holds the sum of any rows of a column."""
         most = int(self.values.astype(object).sum(0).max(initial=0))
         for width in WIDTHS:
             if width >= self.value_bits and most < 2**width:
@@ -44,21 +44,21 @@ class Table:
 
     @property
     def count_dtype(self) -> str:
-        """The narrowest type that counts the rows."""
+        """Return the narrowest type that holds the number of rows."""
         return next(f"uint{w}" for w in WIDTHS if len(self.keys) < 2**w)
 
 
 def bits_for(values: Array) -> int:
-    """The narrowest width of an integer that holds the values. Raises ValueError for negative ones."""
+    """Return the narrowest integer width that holds the values. Raises ValueError for negative ones."""
     if values.size and int(values.min()) < 0:
         raise ValueError(f"{int(values.min())} is negative: keys and values are unsigned")
     return next(w for w in WIDTHS if int(values.max(initial=0)) < 2**w)
 
 
 def synthetic(rows: int, columns: int, key_bits: int, value_bits: int, *, unique: bool = False, seed: int = 1) -> Table:
-    """Random keys, each about twice unless they are to be unique, and random values."""
+    """Draw random keys, each about twice unless `unique`, and random values."""
     if unique and rows > 2**key_bits:
-        raise ValueError(f"{key_bits} bits hold no {rows} different keys")
+        raise ValueError(f"{key_bits} bits are too few for {rows} different keys")
     rng = np.random.default_rng(seed)
     drawn: set[int] = set()
     while len(drawn) < min(rows if unique else (rows + 1) // 2, 2**key_bits):
@@ -70,7 +70,7 @@ def synthetic(rows: int, columns: int, key_bits: int, value_bits: int, *, unique
 
 
 def read_table(path: Path, rows: int | None = None) -> Table:
-    """Unsigned integers between commas, semicolons or blanks, one row a line, the key first; a header may come first."""
+    """Read unsigned integers between commas, semicolons or blanks, one row per line, the key first, after an optional header."""
     lines = [re.split(r"[,;\s]+", line.strip(" ,;\t")) for line in path.read_text().splitlines() if line.strip()]
     if lines and not all(cell.isdecimal() for cell in lines[0]):
         lines = lines[1:]
@@ -84,10 +84,10 @@ def read_table(path: Path, rows: int | None = None) -> Table:
 
 
 def look_up(keys: Any, values: Any, asked: hg.tfhe.Tensor, sum_dtype: str, count_dtype: str) -> tuple[Any, Any, Any]:
-    """The server's work: (bit of each row, count, sum of each column over the rows that match), all encrypted.
+    """Compute on the server (bit of each row, count, sum of each column over the matching rows), all encrypted.
 
     keys [rows] is a clear array or an encrypted tensor, values [rows, columns] a tensor (of clear values: hg.tfhe.trivial), asked
-    one encrypted key. Four calls over the whole table; nothing depends on what is asked.
+    one encrypted key. Four calls process the whole table, independent of the key.
     """
     match = asked == keys
     count = match.sum(dtype=count_dtype)
@@ -96,13 +96,13 @@ def look_up(keys: Any, values: Any, asked: hg.tfhe.Tensor, sum_dtype: str, count
 
 
 def clear_look_up(table: Table, asked: int) -> tuple[Array, int, Array]:
-    """The same in the clear."""
+    """Compute bits, count and sums on clear values."""
     match = table.keys == np.uint64(asked)
     return match, int(match.sum()), table.values[match].sum(0)
 
 
 def bootstraps(parameters: hg.tfhe.Parameters, table: Table) -> int:
-    """About what the server spends (exactly, where the engine takes circuits of the fewest bootstraps and of 64 rows at most)."""
+    """Estimate the server's bootstraps; exact if the engine uses circuits of the fewest bootstraps and at most 64 rows."""
 
     def one(operation: str, *dtypes: str, **more: Any) -> int:
         return parameters.cost(operation, *dtypes, goal="fewest", **more)[0]
@@ -119,27 +119,27 @@ def bootstraps(parameters: hg.tfhe.Parameters, table: Table) -> int:
 
 @dataclass(frozen=True)
 class Report:
-    """How a look-up went."""
+    """The result and the cost of a look-up."""
 
     match: Array
     count: int
     total: Array
-    exact: bool  # all as in the clear
+    exact: bool  # whether all results equal those computed in the clear
     bootstraps: int
-    seconds: float  # the server's
-    question: int  # bytes
-    answer: int  # bytes
+    seconds: float  # time of the server
+    question: int  # bytes of the query
+    answer: int  # bytes of the answer
 
 
 def run(secret: hg.tfhe.SecretKey, table: Table, asked: int, folder: Path, *, encrypted: bool = False) -> Report:
-    """Client, server, client. With an encrypted table the client is its owner too."""
+    """Run client, server, client. With an encrypted table the client is also its owner."""
     secret.evaluation_keys().save(folder / "keys.hg")
     secret.encrypt(asked, f"uint{table.key_bits}").save(folder / "question.hg")
     if encrypted:
         secret.encrypt(table.keys, f"uint{table.key_bits}").save(folder / "table-keys.hg")
         secret.encrypt(table.values, f"uint{table.value_bits}").save(folder / "table-values.hg")
 
-    server = hg.Server(hg.load(folder / "keys.hg"))  # from here on without the secret key
+    server = hg.Server(hg.load(folder / "keys.hg"))  # the server does not use the secret key
     begin = time.perf_counter()
     question = server.load(folder / "question.hg")
     if encrypted:
@@ -161,19 +161,19 @@ def run(secret: hg.tfhe.SecretKey, table: Table, asked: int, folder: Path, *, en
 
 
 def main() -> int:
-    """Run what the command line says."""
+    """Run the look-up of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", choices=["clear", "encrypted"], default="clear", help="what the server holds")
-    parser.add_argument("--rows", type=int, help="8, or all of a file's")
+    parser.add_argument("--table", choices=["clear", "encrypted"], default="clear", help="form of the server's table")
+    parser.add_argument("--rows", type=int, help="number of rows; default: 8, or all rows of a file")
     parser.add_argument("--columns", type=int, default=1, help="value columns of a synthetic table")
     parser.add_argument("--key-bits", type=int, choices=WIDTHS, default=16)
     parser.add_argument("--value-bits", type=int, choices=WIDTHS, default=8)
-    parser.add_argument("--unique", action="store_true", help="no key twice: the sum is the value")
+    parser.add_argument("--unique", action="store_true", help="draw different keys, so that a sum is the value of a row")
     parser.add_argument("--csv", type=Path, help="a table of unsigned integers whose first column is the key")
-    parser.add_argument("--key", type=int, help="what is asked; else the key of the middle row")
+    parser.add_argument("--key", type=int, help="key to look up; default: the key of the middle row")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--parameters", default="2_2", help=f"one of {', '.join(hg.tfhe.named())}")
-    parser.add_argument("--insecure", action="store_true", help="allow a set below 128 bits")
+    parser.add_argument("--insecure", action="store_true", help="allow a parameter set with less than 128 bits of security")
     args = parser.parse_args()
     try:
         if args.csv:

@@ -1,4 +1,4 @@
-"""Linear regression on encrypted rows: sums for least squares, or steps of gradient descent; see README.md.
+"""Compute a linear regression on encrypted rows: sums for least squares, or steps of gradient descent; see README.md.
 
 Use
     python regression.py                                          8 rows of 2 attributes, synthetic
@@ -35,30 +35,30 @@ class Format:
 
     @property
     def name(self) -> str:
-        """Q of integer bits (without the sign) and fraction bits."""
+        """Return the Q notation: integer bits (without the sign) and fraction bits."""
         return f"Q{self.width - 1 - self.fraction}.{self.fraction} in int{self.width}"
 
     @property
     def dtype(self) -> str:
-        """Of products, sums and weights."""
+        """Return the type of products, sums and weights."""
         return f"int{self.width}"
 
     @property
     def sent(self) -> str:
-        """Of the table's values as they are encrypted: the server widens them."""
+        """Return the type of the encrypted table's values; the server widens them."""
         most = self.limit * 2**self.fraction
         return next(f"int{w}" for w in (8, 16, 24, 32, 64) if w == self.width or most < 2 ** (w - 1))
 
     def fixed(self, values: Array) -> Array:
-        """Real values, clipped, to the nearest unit."""
+        """Clip real values and round them to the nearest unit."""
         return np.rint(np.clip(values, -self.limit, self.limit) * 2**self.fraction).astype(np.int64)
 
     def real(self, units: Array) -> Array:
-        """Units as real values."""
+        """Convert units to real values."""
         return np.asarray(units, dtype=np.float64) / 2**self.fraction
 
     def check(self, name: str, values: Array) -> Array:
-        """The values, where the width holds them: sums that wrap on the way there do no harm."""
+        """Return the values if they fit the integer width; earlier sums may exceed it, since they wrap."""
         most = int(np.abs(values).max(initial=0))
         if most >= 2 ** (self.width - 1):
             raise ValueError(f"{name} reaches {most}, beyond {self.dtype}: take fewer fraction bits or a greater width")
@@ -75,16 +75,16 @@ class Table:
 
     @property
     def binary(self) -> bool:
-        """Whether all values are bits."""
+        """Return whether all values are bits."""
         return bool(self.x.dtype == bool)
 
     def real(self) -> tuple[Array, Array]:
-        """x and y as real numbers."""
+        """Return x and y as real numbers."""
         return (self.x * 1.0, self.y * 1.0) if self.binary else (self.fmt.real(self.x), self.fmt.real(self.y))
 
 
 def synthetic(rows: int, attributes: int, fmt: Format, *, binary: bool = False, seed: int = 1) -> Table:
-    """A linear law with noise; of bits, a majority law with some rows turned over."""
+    """Draw a table from a linear model with noise; for bits, from a majority with some flipped rows."""
     rng = np.random.default_rng(seed)
     if binary:
         bits = rng.random((rows, attributes)) < 0.5
@@ -98,9 +98,9 @@ def synthetic(rows: int, attributes: int, fmt: Format, *, binary: bool = False, 
 def read_table(
     path: Path, fmt: Format, *, rows: int | None = None, attributes: int | None = None, binary: bool = False
 ) -> Table:
-    """Numbers between commas, semicolons or blanks, one row a line, the last column the target; a header may come first.
+    """Read numbers between commas, semicolons or blanks, one row per line, the target last, after an optional header.
 
-    The first `rows` rows and `attributes` columns are taken. Columns are standardised (mean 0, deviation 1); binary asks instead
+    The first `rows` rows and `attributes` columns are used. Columns are standardised (mean 0, deviation 1). Binary values state
     whether a value is above its column's mean.
     """
     lines = [re.split(r"[,;\s]+", line.strip(" ,;\t")) for line in path.read_text().splitlines() if line.strip()]
@@ -110,7 +110,7 @@ def read_table(
             kept.append([float(cell) for cell in line])
         except ValueError:
             if number > 1:
-                raise ValueError(f"{path}: row {number} holds something else than numbers") from None
+                raise ValueError(f"{path}: row {number} must hold numbers only") from None
         if kept and len(kept[-1]) != len(kept[0]):
             raise ValueError(f"{path}: row {number} has {len(kept[-1])} columns, others have {len(kept[0])}")
     if not kept or len(kept[0]) < 2:
@@ -124,11 +124,11 @@ def read_table(
     return Table(scaled[0], scaled[1][:, 0], fmt)
 
 
-# The owner of the table: the only one with the secret key. What travels lies in a folder.
+# The owner of the table, who has the secret key. A folder contains all exchanged files.
 
 
 def send_table(secret: hg.tfhe.SecretKey, table: Table, folder: Path) -> None:
-    """The encrypted table and the evaluation keys."""
+    """Write the encrypted table and the evaluation keys."""
     dtype = "bool" if table.binary else table.fmt.sent
     secret.evaluation_keys().save(folder / "keys.hg")
     secret.encrypt(table.x, dtype).save(folder / "x.hg")
@@ -136,39 +136,39 @@ def send_table(secret: hg.tfhe.SecretKey, table: Table, folder: Path) -> None:
 
 
 def send_weights(secret: hg.tfhe.SecretKey, weights: Array, intercept: int, fmt: Format, folder: Path) -> None:
-    """The encrypted model, in units of the format."""
+    """Write the encrypted model, in units of the format."""
     secret.encrypt(weights, fmt.dtype).save(folder / "weights.hg")
     secret.encrypt(np.array(intercept), fmt.dtype).save(folder / "intercept.hg")
 
 
 def read(secret: hg.tfhe.SecretKey, folder: Path, *names: str) -> list[Array]:
-    """Decrypted tensors of the answer, in int64."""
+    """Return the decrypted tensors of the answer, in int64."""
     return [np.asarray(secret.decrypt(hg.load(folder / f"{name}.hg")), dtype=np.int64) for name in names]
 
 
 def read_sums(secret: hg.tfhe.SecretKey, table: Table, folder: Path) -> dict[str, Array]:
-    """What `server_sums` left: sums of each x, of y, of each x * y and x * x, in units (of products: squared)."""
+    """Decrypt the results of `server_sums`: sums of each x, of y, of each x * y and x * x, in units (of products: squared)."""
     firsts, xy, xx = read(secret, folder, "firsts", "xy", "xx")
     return {"x": firsts[:-1], "y": firsts[-1], "xy": xy, "xx": xx}
 
 
 def least_squares(sums: dict[str, Array], rows: int, unit: float = 1.0) -> Array:
-    """Slopes and intercepts of y on each attribute by itself, [2, attributes]; slope 0 where an attribute never changes."""
+    """Return slopes and intercepts of y on each attribute separately, [2, attributes]; slope 0 for a constant attribute."""
     x, y, xy, xx = (np.asarray(sums[k], dtype=np.float64) for k in ("x", "y", "xy", "xx"))
     spread = rows * xx - x * x
     slope = np.where(spread > 0, rows * xy - x * y, 0) / np.where(spread > 0, spread, 1)
     return np.stack([slope, (y - slope * x) / rows * unit])
 
 
-# The server: evaluation keys, encrypted tensors, numbers everybody knows. Each line is one call over whole tensors.
+# The server: evaluation keys, encrypted tensors, public numbers. Each line is one call over whole tensors.
 
 
 def server_sums(folder: Path, fmt: Format) -> None:
-    """Sums along the rows."""
+    """Compute the sums over the rows."""
     server = hg.Server(hg.load(folder / "keys.hg"))
     x, y = server.load(folder / "x.hg"), server.load(folder / "y.hg")
     rows, attributes = x.shape
-    if x.dtype == bool:  # a product is an AND, a square the bit itself, sums are counts
+    if x.dtype == bool:  # products are ANDs, squares the bits themselves, sums counts
         xy = x & y[:, None]
         counts = hg.tfhe.concatenate([x, y[:, None], xy], axis=1).sum(0, dtype="uint16")
         firsts, xy, xx = counts[: attributes + 1], counts[attributes + 1 :], counts[:attributes]
@@ -182,14 +182,14 @@ def server_sums(folder: Path, fmt: Format) -> None:
 
 
 def server_step(folder: Path, fmt: Format, rate: int, steps: int = 1) -> None:
-    """weights -= (gradient of half the squared error, summed over rows) / 2^rate; so for the intercept; so many times."""
+    """Repeat weights -= (gradient of half the squared error, summed over rows) / 2^rate, and the same for the intercept."""
     server = hg.Server(hg.load(folder / "keys.hg"))
     x, y, w, b = (server.load(folder / f"{name}.hg") for name in ("x", "y", "weights", "intercept"))
     binary = x.dtype == bool
     y = y.astype(fmt.dtype) << fmt.fraction if binary else y.astype(fmt.dtype)
     x = x if binary else x.astype(fmt.dtype)
     for _ in range(steps):
-        if binary:  # a product is a choice between a number and 0
+        if binary:  # a product selects a number or 0
             residuals = hg.tfhe.select(x, w, 0).sum(1, dtype=fmt.dtype) + b - y
             w = w - (hg.tfhe.select(x, residuals[:, None], 0).sum(0, dtype=fmt.dtype) >> rate)
         else:
@@ -200,11 +200,11 @@ def server_step(folder: Path, fmt: Format, rate: int, steps: int = 1) -> None:
     b.save(folder / "new-intercept.hg")
 
 
-# The same in the clear: in the same integers, and in floating point
+# The same computation in the clear: in the server's integers, and in floating point
 
 
 def clear_sums(table: Table) -> dict[str, Array]:
-    """What `read_sums` must give, to the last bit. Raises ValueError where the format is too narrow."""
+    """Return the exact result of `read_sums`. Raises ValueError if the format is too narrow."""
     x, y = table.x.astype(np.int64), table.y.astype(np.int64)
     sums = {"x": x.sum(0), "y": y.sum(), "xy": x.T @ y, "xx": (x * x).sum(0)}
     if not table.binary:
@@ -216,10 +216,10 @@ def clear_sums(table: Table) -> dict[str, Array]:
 
 
 def clear_step(table: Table, weights: Array, intercept: int, rate: int) -> tuple[Array, Array]:
-    """What the new weights must be, to the last bit. Raises ValueError where the format is too narrow."""
+    """Return the exact new weights. Raises ValueError if the format is too narrow."""
     fmt = table.fmt
     x, y = table.x.astype(np.int64), table.y.astype(np.int64)
-    f = 0 if table.binary else fmt.fraction  # bits that a product with x has too many
+    f = 0 if table.binary else fmt.fraction  # excess fraction bits of a product with x
     residuals = (fmt.check("a prediction", x @ weights) >> f) + intercept - (y << (fmt.fraction - f))
     gradient = fmt.check("the gradient", x.T @ fmt.check("a residual", residuals))
     total = fmt.check("the sum of residuals", residuals.sum())
@@ -228,7 +228,7 @@ def clear_step(table: Table, weights: Array, intercept: int, rate: int) -> tuple
 
 
 def float_step(table: Table, weights: Array, intercept: float, rate: int) -> tuple[Array, Array]:
-    """The step in floating point, of the same table and the same weights."""
+    """Compute the step in floating point, from the same table and the same weights."""
     x, y = table.real()
     residuals = x @ weights + intercept - y
     return weights - x.T @ residuals / 2**rate, intercept - residuals.sum() / 2**rate
@@ -236,20 +236,20 @@ def float_step(table: Table, weights: Array, intercept: float, rate: int) -> tup
 
 @dataclass(frozen=True)
 class Training:
-    """Weights, and behind them the intercept."""
+    """Weights followed by the intercept."""
 
-    start: Array  # in units
-    exact: Array  # after the steps in the server's integers, in units
-    real: Array  # after the same steps in floating point
+    start: Array  # first weights, in units of the format
+    exact: Array  # weights after the steps in the server's integers, in units of the format
+    real: Array  # weights after the same steps in floating point
 
 
 def rate_of(rows: int) -> int:
-    """Of a step: 2^-rate times the sum of the rows' gradients is the mean's gradient times 1/4 to 1/2."""
+    """Return the rate: 2^-rate times the sum of the rows' gradients is the mean gradient times 1/4 to 1/2."""
     return (rows - 1).bit_length() + 1
 
 
 def clear_training(table: Table, steps: int = 1, seed: int = 1) -> Training:
-    """Steps of gradient descent in the clear, from random weights. Raises ValueError where the format is too narrow."""
+    """Compute steps of gradient descent on clear values, from random weights. Raises ValueError if the format is too narrow."""
     rate, fmt = rate_of(len(table.x)), table.fmt
     start = fmt.fixed(np.random.default_rng(seed).uniform(-0.5, 0.5, table.x.shape[1] + 1))
     exact: tuple[Array, Any] = start[:-1], int(start[-1])
@@ -260,15 +260,17 @@ def clear_training(table: Table, steps: int = 1, seed: int = 1) -> Training:
 
 
 def accuracy(table: Table, model: Array) -> float:
-    """Share of the rows whose prediction by weights and intercept is on that side of the mean target where the target is."""
+    """Return the share of rows whose prediction and target are on the same side of the mean target."""
     x, y = table.real()
     return float(np.mean((x @ model[:-1] + model[-1] > y.mean()) == (y > y.mean())))
 
 
 def tolerance(table: Table, rate: int, steps: int = 1) -> float:
-    """How far steps in fixed point can be from `float_step`: each prediction and the step itself are rounded down by less
-    than a unit, and a prediction's error reaches a weight times |x| / 2^rate. A step multiplies what was wrong before it by no
-    more than the largest row sum of |I - X^T X / 2^rate|, X with a column of ones.
+    """Return the largest possible distance of fixed-point steps from `float_step`.
+
+    Each prediction and the step itself are rounded down by less than a unit. The rounding of a weight
+    changes a prediction by at most |weight| |x| / 2^rate. A step multiplies the previous error by at most
+    the largest row sum of |I - X^T X / 2^rate|, X with a column of ones.
     """
     values = table.real()[0]
     reach = 0.0 if table.binary else max(float(np.abs(values).sum(0).max()), len(values)) / 2**rate
@@ -277,11 +279,11 @@ def tolerance(table: Table, rate: int, steps: int = 1) -> float:
     return (1 + reach) / 2**table.fmt.fraction * sum(grows**k for k in range(steps))
 
 
-# What it takes
+# Costs
 
 
 def dot_cost(parameters: hg.tfhe.Parameters, dtype: str, terms: int) -> int:
-    """Bootstraps of a dot product: the engine cuts it into circuits of at most 512 bits a side and sums their results."""
+    """Return the bootstraps of a dot product: the engine splits it into circuits of at most 512 bits per side, and adds them."""
     pairs = min(terms, 512 // int(dtype.lstrip("uint")))
     groups, rest = divmod(terms, pairs)
     cost = groups * parameters.cost("dot", *[dtype] * 2 * pairs, goal="fewest")[0]
@@ -290,7 +292,7 @@ def dot_cost(parameters: hg.tfhe.Parameters, dtype: str, terms: int) -> int:
 
 
 def sum_cost(parameters: hg.tfhe.Parameters, dtype: str, result: str, terms: int) -> int:
-    """Bootstraps of a sum: circuits of 64 terms."""
+    """Return the bootstraps of a sum, which uses circuits of 64 terms."""
     groups, rest = divmod(terms, 64)
     cost = 0
     for count, size in ((groups, 64), (1, rest)):
@@ -301,7 +303,7 @@ def sum_cost(parameters: hg.tfhe.Parameters, dtype: str, result: str, terms: int
 
 
 def bootstraps(parameters: hg.tfhe.Parameters, mode: str, rows: int, attributes: int, binary: bool, fmt: Format) -> int:
-    """About what the server spends (exactly, where the engine takes circuits of the fewest bootstraps)."""
+    """Estimate the server's bootstraps; exact if the engine uses circuits of the fewest bootstraps."""
 
     def one(operation: str, *dtypes: str, **more: Any) -> int:
         return parameters.cost(operation, *dtypes, goal="fewest", **more)[0]
@@ -324,7 +326,7 @@ def bootstraps(parameters: hg.tfhe.Parameters, mode: str, rows: int, attributes:
 
 
 def seconds_each(parameters: hg.tfhe.Parameters) -> float:
-    """Seconds a bootstrap takes where there are enough of them to fill the machine, measured on gates."""
+    """Measure the seconds per bootstrap of batches that fill the machine, on gates."""
     secret = hg.SecretKey.generate(parameters)
     bits = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(np.zeros(4 * parameters.parallel_bootstraps, dtype=bool)))
     (bits & bits[::-1]).wait()
@@ -335,20 +337,20 @@ def seconds_each(parameters: hg.tfhe.Parameters) -> float:
 
 @dataclass(frozen=True)
 class Report:
-    """How a run went."""
+    """The result and the cost of a run."""
 
     bootstraps: int
-    seconds: float  # the server's
+    seconds: float  # time of the server
     request: int  # bytes of the encrypted table, without the keys
-    exact: bool  # every integer as in the clear
-    error: float  # largest distance from floating point
-    allowed: float  # the distance that there may be
+    exact: bool  # whether every integer equals the one computed in the clear
+    error: float  # largest difference from the floating-point result
+    allowed: float  # largest allowed difference
     result: Array  # slopes and intercepts, or weights and intercept, as real numbers
-    right: tuple[float, float] | None  # shares of rows predicted right, by the result and by floating point; none of sums
+    right: tuple[float, float] | None  # share of correct predictions, of the result and of floating point; None for sums
 
 
 def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, seed: int = 1, steps: int = 1) -> Report:
-    """Owner, server, owner; then the comparison with the clear results. `steps` are of gradient descent."""
+    """Run owner, server, owner, and compare with the clear results. `steps` counts steps of gradient descent."""
     fmt, (rows, attributes) = table.fmt, table.x.shape
     send_table(secret, table, folder)
     if mode == "sums":
@@ -383,29 +385,29 @@ def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, see
 
 
 def main() -> int:
-    """Run or estimate what the command line says."""
+    """Run or estimate the regression of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=["sums", "step"], default="sums")
-    parser.add_argument("--steps", type=int, default=1, help="of gradient descent, weights encrypted between them")
+    parser.add_argument("--steps", type=int, default=1, help="steps of gradient descent; the weights stay encrypted")
     parser.add_argument("--data", choices=["numeric", "binary"], default="numeric")
-    parser.add_argument("--rows", type=int, help="8, or all of a file's")
-    parser.add_argument("--attributes", type=int, help="2, or all of a file's")
-    parser.add_argument("--csv", type=Path, help="a table of numbers whose last column is the target")
-    parser.add_argument("--seed", type=int, default=1, help="of synthetic rows and of the step's first weights")
+    parser.add_argument("--rows", type=int, help="number of rows; default: 8, or all rows of a file")
+    parser.add_argument("--attributes", type=int, help="number of attributes; default: 2, or all attributes of a file")
+    parser.add_argument("--csv", type=Path, help="file of a table of numbers whose last column is the target")
+    parser.add_argument("--seed", type=int, default=1, help="seed of synthetic rows and of the first weights")
     parser.add_argument("--width", type=int, choices=[16, 24, 32, 64], default=16, help="bits of products and sums")
-    parser.add_argument("--fraction", type=int, default=4, help="bits behind the point")
-    parser.add_argument("--limit", type=float, default=4.0, help="values are clipped to this size")
+    parser.add_argument("--fraction", type=int, default=4, help="bits after the binary point")
+    parser.add_argument("--limit", type=float, default=4.0, help="magnitude to which values are clipped")
     parser.add_argument("--parameters", default="2_2", help=f"one of {', '.join(hg.tfhe.named())}")
-    parser.add_argument("--insecure", action="store_true", help="allow a set below 128 bits")
+    parser.add_argument("--insecure", action="store_true", help="allow a parameter set with less than 128 bits of security")
     parser.add_argument(
-        "--estimate", action="store_true", help="measure some bootstraps and tell how long the rest would take"
+        "--estimate", action="store_true", help="measure some bootstraps and print the estimated time instead of computing"
     )
     args = parser.parse_args()
 
     fmt, binary = Format(args.width, args.fraction, args.limit), args.data == "binary"
     try:
         if args.steps < 1:
-            raise ValueError("--steps is 1 or more")
+            raise ValueError("--steps must be at least 1")
         if args.csv:
             table = read_table(args.csv, fmt, rows=args.rows, attributes=args.attributes, binary=binary)
         else:

@@ -1,34 +1,36 @@
-// BGV: exact integers modulo a plaintext modulus, many to a ciphertext (full RNS; Brakerski, Gentry, Vaikuntanathan, ePrint
-// 2011/277; Kim, Polyakov, Zucca, ePrint 2021/204). Types and operations are those of exact.h; a set's Spec.scheme tells which
-// of the two schemes it is of. What differs from BFV:
+// BGV: exact integers modulo a plaintext modulus, packed in slots (full RNS; Brakerski, Gentry, Vaikuntanathan, ePrint
+// 2011/277; Kim, Polyakov, Zucca, ePrint 2021/204). exact.h has the types and operations; Spec.scheme distinguishes BGV from
+// BFV. Differences from BFV:
 //
-// - Noise. A ciphertext's phase is f m + t e: small while Q is large. A product's noise is the product of its operands', so
-//   operands are best switched to a smaller modulus first, which divides their noise until it meets a floor of about 2 t N
-//   (rounding errors times the secret). `switch_level` switches; `multiply` multiplies at the lower of its operands' levels
-//   and nothing else. `multiply_switched`, which is Python's operator *, first switches both operands to `product_level`, a
-//   function of the noise estimates alone: equal programs take equal levels and give equal bits. Loaded tensors, whose
-//   noise is not known, stay at their level: switch them explicitly.
-// - A switch multiplies a message by the inverse, modulo t, of what the modulus was divided by: the factor f. It is tracked
-//   and taken away by decryption. Sums of operands of different factors first multiply each by a small integer (about half
-//   t's bits), which costs noise; operands that went through the same levels have the same factor.
-// - Ciphertexts rest in the NTT domain, so that sums, products with plaintexts and products cost no transforms.
+// - Noise. A ciphertext's phase is f m + t e (message m, error e), small compared with Q. A product's noise is the
+//   product of its operands' noise. Operands are therefore first switched to a smaller modulus. That divides their noise,
+//   down to a floor of about 2 t N (rounding errors times the secret key).
+// - Levels. `switch_level` switches the modulus. `multiply` multiplies at the lower of its operands' levels.
+//   `multiply_switched` (Python's operator *) first switches both operands to `product_level`. That level depends on the
+//   noise estimates alone, so equal programs take equal levels and give equal bits. Loaded tensors of unknown noise stay at
+//   their level; switch them explicitly.
+// - Factor. A switch multiplies the message by the inverse, modulo t, of the divisor. The ciphertext stores this factor f,
+//   and decryption removes it. A sum of operands of different factors first multiplies each by a small integer (about half
+//   of t's bits), which costs noise. Operands that passed the same levels have the same factor.
+// - Domain. Ciphertexts are stored in the NTT domain, so sums and products need no transforms.
 #pragma once
 
 #include "heliograph/exact.h"
 
 namespace heliograph::bgv {
 
-using namespace exact;  // bgv::SecretKey, bgv::multiply, ...
+using namespace exact;  // makes the names of exact available here: bgv::SecretKey, bgv::multiply, ...
 
-/// Spec of a chain of about log_q bits with its special primes, all found by the same rule everywhere. `special_count`
-/// special primes; a digit takes as many chain primes (one each where there are none).
+/// Returns a set with a chain of about log_q bits and its special primes, found by one deterministic rule. A gadget digit
+/// takes `special_count` chain primes, or one if there are no special primes.
 Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
-               const std::string& edition = "w64", std::size_t slots = 0, bool insecure = false);
-/// "bgv-n15", "bgv-n14", "hcnn5-bgv", each also with "/w32". Throws ParameterError listing them.
+               int word_size = 64, std::size_t slots = 0, bool insecure = false);
+/// Returns "bgv-n15", "bgv-n14" or "hcnn5-bgv", each also with "/w32". Throws ParameterError, which lists these names, for
+/// any other.
 Spec named_spec(const std::string& name, bool insecure = false);
 std::vector<std::string> named_specs();
-/// The smallest 128-bit set for a request, its products taken by multiply_switched. Throws ParameterError where none of
-/// N <= 2^17 does it.
+/// Returns the smallest 128-bit set for a request whose products are computed by multiply_switched. Throws ParameterError if
+/// no set with N <= 2^17 fulfils it.
 Spec choose(const Request& request);
 
 }  // namespace heliograph::bgv

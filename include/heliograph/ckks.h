@@ -1,4 +1,4 @@
-// CKKS: approximate real and complex numbers, many to a ciphertext (full RNS, hybrid key switching, exactly tracked scales;
+// CKKS: approximate real and complex numbers, packed in slots (full RNS, hybrid key switching, exactly tracked scales;
 // Cheon, Han, Kim, Kim, Song, SAC 2018; Han and Ki, ePrint 2019/688). Objects are cheap handles that share immutable data.
 #pragma once
 
@@ -17,64 +17,67 @@
 
 namespace heliograph::ckks {
 
-/// What a set has for bootstrapping (`bootstrap`).
+/// The bootstrapping part of a parameter set (`bootstrap`).
 struct Bootstrapping {
-  std::size_t levels =
-      0;  // above those of ciphertexts, for bootstrapping alone: 10, or 12 where a cube corrects its sine; 0: none
-  double log_scale = 0;   // log2 of the scale there
-  std::size_t entry = 0;  // levels that turning values into coefficients takes
+  std::size_t levels = 0;  // number of top levels that bootstrapping consumes: 10, or 12 with a cubic sine correction; 0:
+                           // none
+  double log_scale = 0;    // log2 of the scale of these levels
+  std::size_t entry = 0;   // number of levels that the slots-to-coefficients transform consumes
 };
 
-/// Everything that defines a parameter set. Numbers only: a set is a value.
+/// The numbers that define a parameter set.
 struct Spec {
-  std::string name;                    // empty where nobody named it
-  std::string edition = "w64";         // "w64" or "w32": the words residues are kept in
+  std::string name;                    // empty if unnamed
+  int word_size = 64;                  // bits of the words of residues: 64 or 32
   std::size_t n = 0;                   // ring degree N
   std::vector<std::uint64_t> chain;    // all primes of ciphertexts
   std::vector<std::uint64_t> special;  // primes of P (key switching); at least one
-  std::vector<std::size_t> digits;     // the gadget: chain primes in each digit
-  /// Chain primes of each level, ascending, level 1 first. Empty: level l has the first l. Where a level has primes that
-  /// the next does not, rescaling is rational.
+  std::vector<std::size_t> digits;     // the gadget: number of chain primes in each digit
+  /// Indices of each level's chain primes, ascending, from level 1. Empty: level l has the first l primes. Rescaling is
+  /// rational if a level has primes that the next higher level lacks.
   std::vector<std::vector<std::uint16_t>> levels;
   double log_scale = 0;  // log2 of the scale of a fresh ciphertext
   Bootstrapping bootstrapping;
-  /// Values a user packs in one ciphertext; 0: all N/2. A power of two: they repeat through all N/2 slots, so that rotations
-  /// turn these alone; else the slots beyond are 0 and rotations turn all N/2.
+  /// Values per ciphertext; 0: all N/2. A power of two repeats through all N/2 slots, and rotations act modulo `slots`. For
+  /// any other number the remaining slots are 0, and rotations act modulo N/2.
   std::size_t slots = 0;
-  bool insecure = false;  // the user said so
-  bool repeat = true;     // false: a power of two of slots does not repeat either, the slots beyond are 0
-  /// Public bound on the values that encryption assumes if the call says none; 0: a rule of the room (Parameters::input_bound).
+  bool insecure = false;  // allows less than 128 bits of security
+  bool repeat = true;     // false: values do not repeat if `slots` is a power of two; the remaining slots are 0
+  /// Public bound on the values, assumed if encryption gets none; 0: derived from the room (Parameters::input_bound).
   double bound = 0;
 };
 
 struct Request {
-  int depth = 1;       // multiplications in sequence
-  int precision = 30;  // bits after the binary point that every operation keeps; errors add up
-  /// The lowest level holds values up to 2^integer_bits at least. Not said: 10 at least, and one prime more where that costs no
-  /// larger N, precision is below 22 and the room would be below 2^26; or other digits, from a precision of 22 on and below 2^30.
+  int depth = 1;       // sequential multiplications
+  int precision = 30;  // bits after the binary point that each operation keeps; errors add up
+  /// The lowest level holds values up to at least 2^integer_bits. nullopt: at least 10 bits, and more if it needs no
+  /// larger N. To reach more, precisions below 22 with a room below 2^26 take one more prime; higher precisions with a
+  /// room below 2^30 take larger key-switching keys.
   std::optional<int> integer_bits = {};
-  std::size_t slots = 0;  // values to pack; 0: no wish
-  std::string edition = "w64";
+  std::size_t slots = 0;  // values per ciphertext; 0: any
+  int word_size = 64;
   bool repeat = true;   // Spec::repeat
-  double bound = 0;     // Spec::bound; the room holds it if integer_bits is not said
-  std::string version;  // whose numbers: "0.2", or "0.3" as empty
+  double bound = 0;     // Spec::bound; the room includes it if integer_bits is nullopt
+  std::string version;  // rules of version "0.2" or "0.3"; empty: "0.3"
 };
-/// The smallest 128-bit set for a request, with the most room up to 2^41 that the same N, primes and digits hold.
-/// Version 0.2 took the room of integer_bits alone. Throws ParameterError where none of N <= 2^17 does it.
+/// Returns the smallest 128-bit set for a request, with the largest room up to 2^41 for its N, primes and digits. The rules
+/// of version 0.2 use integer_bits alone as the room. Throws ParameterError if no set with N <= 2^17 fulfils the request.
 Spec choose(const Request& request);
-/// `levels` levels of `log_scale` bits each, the lowest of `base_bits`, and `special_count` special primes; a digit takes as
-/// many chain primes. w64: primes below 2^50, scales of 30 to 49.8 bits, one prime a level and one or two for the lowest.
-/// w32: primes below 2^30; scales of 20 to 29.8 bits, one prime a level, or of 48 to 53 bits: some primes of half a scale
-/// lead the chain and come and go between levels (rational rescaling), all others are as long as can be.
+/// Returns a set with `levels` levels of `log_scale` bits, the lowest of `base_bits`. A gadget digit takes `special_count`
+/// chain primes. w64: primes below 2^50, scales of 30 to 49.8 bits, one prime per level, one or two for the lowest. w32:
+/// primes below 2^30; scales of 20 to 29.8 bits with one prime per level, or of 48 to 53 bits. The latter use rational
+/// rescaling: primes of half a scale at the start of the chain differ between levels, and all other primes are as long as
+/// possible.
 Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count,
-               const std::string& edition = "w64", std::size_t slots = 0, bool insecure = false);
-/// A set with bootstrapping: `depth` levels of `log_scale` bits are left after it, its own have scales of `log_top` bits, and the
-/// lowest has as many: N >= 2^11. As few digits as its security allows, then as few special primes. w32: levels of several primes
-/// below 2^30, and a longer sine. `corrected`: two levels more, which take away what the sine differs from a line by.
+               int word_size = 64, std::size_t slots = 0, bool insecure = false);
+/// Returns a set with bootstrapping that leaves `depth` levels of `log_scale` bits. Bootstrapping's own levels and the
+/// lowest level have scales of `log_top` bits. N >= 2^11. Minimises the digits that security allows, then the special
+/// primes. w32: levels of several primes below 2^30, and a sine of higher degree. `corrected`: two more levels, for a cubic
+/// correction of the sine's deviation from a line.
 Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry = 3,
-                             const std::string& edition = "w64", bool insecure = false, bool corrected = false);
-/// "n13-l4", "n14-l8", "n15-l20", "n16-l24", "n16-l28": log2 N and the primes of w64's top level; each also with "/w32".
-/// Throws ParameterError listing them.
+                             int word_size = 64, bool insecure = false, bool corrected = false);
+/// Returns "n13-l4", "n14-l8", "n15-l20", "n16-l24" or "n16-l28" (log2 N, and primes of the top level in w64), each also
+/// with "/w32". Throws ParameterError, which lists these names, for any other.
 Spec named_spec(const std::string& name, bool insecure = false);
 std::vector<std::string> named_specs();
 
@@ -91,7 +94,7 @@ struct EvaluationKeysData;
 struct PublicKeyData;
 struct SecretKeyData;
 
-/// CKKS (objects.h).
+/// Types of CKKS (objects.h).
 struct Scheme {
   using Spec = ckks::Spec;
   using Context = ckks::Context;
@@ -109,20 +112,20 @@ struct Scheme {
 class Parameters : public RingParametersOf<Scheme> {
  public:
   using RingParametersOf::RingParametersOf;
-  std::size_t top_level() const;                // of fresh ciphertexts; each rescaling takes one; the lowest is 1
-  std::size_t bootstrapping_level() const;      // that bootstrapping starts at; 0: the set has none
-  std::size_t bootstrapping_key_bytes() const;  // of evaluation keys for bootstrapping and nothing else; 0: the set has none
-  double scale(std::size_t level) const;        // what operations keep ciphertexts of a level at
+  std::size_t top_level() const;                // level of fresh ciphertexts; each rescaling consumes one; the lowest is 1
+  std::size_t bootstrapping_level() const;      // lowest level that bootstrap accepts; 0: the set has no bootstrapping
+  std::size_t bootstrapping_key_bytes() const;  // size of evaluation keys for bootstrapping alone; 0: the set has none
+  double scale(std::size_t level) const;        // the scale at which operations keep ciphertexts of a level
   std::size_t level_limbs(std::size_t level) const;
-  std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
-  std::size_t period() const;                                                         // slots that rotations turn
-  double room() const;         // the largest values that fit the lowest level, before noise
-  double input_bound() const;  // the bound on values that encryption assumes if the call says none
-  /// What tells two sets apart, in words.
+  std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top level
+  std::size_t period() const;                                                         // the modulus of rotation steps
+  double room() const;         // largest value magnitude that fits the lowest level, noise excluded
+  double input_bound() const;  // bound on values that encryption assumes if it gets none
+  /// Describes the differences of two parameter sets in words.
   std::string difference(const Parameters& other) const;
 };
 
-/// Bounds on values. Both 0: none was said.
+/// An interval of values. If both ends are 0, no interval is given.
 struct Interval {
   double low = 0, high = 0;
 
@@ -131,59 +134,61 @@ struct Interval {
   Interval(double largest) : low(-largest), high(largest) {}  // NOLINT(google-explicit-constructor): a number is a bound
 };
 
-/// Bounds on the values of one ciphertext; infinite: unknown.
+/// Bounds on the values of one ciphertext; infinite if unknown.
 struct ValueBounds {
-  Interval values;  // real parts; of complex values: magnitudes
-  double peak = 0;  // of the magnitudes at all places, those behind the values included
-  double rms = 0;   // of the root mean square over all places: of each coefficient
-  double mean = 0;  // of the magnitude of the values' mean
+  Interval values;  // bounds on real parts; for complex values on magnitudes
+  double peak = 0;  // largest magnitude over all slots, padding included
+  double rms = 0;   // root mean square over all slots; bounds each coefficient
+  double mean = 0;  // magnitude of the values' mean
   bool word = false;
 };
 
-/// Why a tensor's values will be handed out: this process vouches that they fit their modulus; they do if files and users are right;
-/// known places behind them show whether they do; or their coefficients have to show it.
+/// Reason why decryption accepts a tensor. vouched: a trusted bound fits the modulus. assumed: a bound fits if files and
+/// callers are truthful. places: known padding slots will reveal a wrapped value. open: only the size of the coefficients
+/// can reveal it.
 enum class Standing : unsigned char { vouched, assumed, places, open };
 
-/// Host numbers: a dense [items, width] array.
+/// Numbers on the host: a dense [items, width] array.
 struct Values {
   std::vector<std::complex<double>> data;
-  Shape shape;            // of the ciphertext tensor
-  std::size_t width = 0;  // values in each ciphertext
-  bool complex = false;   // whether imaginary parts matter to the user
+  Shape shape;            // shape of the ciphertext tensor
+  std::size_t width = 0;  // values per ciphertext
+  bool complex = false;   // whether the caller uses the imaginary parts
 };
 
 class Ciphertext : public CiphertextOf<Scheme> {
  public:
   using CiphertextOf::CiphertextOf;
   std::size_t degree() const;
-  /// Where its words lie, as its device counts: whether an operation in place took new memory.
+  /// Returns the device address of the words, which tells whether an in-place operation allocated memory.
   std::uintptr_t address() const;
   std::size_t level() const;
   double scale() const;
   std::size_t slots() const;
-  /// Whether sums over all slots know what stands behind the values, so that nothing has to be hidden, which takes a level.
+  /// Returns whether the padding slots' contents are known. Sums over all slots then need no masking, which takes a level.
   bool tail_known() const;
   bool complex() const;
-  bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
-  /// Bits after the binary point that are right: a bound from the noise model and the magnitude of what was encrypted here,
-  /// 0 at least. It promises nothing where something came from a file, evaluation and public keys included (NaN), nor where
-  /// values of that magnitude may have outgrown their modulus on the way (minus infinity).
+  bool fresh() const;  // an encryption before any operation; for loaded tensors, as their file claims
+  /// Returns the correct bits after the binary point, 0 at least: a trusted bound from the noise model and the magnitude of
+  /// the encrypted values. NaN if anything came from a file, evaluation and public keys included. Minus infinity if values
+  /// of that magnitude may have exceeded their modulus.
   double precision() const;
-  /// All values lie between these, if what was said at encryption and in files is so; infinite: unknown.
+  /// Returns an interval that holds all values if encryption bounds and files are truthful; infinite if unknown.
   Interval bounds() const;
-  /// The bounds of each ciphertext, or of all in one entry. `vouched`: those of this process alone, which are secret.
+  /// Returns the bounds of each ciphertext, or one entry for all. `vouched`: trusted bounds, which are secret; else assumed
+  /// bounds.
   std::vector<ValueBounds> value_bounds(bool vouched) const;
-  /// The smaller of the vouched and the assumed bound on |value|; NaN if both are unknown.
+  /// Returns the smaller of the trusted and the assumed bound on |value|; NaN if both are unknown.
   double known_bound() const;
-  /// Bits after the binary point that are right by the assumed bounds, those of files and of `within`; NaN: unknown.
+  /// Returns the correct bits after the binary point by the assumed bounds of files and `within`; NaN if unknown.
   double assumed_precision() const;
-  /// Whether a bound on the values is somebody's word (`within`, a Chebyshev argument's interval).
+  /// Returns whether a bound on the values was declared by a caller (`within`, a Chebyshev argument's interval).
   bool rests_on_word() const;
-  /// Bits by which the assumed bound exceeds the room of the values' level; negative: it fits. NaN: unknown.
+  /// Returns the bits by which the assumed bound exceeds the room of the values' level. Negative: it fits. NaN: unknown.
   double bits_beyond_room() const;
-  /// Why decryption will hand out the values.
+  /// Returns why decryption accepts the values.
   Standing standing() const;
-  /// Whether a known bound says that values may have outgrown the modulus of their level.
+  /// Returns whether a known bound exceeds the modulus of the values' level.
   bool may_outgrow() const;
 };
 
@@ -194,11 +199,11 @@ class Plaintext : public ObjectOf<Scheme, PlaintextData> {
   std::size_t level() const;
   double scale() const;
 };
-/// At a level (0: the top) with a scale (0: that level's); slot s is the value at exp(i pi 5^s / N). Throws
-/// PlaintextRangeError where a value, times the scale, does not fit the level's modulus or is not finite, ShapeError,
-/// ScaleError.
+/// Encodes at a level (0: the top) and scale (0: the level's); slot s is the value at exp(i pi 5^s / N). Throws
+/// PlaintextRangeError if a value times the scale is not finite or exceeds the level's modulus; ShapeError; ScaleError.
 Plaintext encode(const Parameters& parameters, const Values& values, std::size_t level = 0, double scale = 0);
-/// The integer polynomial [items][N] that encode rounds to, as doubles, and its inverse: for tests of precision.
+/// Returns the integer polynomial [items][N] that encode rounds to, as doubles; decode_polynomial inverts it. Tests of
+/// precision use it.
 std::vector<double> encode_polynomial(const Parameters& parameters, const Values& values, double scale);
 Values decode_polynomial(const Parameters& parameters, const std::vector<double>& polynomial, const Shape& shape,
                          std::size_t width, double scale);
@@ -210,134 +215,136 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
   bool has_conjugation() const;
   bool has_bootstrapping() const;
   std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
-  /// The same keys, by which a rotation without a key is composed of the fewest rotations with one, `most` at most: so many key
-  /// switches. With 1, as keys are made and read, it is a MissingKeyError. ParameterError for 0.
+  /// Returns the same keys with composed rotations: a rotation without a key uses the fewest rotations with keys, at most
+  /// `most` key switches. With 1, the default of new and loaded keys, a missing rotation is a MissingKeyError. Throws
+  /// ParameterError for 0.
   EvaluationKeys composing(std::size_t most) const;
   std::size_t most_switches() const;
-  /// The fewest steps of keys that make a rotation, in the order in which they are applied, without a limit; nullopt: none make it. And
-  /// how many they are.
+  /// Returns the fewest steps with keys that compose a rotation, in order of application; nullopt if none do. `switches`
+  /// returns their number. Neither applies the limit `most_switches`.
   std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
   std::optional<std::size_t> switches(std::int64_t steps) const;
-  /// A divisor and a number: these keys compose the rotations by multiples of the divisor, each of so many key switches at most.
+  /// Returns a divisor d and a number m: these keys compose every rotation by a multiple of d in at most m key switches.
   std::pair<std::size_t, std::size_t> reach() const;
-  /// The step whose key, added to these, makes all of some rotations composed of the fewest key switches.
+  /// Returns the step whose additional key minimises the total key switches of the given rotations.
   std::int64_t cheapest(const std::vector<std::int64_t>& steps) const;
-  std::vector<std::string> of_programs() const;  // names of keys of programs of instructions (cinnamon.h)
+  std::vector<std::string> of_programs() const;  // names of the keys that instruction programs use (cinnamon.h)
   std::size_t bytes() const;
 };
 
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
  public:
   using OpenKeyOf::OpenKeyOf;
-  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, Interval bound = {}) const;
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, Interval bound = {}) const;
 };
 
-/// The evidence that decryption demands before it returns values; else RoomError. usual: right known places; if there are none, a
-/// vouched or assumed bound by which the values fit their modulus, or small coefficients. proof: a vouched bound. none: nothing.
+/// Evidence that decryption requires, else RoomError. usual: padding slots with their known contents; if the contents are
+/// unknown, a trusted or assumed bound that fits the modulus, or small coefficients. proof: a trusted bound that fits.
+/// none: no evidence.
 enum class Checked : unsigned char { none, usual, proof };
 
 class SecretKey : public SecretKeyOf<Scheme> {
  public:
   using SecretKeyOf::SecretKeyOf;
   PublicKey public_key() const;
-  /// `bootstrapping`: all that `bootstrap` needs, relinearization and conjugation among it.
+  /// `bootstrapping`: adds all keys that `bootstrap` needs, with relinearization and conjugation.
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-                                 const Progress& progress = {}, bool bootstrapping = false) const;
-  /// Seeded: the uniform half travels as 32 bytes. Level 0: the top. `bound`: all values lie there, PlaintextRangeError where one
-  /// does not. It is public and travels in files, grown as operations may let values grow. None: the parameters' own.
-  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, Interval bound = {}) const;
-  /// Throws WrongKeyError, MismatchError; RoomError where values have outgrown their modulus, as far as `checked` asks.
-  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::usual) const;
-  /// Decrypts with the ranges, noise and tail of `like`, a tensor of this process, in place of the ciphertext's own.
-  /// MismatchError if both differ in shape, slots, level, scale, degree or kind of values.
-  Values decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, const Progress& progress = {},
-                    Checked checked = Checked::usual) const;
-  /// Decryption for publication: a fresh Gaussian of `noise_bits` bits above the bound on the ciphertext's own noise is added
-  /// to the phase before decoding (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
-  /// `precision`: bits after the binary point that the caller knows to be right, for a tensor that came from a file, whatever
-  /// it says; NaN: the tensor's; the lower of both counts. NoiseError where no bound is known, or nothing would be left of
-  /// the values; RoomError as decrypt.
+                                 bool bootstrapping = false) const;
+  /// Encrypts at `level` (0: the top). The uniform component is stored as a 32-byte seed. `bound`: public interval of the
+  /// values, stored in files and propagated by operations; not given: the parameters' bound. A value outside is a
+  /// PlaintextRangeError.
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, Interval bound = {}) const;
+  /// Throws WrongKeyError; MismatchError; RoomError if values may exceed their modulus, as `checked` requires.
+  Values decrypt(const Ciphertext& ciphertext, Checked checked = Checked::usual) const;
+  /// Decrypts with the ranges, noise and padding of `like`, a tensor of this process, in place of the ciphertext's own.
+  /// Throws MismatchError if the two differ in shape, slots, level, scale, degree or kind of values.
+  Values decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, Checked checked = Checked::usual) const;
+  /// Decrypts for publication. Adds a fresh Gaussian to the phase before decoding, `noise_bits` bits above the bound on the
+  /// ciphertext's own noise (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
+  /// `precision`: correct bits after the binary point that the caller knows, for a tensor from a file. NaN: the tensor's
+  /// own; the lower of both counts. Throws NoiseError if no bound is known or no correct bit would remain; RoomError as
+  /// decrypt.
   Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits,
-                                 double precision = std::numeric_limits<double>::quiet_NaN(), const Progress& progress = {},
+                                 double precision = std::numeric_limits<double>::quiet_NaN(),
                                  Checked checked = Checked::usual) const;
 };
 
-// Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands of
-// different levels meet at the lower one, at its scale (`lower`). Operands at one level whose scales differ by more than one
-// part in 2^30: ScaleError.
+// Arithmetic. Shapes broadcast as in NumPy. Operands must have the same key (WrongKeyError) and set (MismatchError).
+// Operands at different levels are first brought to the lower one and its scale (`lower`). At one level, scales must agree
+// to one part in 2^30 (ScaleError).
 Ciphertext add(const Ciphertext& a, const Ciphertext& b);
 Ciphertext subtract(const Ciphertext& a, const Ciphertext& b);
 Ciphertext negate(const Ciphertext& a);
 Ciphertext add(const Ciphertext& a, const Plaintext& b);
 Ciphertext subtract(const Ciphertext& a, const Plaintext& b);
-/// Numbers, one for each ciphertext (broadcast), without encoding. `values.width` is 1.
+/// Adds real or complex numbers, one for each ciphertext (broadcast), without encoding. `values.width` is 1.
 Ciphertext add_constants(const Ciphertext& a, const Values& values);
 
-// a = a + b and a = a - b in a's own memory, where nothing else shows that (no copy of the handle, no slice or other view of it, no
-// recording) and the level stays; else in new memory: what was made of `a` before keeps its values. Figures as of add. b broadcasts
-// into a's shape and slots, ShapeError; complex into complex, DtypeError. What throws leaves `a` as it was.
+// In place: a = a + b and a = a - b in the memory of `a`. If other handles, views or a recording share that memory, or if
+// the level changes, the result takes new memory. The metadata are those that `add` gives. b must broadcast to a's shape
+// and slots (ShapeError) and must not be complex if `a` is real (DtypeError). After an exception `a` is unchanged.
 void add_into(Ciphertext& a, const Ciphertext& b);
 void subtract_into(Ciphertext& a, const Ciphertext& b);
 void add_into(Ciphertext& a, const Plaintext& b);
 void subtract_into(Ciphertext& a, const Plaintext& b);
 void add_constants_into(Ciphertext& a, const Values& values);
 
-/// The product alone: degrees and scales add up. LevelError where the scale of the result has no room.
+/// Multiplies without relinearization and rescaling; degrees and log-scales add up. LevelError if the result's scale exceeds
+/// the modulus.
 Ciphertext multiply(const Ciphertext& a, const Ciphertext& b);
 Ciphertext multiply(const Ciphertext& a, const Plaintext& b);
-/// Real numbers, one for each ciphertext (broadcast), as integers at `scale` (0: the ratio that rescaling divides by, so that a
-/// rescaled result is at its level's scale).
+/// Multiplies by real numbers, one for each ciphertext (broadcast), encoded as integers at `scale`. 0: the divisor of the
+/// next rescaling, so that the rescaled result has its level's scale.
 Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double scale = 0);
-/// Times the imaginary unit, exactly.
+/// Multiplies by the imaginary unit, exactly.
 Ciphertext multiply_i(const Ciphertext& a);
-Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
-/// Down one level, divided by the ratio of the moduli. LevelError at level 1; ScaleError where the scale would be below the
-/// rounding error and the level's own: nothing was multiplied.
-Ciphertext rescale(const Ciphertext& a, const Progress& progress = {});
-/// relinearize and rescale in one rounding: an operation of its own, with bits of its own.
-Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
-/// multiply, then relinearize_rescale: what the operator * does.
-Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys,
-                            const Progress& progress = {});
-/// At a lower level and that level's scale.
+Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys);
+/// Divides by the ratio of the moduli and drops one level. Throws LevelError at level 1; ScaleError if the resulting scale
+/// would be below both the rounding error and the level's scale, because nothing was multiplied.
+Ciphertext rescale(const Ciphertext& a);
+/// Relinearizes and rescales with one rounding. The bits differ from those of two separate operations.
+Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys);
+/// Multiplies, then applies relinearize_rescale: Python's operator *.
+Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys);
+/// Brings a tensor to a lower level and that level's scale.
 Ciphertext lower(const Ciphertext& a, std::size_t level);
 
-/// Slots turned left by each of `steps`, one result for each, stacked on a new first axis: decomposed once. What is unknown behind
-/// the values (tail_known) is hidden first, which takes a level: LevelError at the lowest.
-Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
-                  const Progress& progress = {});
-Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
-/// Sums over `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1. Over all
-/// places (the period) it is the sum of the ciphertext's values, in every slot: what stands behind the values does not count.
-/// Where nobody knows it (tail_known), hiding it takes a level: LevelError at the lowest.
-Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const Progress& progress = {});
-/// sum over `axis` of a * b, then over `count` slots (1: none): one relinearization and one rescaling for all products.
+/// Rotates slots left by each of `steps` from one decomposition; the results are stacked on a new first axis. Unknown
+/// contents of padding slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
+Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys);
+Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys);
+/// Sums `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1. Over the
+/// whole period every slot gets the sum of the ciphertext's values, without the padding slots. Unknown contents of padding
+/// slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
+Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys);
+/// Sums a * b over `axis`, then over `count` slots (1: none), with one relinearization and one rescaling for all products.
 Ciphertext inner_product(const Ciphertext& a, const Ciphertext& b, std::size_t axis, std::size_t count,
-                         const EvaluationKeys& keys, const Progress& progress = {});
-/// The same with a plaintext of the tensor's shape.
+                         const EvaluationKeys& keys);
+/// As above; b is a plaintext of the tensor's shape.
 Ciphertext inner_product(const Ciphertext& a, const Plaintext& b, std::size_t axis, std::size_t count,
-                         const EvaluationKeys& keys, const Progress& progress = {});
+                         const EvaluationKeys& keys);
 Ciphertext sum(const Ciphertext& a, std::size_t axis);
-/// weights [rows, columns], row by row, times the first axis, which has `columns` ciphertexts: one modular matrix product. `scale`:
-/// of the weights, as of multiply_constants; it is not rescaled. Throws ShapeError, LevelError, ScaleError, PlaintextRangeError.
+/// Multiplies weights [rows, columns] (row-major) by the first axis of `columns` ciphertexts, as one modular matrix product.
+/// `scale`: scale of the weights, as in multiply_constants. Does not rescale. Throws ShapeError, LevelError, ScaleError,
+/// PlaintextRangeError.
 Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::size_t columns, const Ciphertext& a,
-                  double scale = 0, const Progress& progress = {});
+                  double scale = 0);
 
-/// A square matrix on the first `size` slots (a power of two; vectors repeat with that period), as its diagonals, by baby steps
-/// and giant steps (Halevi, Shoup, ePrint 2018/244) whose sums stay modulo Q P (Bossuat et al., ePrint 2020/1203). Encoded once
-/// for a level.
+/// A square matrix on the first `size` slots (a power of two; vectors repeat with that period), encoded for one level. It is
+/// evaluated by diagonals with baby steps and giant steps (Halevi, Shoup, ePrint 2018/244), whose sums stay modulo Q P
+/// (Bossuat et al., ePrint 2020/1203).
 struct LinearTransformData;
-/// Diagonal k holds the entries (i, i + k modulo the size) at place i; what is not there is 0.
+/// Nonzero diagonals: diagonal k holds the entries (i, i + k modulo the size) at index i.
 using Diagonals = std::map<std::size_t, std::vector<std::complex<double>>>;
 class LinearTransform {
  public:
-  /// matrix [size][size], row by row. `baby`: diagonals to a giant step; 0: the choice that takes least.
+  /// matrix [size][size], row-major. `baby`: diagonals per giant step; 0: the cheapest choice.
   LinearTransform(const Parameters& parameters, const std::vector<std::complex<double>>& matrix, std::size_t size,
                   std::size_t level = 0, std::size_t baby = 0);
-  /// The same from its diagonals. `width`: values of a result; 0: as many as the operand has.
+  /// As above, from the diagonals. `width`: values per result; 0: as in the operand.
   LinearTransform(const Parameters& parameters, const Diagonals& diagonals, std::size_t size, std::size_t level = 0,
                   std::size_t baby = 0, std::size_t width = 0);
-  /// Rotations that evaluation keys must hold.
+  /// Returns the rotations that evaluation keys must have.
   std::vector<std::int64_t> rotations() const;
   std::size_t level() const;
   Parameters parameters() const;
@@ -346,46 +353,60 @@ class LinearTransform {
  private:
   Handle<LinearTransformData> data_;
 };
-/// One level, and one rounding. All keys of its rotations are on the device meanwhile.
-Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys,
-                 const Progress& progress = {});
+/// Applies the transform, with one level and one rounding. Keeps all keys of its rotations on the device meanwhile.
+Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys);
 
-/// The same values at the top level again, from any level of `parameters().bootstrapping_level()` or above: of magnitudes of at most
-/// `bound`, the smaller the more precise (docs/ckks.md). Real items are done in pairs. `iterations`: each bootstraps what the one
-/// before left out, down to the rounding at the scale (Bae, Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that
-/// level, ScaleError for products that were not rescaled, PlaintextRangeError if the known bound of the values is larger than `bound`
-/// (0: takes the known bound, at most 2^20), MissingKeyError, ParameterError for sets without bootstrapping.
-Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, const Progress& progress = {},
-                     int iterations = 1);
-/// A tensor under another key of equal parameters that says of itself what x does, without x's words: for trial runs on the device that
-/// computes nothing. Throws MismatchError for other parameters.
+/// Returns the same values at the top level, from level `parameters().bootstrapping_level()` or above. Magnitudes must be
+/// at most `bound`; a smaller bound gives more precision (docs/ckks.md). bound 0: the known bound, at most 2^20. Pairs of
+/// real items share one bootstrap. `iterations`: each iteration after the first bootstraps the remaining error (Bae,
+/// Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that level; ScaleError for products that were not
+/// rescaled; PlaintextRangeError if the known bound exceeds `bound`; MissingKeyError; ParameterError for sets without
+/// bootstrapping.
+Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 0, int iterations = 1);
+/// Returns a tensor under another key of equal parameters with the metadata of x but not its words, for dry runs on the null
+/// device. Throws MismatchError for other parameters.
 Ciphertext stand_in(const Ciphertext& x, const SecretKey& key);
-/// The same values, which the caller knows to be at most `bound` in magnitude. If the tracked bound is larger, this process vouches
-/// neither for their precision nor for their range from here on.
-Ciphertext within(const Ciphertext& x, double bound);
-/// The results of a variance of x's items times `factor`, of x's shape or of one item for several: at most the mean square, and a
-/// quarter of the squared interval. Of covariances of x's items, of shape (items, items): by Cauchy and Schwarz.
+/// Declares that the values are in an interval. If the tracked bounds are wider, the precision and range of the result are
+/// no longer trusted. Throws ParameterError unless both bounds are finite and in ascending order.
+Ciphertext within(const Ciphertext& x, Interval interval);
+
+/// Bounds on the error of every slot, as numbers; NaN if unknown.
+struct ErrorBounds {
+  double trusted = 0;  // does not depend on files
+  double assumed = 0;  // correct if all files are truthful
+};
+ErrorBounds error_bounds(const Ciphertext& x);
+/// Returns x with other error bounds. For functions that approximate, and for those that prove a smaller bound than the sum
+/// of their operations' bounds. Throws ParameterError for a negative bound.
+Ciphertext with_error(const Ciphertext& x, const ErrorBounds& error);
+/// Tightens the bounds on the values to [low, high], which the caller has proved; compare `within`. Throws ParameterError
+/// unless both are finite and in ascending order.
+Ciphertext inside(const Ciphertext& x, double low, double high);
+/// Tightens the bounds of `results`, which hold `factor` times the variance of x, for all items or one per item. The
+/// variance is at most the mean square of x, and at most a quarter of the squared length of its interval.
+/// with_covariances also bounds covariances of shape (items, items), by the Cauchy-Schwarz inequality.
 Ciphertext with_variances(const Ciphertext& results, const Ciphertext& x, double factor);
 Ciphertext with_covariances(const Ciphertext& results, const Ciphertext& x, double factor);
 
-/// table[m] of each real value, a whole number m up to noise, modulo the table's size p: at the top level, less what its polynomial of
-/// degree p - 1 takes, none where p is 2 and the table real. Noise of a part e of a step, up to about a quarter, becomes at most
-/// 3.3 e^2 times the largest distance of two numbers; however large it is, the result is a mean of the table's numbers. It takes
-/// about as long as `bootstrap`, and goes by pairs as that. Throws ParameterError for a table of other than 2 to 64 numbers and for
-/// sets without bootstrapping, PlaintextRangeError where one is not finite or does not fit the result's level, DtypeError where x
-/// is complex, LevelError where x is too low or the set has too few levels, ScaleError, MissingKeyError.
-Ciphertext lookup(const Ciphertext& x, const std::vector<std::complex<double>>& table, const EvaluationKeys& keys,
-                  const Progress& progress = {});
+/// Returns table[m] for each real value m, a noisy integer modulo the table's size p: functional bootstrapping. The
+/// result is at the top level less the depth of a polynomial of degree p - 1; no depth if p is 2 and the table real.
+/// Input noise of a fraction e of a step, up to about a quarter, becomes at most 3.3 e^2 times the largest difference of
+/// two entries. For any noise the result is a weighted mean of entries. Takes about as long as `bootstrap`; pairs of real
+/// items share one bootstrap. Throws ParameterError unless the table has 2 to 64 entries and the set has bootstrapping;
+/// PlaintextRangeError if an entry is not finite or exceeds the result's level; DtypeError if x is complex; LevelError if
+/// x is too low or the set has too few levels; ScaleError; MissingKeyError.
+Ciphertext functional_bootstrap(const Ciphertext& x, const std::vector<std::complex<double>>& table,
+                                const EvaluationKeys& keys);
 
 enum class Basis : unsigned char { monomial, chebyshev };
-/// p(x) with real coefficients, in ceil(log2(degree + 1)) levels (baby steps, giant steps; Paterson and Stockmeyer, depth
-/// optimal as in Bossuat et al., ePrint 2020/1203). Chebyshev: x in [-1, 1], coefficients of T_0, T_1, ....
+/// Evaluates p(x) with real coefficients in ceil(log2(degree + 1)) levels (baby-step giant-step; Paterson and Stockmeyer,
+/// depth optimal as in Bossuat et al., ePrint 2020/1203). Chebyshev: x in [-1, 1], coefficients of T_0, T_1, ....
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
-                               const EvaluationKeys& keys, const Progress& progress = {});
-/// Levels it takes.
+                               const EvaluationKeys& keys);
+/// Returns the levels that a polynomial of this degree takes.
 std::size_t polynomial_depth(std::size_t degree);
 
-// Shapes: nothing is computed.
+// Shape operations return views and compute nothing.
 Ciphertext reshape(const Ciphertext& a, const Shape& shape);
 Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order);
 Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count);

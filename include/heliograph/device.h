@@ -1,4 +1,4 @@
-// The device that this process computes on (HELIOGRAPH_DEVICE): one processor, one GPU, or several as one.
+// The device of this process (HELIOGRAPH_DEVICE): one processor, one GPU, or several devices used as one.
 #pragma once
 
 #include <cstddef>
@@ -10,62 +10,62 @@
 
 namespace heliograph {
 
-/// One line for each device found.
+/// Describes each available device in one line.
 std::vector<std::string> describe_devices();
-/// Name of the device in use, as HELIOGRAPH_DEVICE would name it.
+/// Returns the name of the device in use, in the syntax of HELIOGRAPH_DEVICE.
 std::string device_name();
-/// Bytes of memory of the machine, or of the process's control group if that allows less (a container, a systemd unit).
+/// Returns the machine's memory in bytes, or the control group's limit if that is lower (container, systemd unit).
 std::size_t host_memory();
-/// What has crossed between the host and the device in use, and what was asked of it, since it was opened. Zero where host
-/// and device are one.
+/// Counters of transfers and requests between the host and the device in use since it was opened. All are zero on devices
+/// that compute in host memory.
 struct Traffic {
   std::uint64_t uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0;
   std::uint64_t launches = 0, allocations = 0, waits = 0;
 };
 Traffic device_traffic();
-/// What a simulated device has counted since it was opened, once all work is done: in cycles of its clock, which is assumed. Of
-/// several devices, all together.
+/// Counters of a simulated device since it was opened, read after all pending work has finished. Times are in cycles of the
+/// assumed clock. With several devices, the counters are summed.
 struct Cycles {
-  std::uint64_t cycles = 0;                         // while it had work
-  std::uint64_t predicted = 0;                      // what its model says of them
-  std::uint64_t waited = 0;                         // in which an instruction waited for a unit, an operand or a bank
-  std::uint64_t lists = 0, instructions = 0;        // what it was given to do
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // of its memory
-  std::uint64_t stalled = 0;                        // handshakes of its buses put off on purpose
-  std::uint64_t sampled = 0, moved = 0;             // by software: limbs of random numbers, words that were moved
-  std::map<std::string, std::uint64_t> busy;        // of each unit, the cycles in which it had work
-  double clock = 0;                                 // Hz
+  std::uint64_t cycles = 0;     // cycles in which the device was busy
+  std::uint64_t predicted = 0;  // busy cycles that the timing model predicts
+  std::uint64_t waited = 0;     // cycles in which an instruction waited for a unit, an operand or a memory bank
+  std::uint64_t lists = 0, instructions = 0;        // executed descriptor lists and instructions
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // bytes of device memory read and written
+  std::uint64_t stalled = 0;                        // bus handshakes that the simulation delayed on purpose
+  std::uint64_t sampled = 0, moved = 0;             // done in software: sampled limbs, copied words
+  std::map<std::string, std::uint64_t> busy;        // busy cycles of each unit
+  double clock = 0;                                 // clock frequency in Hz
 };
-/// None where nothing is simulated.
+/// Returns the counters, or nullopt if the device is not simulated.
 std::optional<Cycles> device_cycles();
-/// An instruction of the last list that a simulated device performed: its unit, and the cycles [begin, end) of the list that it
-/// takes there by the device's model.
+/// One instruction of the last list that a simulated device executed: its unit, and its cycles [begin, end) within the list
+/// by the timing model.
 struct Span {
   std::string unit;
   std::uint64_t begin = 0, end = 0;
 };
-/// In their order, once all work is done; of several devices the first one's. Nothing where nothing is simulated.
+/// Returns the instructions of the last list in order, after all pending work. With several devices: of the first one. Empty
+/// if the device is not simulated.
 std::vector<Span> device_timeline();
-/// What moved between the devices it is made of since it was opened, how much of it through this process's memory, and what
-/// this process has sent to others in all; nothing where it is one device.
+/// Traffic between the devices of a multi-device since it was opened: exchanges, bytes moved, bytes staged through this
+/// process's memory, and bytes sent to other processes. All are zero on a single device.
 struct Moved {
   std::uint64_t exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };
 Moved device_moved();
-/// The processes that are this device (docs/ranks.md), and which of them this one is.
+/// Rank of this process and number of processes that share the device (docs/ranks.md).
 struct Ranks {
   std::size_t rank = 0, count = 1;
 };
 Ranks device_ranks();
-/// Returns when all of them have called it. Throws DeviceError where one is gone.
+/// Barrier over all ranks. Throws DeviceError if a rank has ended.
 void meet_ranks();
-/// Whether MPI can be used, by which processes that mpirun started find each other without being told a place: this build has
-/// it, and its library loads.
+/// Returns whether this build has MPI and its library loads. With MPI, ranks started by mpirun need no rendezvous address.
 bool has_mpi();
-/// Modular products a second of one core, or of a whole GPU, with operands in registers, measured: the roof benchmarks
-/// compare with.
+/// Measures the peak rate of modular products per second of one core, or of a whole GPU, with operands in registers.
+/// Benchmarks compare their results with it.
 double product_ceiling();
-/// The same of products summed before one reduction.
+/// As above, for products that are summed before one reduction.
 double sum_ceiling();
 
 }  // namespace heliograph

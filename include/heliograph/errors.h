@@ -1,4 +1,4 @@
-// Typed errors. Each kind becomes a Python exception of the same name.
+// Typed errors. Each class becomes a Python exception of the same name.
 #pragma once
 
 #include <stdexcept>
@@ -6,38 +6,38 @@
 
 namespace heliograph {
 
-/// Base of everything Heliograph throws on purpose.
+/// Base class of all errors that Heliograph throws on purpose.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// F(type, its base) of each, bases first: for whoever needs all of them.
-#define HELIOGRAPH_ERRORS(F)                                                                            \
-  F(ParameterError, Error)         /* values no parameter set can have */                               \
-  F(SecurityError, ParameterError) /* below 128 bits without insecure=True */                           \
-  F(MismatchError, Error)          /* operands of different parameters or editions */                   \
-  F(WrongKeyError, Error)          /* a ciphertext of one key, a key of another */                      \
-  F(MissingKeyError, Error)        /* an evaluation key that is not there */                            \
-  F(PlaintextRangeError, Error)    /* a value the plaintext modulus cannot hold */                      \
-  F(ShapeError, Error)             /* axes that do not fit */                                           \
-  F(DtypeError, Error)             /* an array of the wrong element type */                             \
-  F(SlotsError, Error)             /* batching or rotation where there are no slots */                  \
-  F(NoiseError, Error)             /* noise exhausted */                                                \
-  F(RoomError, NoiseError)         /* values that may have outgrown their modulus */                    \
-  F(LevelError, Error)             /* no modulus left to drop */                                        \
-  F(ScaleError, Error)             /* CKKS scales that do not fit */                                    \
-  F(FormatError, Error)            /* a file that is not one of ours */                                 \
-  F(DamagedFileError, FormatError) /* truncated, flipped, oversized, residues above the modulus */      \
-  F(VersionError, FormatError)     /* a version we do not read */                                       \
-  F(InstructionError, FormatError) /* a line of an instruction program that means nothing */            \
-  F(OutOfMemoryError, Error)       /* told before the work starts where possible */                     \
-  F(LimitError, OutOfMemoryError)  /* tensors from others, and keys, that take more than was allowed */ \
-  F(RecordingError, Error)         /* a function that cannot be recorded as a program */                \
-  F(DeviceError, Error)            /* a device fault, naming the kernel */                              \
-  F(CancelledError, Error)         /* stopped from a progress callback or Ctrl-C */                     \
-  F(ForkError, Error)              /* used in a child after fork */                                     \
-  F(InternalError, Error)          /* a broken promise of our own */
+/// Applies F(class, base class) to every error class, base classes first.
+#define HELIOGRAPH_ERRORS(F)                                                                         \
+  F(ParameterError, Error)         /* invalid values in a parameter set */                           \
+  F(SecurityError, ParameterError) /* less than 128 bits of security without insecure=True */        \
+  F(MismatchError, Error)          /* operands of different parameter sets, schemes or word sizes */ \
+  F(WrongKeyError, Error)          /* ciphertext and key belong to different secret keys */          \
+  F(MissingKeyError, Error)        /* a required evaluation key is missing */                        \
+  F(PlaintextRangeError, Error)    /* a value that the plaintext modulus cannot hold */              \
+  F(ShapeError, Error)             /* incompatible shapes */                                         \
+  F(DtypeError, Error)             /* a value or array of the wrong type */                          \
+  F(SlotsError, Error)             /* batching or rotation with a set that has no slots */           \
+  F(NoiseError, Error)             /* the noise budget is exhausted */                               \
+  F(RoomError, NoiseError)         /* values that may have wrapped modulo their modulus */           \
+  F(LevelError, Error)             /* no level left, or no such level */                             \
+  F(ScaleError, Error)             /* incompatible CKKS scales */                                    \
+  F(FormatError, Error)            /* not a Heliograph file, or not of the expected kind */          \
+  F(DamagedFileError, FormatError) /* a truncated, altered or inconsistent file */                   \
+  F(VersionError, FormatError)     /* a file version that this release does not read */              \
+  F(InstructionError, FormatError) /* an invalid line of an instruction program */                   \
+  F(OutOfMemoryError, Error)       /* too little memory; checked before the work if possible */      \
+  F(LimitError, OutOfMemoryError)  /* received tensors or keys that exceed a memory limit */         \
+  F(RecordingError, Error)         /* a function that cannot be recorded */                          \
+  F(DeviceError, Error)            /* a fault or absence of a device or rank */                      \
+  F(CancelledError, Error)         /* cancelled by a progress callback or Ctrl-C */                  \
+  F(ForkError, Error)              /* engine used in a forked child process */                       \
+  F(InternalError, Error)          /* a bug in Heliograph */
 
 #define HELIOGRAPH_ERROR(Name, Base) \
   class Name : public Base {         \
@@ -47,7 +47,7 @@ class Error : public std::runtime_error {
 HELIOGRAPH_ERRORS(HELIOGRAPH_ERROR)
 #undef HELIOGRAPH_ERROR
 
-/// A file that cannot be opened, read or written; `code` is errno's. Python's OSError.
+/// A file cannot be opened, read or written; `code` is the errno. Becomes Python's OSError.
 class FileError : public Error {
  public:
   FileError(const std::string& message, int code) : Error(message), code_(code) {}

@@ -1,13 +1,14 @@
-// Files of any scheme, before they are read.
+// Inspection of files of any scheme.
 #pragma once
 
 #include <string>
 
 namespace heliograph {
 
-/// What a file is, without trusting its arrays: a JSON text of its header.
+/// Describes a file as JSON, from its header alone. The arrays are neither read nor verified.
 std::string inspect(const std::string& path);
-/// The kind of object in a file: "ciphertext", "secret-key", "public-key", "evaluation-keys". Throws FormatError for others.
+/// Returns the kind of the object in a file: "ciphertext", "secret-key", "public-key", "evaluation-keys". Throws FormatError
+/// for other kinds.
 std::string kind_of(const std::string& path);
 
 }  // namespace heliograph

@@ -1,4 +1,4 @@
-// What the public objects hold: shared data that never changes, or nothing yet.
+// The base of public objects: a handle to shared immutable data.
 #pragma once
 
 #include <memory>
@@ -8,18 +8,19 @@
 
 namespace heliograph {
 
-/// An object that nothing was assigned to, or that was moved from, is empty: any use of it throws ParameterError.
+/// A default-constructed or moved-from handle is empty; any use of it throws ParameterError.
 template <class Data>
 class Handle {
  public:
   Handle() = default;
   explicit Handle(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   const Data& operator*() const {
-    if (!data_) throw ParameterError("an empty object was used: nothing was assigned to it, or it was moved from");
+    if (!data_)
+      throw ParameterError("cannot use an empty object: it was never assigned, or it was moved from; assign it first");
     return *data_;
   }
   const Data* operator->() const { return &**this; }
-  /// Whether no other handle holds it.
+  /// Returns whether this handle is the only owner of its data.
   bool unique() const { return data_.use_count() == 1; }
 
  private:

@@ -1,4 +1,4 @@
-// Long work that its caller may end.
+// Cancellation of long computations by the caller.
 #pragma once
 
 #include <ctime>
@@ -6,8 +6,8 @@
 
 namespace heliograph {
 
-/// While one lives, long work of this thread calls `check` about ten times a second; what it throws ends the work and reaches
-/// the caller, who loses nothing but that work. Of several the innermost counts.
+/// During its lifetime, long computations on this thread call `check` about ten times a second. An exception of `check` ends
+/// the computation and reaches the caller; operands stay valid. Of nested instances the innermost one is used.
 class Interruptible {
  public:
   explicit Interruptible(std::function<void()> check) : check_(std::move(check)), outer_(innermost()), last_(ticks()) {
@@ -17,7 +17,7 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
-  /// What long work calls between two pieces that take milliseconds at most.
+  /// Cancellation point. Long computations call it between pieces of at most some milliseconds.
   static void heed() {
     if (Interruptible* const one = innermost()) one->look();
   }
@@ -27,7 +27,7 @@ class Interruptible {
     thread_local Interruptible* one = nullptr;
     return one;
   }
-  /// Tenths of a second, of a clock that costs next to nothing to read.
+  /// Returns tenths of a second of a clock that is cheap to read.
   static long ticks() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

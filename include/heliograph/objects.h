@@ -1,5 +1,5 @@
-// What the parameters, keys and tensors of every scheme have. A scheme S names its types (exact.h, ckks.h, tfhe.h); its classes
-// add what it alone has. Objects are cheap handles that share immutable data.
+// Parameters, keys and tensors: the interface common to all schemes. A scheme S lists its types (exact.h, ckks.h, tfhe.h);
+// its classes add their own members. Objects are cheap handles that share immutable data.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,30 @@
 
 namespace heliograph {
 
-/// A parameter set at work on a device.
+/// A parameter set on a device.
 template <class S>
 class ParametersOf {
  public:
-  /// Throws ParameterError, or SecurityError where the set is below 128 bits and not marked insecure.
+  /// Throws ParameterError, or SecurityError if the set has less than 128 bits of security and is not marked insecure.
   explicit ParametersOf(const typename S::Spec& spec);
   explicit ParametersOf(std::shared_ptr<typename S::Context> context) : context_(std::move(context)) {}
-  /// The same set on a device of its own ("cpu:avx2", "ref", "null", ...). For tests and for counting.
+  /// Returns the same set on a separate device ("cpu:avx2", "ref", "null", ...), for tests and for counting.
   typename S::Parameters on_device(const std::string& device) const;
   const typename S::Spec& spec() const;
   std::string device() const;
   bool secure() const;
-  int security_bits() const;  // 128, or a rough lower level
-  std::string hash() const;   // SHA-256 of the defining numbers, hex
-  /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
+  int security_bits() const;  // 128, or a rough lower estimate
+  std::string hash() const;   // SHA-256 of the defining numbers, in hex
+  /// Returns the defining numbers and the name as JSON, as files have them.
+  std::string to_json() const;
+  /// Reads a set that `to_json` wrote, and compares it with its hash. Throws DamagedFileError, SecurityError.
+  static typename S::Parameters from_json(const std::string& text, const std::string& hash);
+  /// Throws OutOfMemoryError, which names `purpose`, if the device has fewer than `bytes` free.
   void require_memory(std::size_t bytes, const std::string& purpose) const;
-  /// Bytes the device has left.
+  /// Returns the free bytes of the device.
   std::size_t free_memory() const;
-  /// What a null device has counted since it was opened or reset; throws ParameterError on others.
+  /// Calls of one kernel that a null device has counted since it was opened or reset. `counts` throws ParameterError on
+  /// other devices.
   struct Count {
     std::string kernel;
     std::uint64_t calls, bytes_read, bytes_written, products;
@@ -47,7 +52,7 @@ class ParametersOf {
   std::shared_ptr<typename S::Context> context_;
 };
 
-/// The same of a scheme of polynomials modulo a chain of primes: BFV, BGV, CKKS.
+/// Parameters of a scheme over polynomials modulo a chain of primes: BFV, BGV, CKKS.
 template <class S>
 class RingParametersOf : public ParametersOf<S> {
  public:
@@ -58,14 +63,14 @@ class RingParametersOf : public ParametersOf<S> {
   std::size_t switch_key_bytes() const;
 };
 
-/// What all objects of a parameter set are.
+/// Base of all objects that belong to a parameter set.
 template <class S, class Data>
 class ObjectOf {
  public:
   ObjectOf() = default;
   explicit ObjectOf(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   const Data& data() const { return *data_; }
-  /// Whether no copy of this handle holds its data too: what changes it then changes nothing else.
+  /// Returns whether no other handle shares the data, so that an in-place update affects no other object.
   bool unique() const { return data_.unique(); }
   typename S::Parameters parameters() const;
 
@@ -82,23 +87,25 @@ class CiphertextOf : public ObjectOf<S, typename S::CiphertextData> {
   Shape shape() const;
   bool seeded() const;
   std::size_t bytes() const;
-  /// Blocks until it is computed, on a device that computes while its caller goes on. Only a stopwatch needs it.
+  /// Blocks until the tensor is computed. Only time measurements need this.
   void wait() const;
   Bytes to_bytes() const;
-  /// The same bytes to `sink`, of which memory never holds all, and how many they are. What `sink` throws comes out of it.
+  /// Streams the bytes of `to_bytes` to `sink` without holding all of them in memory. Exceptions of `sink` propagate.
+  /// `written_bytes` returns their number.
   void write(const Sink& sink) const;
   std::size_t written_bytes() const;
   void save(const std::string& path) const;
-  /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
+  /// Throws FormatError or a subclass; MismatchError or LimitError if the tensor exceeds `allowed`.
   static typename S::Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
-  /// As from_bytes, while the bytes come: each is read once `arrived` has returned for it, and nobody changes it then. What
-  /// `arrived` throws comes out. ParameterError over several processes.
-  static typename S::Ciphertext from_coming(std::span<const std::byte> bytes, const Arrival& arrived,
-                                            const Allowed& allowed = {});
+  /// As from_bytes, for bytes that are still arriving. Calls `arrived(n)` before it reads the first n bytes; the caller
+  /// must not change these bytes afterwards. Exceptions of `arrived` propagate. Throws ParameterError over several
+  /// processes.
+  static typename S::Ciphertext from_incoming(std::span<const std::byte> bytes, const Arrival& arrived,
+                                              const Allowed& allowed = {});
   static typename S::Ciphertext load(const std::string& path, const Allowed& allowed = {});
 };
 
-/// A key that others may have: nothing in it decrypts.
+/// A key that may be published: it cannot decrypt.
 template <class S, class Data, class Key>
 class OpenKeyOf : public ObjectOf<S, Data> {
  public:
@@ -106,27 +113,29 @@ class OpenKeyOf : public ObjectOf<S, Data> {
   std::string key_id() const;
   Bytes to_bytes() const;
   void save(const std::string& path) const;
-  /// Throws FormatError and its kinds.
+  /// Throws FormatError or a subclass.
   static Key from_bytes(std::span<const std::byte> bytes);
-  /// Evaluation keys that would take more than `memory` bytes of the host's memory stay in their file: each is read again when it
-  /// is used, compared with what was read before (DamagedFileError, also where the file was changed), and leaves when others
-  /// need the room. LimitError: other keys that are larger, less memory than for one key, or a use of more keys at once.
+  /// Evaluation keys larger than `memory` bytes of host memory stay in their file. Each key is then read at its use and
+  /// evicted when others need its memory. A key that changed since the first read is a DamagedFileError. Throws LimitError
+  /// if another kind of key exceeds `memory`, if `memory` cannot hold one key, or if an operation needs more keys at once.
   static Key load(const std::string& path, std::size_t memory = Allowed{}.bytes);
 };
 
-/// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
+/// Over several processes (docs/ranks.md) only rank 0 holds the secret key and encrypts, from its own values. All ranks
+/// receive decrypted values.
 template <class S>
 class SecretKeyOf : public ObjectOf<S, typename S::SecretKeyData> {
  public:
   using ObjectOf<S, typename S::SecretKeyData>::ObjectOf;
   static typename S::SecretKey generate(const typename S::Parameters& parameters);
-  /// Known answers for tests: every draw follows from `seed` (32 bytes). Never use it for data.
+  /// Derives every random draw from `seed` (32 bytes), for known-answer tests. Never use such a key for data.
   static typename S::SecretKey generate_for_test(const typename S::Parameters& parameters, const std::string& seed);
   std::string key_id() const;
-  /// Explicit, mode 0600.
+  /// Writes the key unencrypted, with file mode 0600.
   void save(const std::string& path) const;
   static typename S::SecretKey load(const std::string& path);
-  /// The same as bytes, in memory that is not wiped: whoever has them decrypts. ParameterError over several processes.
+  /// Returns the unencrypted key, in memory that is not wiped. Anyone who has these bytes can decrypt. Throws ParameterError
+  /// over several processes.
   Bytes secret_bytes() const;
   static typename S::SecretKey from_secret_bytes(std::span<const std::byte> bytes);
 };

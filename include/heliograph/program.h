@@ -1,4 +1,4 @@
-// Recorded programs: a function of ciphertext tensors, recorded once, replayed without its host's work. Of every scheme.
+// Recorded programs: a function of ciphertext tensors is recorded once and replayed without its host code. For all schemes.
 #pragma once
 
 #include <functional>
@@ -19,21 +19,21 @@ namespace heliograph {
 using AnyCiphertext = std::variant<exact::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>;
 using AnyKeys = std::variant<std::monostate, exact::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>;
 
-/// A tensor that a function takes, and the evaluation keys it computes with (those that the tensor's owner gave), if any.
+/// A tensor argument, and the evaluation keys for it, if any.
 struct Operand {
   AnyCiphertext tensor;
   AnyKeys keys = {};
 };
 
-/// What a function is called with, and all that decides what it does with that, the words of the tensors aside: parameters,
-/// shapes and strides, levels, scales, noise and bounds, flags, which tensors share memory or keys, and what the keys can.
-/// Equal signatures: the same calls, and results that say the same of themselves.
+/// The arguments of a function, with their signature. The signature holds everything except the words that decides the
+/// function's calls: parameters, shapes, strides, levels, scales, noise, bounds, flags, aliasing, and the keys' contents.
+/// Equal signatures give the same calls and results with the same metadata.
 class Operands {
  public:
   explicit Operands(std::vector<Operand> list);
   const std::vector<Operand>& list() const { return list_; }
   const std::string& signature() const { return signature_; }
-  /// The part of it without figures (noise, bounds, scales, flags). Where this is equal, calls are expected to be the same.
+  /// The signature without noise, bounds, scales and flags. Arguments with equal shapes are expected to give the same calls.
   const std::string& shapes() const { return shapes_; }
 
  private:
@@ -43,21 +43,21 @@ class Operands {
 
 class RecordedProgram;
 
-/// What this thread computes between its making and `finish` or `stop` is performed and recorded.
+/// Executes and records this thread's computations from construction to `finish` or `stop`.
 class Recording {
  public:
-  /// `dry`: what reads the inputs' words is recorded alone. What was made of them meanwhile serves for `finish`, and is refused
-  /// with RecordingError wherever its words are asked for.
+  /// `dry`: calls that read the inputs' words are recorded but not performed. The tensors made from them serve only as
+  /// arguments of `finish`; reading their words throws RecordingError.
   enum class Mode : unsigned char { performed, dry };
   explicit Recording(Operands inputs, Mode mode = Mode::performed);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
-  /// Ends it, on the thread that began it. Where one of `known` makes the same calls, the new program shares them with it, its
-  /// constants and graphs included. Throws RecordingError where results are not what was computed meanwhile.
+  /// Ends the recording, on the thread that began it. If a program of `known` makes the same calls, the new program shares
+  /// them, with their constants and graphs. Throws RecordingError if a result was not computed during the recording.
   RecordedProgram finish(const std::vector<AnyCiphertext>& results, const std::vector<RecordedProgram>& known);
   RecordedProgram finish(const std::vector<AnyCiphertext>& results);
-  /// Ends it without a program.
+  /// Ends the recording without a program.
   void stop();
 
  private:
@@ -65,51 +65,52 @@ class Recording {
   std::unique_ptr<State> state_;
 };
 
-/// What a program from a file may take. LimitError where it takes more.
+/// Limits on a program from a file. Exceeding one throws LimitError.
 struct ProgramLimits {
   std::uint64_t memory =
-      0;  // bytes, of a call and of the tables of its parameters; 0: what the device has, and 1 GiB of tables
-  std::uint64_t products = 10'000'000'000'000;  // modular products of a call: minutes of a core
+      0;  // bytes of a replay and of its parameters' tables; 0: the device's free memory, and 1 GiB for tables
+  std::uint64_t products = 10'000'000'000'000;  // modular products of a replay; the default takes minutes on one core
 };
 
-/// It holds no input, result or key of its inputs' owner: any operands of the recorded signature are as good, and each replay
-/// returns results of its own. What the function took from elsewhere (plaintexts, weights, other tensors, other keys) is
-/// part of it.
+/// A program holds no input, result or key of its inputs' owner. It accepts any operands of the recorded signature, and each
+/// replay returns new results. Other values that the function used (plaintexts, weights, tensors, keys) are part of the
+/// program.
 class RecordedProgram {
  public:
   RecordedProgram() = default;
-  /// The function's results for other operands, with the bits that the function itself would give. Throws MismatchError where
-  /// their signature is not the recorded one. Safe from several threads.
+  /// Returns the function's results for other operands, with the bits that the function itself would return. Throws
+  /// MismatchError if their signature is not the recorded one. Thread-safe.
   std::vector<AnyCiphertext> operator()(const Operands& operands) const;
-  /// Of the operands it was recorded with.
+  /// Returns the signature of the recorded operands.
   const std::string& signature() const;
-  /// Whether both make the same calls, of which there is one recording.
+  /// Returns whether both programs share one recording of the same calls.
   bool shares_calls_with(const RecordedProgram& other) const;
 
   struct Summary {
-    std::map<std::string, std::size_t> calls;  // by kernel
-    std::size_t launches = 0;                  // of a replay as a graph, where a device has such: alike calls together
-    std::size_t depth = 0;                     // calls that must come one after another
-    std::size_t peak_bytes = 0;                // memory that a replay makes at most at a time
-    std::size_t constant_bytes = 0;            // memory that the program holds
-    std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // of a replay
-    std::string cycles;                     // of the last replay on a simulated device, for a person; else empty
-    std::uint64_t replays = 0, graphs = 0;  // so far, of all that share its calls; those that a device replayed as one graph
+    std::map<std::string, std::size_t> calls;  // number of calls of a replay, by kernel
+    std::size_t launches = 0;        // launches of a replay as a graph, with equal calls merged, if the device has graphs
+    std::size_t depth = 0;           // longest chain of dependent calls
+    std::size_t peak_bytes = 0;      // peak memory of a replay
+    std::size_t constant_bytes = 0;  // memory that the program holds
+    std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // of a replay: bytes, modular products
+    std::string cycles;  // report of the last replay on a simulated device; else empty
+    std::uint64_t replays = 0,
+                  graphs = 0;  // so far, over all programs that share these calls; `graphs`: replays as one graph
   };
   Summary summary() const;
-  /// Seconds of a replay on the device in use; 0 where nothing is known (TFHE). The first call in a process measures the device
-  /// for a fraction of a second.
+  /// Predicted seconds of a replay on the device in use; 0 if unknown (TFHE). The first call in a process benchmarks the
+  /// device for a fraction of a second.
   struct Times {
-    double floor = 0;  // no less: inputs and results moved once, and the products
-    double predicted =
-        0;  // call by call, each bound by its operands' bytes or by its products; of several devices the schedule's
+    double floor = 0;  // lower bound: inputs and results moved once, and all products
+    /// Sum over calls of the larger of the times of its bytes and its products. On several devices: the schedule's length.
+    double predicted = 0;
   };
   Times times() const;
-  /// Of several devices: what each does in a replay, by prediction, for operands that lie as those of the last one did. All members
-  /// together are one more lane, if the schedule has calls for them. No lanes on one device, and for TFHE before the first replay.
+  /// Predicted schedule of a replay on several devices, for operands placed as in the last replay. Calls that all members
+  /// perform together have a lane of their own. Without lanes on one device, and for TFHE before the first replay.
   struct Timeline {
     struct Event {
-      std::string name;           // a call's; "fetch": copies of what lies on another member
+      std::string name;           // name of a call; "fetch": copies from another member
       double start = 0, end = 0;  // seconds
     };
     struct Lane {
@@ -117,30 +118,30 @@ class RecordedProgram {
       std::vector<Event> events;
     };
     std::vector<Lane> lanes;
-    double seconds = 0;  // of the whole
+    double seconds = 0;  // length of the schedule
   };
   Timeline timeline() const;
 
-  /// What is said of the operands that it was recorded with, and of its results: tensors without words. A program from a file has no
-  /// operands.
-  std::vector<AnyCiphertext> taken() const;
-  std::vector<AnyCiphertext> given() const;
-  /// The evaluation keys that its calls use, ascending: 0 relinearizes; odd below 2^20, the automorphism of that Galois element; others are of
-  /// bootstrapping. TFHE's have no numbers.
+  /// Metadata of the recorded operands and of the results: tensors without words. A program from a file has no operands.
+  std::vector<AnyCiphertext> operands() const;
+  std::vector<AnyCiphertext> results() const;
+  /// Returns the numbers of the evaluation keys that the calls use, ascending. 0: relinearization. Odd below 2^20: the
+  /// automorphism of that Galois element. Others: bootstrapping. TFHE keys have no numbers.
   std::vector<std::uint64_t> key_numbers() const;
-  /// Of each result: "exact" (BFV and BGV), "ckks", "tfhe".
+  /// Returns the scheme of each result: "exact" (BFV and BGV), "ckks", "tfhe".
   std::vector<std::string> result_kinds() const;
 
-  /// The program as data (docs/format.md), with a text of the caller's. It holds parameters, calls, constants and what is said of
-  /// results, nothing of the function. Throws RecordingError for what only this process has: calls with a key that no operand
-  /// brings, operands that share memory, secrets.
+  /// Serialises the program (docs/format.md) with the caller's `note`. The bytes hold parameters, calls, constants and
+  /// the results' metadata. Throws RecordingError for contents that a file cannot hold: evaluation keys that are not
+  /// those of an operand, aliased operands, secrets.
   std::vector<std::byte> to_bytes(const std::string& note = {}) const;
-  /// The program on the device in use, and the text. It takes operands of the recorded kind that are no noisier than the recorded
-  /// ones; nothing that it says of its results is vouched for. It is verified whole before anything of it is prepared, allocated or
-  /// run (docs/adr/0032), and runs no code but its kernels. Throws FormatError and its kinds, OutOfMemoryError, LimitError.
+  /// Returns the program, on the device in use, and its note. It accepts operands of the recorded kind that are at most as
+  /// noisy as the recorded ones. The metadata of its results is untrusted. The whole program is verified before any part of
+  /// it is prepared, allocated or run (docs/adr/0032), and runs only kernels. Throws FormatError or a subclass,
+  /// OutOfMemoryError, LimitError.
   using Noted = std::pair<RecordedProgram, std::string>;
   static Noted from_bytes(std::span<const std::byte> bytes, const ProgramLimits& limits = {});
-  // The same in a file, which is written all or nothing. FileError besides.
+  // As above, with a file, which is written atomically. May also throw FileError.
   void save(const std::string& path, const std::string& note = {}) const;
   static Noted load(const std::string& path, const ProgramLimits& limits = {});
 
@@ -153,11 +154,11 @@ class RecordedProgram {
   Handle<State> state_;
 };
 
-/// Records `function` and returns its results with the program.
+/// Records `function`; returns the program and the function's results.
 std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& inputs,
                                                               const std::function<std::vector<AnyCiphertext>()>& function);
-/// The program for operands whose signature none of `known` has: what it says of its results is what `function` says for these
-/// operands. `function` is followed and not performed; where its calls are those of a known program, they are shared.
+/// Returns the program for operands whose signature no program of `known` has. Records `function` without performing it, for
+/// the results' metadata. Calls equal to those of a known program are shared with it.
 RecordedProgram follow(const Operands& inputs, const std::function<std::vector<AnyCiphertext>()>& function,
                        const std::vector<RecordedProgram>& known);
 

@@ -1,4 +1,4 @@
-// Types that the faces of all schemes share.
+// Types that the APIs of all schemes share.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,15 @@ namespace heliograph {
 
 using Shape = std::vector<std::size_t>;
 using Bytes = std::vector<std::byte>;
-/// Called now and then with the share done, 0 to 1; may throw CancelledError to stop.
-using Progress = std::function<void(double)>;
-/// Takes bytes in their order, piece by piece; a piece is there during the call alone.
+/// Consumer of a byte stream, called with consecutive pieces. A piece is valid only during the call.
 using Sink = std::function<void(std::span<const std::byte>)>;
-/// Returns once so many of the first bytes are there, or throws.
+/// Blocks until the given number of leading bytes has arrived, or throws.
 using Arrival = std::function<void(std::size_t)>;
 
-/// What is taken from others. A file or message that asks for more is refused before memory is taken for it.
+/// Limits on received objects. A file or message that exceeds them is refused before memory is allocated for it.
 struct Allowed {
-  std::size_t bytes = ~std::size_t{0};  // of a tensor in memory, seeds expanded; and of what follows its file's header
-  std::string parameters = {};          // their hash; empty: any
+  std::size_t bytes = ~std::size_t{0};  // limit on the tensor in memory (seeds expanded) and on the file after its header
+  std::string parameters = {};          // required parameter hash; empty: any
 };
 
 }  // namespace heliograph

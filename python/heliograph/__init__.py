@@ -1,9 +1,9 @@
 """Heliograph computes on encrypted data. ``import heliograph as hg``.
 
-A data owner makes parameters and a secret key, encrypts arrays, and gives a server the evaluation keys; the server
-computes on ciphertext tensors with NumPy's names; only the secret key decrypts.
+A data owner makes parameters and a secret key, encrypts arrays, and gives a server the evaluation keys. The server
+computes on ciphertext tensors with functions named as in NumPy. Only the secret key decrypts.
 
-The examples of its functions go on from these lines.
+The examples of this module's functions continue this one.
 
 >>> import numpy as np
 >>> import heliograph as hg
@@ -16,21 +16,56 @@ The examples of its functions go on from these lines.
 array([ 6,  8, 10, 12])
 """
 
-from heliograph import _startup  # isort: skip  # noqa: F401  before the engine: a SIGHUP must not end a service that starts
-from heliograph import (
-    _core,
-    _errors,  # noqa: F401  docstrings of the engine's errors
-    bfv,
-    bgv,
-    cinnamon,
-    ckks,
-    nn,
-    query,
-    serving,
-    tfhe,
+# The start-up module precedes the engine: it handles SIGHUP while a service starts.
+from heliograph._common import startup as _startup  # isort: skip  # noqa: F401
+from heliograph import _core, bfv, bgv, cinnamon, ckks, frame, knn, nn, pir, serving, sql, switching, tfhe
+from heliograph._common import errors as _errors  # noqa: F401  docstrings of the engine's errors
+from heliograph._common.arguments import IndexingError
+from heliograph._common.clear_tensor import ClearTensor
+from heliograph._common.functions import (
+    concatenate,
+    conv2d,
+    conv2d_square_pool,
+    dot,
+    join_moduli,
+    matmul,
+    multiply,
+    relinearize,
+    rescale,
+    rotate_columns,
+    rotate_rows,
+    shrink,
+    split_moduli,
+    square,
+    stack,
+    sum,
+    sum_pool2d,
 )
-from heliograph import sealed_programs as _sealed_programs  # noqa: F401  a kind of sealed model
-from heliograph._arrays import IndexingError
+from heliograph._common.process import Cycles, Span, cycles, threads, timeline
+from heliograph._common.ranks import barrier, devices, ranks, sent_bytes
+from heliograph._common.service.errors import (
+    AccessError,
+    BusyError,
+    CertificateError,
+    ConflictError,
+    DeadlineError,
+    EvictedKeyError,
+    ExpiredKeyError,
+    ForeignKeyError,
+    ModelUnavailableError,
+    QuotaError,
+    RateError,
+    RevokedKeyError,
+    ServiceError,
+    StorageError,
+    UnknownJobError,
+    UnknownKeyError,
+    UnknownModelError,
+    UnreachableError,
+    UploadError,
+)
+from heliograph._common.strict import strict
+from heliograph._common.tensor import Plaintext, Tensor
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -58,58 +93,13 @@ from heliograph._core import (
     VersionError,
     WrongKeyError,
 )
-from heliograph._shapes import Plaintext, Tensor
-from heliograph._strict import strict
-from heliograph.choose import parameters_for
-from heliograph.clear import ClearTensor
-from heliograph.forecasting import Costs, Forecast, HeliographWarning, LongCallWarning, forecast
-from heliograph.functions import (
-    concatenate,
-    conv2d,
-    conv2d_square_pool,
-    dot,
-    join_moduli,
-    matmul,
-    multiply,
-    relinearize,
-    rescale,
-    rotate_columns,
-    rotate_rows,
-    shrink,
-    split_moduli,
-    square,
-    stack,
-    sum,
-    sum_pool2d,
-)
-from heliograph.host import Cycles, Span, cycles, threads, timeline
+from heliograph.client.client import Client
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, from_bytes, load
-from heliograph.ranks import barrier, devices, ranks, sent_bytes
-from heliograph.recording import Program, program, program_limits
-from heliograph.sealed import SealedModel
-from heliograph.serving.client import Client
-from heliograph.serving.errors import (
-    AccessError,
-    BusyError,
-    CertificateError,
-    ConflictError,
-    DeadlineError,
-    EvictedKeyError,
-    ExpiredKeyError,
-    ForeignKeyError,
-    ModelUnavailableError,
-    QuotaError,
-    RateError,
-    RevokedKeyError,
-    ServiceError,
-    StorageError,
-    UnknownJobError,
-    UnknownKeyError,
-    UnknownModelError,
-    UnreachableError,
-    UploadError,
-)
-from heliograph.tracing import Step, Trace, trace
+from heliograph.models import ModelBundle
+from heliograph.parameter_search import parameters_for
+from heliograph.programs.forecast import Costs, Forecast, HeliographWarning, LongCallWarning, forecast
+from heliograph.programs.program import Program, program, program_limits
+from heliograph.programs.trace import Step, Trace, trace
 
 __version__ = _core.version()
 
@@ -144,6 +134,7 @@ __all__ = [
     "LongCallWarning",
     "MismatchError",
     "MissingKeyError",
+    "ModelBundle",
     "ModelUnavailableError",
     "NoiseError",
     "OutOfMemoryError",
@@ -158,7 +149,6 @@ __all__ = [
     "RevokedKeyError",
     "RoomError",
     "ScaleError",
-    "SealedModel",
     "SecretKey",
     "SecurityError",
     "Server",
@@ -190,16 +180,18 @@ __all__ = [
     "dot",
     "encode",
     "forecast",
+    "frame",
     "from_bytes",
     "join_moduli",
+    "knn",
     "load",
     "matmul",
     "multiply",
     "nn",
     "parameters_for",
+    "pir",
     "program",
     "program_limits",
-    "query",
     "ranks",
     "relinearize",
     "rescale",
@@ -209,11 +201,13 @@ __all__ = [
     "serving",
     "shrink",
     "split_moduli",
+    "sql",
     "square",
     "stack",
     "strict",
     "sum",
     "sum_pool2d",
+    "switching",
     "tfhe",
     "threads",
     "timeline",

@@ -1,6 +1,8 @@
-"""BFV: exact integers, many to a ciphertext. BGV's sets, keys and tensors are of the same types.
+"""BFV: exact integers, many in a ciphertext. BGV has the same classes of parameters, keys and tensors.
 
-The examples of its functions go on from these lines.
+Sources: Fan and Vercauteren, ePrint 2012/144; in residue number systems: Halevi, Polyakov and Shoup, ePrint 2018/117.
+
+The examples of this module's functions continue this one.
 
 >>> import numpy as np
 >>> import heliograph as hg
@@ -16,22 +18,13 @@ array([[ 2,  5, 10, 17],
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from heliograph import _core
 from heliograph.exact import EvaluationKeys, Parameters, Plaintext, PublicKey, SecretKey, Tensor, encode
-from heliograph.exact.parameters import found
+from heliograph.exact.parameters import set_for
 
-__all__ = [
-    "EvaluationKeys",
-    "Parameters",
-    "Plaintext",
-    "PublicKey",
-    "SecretKey",
-    "Tensor",
-    "encode",
-    "named",
-    "parameters",
-]
+__all__ = ["EvaluationKeys", "Parameters", "Plaintext", "PublicKey", "SecretKey", "Tensor", "encode", "named", "parameters"]
 
 
 def parameters(
@@ -45,26 +38,28 @@ def parameters(
     n: int | None = None,
     log_q: int | None = None,
     special: int = 1,
-    edition: str = "w64",
+    word_size: int = 64,
     insecure: bool = False,
     version: str | None = None,
     exact: bool | None = None,
 ) -> Parameters:
-    """A BFV parameter set, in one of three ways (BGV's: `hg.bgv.parameters`).
+    """Returns a BFV parameter set, chosen in one of three ways (BGV: `hg.bgv.parameters`).
 
-    - By name: ``parameters("hcnn5-2020")``; ``/w32`` after it names the 32-bit edition.
-    - By need: ``parameters(depth=4, plain_bits=42, slots=10_000)``: the smallest 128-bit set for `depth` multiplications
-      in sequence, each summing up to `terms` products, of integers modulo a plaintext modulus of more than
-      `plain_bits` bits (or `plain_modulus`), with at least `slots` slots.
-    - By numbers: ``parameters(n=2**14, log_q=330, special=2, plain_modulus=65537)``.
+    - By name: ``parameters("hcnn5-2020")``; the suffix ``/w32`` selects 32-bit words.
+    - By need: ``parameters(depth=4, plain_bits=42, slots=10_000)`` is the smallest 128-bit set with at least `slots` slots
+      for `depth` successive multiplications. Each may sum up to `terms` products. The plaintext modulus t has more than
+      `plain_bits` bits, or is `plain_modulus`.
+    - By numbers: ``parameters(n=2**14, log_q=330, special=2, plain_modulus=65537)``. `log_q` is in bits; `special` is the
+      number of special primes of key switching.
 
-    Where t is found for `plain_bits`, values are **exact integers**: `SecretKey.decrypt` raises RoomError for what may have
-    wrapped modulo t. Where t is given, and in named sets, they are residues, and wrap by design. `exact` says it otherwise.
+    If t is chosen for `plain_bits`, values are **exact integers**: `SecretKey.decrypt` raises RoomError for integers that
+    may have wrapped modulo t. With a given t and in named sets, values are residues and wrap by design. `exact` overrides
+    this.
 
-    `version`: by whose rules a set is chosen by need. "0.3", the default: noise bounds fail with 2^-128. "0.2": with 2^-64, and
-    values are residues: the sets of that version.
+    `version` selects the rules for a set by need. With "0.3", the default, noise bounds fail with probability 2^-128. With
+    "0.2" they fail with 2^-64 and values are residues, as in that version.
 
-    Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
+    Raises ParameterError if no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
     >>> hg.bfv.parameters("hcnn5-2020").slots
     16384
@@ -75,14 +70,15 @@ def parameters(
     >>> hg.bfv.parameters(depth=1, plain_bits=20).exact, hg.bfv.parameters(depth=1, plain_modulus=65537).exact
     (True, False)
     """
-    wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
-    return found("bfv", name, plain_bits, plain_modulus, edition, insecure, version, exact, wanted)
+    moduli: dict[str, Any] = {"plain_bits": plain_bits, "plain_modulus": plain_modulus, "word_size": word_size}
+    ring: dict[str, Any] = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
+    return set_for("bfv", name, **moduli, **ring, insecure=insecure, version=version, exact=exact)
 
 
 def named() -> list[str]:
-    """The named sets.
+    """Returns the names of the named sets.
 
     >>> "hcnn5-2020" in hg.bfv.named()
     True
     """
-    return _core.named_specs()
+    return _core.exact.named_specs()

@@ -1,10 +1,10 @@
-"""Programs of single limbs in the Cinnamon instruction set, as its public compiler writes them, on CKKS tensors; and recorded programs of
-CKKS or BGV written as such.
+"""Programs of single limbs in the Cinnamon instruction set, on tensors of CKKS and BGV (docs/cinnamon.md).
 
-A compiler's folder has a stream of instructions for each chip, and lists of what these take and give. The program is run on the
-devices that Heliograph found, chip after chip in turn where there are fewer.
+`load` reads the folder of the public Cinnamon compiler: a stream of instructions for each chip, and lists of inputs and
+outputs. `write` converts a recorded program of CKKS or BGV to instructions. Programs run on the devices that Heliograph
+found; chips share devices if there are fewer.
 
-The examples of its functions go on from these lines, which double a ciphertext of one limb and add a number to it.
+The examples of this module's functions continue this one, which doubles a ciphertext of one limb and adds a number to it.
 
 >>> import heliograph as hg
 >>> program = hg.cinnamon.Program.parse({
@@ -49,7 +49,7 @@ The examples of its functions go on from these lines, which double a ciphertext 
 >>> server = hg.Server(secret.evaluation_keys(cinnamon=program))
 >>> x = server.bind(secret.encrypt([0.25, 0.5], pad=True))
 
-And a recorded program, which is written as one.
+A recorded program, which is then written as instructions:
 
 >>> params = hg.ckks.parameters("n13-l4")
 >>> owner = hg.SecretKey.generate(params)
@@ -70,20 +70,22 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import complexes, count_of, described, flag, is_real, path_of, readable_bytes, real, whole
-from heliograph._html import Rows, Shown
-from heliograph._shapes import Tensor
+from heliograph._common.arguments import complexes, count_of, described, flag, is_real, path_of, readable_bytes, real, whole
+from heliograph._common.html import HtmlRepr, Rows
+from heliograph._common.operations import composite
+from heliograph._common.tensor import Tensor
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Plaintext
 from heliograph.keys import Server
-from heliograph.recording import Program as Recorded
+from heliograph.programs.program import Program as Recorded
 
 __all__ = ["Constants", "Item", "Program", "Runner", "load", "write"]
 
 
 @dataclass(frozen=True)
 class Item:
-    """What a program takes or gives: "ciphertext", "plaintext" or "scalar", and its level; of what is taken the least.
+    """An input or output of a program: "ciphertext", "plaintext" or "scalar", and its level; for an input the lowest
+    allowed.
 
     >>> program.outputs["y"]
     Item(kind='ciphertext', level=1)
@@ -94,19 +96,20 @@ class Item:
 
 
 def load(folder: Any) -> Program:
-    """The program in a compiler's folder. Raises FileError's OSError, InstructionError, which names file, line and word.
+    """Reads the program in a compiler's folder. Raises OSError, and InstructionError, which names file, line and word.
 
     >>> hg.cinnamon.load("no/such/folder")
     Traceback (most recent call last):
         ...
     FileNotFoundError: [Errno 2] cannot read 'no/such/folder': No such file or directory
     """
-    return Program(_core.cinnamon_load(path_of(folder)))
+    return Program(_core.cinnamon.load(path_of(folder)))
 
 
 class Constants:
-    """What a program that was written from a recording takes beside ciphertexts (`Program.constants`): plaintexts, scalars, and the
-    scales of its results. They are of the program's text, so a program that reads this text again runs with them.
+    """The constants of a program written from a recording (`Program.constants`): plaintexts, scalars and scales of results.
+
+    Constants belong to the program's text. A program that was parsed from this text runs with them.
 
     >>> written = hg.cinnamon.write(turned)
     >>> again = hg.cinnamon.Program.parse(written.files())
@@ -115,8 +118,10 @@ class Constants:
     """
 
     def __init__(self, core: Any) -> None:
-        if not isinstance(core, _core.CinnamonConstants):
-            raise _core.DtypeError("constants of a recording are made by hg.cinnamon.write")
+        if not isinstance(core, _core.cinnamon.Constants):
+            raise _core.DtypeError(
+                f"hg.cinnamon.write makes constants of a recording; they are not made of {described(core)}"
+            )
         self._core = core
 
 
@@ -128,16 +133,21 @@ def write(
     inputs: Sequence[str] | None = None,
     results: Sequence[str] | None = None,
 ) -> Program:
-    """A recorded program's last recording as instructions of single limbs, for one chip or several.
+    """Writes a recorded program's last used recording as instructions of single limbs, for one or several chips.
 
-    Limb l lies on chip l modulo the chips. Several chips switch keys in one of three ways: "broadcast" sends the input's limbs to all
-    chips, and each raises them to its own limbs; with "sum" and "aggregate" each chip raises its own digits to all limbs, and products
-    are added up, before they are divided or after. The first two give the bits of the recorded program, "aggregate" rounds on each chip.
+    Limb l is on chip l modulo the number of chips. Several chips switch keys in one of three ways, `switching`:
 
-    It runs with the keys that the recorded function ran with (`Program.at`, `Program.run`). `inputs` and `results` name the tensors; without them
-    they have the function's own names, and y, or y0, y1 and so on. Of a tensor of several ciphertexts each is one, "x.0", "x.1". Raises
-    ParameterError for what the instruction set does not say: other schemes than CKKS and BGV, several plaintext moduli, sets of more than 64 primes or whose
-    levels are not the first few of these, ciphertexts of degree 2; RecordingError where nothing is recorded.
+    - "broadcast" sends the input's limbs to all chips, and each chip raises them to its own limbs.
+    - "sum" raises each chip's digits to all limbs and adds the products of all chips before the division.
+    - "aggregate" adds the products after the division; each chip rounds, so the bits differ from the recorded program's.
+
+    The result runs with the keys of the recorded function (`Program.at`, `Program.run`). `inputs` and `results` name the
+    tensors, by default with the function's parameters, and y, or y0, y1, ... Each ciphertext of a tensor with several has a
+    name of its own, "x.0", "x.1".
+
+    Raises RecordingError without a recording, and ParameterError for programs outside the instruction set: schemes other
+    than CKKS and BGV, several plaintext moduli, sets of more than 64 primes or with levels that are not a prefix of the
+    primes, ciphertexts of degree 2.
 
     >>> written = hg.cinnamon.write(turned, chips=2)
     >>> written.chips, written.outputs
@@ -146,20 +156,20 @@ def write(
     array([0.75, 0.75])
     """
     if not isinstance(program, Recorded):
-        raise _core.DtypeError(f"instructions are written of a recorded program (hg.program), not of {described(program)}")
-    core, given = program._last_recording()
+        raise _core.DtypeError(f"hg.cinnamon.write takes a recorded program (hg.program), not {described(program)}")
+    core, result_count = program._last_recording()
     if inputs is None:
         inputs = program._operand_names()
     if results is None:
-        results = ["y"] if given == 1 else [f"y{i}" for i in range(given)]
-    made, constants = _core.cinnamon_write(
+        results = ["y"] if result_count == 1 else [f"y{i}" for i in range(result_count)]
+    core_program, constants = _core.cinnamon.write(
         core, count_of(chips, "chips"), str(switching), [str(n) for n in inputs], [str(n) for n in results]
     )
-    return Program(made, Constants(constants))
+    return Program(core_program, Constants(constants))
 
 
-class Program(Shown):
-    """A program of instructions. Immutable.
+class Program(HtmlRepr):
+    """A program of instructions. It is immutable.
 
     >>> program
     <program of 8 instructions for 1 chip: one, x -> y; 0 evaluation keys>
@@ -168,18 +178,19 @@ class Program(Shown):
     """
 
     def __init__(self, core: Any, constants: Constants | None = None) -> None:
-        if not isinstance(core, _core.CinnamonProgram):
+        if not isinstance(core, _core.cinnamon.Program):
             raise _core.DtypeError(
-                "programs of instructions are made by hg.cinnamon.load, hg.cinnamon.write and Program.parse"
+                "hg.cinnamon.load, hg.cinnamon.write and Program.parse make programs of instructions; they are not made of "
+                f"{described(core)}"
             )
         self._core = core
-        self.constants = constants  #: of a program that was written from a recording
+        self.constants = constants  #: constants of a program written from a recording, else None
         self._last: tuple[Any, Any, Runner] | None = None
         self._lock = threading.Lock()
 
     @staticmethod
     def parse(files: Mapping[str, str]) -> Program:
-        """From texts by their files' names. Raises InstructionError.
+        """Parses texts, by the names of their files. Raises InstructionError.
 
         >>> texts = program.files()
         >>> texts["instructions0"] = texts["instructions0"].replace("add r3", "sum r3")
@@ -188,10 +199,10 @@ class Program(Shown):
             ...
         heliograph._core.InstructionError: instructions0:8: sum: there is no such instruction
         """
-        return Program(_core.cinnamon_parse([(str(name), str(text)) for name, text in files.items()]))
+        return Program(_core.cinnamon.parse([(str(name), str(text)) for name, text in files.items()]))
 
     def files(self) -> dict[str, str]:
-        """The texts again, by their files' names.
+        """Returns the program's texts, by the names of their files.
 
         >>> program.files()["instructions0"].splitlines()[3]
         'add r4: r0, r0[X] | 0'
@@ -199,7 +210,7 @@ class Program(Shown):
         return dict(self._core.files())
 
     def save(self, folder: Any) -> None:
-        """Writes the texts into a folder, which is made where it is not there. Raises OSError.
+        """Writes the texts into a folder, which is created if necessary. Raises OSError.
 
         >>> program.save("double")
         >>> hg.cinnamon.load("double").files() == program.files()
@@ -212,58 +223,61 @@ class Program(Shown):
 
     @property
     def chips(self) -> int:
-        """Streams of instructions."""
+        """Number of chips: streams of instructions."""
         return int(self._core.chips)
 
     @property
     def instructions(self) -> int:
-        """Instructions of all streams."""
+        """Number of instructions in all streams."""
         return int(self._core.instructions)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are of each."""
+        """Number of instructions by name."""
         return dict(self._core.counts)
 
     @property
     def inputs(self) -> dict[str, Item]:
-        """What it takes, by name."""
+        """The inputs, by name."""
         return {name: Item(kind, level) for name, kind, level in self._core.inputs}
 
     @property
     def outputs(self) -> dict[str, Item]:
-        """The ciphertexts that it gives, by name."""
+        """The output ciphertexts, by name."""
         return {name: Item(kind, level) for name, kind, level in self._core.outputs}
 
     @property
     def keys(self) -> list[str]:
-        """The evaluation keys that it needs: ``secret.evaluation_keys(cinnamon=program)`` makes them.
+        """Names of the evaluation keys that it needs; ``secret.evaluation_keys(cinnamon=program)`` makes them.
 
-        "K:type:level:extension:steps:[digit][digit]": type 0 relinearizes, 1 rotates, 2 conjugates, 4 goes to an ephemeral
-        secret, 5 back from it after its modulus was raised, 3 raises without one.
+        A name is "K:type:level:extension:steps:[digit][digit]". Types 0, 1 and 2 are relinearization, rotation and
+        conjugation. Type 3 raises the modulus without an ephemeral secret. Type 4 switches to an ephemeral secret; type 5
+        switches back from it after the modulus was raised.
         """
         return list(self._core.keys)
 
     @property
     def levels(self) -> int:
-        """Chain primes that it needs, one a level."""
+        """Number of chain primes that it needs, one for each level."""
         return int(self._core.levels)
 
     @property
     def special(self) -> int:
-        """Special primes that its keys need."""
+        """Number of special primes that its keys need."""
         return int(self._core.special)
 
     def parameters(self, *, n: int, bits: float = 27.8, insecure: bool = False) -> Parameters:
-        """A set for it: single primes of about `bits` bits, one a level, in 32-bit words. Raises ParameterError, SecurityError.
+        """Returns a set for the program: one prime of about `bits` bits for each level, in 32-bit words.
+
+        Raises DtypeError, ParameterError, SecurityError.
 
         >>> program.parameters(n=2**12)
         <CKKS parameters: N=2^12, log q 30, 0 multiplications, scale 2^27.8, 2,048 slots, 128-bit, w32>
         """
         if not is_real(bits):
-            raise _core.DtypeError(f"bits are a number, not {described(bits)}")
+            raise _core.DtypeError(f"bits must be a number, not {described(bits)}")
         spec = self._core.spec(count_of(n, "n"), float(bits), flag(insecure, "insecure"))
-        return Parameters(_core.CkksParameters(spec))
+        return Parameters(_core.ckks.Parameters(spec))
 
     def at(
         self,
@@ -279,23 +293,32 @@ class Program(Shown):
         devices: Sequence[str] = (),
         memory: int | None = None,
     ) -> Runner:
-        """The program with a server's keys and its plaintexts and scalars, to run again and again: ``runner(x=x)``.
+        """Prepares the program with a server's keys and its constants, for repeated runs: ``runner(x=x)``.
 
-        A plaintext is given by its values, which are encoded at the scale that the program needs (`scales`), or as `hg.ckks.Plaintext`.
-        Scales are followed through the program, and what is added must have those of its partner but for `tolerance` (in
-        proportion, which is then the error). `scales` sets those of plaintexts and scalars by name. A program that was written from a recording has its constants (`write`); its text, read again,
-        takes them from there.
+        `constants` are plaintexts and scalars by name. A plaintext is an array of values, which are encoded at the scale
+        that the program needs, or a `hg.ckks.Plaintext`. A program written from a recording has its own constants (`write`);
+        pass these `Constants` to a program that was parsed from its text.
 
-        `devices`: names of devices that chips run on in turn beside the server's own, which is the first: ``["cuda:1"]``. On a mesh they run on
-        its members.
+        `scales` sets the scales of plaintexts and scalars by name. Scales are tracked through the program, and summands must
+        have the same scale up to the relative `tolerance`, which is also the relative error of such a sum.
 
-        `memory`: bytes that each device has for what a run makes, keys and what is given not counted; None: what is free. What does not fit is moved to the
-        host's memory and back (`Runner.spilled`), each value at most once there; without a graph then. OutOfMemoryError where what is needed at once does not fit.
+        `devices` are names of devices that run chips in turn, after the server's own: ``["cuda:1"]``. On a mesh, chips run
+        on its members.
 
-        The rest is for those who measure. `fuse`: element-wise instructions between two transforms are one sum. `merge`: alike instructions
-        that need nothing of each other are one call. `graph`: from the second run on a device that has graphs replays one, with "branches" of
-        calls side by side, as one "stream", or with None not. `hints`: a GPU is told that keys and plaintexts are read once. Raises MissingKeyError,
-        ParameterError, DtypeError; the first run ScaleError, PlaintextRangeError, which name the line.
+        `memory` is the maximum bytes of intermediate values on each device, without keys and inputs; None: the free memory.
+        Values that do not fit are spilled to the host's memory and back (`Runner.spilled`), each at most once, and no graph
+        is used.
+
+        Options for measurements:
+
+        - `fuse`: computes element-wise instructions between two transforms as one sum.
+        - `merge`: computes independent instructions of one kind in one call.
+        - `graph`: replays a graph from the second run on, if the device has graphs: with parallel "branches", as one
+          "stream", or None for no graph.
+        - `hints`: marks keys and plaintexts as read once, for a GPU's cache.
+
+        Raises MissingKeyError, ParameterError, DtypeError. The first run raises ScaleError and PlaintextRangeError, which
+        name the line, and OutOfMemoryError if values that are needed at once do not fit `memory`.
 
         >>> runner = program.at(server, {"one": 1.0})
         >>> y = runner(x=x)["y"]
@@ -303,26 +326,29 @@ class Program(Shown):
         (1, True)
         """
         if not isinstance(server, Server):
-            raise _core.DtypeError(f"a program runs at a server, not at {described(server)}")
+            raise _core.DtypeError(f"a program runs at a hg.Server, not at {described(server)}")
         recorded = constants if isinstance(constants, Constants) else None if constants else self.constants
         if isinstance(constants, Constants):
             constants = None
         plaintexts, values, scalars = {}, {}, {}
         kinds = self.inputs
-        for name, given in (constants or {}).items():
+        for name, value in (constants or {}).items():
             kind = kinds[name].kind if name in kinds else None
             if kind == "scalar":
-                scalars[name] = _number(given, f"the scalar {name}")
+                scalars[name] = _number(value, f"the scalar {name}")
             elif kind != "plaintext":
-                raise _core.ParameterError(f"the program takes no plaintext or scalar of the name {name}")
-            elif isinstance(given, Plaintext):
-                plaintexts[name] = given._core
+                names = ", ".join(n for n, item in kinds.items() if item.kind != "ciphertext") or "none"
+                raise _core.ParameterError(
+                    f"the program takes no plaintext or scalar of the name {name}; its plaintexts and scalars are {names}"
+                )
+            elif isinstance(value, Plaintext):
+                plaintexts[name] = value._core
             else:
-                values[name] = complexes(given, f"the values of {name}")
+                values[name] = complexes(value, f"the values of {name}")
         return Runner(
             self,
             server,
-            _core.CinnamonRunner(
+            _core.cinnamon.Runner(
                 self._core,
                 server.keys._core,
                 plaintexts,
@@ -343,10 +369,10 @@ class Program(Shown):
     def scales(
         self, parameters: Parameters, given: Mapping[str, float] | None = None, *, tolerance: float = 2**-20
     ) -> dict[str, float]:
-        """The scales of its plaintexts and scalars for ciphertexts at their level's scale: those of `given` and, for the rest, those
-        that follow from the program. Summands have one scale, and a quotient has its level's.
+        """Returns the scales of its plaintexts and scalars, for ciphertexts at their level's scale.
 
-        Raises ScaleError, which names the line, where none can: sums of different scales, scales below 1.
+        Scales that are not `given` follow from the program: summands have the same scale, and a quotient has its level's.
+        Raises ScaleError, which names the line, for sums of different scales and for scales below 1.
 
         >>> params = program.parameters(n=2**12)
         >>> program.scales(params)["one"] == params.scale(1)
@@ -357,14 +383,16 @@ class Program(Shown):
         return dict(self._core.scales(parameters._core, _scales(given), real(tolerance, "tolerance")))
 
     def run(self, server: Server[Any], inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
-        """Runs it once: ciphertexts, plaintexts and scalars by name, results by name. `at` is for running it more than once, though
-        what stays the same from one call to the next is kept. Raises as `at` and a Runner.
+        """Runs the program on ciphertexts, plaintexts and scalars by name, and returns the results by name.
+
+        Consecutive calls with the same server and constants share one `Runner`; `at` makes one for repeated runs. Raises as
+        `at` and `Runner`.
 
         >>> secret.decrypt(program.run(server, x=x, one=1)["y"])[:2].round(3)
         array([1.5, 2. ])
         """
-        given = {**(inputs or {}), **named}
-        constants = {name: value for name, value in given.items() if not isinstance(value, Tensor)}
+        operands = {**(inputs or {}), **named}
+        constants = {name: value for name, value in operands.items() if not isinstance(value, Tensor)}
         with self._lock:
             last = self._last
         same = (
@@ -373,21 +401,21 @@ class Program(Shown):
             and last[1].keys() == constants.keys()
             and all(last[1][name] is value for name, value in constants.items() if not is_real(value))
             and all(last[1][name] == value for name, value in constants.items() if is_real(value))
-            and not any(isinstance(value, np.ndarray) for value in constants.values())  # whose values may have changed
+            and not any(isinstance(value, np.ndarray) for value in constants.values())  # arrays may have changed in place
         )
         runner = last[2] if same and last is not None else self.at(server, constants)
         with self._lock:
             self._last = (server, constants, runner)
-        return runner({name: value for name, value in given.items() if isinstance(value, Tensor)})
+        return runner({name: value for name, value in operands.items() if isinstance(value, Tensor)})
 
     def explain_rows(self, parameters: Parameters | None = None, scales: Mapping[str, float] | None = None) -> Rows:
-        """What `explain` says, as pairs.
+        """Returns the lines of `explain` as (label, text).
 
         >>> program.explain_rows()[0]
         ('chips', '1')
         """
-        taken = self.inputs
-        listed = [f"{name} ({i.kind}, level {i.level})" for name, i in taken.items()]
+        inputs = self.inputs
+        listed = [f"{name} ({i.kind}, level {i.level})" for name, i in inputs.items()]
         if len(listed) > 24:
             listed = [*listed[:20], f"and {len(listed) - 20} more"]
         encoded = [] if parameters is None else [("scales", _listed_scales(self.scales(parameters, scales)))]
@@ -405,7 +433,8 @@ class Program(Shown):
         return self.explain_rows()
 
     def explain(self, parameters: Parameters | None = None, scales: Mapping[str, float] | None = None) -> str:
-        """What it takes and gives, as text; with parameters also the `scales` of its plaintexts and scalars. Raises as `scales`.
+        """Describes inputs, outputs, instructions and keys as text; with parameters also the `scales`. Raises the errors of
+        `scales`.
 
         >>> print(program.explain(program.parameters(n=2**12)).splitlines()[-1])
         scales           one 2^27.8
@@ -416,39 +445,39 @@ class Program(Shown):
 
     def __repr__(self) -> str:
         chips = f"{self.chips} chip" + ("s" if self.chips != 1 else "")
-        taken = self.inputs
-        shown = sorted(taken)
-        if len(shown) > 8:  # what is encrypted, and how many of the rest
-            rest = {kind: sum(i.kind == kind for i in taken.values()) for kind in ("plaintext", "scalar")}
-            shown = sorted(name for name, i in taken.items() if i.kind == "ciphertext")
-            shown += [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in rest.items() if count]
+        inputs = self.inputs
+        names = sorted(inputs)
+        if len(names) > 8:  # names of ciphertexts, and the numbers of plaintexts and scalars
+            rest = {kind: sum(i.kind == kind for i in inputs.values()) for kind in ("plaintext", "scalar")}
+            names = sorted(name for name, i in inputs.items() if i.kind == "ciphertext")
+            names += [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in rest.items() if count]
         return (
-            f"<program of {self.instructions:,} instructions for {chips}: {', '.join(shown)} -> "
+            f"<program of {self.instructions:,} instructions for {chips}: {', '.join(names)} -> "
             f"{', '.join(self.outputs)}; {len(self.keys)} evaluation keys>"
         )
 
 
 def _number(value: Any, what: str) -> float:
-    """A real number as a float. Raises DtypeError, PlaintextRangeError for integers beyond floats."""
+    """Returns a real number as a float. Raises DtypeError, PlaintextRangeError for integers beyond floats."""
     if not is_real(value):
         raise _core.DtypeError(f"{what} must be a real number, not {described(value)}")
     try:
         return float(value)
     except OverflowError:
-        raise _core.PlaintextRangeError(f"{what} is too large: no float holds it") from None
+        raise _core.PlaintextRangeError(f"{what} must be at most the largest float, 1.8e308") from None
 
 
-def _scales(given: Mapping[str, float] | None) -> dict[str, float]:
-    """By name. Raises DtypeError."""
-    if given is None:
+def _scales(scales: Mapping[str, float] | None) -> dict[str, float]:
+    """Returns scales by name as floats. Raises DtypeError."""
+    if scales is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise _core.DtypeError(f"scales must be numbers by name, not {described(given)}")
-    return {str(name): real(scale, f"the scale of {name}") for name, scale in given.items()}
+    if not isinstance(scales, Mapping):
+        raise _core.DtypeError(f"scales must be numbers by name, not {described(scales)}")
+    return {str(name): real(scale, f"the scale of {name}") for name, scale in scales.items()}
 
 
 def _listed_scales(scales: Mapping[str, float]) -> str:
-    """Names by their scales, in bits; of many of one scale the first few."""
+    """Formats names grouped by scale, at most the first six of each."""
     alike: dict[str, list[str]] = {}
     for name, scale in scales.items():
         alike.setdefault(f"2^{math.log2(scale):.6g}", []).append(name)
@@ -459,15 +488,15 @@ def _listed_scales(scales: Mapping[str, float]) -> str:
 
 
 def _bytes_of(memory: Any) -> int:
-    """Of memory, one at least."""
-    given = whole(memory, "memory in bytes")
-    if given < 1:
-        raise _core.ParameterError(f"memory is one byte or more, not {given}")
-    return given
+    """Returns a number of bytes. Raises DtypeError, ParameterError unless it is at least 1."""
+    size = whole(memory, "memory in bytes")
+    if size < 1:
+        raise _core.ParameterError(f"memory must be at least 1 byte, not {size}")
+    return size
 
 
-class Runner(Shown):
-    """A program with keys and constants (`Program.at`). Calls are safe from several threads, which take turns.
+class Runner(HtmlRepr):
+    """A program with keys and constants, made by `Program.at`. Threads may call it concurrently; the calls are serialized.
 
     >>> runner = program.at(server, {"one": 1})
     >>> secret.decrypt(runner(x=x)["y"])[:2].round(3), runner.calls
@@ -479,20 +508,23 @@ class Runner(Shown):
         self.server = server
         self._core = core
 
+    @composite
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
-        """The results by name, of ciphertexts by name: of one shape, of degree 1, at the level that the program asks for or above.
+        """Runs the program on ciphertexts by name and returns the results by name.
 
-        Results of a compiler's program have the noise and ranges that the same operations on tensors have, where its limbs can be read as
-        such, and those of a written one its recording's, for operands within the recording's. Of others nothing is known: `precision` is None,
-        `noise_budget` NaN. Raises ParameterError for names that the program does
-        not take, LevelError, ShapeError, ScaleError, WrongKeyError, MismatchError, OutOfMemoryError, RecordingError in a function
-        that is recorded.
+        The ciphertexts must have the same shape and degree 1, and at least the level of the input. The noise and ranges of
+        results are those of the same operations on tensors, if the program's limbs can be interpreted as such. For a program
+        written from a recording they are the recording's, for operands within the recorded noise and ranges. Otherwise they
+        are unknown: `precision` is None and `noise_budget` NaN.
+
+        Raises DtypeError, ParameterError for unknown names, LevelError, ShapeError, ScaleError, WrongKeyError,
+        MismatchError, OutOfMemoryError, and RecordingError inside a recorded function.
         """
-        given = {**(inputs or {}), **named}
-        for name, x in given.items():
+        operands = {**(inputs or {}), **named}
+        for name, x in operands.items():
             if not isinstance(x, Tensor):
-                raise _core.DtypeError(f"{name} is a tensor of ciphertexts, not {described(x)}")
-        results = self._core({name: x._core for name, x in given.items()})
+                raise _core.DtypeError(f"{name} must be a tensor, not {described(x)}")
+        results = self._core({name: x._core for name, x in operands.items()})
         return {name: Tensor(core, self.server.keys) for name, core in results.items()}
 
     def __repr__(self) -> str:
@@ -500,40 +532,42 @@ class Runner(Shown):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its devices' memory that it holds after the first run, keys and plaintexts not counted."""
+        """Bytes of device memory that it holds after the first run, without keys and plaintexts."""
         return int(self._core.bytes)
 
     @property
     def spilled(self) -> tuple[int, int, int]:
-        """Bytes that it holds on the host for want of room on its devices, and that a run moves there and back; known after the first run."""
+        """Bytes held on the host for lack of device memory, and bytes that a run moves there and back; known after the first
+        run.
+        """
         return tuple(self._core.spilled)
 
     @property
     def calls(self) -> int:
-        """Kernel calls of one run; known after the first."""
+        """Number of kernel calls of one run; known after the first run."""
         return sum(self.kernels.values())
 
     @property
     def kernels(self) -> dict[str, int]:
-        """How many of each kernel they are; known after the first run."""
+        """Number of calls of each kernel in one run; known after the first run."""
         return dict(self._core.calls)
 
     @property
     def work(self) -> tuple[int, int, int]:
-        """Bytes that they read and write, and their modular products; known after the first run."""
+        """Bytes read, bytes written and modular products of one run; known after the first run."""
         return tuple(self._core.work)
 
     @property
     def scales(self) -> dict[str, float]:
-        """The scales at which plaintexts and scalars were encoded, by name; known after the first run. None of a recording's."""
+        """Scales of encoded plaintexts and scalars, by name, without those of a recording; known after the first run."""
         return dict(self._core.scales)
 
     @property
     def devices(self) -> int:
-        """Devices that its chips run on; known after the first run."""
+        """Number of devices that execute the program's chips. The number is known after the first run."""
         return int(self._core.devices)
 
     def _rows(self) -> Rows:
         rows = [("program", repr(self.program)), ("memory", readable_bytes(self.nbytes)), ("calls", f"{self.calls:,}")]
-        held, out, back = map(readable_bytes, self.spilled)
-        return [*rows, ("on the host", f"{held}; a run moves {out} there and {back} back")] if self.spilled[0] else rows
+        resident, out, back = map(readable_bytes, self.spilled)
+        return [*rows, ("on the host", f"{resident}; a run moves {out} there and {back} back")] if self.spilled[0] else rows

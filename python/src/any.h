@@ -1,9 +1,11 @@
-// Ciphertexts and keys of whichever scheme.
+// Ciphertexts and keys of any scheme.
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <optional>
+#include <string>
 
 #include "heliograph/program.h"
 
@@ -18,7 +20,9 @@ Any any_of(const nb::handle& object, const char* what) {
     if (!found && nb::isinstance<Kind>(object)) found.emplace(nb::cast<const Kind&>(object));
   };
   (take(std::type_identity<Kinds>()), ...);
-  if (!found) throw DtypeError(std::string("this is no ") + what);
+  if (!found)
+    throw DtypeError(std::string("the argument must be a ") + what + ", got " +
+                     nb::cast<std::string>(object.type().attr("__name__")));
   return std::move(*found);
 }
 

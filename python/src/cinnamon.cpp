@@ -43,7 +43,7 @@ cinnamon::Constants constants_of(const nb::dict& plaintexts, const nb::dict& val
   for (const auto& [name, given] : values) {
     const auto pair = nb::cast<nb::tuple>(given);
     const auto array = nb::cast<Complexes>(pair[0]);
-    if (array.ndim() != 1) throw ShapeError("a plaintext of a program is one: an array of one axis");
+    if (array.ndim() != 1) throw ShapeError("the values of a plaintext must be an array of one axis");
     ckks::Values v{.width = array.size(), .complex = nb::cast<bool>(pair[1])};
     v.data.assign(array.data(), array.data() + array.size());
     c.values.emplace(nb::cast<std::string>(name), std::move(v));
@@ -54,9 +54,8 @@ cinnamon::Constants constants_of(const nb::dict& plaintexts, const nb::dict& val
 
 template <class Secret, class Keys>
 Keys made_keys(const Program& program, const Secret& secret, const Keys& base, const nb::object& progress) {
-  const Progress p = progress_of(progress);
-  const Released released;
-  return program.keys(secret, base, p);
+  const Released released(progress);
+  return program.keys(secret, base);
 }
 
 nb::dict run(const Runner& runner, const nb::dict& inputs) {
@@ -74,7 +73,7 @@ nb::dict run(const Runner& runner, const nb::dict& inputs) {
 }  // namespace
 
 void bind_cinnamon(nb::module_& m) {
-  nb::class_<Program>(m, "CinnamonProgram")
+  nb::class_<Program>(m, "Program")
       .def_prop_ro("chips", &Program::chips)
       .def_prop_ro("instructions", &Program::instructions)
       .def_prop_ro("counts", &Program::counts)
@@ -96,11 +95,11 @@ void bind_cinnamon(nb::module_& m) {
           [](const Program& program, const exact::SecretKey& secret, const exact::EvaluationKeys& base,
              const nb::object& progress) { return made_keys(program, secret, base, progress); },
           "secret"_a, "base"_a, "progress"_a = nb::none());
-  m.def("cinnamon_load", &Program::load, "folder"_a, Unlocked());
-  m.def("cinnamon_parse", &Program::parse, "files"_a, Unlocked());
-  nb::class_<cinnamon::Constants>(m, "CinnamonConstants");
+  m.def("load", &Program::load, "folder"_a, Unlocked());
+  m.def("parse", &Program::parse, "files"_a, Unlocked());
+  nb::class_<cinnamon::Constants>(m, "Constants");
   m.def(
-      "cinnamon_write",
+      "write",
       [](const RecordedProgram& program, std::size_t chips, const std::string& switching, std::vector<std::string> inputs,
          std::vector<std::string> results) {
         using Switching = cinnamon::Writing::Switching;
@@ -108,12 +107,12 @@ void bind_cinnamon(nb::module_& m) {
             {"broadcast", Switching::broadcast}, {"sum", Switching::sum}, {"aggregate", Switching::aggregate}};
         const auto found = kinds.find(switching);
         if (found == kinds.end())
-          throw ParameterError("switching is \"broadcast\", \"sum\" or \"aggregate\", not " + switching);
+          throw ParameterError("switching must be \"broadcast\", \"sum\" or \"aggregate\", got " + switching);
         cinnamon::Written made = cinnamon::write(program, {chips, found->second, std::move(inputs), std::move(results)});
         return std::pair(std::move(made.program), std::move(made.constants));
       },
       "program"_a, "chips"_a, "switching"_a, "inputs"_a, "results"_a, Unlocked());
-  nb::class_<Runner>(m, "CinnamonRunner")
+  nb::class_<Runner>(m, "Runner")
       .def(
           "__init__",
           [](Runner* self, const Program& program, const nb::object& given_keys, const nb::dict& plaintexts,
@@ -127,7 +126,7 @@ void bind_cinnamon(nb::module_& m) {
             const std::map<std::string, Graph> kinds = {
                 {"", Graph::none}, {"stream", Graph::stream}, {"branches", Graph::branches}};
             const auto found = kinds.find(graph);
-            if (found == kinds.end()) throw ParameterError("graph is None, \"stream\" or \"branches\", not " + graph);
+            if (found == kinds.end()) throw ParameterError("graph must be None, \"stream\" or \"branches\", got " + graph);
             const cinnamon::Execution how{fuse, merge, found->second, hints, std::move(devices), memory};
             const Released released;
             new (self) Runner(program, keys, std::move(constants), how);

@@ -24,12 +24,12 @@ using ckks::SecretKey;
 using ckks::Spec;
 using ckks::Values;
 
-/// C-contiguous: Python has checked the values and laid the array out.
+/// C-contiguous; Python has checked the values and made the array contiguous.
 using Complexes = nb::ndarray<const std::complex<double>, nb::numpy, nb::c_contig, nb::device::cpu>;
 
-/// The last axis holds a ciphertext's values, the others are the tensor's.
+/// Returns the values of an array: the last axis holds a ciphertext's values, the other axes are the tensor's.
 Values values_of(const Complexes& a, bool complex) {
-  if (a.ndim() == 0) throw ShapeError("an array of values has at least one axis");
+  if (a.ndim() == 0) throw ShapeError("an array of values must have at least one axis");
   Values v;
   v.data.assign(a.data(), a.data() + a.size());
   for (std::size_t i = 0; i + 1 < a.ndim(); ++i) v.shape.push_back(a.shape(i));
@@ -38,7 +38,7 @@ Values values_of(const Complexes& a, bool complex) {
   return v;
 }
 
-/// float64, or complex128 where imaginary parts matter.
+/// float64, or complex128 if imaginary parts matter.
 nb::object array_from(Values&& v) {
   Shape shape = v.shape;
   shape.push_back(v.width);
@@ -48,38 +48,36 @@ nb::object array_from(Values&& v) {
   return array_of(std::move(real), shape);
 }
 
-/// How Python names what decryption asks for.
+/// Returns the check of a decryption by its name in Python.
 ckks::Checked checked_of(const std::string& name) {
   if (name == "proof") return ckks::Checked::proof;
   return name == "none" ? ckks::Checked::none : ckks::Checked::usual;
 }
 
-const Names kNames{"Ckks", "ckks_"};
-
 void bind_spec(nb::module_& m) {
-  bind_spec_of<Spec>(m, kNames, "CKKS")
+  bind_spec_of<Spec>(m, "CKKS")
       .def_rw("levels", &Spec::levels)
       .def_rw("log_scale", &Spec::log_scale)
       .def_rw("repeat", &Spec::repeat)
       .def_rw("bound", &Spec::bound);
-  m.def("ckks_make_spec", &ckks::make_spec, "n"_a, "levels"_a, "log_scale"_a, "base_bits"_a, "special_count"_a,
-        "edition"_a = "w64", "slots"_a = 0, "insecure"_a = false, Unlocked());
-  m.def("ckks_make_bootstrapping_spec", &ckks::make_bootstrapping_spec, "n"_a, "depth"_a, "log_scale"_a, "log_top"_a,
-        "entry"_a = 3, "edition"_a = "w64", "insecure"_a = false, "corrected"_a = false, Unlocked());
-  m.def("ckks_named_spec", &ckks::named_spec, "name"_a, "insecure"_a = false, Unlocked());
-  m.def("ckks_named_specs", &ckks::named_specs);
+  m.def("make_spec", &ckks::make_spec, "n"_a, "levels"_a, "log_scale"_a, "base_bits"_a, "special_count"_a,
+        "word_size"_a = 64, "slots"_a = 0, "insecure"_a = false, Unlocked());
+  m.def("make_bootstrapping_spec", &ckks::make_bootstrapping_spec, "n"_a, "depth"_a, "log_scale"_a, "log_top"_a,
+        "entry"_a = 3, "word_size"_a = 64, "insecure"_a = false, "corrected"_a = false, Unlocked());
+  m.def("named_spec", &ckks::named_spec, "name"_a, "insecure"_a = false, Unlocked());
+  m.def("named_specs", &ckks::named_specs);
   m.def(
-      "ckks_choose",
-      [](int depth, int precision, std::optional<int> integer_bits, std::size_t slots, std::string edition, bool repeat,
+      "choose",
+      [](int depth, int precision, std::optional<int> integer_bits, std::size_t slots, int word_size, bool repeat,
          double bound, std::string version) {
-        return ckks::choose({depth, precision, integer_bits, slots, std::move(edition), repeat, bound, std::move(version)});
+        return ckks::choose({depth, precision, integer_bits, slots, word_size, repeat, bound, std::move(version)});
       },
-      "depth"_a, "precision"_a, "integer_bits"_a.none(), "slots"_a, "edition"_a, "repeat"_a = true, "bound"_a = 0.0,
+      "depth"_a, "precision"_a, "integer_bits"_a.none(), "slots"_a, "word_size"_a, "repeat"_a = true, "bound"_a = 0.0,
       "version"_a = "", Unlocked());
 }
 
 void bind_parameters(nb::module_& m) {
-  bind_parameters_of<Parameters>(m, kNames)
+  bind_parameters_of<Parameters>(m)
       .def_prop_ro("top_level", &Parameters::top_level)
       .def_prop_ro("bootstrapping_level", &Parameters::bootstrapping_level)
       .def_prop_ro("bootstrapping_key_bytes", &Parameters::bootstrapping_key_bytes)
@@ -93,7 +91,7 @@ void bind_parameters(nb::module_& m) {
 }
 
 void bind_ciphertext(nb::module_& m) {
-  bind_ciphertext_of<Ciphertext>(m, kNames)
+  bind_ciphertext_of<Ciphertext>(m)
       .def_prop_ro("scale", &Ciphertext::scale)
       .def_prop_ro("complex", &Ciphertext::complex)
       .def_prop_ro("precision", &Ciphertext::precision)
@@ -126,13 +124,13 @@ void bind_ciphertext(nb::module_& m) {
                      return names[static_cast<std::size_t>(c.standing())];
                    })
       .def_prop_ro("may_outgrow", &Ciphertext::may_outgrow);
-  nb::class_<Plaintext>(m, "CkksPlaintext")
+  nb::class_<Plaintext>(m, "Plaintext")
       .def_prop_ro("shape", &Plaintext::shape)
       .def_prop_ro("parameters", &Plaintext::parameters)
       .def_prop_ro("level", &Plaintext::level)
       .def_prop_ro("scale", &Plaintext::scale);
   m.def(
-      "ckks_encode",
+      "encode",
       [](const Parameters& p, const Complexes& values, bool complex, std::size_t level, double scale) {
         const Values v = values_of(values, complex);
         const Released released;
@@ -141,7 +139,7 @@ void bind_ciphertext(nb::module_& m) {
       "parameters"_a, "values"_a, "complex"_a, "level"_a = 0, "scale"_a = 0.0);
 }
 
-/// What both keys that encrypt have.
+/// Binds the common members of both encryption keys.
 template <class Key>
 void bind_encryption(nb::class_<Key>& k) {
   k.def(
@@ -149,34 +147,31 @@ void bind_encryption(nb::class_<Key>& k) {
       [](const Key& key, const Complexes& values, bool complex, std::size_t level, const nb::object& progress,
          std::pair<double, double> bound) {
         const Values v = values_of(values, complex);
-        const Progress p = progress_of(progress);
-        const Released released;
-        return key.encrypt(v, level, p, {bound.first, bound.second});
+        const Released released(progress);
+        return key.encrypt(v, level, {bound.first, bound.second});
       },
       "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none(), "bound"_a = std::pair(0.0, 0.0));
 }
 
 void bind_secret_key(nb::module_& m) {
-  nb::class_<SecretKey> secret = bind_secret_key_of<SecretKey>(m, kNames);
+  nb::class_<SecretKey> secret = bind_secret_key_of<SecretKey>(m);
   bind_encryption(secret);
   secret.def("public_key", &SecretKey::public_key, Unlocked())
       .def(
           "evaluation_keys",
           [](const SecretKey& k, bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
              const nb::object& progress, bool bootstrapping) {
-            const Progress p = progress_of(progress);
-            const Released released;
-            return k.evaluation_keys(relinearize, rotations, conjugate, p, bootstrapping);
+            const Released released(progress);
+            return k.evaluation_keys(relinearize, rotations, conjugate, bootstrapping);
           },
           "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none(), "bootstrapping"_a = false)
       .def(
           "decrypt",
           [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, const std::string& checked) {
-            const Progress p = progress_of(progress);
             Values values;
             {
-              const Released released;
-              values = k.decrypt(c, p, checked_of(checked));
+              const Released released(progress);
+              values = k.decrypt(c, checked_of(checked));
             }
             return array_from(std::move(values));
           },
@@ -185,11 +180,10 @@ void bind_secret_key(nb::module_& m) {
           "decrypt_as",
           [](const SecretKey& k, const Ciphertext& c, const Ciphertext& like, const nb::object& progress,
              const std::string& checked) {
-            const Progress p = progress_of(progress);
             Values values;
             {
-              const Released released;
-              values = k.decrypt_as(c, like, p, checked_of(checked));
+              const Released released(progress);
+              values = k.decrypt_as(c, like, checked_of(checked));
             }
             return array_from(std::move(values));
           },
@@ -200,11 +194,10 @@ void bind_secret_key(nb::module_& m) {
           "decrypt_for_publication",
           [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress,
              const std::string& checked) {
-            const Progress p = progress_of(progress);
             Values values;
             {
-              const Released released;
-              values = k.decrypt_for_publication(c, noise_bits, precision, p, checked_of(checked));
+              const Released released(progress);
+              values = k.decrypt_for_publication(c, noise_bits, precision, checked_of(checked));
             }
             return array_from(std::move(values));
           },
@@ -212,46 +205,37 @@ void bind_secret_key(nb::module_& m) {
 }
 
 void bind_keys(nb::module_& m) {
-  nb::class_<PublicKey> public_key = bind_open_key<PublicKey>(m, kNames, "PublicKey", "public_key");
+  nb::class_<PublicKey> public_key = bind_open_key<PublicKey>(m, "PublicKey");
   bind_encryption(public_key);
-  bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")
-      .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
+  bind_evaluation_keys_of<EvaluationKeys>(m)
       .def_prop_ro("conjugate", &EvaluationKeys::has_conjugation)
-      .def_prop_ro("bootstrap", &EvaluationKeys::has_bootstrapping)
-      .def_prop_ro("rotations", &EvaluationKeys::rotations)
-      .def_prop_ro("most_switches", &EvaluationKeys::most_switches)
-      .def("reach", &EvaluationKeys::reach, Unlocked())
-      .def("composing", &EvaluationKeys::composing, "most"_a)
-      .def("composition", &EvaluationKeys::composition, "steps"_a, Unlocked())
-      .def("switches", &EvaluationKeys::switches, "steps"_a, Unlocked())
-      .def("cheapest", &EvaluationKeys::cheapest, "steps"_a, Unlocked())
-      .def_prop_ro("of_programs", &EvaluationKeys::of_programs);
+      .def_prop_ro("bootstrap", &EvaluationKeys::has_bootstrapping);
   bind_secret_key(m);
 }
 
 void bind_arithmetic(nb::module_& m) {
-  m.def("ckks_add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::add), Unlocked());
-  m.def("ckks_subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::subtract), Unlocked());
-  m.def("ckks_negate", &ckks::negate, Unlocked());
-  m.def("ckks_add_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::add), Unlocked());
-  m.def("ckks_subtract_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::subtract), Unlocked());
-  m.def("ckks_add_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&ckks::add_into), Unlocked());
-  m.def("ckks_subtract_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&ckks::subtract_into), Unlocked());
-  m.def("ckks_add_plain_into", nb::overload_cast<Ciphertext&, const Plaintext&>(&ckks::add_into), Unlocked());
-  m.def("ckks_subtract_plain_into", nb::overload_cast<Ciphertext&, const Plaintext&>(&ckks::subtract_into), Unlocked());
+  m.def("add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::add), Unlocked());
+  m.def("subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::subtract), Unlocked());
+  m.def("negate", &ckks::negate, Unlocked());
+  m.def("add", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::add), Unlocked());
+  m.def("subtract", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::subtract), Unlocked());
+  m.def("add_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&ckks::add_into), Unlocked());
+  m.def("subtract_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&ckks::subtract_into), Unlocked());
+  m.def("add_into", nb::overload_cast<Ciphertext&, const Plaintext&>(&ckks::add_into), Unlocked());
+  m.def("subtract_into", nb::overload_cast<Ciphertext&, const Plaintext&>(&ckks::subtract_into), Unlocked());
   m.def(
-      "ckks_add_constants_into",
+      "add_constants_into",
       [](Ciphertext& a, const Complexes& v, bool complex) {
         const Values values = values_of(v, complex);
         const Released released;
         ckks::add_constants_into(a, values);
       },
       "a"_a, "values"_a, "complex"_a);
-  m.def("ckks_multiply", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::multiply), Unlocked());
-  m.def("ckks_multiply_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::multiply), Unlocked());
-  // Numbers come with a last axis of one value.
+  m.def("multiply", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::multiply), Unlocked());
+  m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::multiply), Unlocked());
+  // Numbers have a last axis of one value.
   m.def(
-      "ckks_add_constants",
+      "add_constants",
       [](const Ciphertext& a, const Complexes& v, bool complex) {
         const Values values = values_of(v, complex);
         const Released released;
@@ -259,68 +243,81 @@ void bind_arithmetic(nb::module_& m) {
       },
       "a"_a, "values"_a, "complex"_a);
   m.def(
-      "ckks_multiply_constants",
+      "multiply_constants",
       [](const Ciphertext& a, const Complexes& v, double scale) {
         const Values values = values_of(v, false);
         const Released released;
         return ckks::multiply_constants(a, values, scale);
       },
       "a"_a, "values"_a, "scale"_a = 0.0);
-  m.def("ckks_multiply_i", &ckks::multiply_i, Unlocked());
-  m.def("ckks_lower", &ckks::lower, "a"_a, "level"_a, Unlocked());
-  m.def("ckks_rescale", with_progress(&ckks::rescale), "a"_a, "progress"_a = nb::none());
+  m.def("multiply_i", &ckks::multiply_i, Unlocked());
+  m.def("lower", &ckks::lower, "a"_a, "level"_a, Unlocked());
+  m.def("rescale", with_progress(&ckks::rescale), "a"_a, "progress"_a = nb::none());
 }
 
 void bind_key_switches(nb::module_& m) {
-  m.def("ckks_relinearize", with_progress(&ckks::relinearize), "a"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_relinearize_rescale", with_progress(&ckks::relinearize_rescale), "a"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_conjugate", with_progress(&ckks::conjugate), "a"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("relinearize", with_progress(&ckks::relinearize), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("relinearize_rescale", with_progress(&ckks::relinearize_rescale), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("conjugate", with_progress(&ckks::conjugate), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
   m.def(
-      "ckks_bootstrap",
+      "bootstrap",
       [](const Ciphertext& a, const EvaluationKeys& keys, double bound, const nb::object& progress, int iterations) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::bootstrap(a, keys, bound, p, iterations);
+        const Released released(progress);
+        return ckks::bootstrap(a, keys, bound, iterations);
       },
       "a"_a, "keys"_a, "bound"_a = 0.0, "progress"_a = nb::none(), "iterations"_a = 1);
-  m.def("ckks_lookup", with_progress(&ckks::lookup), "a"_a, "table"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_within", &ckks::within, "a"_a, "bound"_a, Unlocked());
-  m.def("ckks_with_variances", &ckks::with_variances, "results"_a, "x"_a, "factor"_a, Unlocked());
-  m.def("ckks_with_covariances", &ckks::with_covariances, "results"_a, "x"_a, "factor"_a, Unlocked());
-  m.def("ckks_rotate", with_progress(&ckks::rotate), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_sum_slots", with_progress(&ckks::sum_slots), "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("functional_bootstrap", with_progress(&ckks::functional_bootstrap), "a"_a, "table"_a, "keys"_a,
+        "progress"_a = nb::none());
+  m.def(
+      "within",
+      [](const Ciphertext& a, double low, double high) {
+        return ckks::within(a, {low, high});
+      },
+      "a"_a, "low"_a, "high"_a, Unlocked());
+  m.def("error_bounds", [](const Ciphertext& x) {
+    const ckks::ErrorBounds e = ckks::error_bounds(x);
+    return std::pair(e.trusted, e.assumed);
+  });
+  m.def(
+      "with_error",
+      [](const Ciphertext& x, double trusted, double assumed) {
+        return ckks::with_error(x, {trusted, assumed});
+      },
+      "x"_a, "trusted"_a, "assumed"_a, Unlocked());
+  m.def("inside", &ckks::inside, "x"_a, "low"_a, "high"_a, Unlocked());
+  m.def("with_variances", &ckks::with_variances, "results"_a, "x"_a, "factor"_a, Unlocked());
+  m.def("with_covariances", &ckks::with_covariances, "results"_a, "x"_a, "factor"_a, Unlocked());
+  m.def("rotate", with_progress(&ckks::rotate), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("sum_slots", with_progress(&ckks::sum_slots), "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
 }
 
 template <class Other>
-using InnerProduct = Ciphertext(const Ciphertext&, const Other&, std::size_t, std::size_t, const EvaluationKeys&,
-                                const Progress&);
+using InnerProduct = Ciphertext(const Ciphertext&, const Other&, std::size_t, std::size_t, const EvaluationKeys&);
 
 void bind_circuits(nb::module_& m) {
-  m.def("ckks_inner_product", with_progress(static_cast<InnerProduct<Ciphertext>*>(&ckks::inner_product)), "a"_a, "b"_a,
+  m.def("inner_product", with_progress(static_cast<InnerProduct<Ciphertext>*>(&ckks::inner_product)), "a"_a, "b"_a, "axis"_a,
+        "count"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("inner_product_plain", with_progress(static_cast<InnerProduct<Plaintext>*>(&ckks::inner_product)), "a"_a, "b"_a,
         "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_inner_product_plain", with_progress(static_cast<InnerProduct<Plaintext>*>(&ckks::inner_product)), "a"_a, "b"_a,
-        "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_sum", &ckks::sum, "a"_a, "axis"_a, Unlocked());
-  m.def("ckks_matmul", with_progress(&ckks::matmul), "weights"_a, "rows"_a, "columns"_a, "a"_a, "scale"_a = 0.0,
+  m.def("sum", &ckks::sum, "a"_a, "axis"_a, Unlocked());
+  m.def("matmul", with_progress(&ckks::matmul), "weights"_a, "rows"_a, "columns"_a, "a"_a, "scale"_a = 0.0,
         "progress"_a = nb::none());
   m.def(
-      "ckks_evaluate_polynomial",
+      "evaluate_polynomial",
       [](const Ciphertext& x, const std::vector<double>& coefficients, bool chebyshev, const EvaluationKeys& keys,
          const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::evaluate_polynomial(x, coefficients, chebyshev ? ckks::Basis::chebyshev : ckks::Basis::monomial, keys,
-                                         p);
+        const Released released(progress);
+        return ckks::evaluate_polynomial(x, coefficients, chebyshev ? ckks::Basis::chebyshev : ckks::Basis::monomial, keys);
       },
       "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_polynomial_depth", &ckks::polynomial_depth, "degree"_a);
-  nb::class_<LinearTransform>(m, "CkksLinearTransform")
+  m.def("polynomial_depth", &ckks::polynomial_depth, "degree"_a);
+  nb::class_<LinearTransform>(m, "LinearTransform")
       .def_prop_ro("rotations", &LinearTransform::rotations)
       .def_prop_ro("level", &LinearTransform::level)
       .def_prop_ro("parameters", &LinearTransform::parameters);
   m.def(
-      "ckks_linear_transform",
+      "linear_transform",
       [](const Parameters& p, const std::vector<std::size_t>& numbers, const Complexes& diagonals, std::size_t size,
          std::size_t level, std::size_t baby, std::size_t width) {
         const std::size_t length = diagonals.shape(1);
@@ -333,7 +330,7 @@ void bind_circuits(nb::module_& m) {
         return LinearTransform(p, all, size, level, baby, width);
       },
       "parameters"_a, "numbers"_a, "diagonals"_a, "size"_a, "level"_a, "baby"_a, "width"_a);
-  m.def("ckks_apply", with_progress(&ckks::apply), "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("apply", with_progress(&ckks::apply), "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());
 }
 
 }  // namespace
@@ -346,5 +343,5 @@ void bind_ckks(nb::module_& m) {
   bind_arithmetic(m);
   bind_key_switches(m);
   bind_circuits(m);
-  bind_shapes_of<Ciphertext>(m, kNames);
+  bind_shapes_of<Ciphertext>(m);
 }

@@ -1,4 +1,4 @@
-// Rows of bytes in the clear times an encrypted vector.
+// Clear rows of bytes times an encrypted vector.
 #include "bindings.h"
 #include "heliograph/exact.h"
 #include "objects.h"
@@ -12,7 +12,7 @@ using exact::RowsPlan;
 
 namespace {
 
-/// C-contiguous int8: Python has checked dtype and laid the array out.
+/// C-contiguous int8; Python has checked the dtype and made the array contiguous.
 using Int8s = nb::ndarray<const std::int8_t, nb::numpy, nb::c_contig, nb::device::cpu>;
 
 std::span<const std::int8_t> all_of(const Int8s& a) { return {a.data(), a.size()}; }
@@ -51,9 +51,8 @@ void bind_clear_rows(nb::module_& m) {
           "times",
           [](const ClearRows& r, const std::vector<exact::Ciphertext>& vectors,
              const std::vector<exact::EvaluationKeys>& keys, const nb::object& progress) {
-            const Progress p = progress_of(progress);
-            const Released released;
-            return r.times(vectors, keys, p);
+            const Released released(progress);
+            return r.times(vectors, keys);
           },
           "vectors"_a, "keys"_a, "progress"_a = nb::none());
   m.def(

@@ -14,8 +14,8 @@ using namespace heliograph;
 
 namespace {
 
-/// A message as a terminal may show it: names from files and texts of other ranks stand in some. What Python's repr escapes,
-/// and what is no UTF-8, is escaped here too.
+/// Returns a message that is safe for a terminal. Messages may contain names from files and texts of other ranks, so
+/// characters that Python's repr escapes, and invalid UTF-8, are escaped.
 nb::object shown(const char* message) {
   nb::object text =
       nb::steal(PyUnicode_DecodeUTF8(message, static_cast<Py_ssize_t>(std::strlen(message)), "backslashreplace"));
@@ -50,9 +50,9 @@ nb::object declare(nb::module_& m, const char* name, nb::handle base) {
 }  // namespace
 
 void bind_errors(nb::module_& m) {
-  // Registered base first: nanobind tries the latest translator first.
+  // Base classes first: nanobind tries the latest translator first.
   const nb::object error = declare<Error>(m, "HeliographError", PyExc_Exception);
-  m.attr("Error") = error;  // as the list calls it
+  m.attr("Error") = error;  // the name in HELIOGRAPH_ERRORS
 #define HELIOGRAPH_DECLARE(Name, Base) declare<Name>(m, #Name, m.attr(#Base));
   HELIOGRAPH_ERRORS(HELIOGRAPH_DECLARE)
 #undef HELIOGRAPH_DECLARE
@@ -64,15 +64,15 @@ void bind_errors(nb::module_& m) {
       PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code(), shown(e.what())).ptr());
     }
   });
-  // The host's memory; what is too large to be asked for at all is no other case.
+  // Both exceptions mean that the host is out of memory; length_error is a request beyond any memory.
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void* raised) {
         try {
           std::rethrow_exception(p);
         } catch (const std::bad_alloc&) {
-          PyErr_SetString(static_cast<PyObject*>(raised), "the host has no memory left for this");
+          PyErr_SetString(static_cast<PyObject*>(raised), "out of host memory");
         } catch (const std::length_error&) {
-          PyErr_SetString(static_cast<PyObject*>(raised), "the host has no memory for so much");
+          PyErr_SetString(static_cast<PyObject*>(raised), "out of host memory: the request is too large");
         }
       },
       m.attr("OutOfMemoryError").ptr());

@@ -27,15 +27,14 @@ std::span<const T> all_of(const Array<T>& a) {
 std::string text_of(const nb::bytes& b) { return {static_cast<const char*>(b.data()), b.size()}; }
 
 void bind_table(nb::module_& m) {
-  nb::class_<Table>(m, "LookupTable")
+  nb::class_<Table>(m, "Table")
       .def(
           "__init__",
           [](Table* self, std::size_t rows, std::size_t columns, const nb::bytes& seed, const Array<std::uint8_t>& bytes,
              std::size_t width, const std::string& device, const nb::object& progress) {
-            const Progress p = progress_of(progress);
             const std::string text = text_of(seed);
-            const Released released;
-            new (self) Table(Size{rows, columns}, text, all_of(bytes), width, device, p);
+            const Released released(progress);
+            new (self) Table(Size{rows, columns}, text, all_of(bytes), width, device);
           },
           "rows"_a, "columns"_a, "seed"_a, "bytes"_a, "width"_a, "device"_a = "", "progress"_a = nb::none())
       .def_prop_ro("rows", [](const Table& t) { return t.size().rows; })
@@ -68,7 +67,7 @@ void bind_table(nb::module_& m) {
 }
 
 void bind_client(nb::module_& m) {
-  nb::class_<Question>(m, "LookupQuestion")
+  nb::class_<Question>(m, "Question")
       .def_prop_ro("words", [](const Question& q) { return array_of(q.words(), {q.words().size()}); })
       .def_prop_ro("keys", [](const Question& q) { return array_of(q.keys(), {q.keys().size()}); })
       .def(
@@ -82,7 +81,7 @@ void bind_client(nb::module_& m) {
             return nb::bytes(row.data(), row.size());
           },
           "bodies"_a, "masks"_a);
-  nb::class_<Client>(m, "LookupClient")
+  nb::class_<Client>(m, "Client")
       .def(
           "__init__",
           [](Client* self, std::size_t rows, std::size_t columns, const nb::bytes& seed, const std::string& device) {
@@ -94,15 +93,15 @@ void bind_client(nb::module_& m) {
 
 }  // namespace
 
-void bind_lookup(nb::module_& m) {
-  m.attr("LOOKUP_STEP") = lookup::kStep;
-  m.attr("LOOKUP_MOST_ROWS") = lookup::kMostRows;
-  m.attr("LOOKUP_MOST_COLUMNS") = lookup::kMostColumns;
-  m.attr("LOOKUP_KEY_WORDS") = lookup::kKeyWords;
-  m.attr("LOOKUP_MASK_BYTES") = lookup::kMaskBytes;
-  m.attr("LOOKUP_KEY_MODULUS") = lookup::key_modulus();
+void bind_pir(nb::module_& m) {
+  m.attr("STEP") = lookup::kStep;
+  m.attr("MOST_ROWS") = lookup::kMostRows;
+  m.attr("MOST_COLUMNS") = lookup::kMostColumns;
+  m.attr("KEY_WORDS") = lookup::kKeyWords;
+  m.attr("MASK_BYTES") = lookup::kMaskBytes;
+  m.attr("KEY_MODULUS") = lookup::key_modulus();
   m.def(
-      "lookup_log2_failure",
+      "log2_failure",
       [](std::size_t rows, std::size_t columns) {
         return lookup::log2_failure({rows, columns});
       },

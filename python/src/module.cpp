@@ -1,5 +1,9 @@
+#include <cstdlib>
+
 #include "arrays.h"
 #include "bindings.h"
+
+namespace nb = nanobind;
 
 bool heliograph::binding::is_main_thread() {
   static const auto main = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
@@ -11,14 +15,19 @@ NB_MODULE(_core, m) {
   m.doc() = "Heliograph's engine.";
   m.def("version", [] { return HELIOGRAPH_VERSION; });
   bind_errors(m);
-  bind_exact(m);
-  bind_operations(m);
-  bind_tfhe(m);
-  bind_ckks(m);
-  bind_program(m);
-  bind_cinnamon(m);
-  bind_clear_rows(m);
-  bind_lookup(m);
-  // The stub is made of the module alone: it tells what calls take, not that others are refused.
-  if (nanobind::cast<std::string>(m.attr("__name__")).find('.') != std::string::npos) refuse_other_arguments(m);
+  const auto part = [&m](const char* name, const char* doc, auto... binds) {
+    nb::module_ made = m.def_submodule(name, doc);
+    (binds(made), ...);
+  };
+  part("device", "The device of this process.", &bind_device);
+  part("container", "Files of any type.", &bind_container);
+  part("exact", "BFV and BGV.", &bind_exact, &bind_operations, &bind_clear_rows);
+  part("ckks", "CKKS.", &bind_ckks);
+  part("tfhe", "TFHE.", &bind_tfhe);
+  part("program", "Recorded programs.", &bind_program);
+  part("cinnamon", "Programs of instructions.", &bind_cinnamon);
+  part("pir", "Private look-up.", &bind_pir);
+  part("switching", "Switching between CKKS and TFHE.", &bind_switching);
+  // Stubs state the accepted arguments, not the refusal of others.
+  if (std::getenv("NB_STUBGEN") == nullptr) refuse_other_arguments(m);
 }

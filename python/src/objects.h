@@ -1,4 +1,4 @@
-// What parameters, keys and tensors of every scheme show to Python (heliograph/objects.h).
+// Bindings that parameters, keys and tensors of all schemes share (heliograph/objects.h).
 #pragma once
 
 #include "arrays.h"
@@ -8,32 +8,26 @@ namespace heliograph::binding {
 
 using namespace nb::literals;
 
-/// Names in the module: "Parameters", "CkksParameters"; "load_ciphertext", "ckks_load_ciphertext".
-struct Names {
-  std::string classes, functions;
-  std::string of(const char* name) const { return classes + name; }
-  std::string call(const std::string& name) const { return functions + name; }
-};
-
-/// The numbers that define a set: those of every scheme, and those of every scheme of polynomials modulo primes.
+/// Binds the numbers that define a set: those of all schemes, and those of schemes of polynomials modulo primes.
 template <class Spec>
-nb::class_<Spec> bind_spec_of(nb::module_& m, const Names& names, const std::string& schemes) {
-  nb::class_<Spec> c(m, names.of("Spec").c_str(), ("The numbers that define a parameter set of " + schemes + ".").c_str());
+nb::class_<Spec> bind_spec_of(nb::module_& m, const std::string& schemes) {
+  nb::class_<Spec> c(m, "Spec", ("The numbers that define a parameter set of " + schemes + ".").c_str());
   c.def(nb::init<>()).def_rw("name", &Spec::name).def_rw("n", &Spec::n).def_rw("insecure", &Spec::insecure);
   if constexpr (requires(Spec s) { s.chain; }) {
-    c.def_rw("edition", &Spec::edition)
+    c.def_rw("word_size", &Spec::word_size)
         .def_rw("chain", &Spec::chain)
         .def_rw("special", &Spec::special)
         .def_rw("digits", &Spec::digits)
         .def_rw("slots", &Spec::slots);
+    m.def("largest_secure_log_qp", &exact::largest_secure_log_qp, "n"_a);
   }
   return c;
 }
 
 template <class P>
-nb::class_<P> bind_parameters_of(nb::module_& m, const Names& names) {
+nb::class_<P> bind_parameters_of(nb::module_& m) {
   using Spec = std::decay_t<decltype(std::declval<P>().spec())>;
-  nb::class_<P> c(m, names.of("Parameters").c_str());
+  nb::class_<P> c(m, "Parameters");
   c.def(nb::init<const Spec&>(), "spec"_a, Unlocked())
       .def("on_device", &P::on_device, "device"_a, Unlocked())
       .def_prop_ro("spec", &P::spec, nb::rv_policy::copy)
@@ -41,6 +35,8 @@ nb::class_<P> bind_parameters_of(nb::module_& m, const Names& names) {
       .def_prop_ro("secure", &P::secure)
       .def_prop_ro("security_bits", &P::security_bits)
       .def_prop_ro("hash", &P::hash)
+      .def("to_json", &P::to_json)
+      .def_static("from_json", &P::from_json, "text"_a, "hash"_a, Unlocked())
       .def_prop_ro("switch_key_bytes", &P::switch_key_bytes)
       .def("require_memory", &P::require_memory, "bytes"_a, "purpose"_a)
       .def_prop_ro("free_memory", &P::free_memory)
@@ -54,7 +50,7 @@ nb::class_<P> bind_parameters_of(nb::module_& m, const Names& names) {
   return c;
 }
 
-/// What keys and tensors have in common.
+/// Binds the common members of keys and tensors.
 template <class T>
 nb::class_<T> bind_object(nb::module_& m, const std::string& name) {
   nb::class_<T> c(m, name.c_str());
@@ -64,11 +60,10 @@ nb::class_<T> bind_object(nb::module_& m, const std::string& name) {
   return c;
 }
 
-/// With ciphertext_from_bytes and load_ciphertext.
 template <class T>
-nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
-  nb::class_<T> c = bind_object<T>(m, names.of("Ciphertext"));
-  c.def("handle", [](const T& t) { return t; });  // another one of the same data: each tensor has its own
+nb::class_<T> bind_ciphertext_of(nb::module_& m) {
+  nb::class_<T> c = bind_object<T>(m, "Ciphertext");
+  c.def("handle", [](const T& t) { return t; });  // a copy of the object that shares the ciphertexts
   c.def_prop_ro("shape", &T::shape).def_prop_ro("seeded", &T::seeded).def("wait", &T::wait, Unlocked());
   c.def_prop_ro("written_bytes", &T::written_bytes);
   c.def(
@@ -78,7 +73,7 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
         t.write([&](std::span<const std::byte> piece) { call_with_view(sink, piece); });
       },
       "sink"_a);
-  if constexpr (requires(const T& x) { x.tail_known(); }) {  // of a scheme of polynomials modulo primes
+  if constexpr (requires(const T& x) { x.tail_known(); }) {  // only for schemes of polynomials modulo primes
     c.def_prop_ro("degree", &T::degree)
         .def_prop_ro("address", &T::address)
         .def_prop_ro("level", &T::level)
@@ -87,16 +82,16 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
         .def_prop_ro("fresh", &T::fresh);
   }
   constexpr std::size_t kAny = Allowed{}.bytes;
-  m.def(
-      names.call("ciphertext_from_bytes").c_str(),
+  c.def_static(
+      "from_bytes",
       [](const nb::object& data, std::size_t limit, const std::string& parameters) {
         const GivenBytes given(data);
         const Released released;
         return T::from_bytes(given.all(), {limit, parameters});
       },
       nb::arg("data").none(), "limit"_a = kAny, "parameters"_a = "");
-  m.def(
-      names.call("ciphertext_from_coming").c_str(),
+  c.def_static(
+      "from_incoming",
       [](const nb::object& data, const nb::object& arrived, std::size_t limit, const std::string& parameters) {
         const GivenBytes given(data, GivenBytes::Changes::never);
         const Released released;
@@ -104,11 +99,11 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
           nb::gil_scoped_acquire gil;
           arrived(count);
         };
-        return T::from_coming(given.all(), wait, {limit, parameters});
+        return T::from_incoming(given.all(), wait, {limit, parameters});
       },
       "data"_a, "arrived"_a, "limit"_a = kAny, "parameters"_a = "");
-  m.def(
-      names.call("load_ciphertext").c_str(),
+  c.def_static(
+      "load",
       [](const std::string& path, std::size_t limit, const std::string& parameters) {
         const Released released;
         return T::load(path, {limit, parameters});
@@ -117,59 +112,71 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
   return c;
 }
 
-/// The same ciphertexts otherwise arranged.
+/// Binds operations that rearrange the ciphertexts of a tensor.
 template <class T>
-void bind_shapes_of(nb::module_& m, const Names& names) {
+void bind_shapes_of(nb::module_& m) {
   m.def(
-      names.call("reshape").c_str(), [](const T& a, const Shape& shape) { return reshape(a, shape); }, Unlocked());
+      "reshape", [](const T& a, const Shape& shape) { return reshape(a, shape); }, Unlocked());
   m.def(
-      names.call("transpose").c_str(), [](const T& a, const std::vector<std::size_t>& order) { return transpose(a, order); },
-      Unlocked());
+      "transpose", [](const T& a, const std::vector<std::size_t>& order) { return transpose(a, order); }, Unlocked());
   m.def(
-      names.call("slice").c_str(),
+      "slice",
       [](const T& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
         return slice(a, axis, start, step, count);
       },
       Unlocked());
   m.def(
-      names.call("index").c_str(),
-      [](const T& a, std::size_t axis, std::size_t position) { return index(a, axis, position); }, Unlocked());
+      "index", [](const T& a, std::size_t axis, std::size_t position) { return index(a, axis, position); }, Unlocked());
   m.def(
-      names.call("broadcast_to").c_str(), [](const T& a, const Shape& shape) { return broadcast_to(a, shape); }, Unlocked());
+      "broadcast_to", [](const T& a, const Shape& shape) { return broadcast_to(a, shape); }, Unlocked());
   m.def(
-      names.call("concatenate").c_str(),
-      [](const std::vector<T>& parts, std::size_t axis) { return concatenate(parts, axis); }, Unlocked());
+      "concatenate", [](const std::vector<T>& parts, std::size_t axis) { return concatenate(parts, axis); }, Unlocked());
 }
 
-/// A key that others may have, with KIND_from_bytes and load_KIND.
+/// A key that can be published.
 template <class K>
-nb::class_<K> bind_open_key(nb::module_& m, const Names& names, const char* name, const std::string& kind) {
-  m.def(
-      names.call(kind + "_from_bytes").c_str(),
+nb::class_<K> bind_open_key(nb::module_& m, const char* name) {
+  nb::class_<K> c = bind_object<K>(m, name);
+  c.def_static(
+      "from_bytes",
       [](const nb::object& data) {
         const GivenBytes given(data);
         const Released released;
         return K::from_bytes(given.all());
       },
       nb::arg("data").none());
-  nb::class_<K> c = bind_object<K>(m, names.of(name));
   constexpr std::size_t kAny = Allowed{}.bytes;
-  m.def(names.call("load_" + kind).c_str(), &K::load, "path"_a, "memory"_a = kAny, Unlocked());
+  c.def_static("load", &K::load, "path"_a, "memory"_a = kAny, Unlocked());
   return c;
 }
 
+/// Evaluation keys of a ring's scheme: relinearization, rotations and compositions of rotations.
 template <class K>
-nb::class_<K> bind_secret_key_of(nb::module_& m, const Names& names) {
+nb::class_<K> bind_evaluation_keys_of(nb::module_& m) {
+  return bind_open_key<K>(m, "EvaluationKeys")
+      .def_prop_ro("relinearize", &K::has_relinearization)
+      .def_prop_ro("rotations", &K::rotations)
+      .def_prop_ro("most_switches", &K::most_switches)
+      .def("reach", &K::reach, Unlocked())
+      .def("composing", &K::composing, "most"_a)
+      .def("composition", &K::composition, "steps"_a, Unlocked())
+      .def("switches", &K::switches, "steps"_a, Unlocked())
+      .def("cheapest", &K::cheapest, "steps"_a, Unlocked())
+      .def_prop_ro("of_programs", &K::of_programs);
+}
+
+template <class K>
+nb::class_<K> bind_secret_key_of(nb::module_& m) {
   using P = decltype(std::declval<K>().parameters());
-  nb::class_<K> c = bind_object<K>(m, names.of("SecretKey"));
+  nb::class_<K> c = bind_object<K>(m, "SecretKey");
   c.def_static("generate", &K::generate, "parameters"_a, Unlocked())
       .def_static("generate_for_test", [](const P& p, const nb::bytes& seed) {
         return K::generate_for_test(p, std::string(seed.c_str(), seed.size()));
       });
   c.def("secret_bytes", [](const K& key) { return bytes_of(key.secret_bytes()); });
-  m.def(names.call("load_secret_key").c_str(), &K::load, "path"_a, Unlocked());
-  m.def(
-      names.call("secret_key_from_bytes").c_str(),
+  c.def_static("load", &K::load, "path"_a, Unlocked());
+  c.def_static(
+      "from_secret_bytes",
       [](const nb::object& data) {
         const GivenBytes given(data);
         const Released released;

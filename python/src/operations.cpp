@@ -12,12 +12,12 @@ using exact::EvaluationKeys;
 
 namespace {
 
-using Product = Ciphertext(const Ciphertext&, const Ciphertext&, const EvaluationKeys*, const Progress&);
+using Product = Ciphertext(const Ciphertext&, const Ciphertext&, const EvaluationKeys*);
 
 template <class Result, class A>
 auto with_integers(Result (*f)(A, const exact::Values&)) {
   return [f](A a, const Integers& v) {
-    if (v.ndim() == 0) throw ShapeError("an array of values has at least one axis");
+    if (v.ndim() == 0) throw ShapeError("an array of values must have at least one axis");
     const exact::Values values = values_of(v, v.shape(v.ndim() - 1));
     const Released released;
     return f(a, values);
@@ -28,16 +28,16 @@ void bind_arithmetic(nb::module_& m) {
   m.def("add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&exact::add), Unlocked());
   m.def("subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&exact::subtract), Unlocked());
   m.def("negate", &exact::negate, Unlocked());
-  m.def("add_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::add), Unlocked());
-  m.def("subtract_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::subtract), Unlocked());
+  m.def("add", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::add), Unlocked());
+  m.def("subtract", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::subtract), Unlocked());
   m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::multiply), Unlocked());
-  // Integers come with a last axis of one value's words.
+  // Integers have a last axis of one value's words.
   m.def("add_integers", with_integers(&exact::add_integers));
   m.def("subtract_integers", with_integers(&exact::subtract_integers));
   m.def("add_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&exact::add_into), Unlocked());
   m.def("subtract_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&exact::subtract_into), Unlocked());
-  m.def("add_plain_into", nb::overload_cast<Ciphertext&, const exact::Plaintext&>(&exact::add_into), Unlocked());
-  m.def("subtract_plain_into", nb::overload_cast<Ciphertext&, const exact::Plaintext&>(&exact::subtract_into), Unlocked());
+  m.def("add_into", nb::overload_cast<Ciphertext&, const exact::Plaintext&>(&exact::add_into), Unlocked());
+  m.def("subtract_into", nb::overload_cast<Ciphertext&, const exact::Plaintext&>(&exact::subtract_into), Unlocked());
   m.def("add_integers_into", with_integers(&exact::add_integers_into));
   m.def("subtract_integers_into", with_integers(&exact::subtract_integers_into));
   m.def("multiply_integers", with_integers(&exact::multiply_integers));
@@ -59,9 +59,8 @@ void bind_linear(nb::module_& m) {
       [](const Integers& w, const Ciphertext& x, const Integers& bias, const nb::object& progress) {
         const auto weights = flat(w), b = flat(bias);
         const std::size_t rows = w.shape(0), columns = w.shape(1);
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::matmul(weights, rows, columns, x, b, p);
+        const Released released(progress);
+        return exact::matmul(weights, rows, columns, x, b);
       },
       "weights"_a, "x"_a, "bias"_a, "progress"_a = nb::none());
   m.def(
@@ -70,9 +69,8 @@ void bind_linear(nb::module_& m) {
          std::size_t groups, const nb::object& progress) {
         const auto weights = flat(w), b = flat(bias);
         const exact::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::conv2d(x, weights, shape, b, p);
+        const Released released(progress);
+        return exact::conv2d(x, weights, shape, b);
       },
       "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());
   m.def(
@@ -81,9 +79,8 @@ void bind_linear(nb::module_& m) {
          std::size_t groups, std::size_t pool, const EvaluationKeys& keys, const nb::object& progress, std::size_t stretch) {
         const auto weights = flat(w), b = flat(bias);
         const exact::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::conv2d_square_pool(x, weights, shape, b, pool, keys, p, stretch);
+        const Released released(progress);
+        return exact::conv2d_square_pool(x, weights, shape, b, pool, keys, stretch);
       },
       "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "pool"_a, "keys"_a, "progress"_a = nb::none(),
       "stretch"_a = 0);
@@ -103,5 +100,5 @@ void bind_linear(nb::module_& m) {
 void bind_operations(nb::module_& m) {
   bind_arithmetic(m);
   bind_linear(m);
-  bind_shapes_of<Ciphertext>(m, Names{"", ""});
+  bind_shapes_of<Ciphertext>(m);
 }

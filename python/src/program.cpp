@@ -15,9 +15,9 @@ using namespace heliograph::binding;
 
 namespace {
 
-/// One operand for each tensor; the keys are as many, None for those without.
+/// Makes an operand of each tensor and its keys (None if it has none).
 Operands operands_of(const nb::list& tensors, const nb::list& keys) {
-  if (tensors.size() != keys.size()) throw InternalError("each operand has its keys, or None");
+  if (tensors.size() != keys.size()) throw InternalError("each operand must have keys or None");
   std::vector<Operand> operands;
   operands.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) operands.push_back({ciphertext_of(tensors[i]), keys_of(keys[i])});
@@ -36,9 +36,7 @@ ProgramLimits limits_of(std::uint64_t memory, std::optional<std::uint64_t> produ
   return limits;
 }
 
-}  // namespace
-
-void bind_program(nb::module_& m) {
+void bind_operands(nb::module_& m) {
   nb::class_<Operands>(m, "Operands")
       .def(
           "__init__",
@@ -48,6 +46,9 @@ void bind_program(nb::module_& m) {
           "tensors"_a, "keys"_a)
       .def_prop_ro("signature", [](const Operands& o) { return nb::bytes(o.signature().data(), o.signature().size()); })
       .def_prop_ro("shapes", [](const Operands& o) { return nb::bytes(o.shapes().data(), o.shapes().size()); });
+}
+
+void bind_recorded_program(nb::module_& m) {
   nb::class_<RecordedProgram>(m, "RecordedProgram")
       .def(
           "__call__",
@@ -73,8 +74,8 @@ void bind_program(nb::module_& m) {
           "note"_a)
       .def("save", &RecordedProgram::save, "path"_a, "note"_a, Unlocked())
       .def_prop_ro("result_kinds", &RecordedProgram::result_kinds)
-      .def_prop_ro("taken", [](const RecordedProgram& p) { return list_of(p.taken()); })
-      .def_prop_ro("given", [](const RecordedProgram& p) { return list_of(p.given()); })
+      .def_prop_ro("operands", [](const RecordedProgram& p) { return list_of(p.operands()); })
+      .def_prop_ro("results", [](const RecordedProgram& p) { return list_of(p.results()); })
       .def_prop_ro("key_numbers", &RecordedProgram::key_numbers)
       .def("shares_calls_with", &RecordedProgram::shares_calls_with, "other"_a)
       .def_prop_ro("calls", [](const RecordedProgram& p) { return p.summary().calls; })
@@ -103,8 +104,11 @@ void bind_program(nb::module_& m) {
       .def_prop_ro("cycles", [](const RecordedProgram& p) { return p.summary().cycles; })
       .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
+}
+
+void bind_readers(nb::module_& m) {
   m.def(
-      "program_from_bytes",
+      "from_bytes",
       [](const nb::object& data, std::uint64_t memory, std::optional<std::uint64_t> products) {
         const GivenBytes bytes(data);
         const Released released;
@@ -112,11 +116,14 @@ void bind_program(nb::module_& m) {
       },
       nb::arg("data").none(), "memory"_a, "products"_a.none());
   m.def(
-      "load_program",
+      "load",
       [](const std::string& path, std::uint64_t memory, std::optional<std::uint64_t> products) {
         return RecordedProgram::load(path, limits_of(memory, products));
       },
       "path"_a, "memory"_a, "products"_a.none(), Unlocked());
+}
+
+void bind_recording(nb::module_& m) {
   nb::class_<Recording>(m, "Recording")
       .def(
           "__init__",
@@ -135,4 +142,13 @@ void bind_program(nb::module_& m) {
           },
           "results"_a, "known"_a)
       .def("stop", &Recording::stop);
+}
+
+}  // namespace
+
+void bind_program(nb::module_& m) {
+  bind_operands(m);
+  bind_recorded_program(m);
+  bind_readers(m);
+  bind_recording(m);
 }

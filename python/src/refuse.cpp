@@ -1,4 +1,4 @@
-// Calls with arguments that the engine has no function for: a typed error in place of nanobind's list of signatures.
+// A typed error for unsupported arguments, in place of nanobind's list of signatures.
 #include <nanobind/stl/string.h>
 
 #include <optional>
@@ -12,7 +12,8 @@ using namespace heliograph;
 
 namespace {
 
-/// Any object, but only once conversions are tried: by then every real signature has refused without and with them.
+/// Accepts any object, but only with conversions allowed: all real signatures have refused by then, without and with
+/// conversions.
 struct LastResort {
   nb::handle given;
 };
@@ -35,28 +36,30 @@ struct type_caster<LastResort> {
 
 namespace {
 
-/// A number or a short text as it is, anything else by its type.
+/// Describes a number or a short string by its value, any other object by its type.
 std::string described(nb::handle object) {
   constexpr std::size_t kLongest = 40;
   if (PyLong_CheckExact(object.ptr()) || PyFloat_CheckExact(object.ptr()) || PyUnicode_CheckExact(object.ptr())) {
     try {
       const std::string text = nb::repr(object).c_str();
       if (text.size() <= kLongest) return text;
-    } catch (const nb::python_error&) {  // an integer of thousands of digits, half a character
+    } catch (const nb::python_error&) {  // Python cannot convert an integer of thousands of digits, or a lone surrogate
     }
   }
-  return binding::type_of(object);
+  // Schemes have classes of the same names: "ckks.Ciphertext".
+  const std::string module = nb::cast<std::string>(object.type().attr("__module__"));
+  constexpr std::string_view kEngine = "heliograph._core.";
+  return (module.starts_with(kEngine) ? module.substr(kEngine.size()) + "." : "") + binding::type_of(object);
 }
 
 [[noreturn]] void refuse(const std::string& name, const LastResort& first, const nb::args& others, const nb::kwargs& named) {
   std::string list = described(first.given);
   for (nb::handle other : others) list += ", " + described(other);
   for (const auto [key, value] : named) list += ", " + nb::cast<std::string>(key) + "=" + described(value);
-  throw DtypeError(name + " does not take (" + list +
-                   "): something there is of another type or another scheme, or out of range");
+  throw DtypeError(name + " does not take (" + list + "): an argument has a wrong type or scheme, or is out of range");
 }
 
-/// A last overload of the function or method `name`.
+/// Adds a last overload of the function or method `name`.
 void refuse_others_of(nb::handle scope, const std::string& name, bool is_method) {
   if (is_method) {
     nb::cpp_function_def([name](nb::handle, const LastResort& first, const nb::args& others,
@@ -74,8 +77,8 @@ void refuse_others_in(nb::handle scope) {
   std::vector<std::pair<std::string, bool>> found;  // names, and whether they are methods
   for (const auto [key, value] : nb::borrow<nb::dict>(scope.attr("__dict__").attr("copy")())) {
     const std::string name = nb::cast<std::string>(key), kind = binding::type_of(value);
-    if (nb::isinstance<nb::type_object>(value)) refuse_others_in(value);
-    if (name.starts_with("__")) continue;  // operators answer for themselves
+    if (nb::isinstance<nb::type_object>(value) || nb::isinstance<nb::module_>(value)) refuse_others_in(value);
+    if (name.starts_with("__")) continue;  // operators return NotImplemented themselves
     if (kind == "nb_func" || kind == "nb_method") found.emplace_back(name, kind == "nb_method");
   }
   for (const auto& [name, is_method] : found) refuse_others_of(scope, name, is_method);

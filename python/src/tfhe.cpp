@@ -19,7 +19,7 @@ using tfhe::SecretKey;
 using tfhe::Spec;
 using tfhe::Type;
 
-/// C-contiguous: Python has checked the values and widened them.
+/// C-contiguous; Python has checked the values and widened them.
 using Words = nb::ndarray<const std::uint64_t, nb::numpy, nb::c_contig, nb::device::cpu>;
 
 std::vector<std::uint64_t> words_of(const Words& a) { return {a.data(), a.data() + a.size()}; }
@@ -33,7 +33,7 @@ tfhe::Goal goal_of(const std::string& name) {
   if (name.empty()) return tfhe::Goal::automatic;
   if (name == "fewest") return tfhe::Goal::fewest;
   if (name == "shallow") return tfhe::Goal::shallow;
-  throw ParameterError("a goal is \"fewest\" (bootstraps) or \"shallow\" (fewest layers), not \"" + name + "\"");
+  throw ParameterError("a goal must be \"fewest\" (bootstraps) or \"shallow\" (fewest layers), got \"" + name + "\"");
 }
 
 Operation operation_of(const std::string& name, std::vector<std::int64_t> arguments, const std::string& type,
@@ -41,14 +41,12 @@ Operation operation_of(const std::string& name, std::vector<std::int64_t> argume
   return {name, std::move(arguments), type.empty() ? Type{} : tfhe::type_of(type), variant, goal_of(goal)};
 }
 
-const Names kNames{"Tfhe", "tfhe_"};
-
 void bind_spec(nb::module_& m) {
-  nb::class_<tfhe::Noise>(m, "TfheNoise", "TUniform(value), or a Gaussian of log2 standard deviation `value`.")
+  nb::class_<tfhe::Noise>(m, "Noise", "TUniform(value), or a Gaussian of log2 standard deviation `value`.")
       .def(nb::init<>())
       .def_rw("tuniform", &tfhe::Noise::tuniform)
       .def_rw("value", &tfhe::Noise::value);
-  bind_spec_of<Spec>(m, kNames, "TFHE")
+  bind_spec_of<Spec>(m, "TFHE")
       .def_rw("k", &Spec::k)
       .def_rw("degree", &Spec::degree)
       .def_rw("lwe_noise", &Spec::lwe_noise)
@@ -62,13 +60,13 @@ void bind_spec(nb::module_& m) {
       .def_rw("carry_bits", &Spec::carry_bits)
       .def_rw("norm", &Spec::norm)
       .def_rw("insecure", &Spec::insecure);
-  m.def("tfhe_named_spec", &tfhe::named_spec, "name"_a, "insecure"_a = false);
-  m.def("tfhe_named_specs", &tfhe::named_specs);
-  m.def("tfhe_operations", &tfhe::operations);
+  m.def("named_spec", &tfhe::named_spec, "name"_a, "insecure"_a = false);
+  m.def("named_specs", &tfhe::named_specs);
+  m.def("operations", &tfhe::operations);
 }
 
 void bind_parameters(nb::module_& m) {
-  bind_parameters_of<Parameters>(m, kNames)
+  bind_parameters_of<Parameters>(m)
       .def_prop_ro("log2_failure", &Parameters::log2_failure)
       .def_prop_ro("lwe_bytes", &Parameters::lwe_bytes)
       .def_prop_ro("bootstrap_key_bytes", &Parameters::bootstrap_key_bytes)
@@ -99,20 +97,19 @@ void bind_parameters(nb::module_& m) {
 }
 
 void bind_ciphertext(nb::module_& m) {
-  bind_ciphertext_of<Ciphertext>(m, kNames)
+  bind_ciphertext_of<Ciphertext>(m)
       .def_prop_ro("type", [](const Ciphertext& c) { return c.type().text(); })
       .def_prop_ro("wires", &Ciphertext::wires);
 }
 
 void bind_keys(nb::module_& m) {
-  bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys");
-  bind_secret_key_of<SecretKey>(m, kNames)
+  bind_open_key<EvaluationKeys>(m, "EvaluationKeys");
+  bind_secret_key_of<SecretKey>(m)
       .def(
           "evaluation_keys",
           [](const SecretKey& k, const nb::object& progress) {
-            const Progress p = progress_of(progress);
-            const Released released;
-            return k.evaluation_keys(p);
+            const Released released(progress);
+            return k.evaluation_keys();
           },
           "progress"_a = nb::none())
       .def(
@@ -120,19 +117,17 @@ void bind_keys(nb::module_& m) {
           [](const SecretKey& k, const Words& values, const std::string& type, const nb::object& progress) {
             const auto words = words_of(values);
             const Shape shape = shape_of(values);
-            const Progress p = progress_of(progress);
-            const Released released;
-            return k.encrypt(words, shape, tfhe::type_of(type), p);
+            const Released released(progress);
+            return k.encrypt(words, shape, tfhe::type_of(type));
           },
           "values"_a, "type"_a, "progress"_a = nb::none())
       .def(
           "decrypt",
           [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
-            const Progress p = progress_of(progress);
             std::vector<std::uint64_t> words;
             {
-              const Released released;
-              words = k.decrypt(c, p);
+              const Released released(progress);
+              words = k.decrypt(c);
             }
             return array_of(std::move(words), c.shape());
           },
@@ -154,7 +149,7 @@ void bind_keys(nb::module_& m) {
 
 void bind_computing(nb::module_& m) {
   m.def(
-      "tfhe_trivial",
+      "trivial",
       [](const EvaluationKeys& keys, const Words& values, const std::string& type) {
         const auto words = words_of(values);
         const Shape shape = shape_of(values);
@@ -163,34 +158,31 @@ void bind_computing(nb::module_& m) {
       },
       "keys"_a, "values"_a, "type"_a);
   m.def(
-      "tfhe_compute",
+      "compute",
       [](const EvaluationKeys& keys, const std::string& name, const std::vector<Ciphertext>& operands,
          std::vector<std::int64_t> arguments, const std::string& type, const std::string& variant, const std::string& goal,
          const nb::object& progress) {
         const Operation o = operation_of(name, std::move(arguments), type, variant, goal);
-        const Progress p = progress_of(progress);
-        const Released released;
-        return tfhe::compute(keys, o, operands, p);
+        const Released released(progress);
+        return tfhe::compute(keys, o, operands);
       },
       "keys"_a, "name"_a, "operands"_a, "arguments"_a = std::vector<std::int64_t>{}, "type"_a = "", "variant"_a = "",
       "goal"_a = "", "progress"_a = nb::none());
   m.def(
-      "tfhe_sum",
+      "sum",
       [](const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis, const std::string& type,
          const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return tfhe::sum(keys, a, axis, tfhe::type_of(type), p);
+        const Released released(progress);
+        return tfhe::sum(keys, a, axis, tfhe::type_of(type));
       },
       "keys"_a, "a"_a, "axis"_a, "type"_a, "progress"_a = nb::none());
   m.def(
-      "tfhe_matmul",
+      "matmul",
       [](const EvaluationKeys& keys, const Ciphertext& a, const Ciphertext& b, const std::string& algorithm,
          const std::string& variant, const std::string& goal, const nb::object& progress) {
         const Operation o = operation_of("", {}, "", variant, goal);
-        const Progress p = progress_of(progress);
-        const Released released;
-        return tfhe::matmul(keys, a, b, algorithm, o, p);
+        const Released released(progress);
+        return tfhe::matmul(keys, a, b, algorithm, o);
       },
       "keys"_a, "a"_a, "b"_a, "algorithm"_a = "", "variant"_a = "", "goal"_a = "", "progress"_a = nb::none());
 }
@@ -203,5 +195,5 @@ void bind_tfhe(nb::module_& m) {
   bind_ciphertext(m);
   bind_keys(m);
   bind_computing(m);
-  bind_shapes_of<Ciphertext>(m, kNames);
+  bind_shapes_of<Ciphertext>(m);
 }

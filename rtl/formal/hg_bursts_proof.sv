@@ -1,5 +1,5 @@
-// Bursts cover exactly their transfer, in order, none longer than 256 beats, none across 4 KiB; an offer stays until it is taken.
-// Assumed: a transfer begins at a multiple of a beat and has beats.
+// Bursts cover exactly their transfer, in order. No burst is longer than 256 beats or crosses 4 KiB. An offered burst
+// stays until it is accepted. Assumed: a transfer starts at a multiple of a beat and has at least one beat.
 module hg_bursts_proof #(
     parameter int unsigned BYTES = 64,
     parameter int unsigned COUNT = 16
@@ -22,7 +22,7 @@ module hg_bursts_proof #(
   logic began = 1'b0, offered = 1'b0, last_offered;
   logic [63:0] address_offered;
   logic [7:0] length_offered;
-  // What is to come: from `from` on, `rest` beats.
+  // The remaining transfer: `rest` beats from address `from`.
   logic [63:0] from;
   logic [COUNT-1:0] rest;
   logic [8:0] beats;

@@ -1,8 +1,9 @@
-// Of whatever slot, twiddle table or set of constants: no instruction begins that reads it while one before still writes it, nor one
-// that writes it while one before reads or writes it. Each instruction that there is goes to its unit once, where that is free; nothing
-// goes past a fence while anything runs. Dropped are instructions that would write rows before they read them, and those with a field
-// beyond the card's shape, no others.
-// Assumed: units end what they have taken, after having read it, and are ready for one more once they have read the one before.
+// For any slot, twiddle table or set of constants: an instruction that reads it starts only after earlier writes have
+// ended. An instruction that writes it starts only after earlier reads and writes have ended. Each valid instruction is
+// issued to its unit once, when the unit is free. A fence waits until no instruction runs. The card drops exactly the
+// instructions that would write rows before they read them, and those with a field beyond the card's shape. Assumed:
+// units end the instructions that they accept, after having read their operands, and accept another one after these
+// reads.
 module hg_dispatch_proof #(
     parameter int unsigned SLOTS = 32,
     parameter int unsigned TABLES = 2,
@@ -41,7 +42,8 @@ module hg_dispatch_proof #(
     any   <= any;
   end
 
-  // What the descriptor says of it, field by field (hg_core): bytes are slots' numbers, of which the card has SLOTS.
+  // Whether a field of the descriptor refers to the slot, table or set `any` (hg_core). A byte is a slot's number; the
+  // card has SLOTS slots.
   function automatic logic is_slot(logic [7:0] number);
     return 32'(number) % SLOTS == 32'(any);
   endfunction
@@ -81,7 +83,7 @@ module hg_dispatch_proof #(
     endcase
   end
 
-  // Whether every field that the operation uses is one of the card's.
+  // Whether every field of the operation is within the limits of the card's parameters.
   logic degree, row_of_table, whole_beats, sound;
   function automatic logic there(int unsigned word, int unsigned place);
     return 32'(byte_of(word, place)) < SLOTS;
@@ -118,7 +120,7 @@ module hg_dispatch_proof #(
     endcase
   end
 
-  // What runs: of each unit two at most, the oldest first.
+  // The running instructions: at most two per unit, the oldest first.
   typedef struct packed {logic live, reading, reads, writes;} entry_t;
   entry_t [UNITS-1:0][1:0] list, after;
   logic [UNITS-1:0] newest;
@@ -168,7 +170,7 @@ module hg_dispatch_proof #(
       if (fence_o) assert (valid_i && operation == OP_FENCE && !running);
       assert (unknown_o == (valid_i && !sound && operation != OP_FENCE));
       if (valid_i && ready_o && sound) assert (unit_valid_o != 0);
-      // The scoreboard's list is the same.
+      // The scoreboard's list equals the list of this proof.
       for (int u = 0; u < int'(UNITS); ++u) begin
         assert (!list[u][1].live || list[u][0].live);
         for (int e = 0; e < 2; ++e) begin

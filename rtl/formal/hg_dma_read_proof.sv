@@ -1,6 +1,6 @@
-// A load asks for its beats once and takes each once; each beat's rows go to the next pair of the slot, as they came, before the beat's
-// register is filled anew; it ends when all are written. An address stays until it is taken.
-// Assumed: instructions have beats, at multiples of their size; the bus answers what was asked for, no more.
+// A load requests its beats once and accepts each once. The rows of each beat go to the next pair of the slot, unchanged, before the
+// beat's register is filled again. The load ends when all rows are written. An address stays until it is accepted.
+// Assumed: instructions have at least one beat, at multiples of its size; the bus sends only requested beats.
 module hg_dma_read_proof #(
     parameter int unsigned DW = 512,
     parameter int unsigned SB = 5,
@@ -41,7 +41,8 @@ module hg_dma_read_proof #(
   logic began = 1'b0, offered = 1'b0;
   logic [63:0] address_offered;
   logic [ 7:0] length_offered;
-  // Of the instruction: beats that are yet to be asked for, to come, to be handed on; how many were; the last that came.
+  // Counters of the instruction: beats not yet requested, not yet received, not yet passed on; beats that were passed on.
+  // `newest`: the last beat that was received.
   logic [15:0] unasked, uncome, unwritten, written;
   logic [7:0] kind;
   logic [SB-1:0] slot;
@@ -84,7 +85,7 @@ module hg_dma_read_proof #(
       assert (active == busy);
       if (active) assert (unasked == to_ask && uncome == left && kind == operation && load_slot_o == slot);
       assert (uncome >= unasked);
-      // One beat at a time waits; what comes finds its register free, or freed in this cycle.
+      // At most one beat is held. A beat is accepted only if the register is empty or is emptied in this cycle.
       assert (unwritten == uncome + 16'(held));
       if (rvalid_i && rready_o && held) assert (hands_on);
       if (held) assert (active && beat == newest);

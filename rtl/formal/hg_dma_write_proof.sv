@@ -1,7 +1,7 @@
-// A store asks for the rows of its slot once each and in order, sends each once, behind the address of its burst, the burst's last
-// marked; the queue before the bus never overflows; it ends when all was answered. Address and data stay until they are taken.
-// Assumed: instructions have beats, 2^14 at most (a limb of the longest with one lane), at multiples of their size; the bus answers each
-// whole burst once.
+// A store requests each row of its slot once, in order. It sends each row once, after the address of its burst, and marks
+// the last beat of a burst. The queue before the bus never overflows. The store ends when all bursts are answered.
+// Address and data stay until they are accepted. Assumed: instructions have 1 to 2^14 beats (a longest limb with one
+// lane), at multiples of its size; the bus answers each complete burst once.
 module hg_dma_write_proof #(
     parameter int unsigned DW = 512,
     parameter int unsigned SB = 5,
@@ -55,8 +55,8 @@ module hg_dma_write_proof #(
   logic [7:0] length_before;
   logic [DW-1:0] data_before;
   logic last_before;
-  // Of the instruction: beats that are yet to be asked for, to be read, to be sent; how many were read. Bursts that were announced, and of
-  // these what is not whole at the bus, and what is not answered.
+  // Counters of the instruction. Beats: not yet requested, read or sent; read. Bursts: announced; announced, but
+  // incomplete on the bus; announced, but unanswered.
   logic [15:0] unasked, unread, unsent, read;
   logic [7:0] announced, unended, unanswered;
   logic [SB-1:0] slot;
@@ -105,20 +105,20 @@ module hg_dma_write_proof #(
       if (active) assert (unasked == to_ask && unread == left && unasked <= 16'd16384);
       if (active) assert (unsent == unread + 16'(queued) + 16'(read1) + 16'(read2));
       if (!active) assert (to_ask == 0 && queued == 0 && !read1 && !read2 && open_bursts == 0);
-      // Rows in order; the queue has room for all that was asked for.
+      // Rows are requested in order, and the queue has room for all requested rows.
       if (store_o) assert (active && unread != 0);
       if (active) assert (store_pair_o == AW'(read) && store_slot_o == slot);
       if (read_done_o) assert (store_o && unread == 1);
       if (read2) assert (room);
       assert (queued <= 4'd8 && queued + 4'(read1) + 4'(read2) <= 4'd8);
-      // Data behind their address; `sent` beats of the oldest burst are gone.
+      // Data follow the address of their burst; `sent` beats of the oldest burst are sent.
       assert (8'(waiting_bursts) == unended && open_bursts == unanswered);
       assert (unended <= unanswered && unanswered <= announced);
       assert (waiting_bursts <= 5'd16);
       assert (burst_tail == burst_head + 4'(waiting_bursts) && beat_tail == beat_head + 3'(queued));
       if (wvalid_o) assert (unended != 0 && wlast_o == (sent == burst_length));
       assert (sent == 0 || (burst_valid && sent <= burst_length));
-      // All bursts but the first and the last are of LONGEST beats, so that there are not more than can be counted.
+      // All bursts except the first and the last have LONGEST beats, so the counters suffice.
       if (announced != 0 && unasked != 0) begin
         assert (to_address % 64'(LONGEST * BYTES) == 0 && 32'(unasked) + LONGEST * 32'(announced) < 16384 + LONGEST);
       end else begin

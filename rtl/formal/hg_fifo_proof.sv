@@ -1,4 +1,4 @@
-// A queue gives each word once, in order: beside it stands a list that moves up with each word taken.
+// A queue returns each word once, in order. The proof compares it with a list that moves up with each word read.
 module hg_fifo_proof #(
     parameter int unsigned WIDTH = 32,
     parameter int unsigned DEPTH = 16,
@@ -41,7 +41,7 @@ module hg_fifo_proof #(
       assert (ready_o == (length != CB'(DEPTH)));
       assert (count_o == length && length <= CB'(DEPTH));
       if (valid_o) assert (data_o == list[0]);
-      // What makes it inductive.
+      // Invariants for the induction.
       assert (tail == PB'(head + PB'(length)));
       for (int i = 0; i < int'(DEPTH); ++i) if (CB'(i) < length) assert (words[PB'(head+PB'(i))] == list[i]);
     end

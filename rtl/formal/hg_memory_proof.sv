@@ -1,6 +1,6 @@
-// What is read is what was last written there, before the cycle of the read; and no bank has two users, nothing gets lost between them.
-// Assumed, of whoever has reserved banks (hg_scoreboard, and units of their own ports): of a bank one port writes at a time; ports that
-// read one bank want the same rows of one slot.
+// A read returns the last write before its cycle. No bank has two users, and no write is lost.
+// Assumed, because hg_scoreboard and the units' own ports guarantee it: one port at a time writes a bank. Ports that
+// read one bank read the same rows of one slot.
 module hg_memory_proof #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -23,12 +23,13 @@ module hg_memory_proof #(
     input logic [WRITERS-1:0][   1:0][ B-1:0][AW-1:0] write_address_i,
     input logic [WRITERS-1:0][   1:0][ B-1:0][ W-1:0] write_data_i,
     input logic                                       conflict_o,
-    // The last lane of bank 1's group 1, where the word below lies.
+    // The memory of the last lane of group 1 in bank 1. The proof is about one of its words.
     input logic [      W-1:0]                         words          [WORDS],
     input logic [      W-1:0]                         read_once
 );
 
-  // Any slot of bank 1, any row / 2 of group 1: its word of the last lane, once it was written.
+  // An arbitrary slot of bank 1 and an arbitrary row of group 1 (row / 2): the word in the last lane, once it was
+  // written.
   logic began = 1'b0, known = 1'b0;
   logic [SB-1:0] slot;
   logic [AW-1:0] address;

@@ -1,6 +1,5 @@
-// The two rows of a cycle lie in the two groups; each row of a limb belongs to exactly one pair of a stage; no row is read while a
-// product that belongs into it is still on its way from the stage before.
-// Assumed: degrees that the engine takes.
+// The two rows of a cycle are in different groups. Each row of a limb belongs to exactly one pair of a stage. No row is
+// read while a butterfly of the previous stage still computes its new words. Assumed: degrees that the engine supports.
 module hg_ntt_proof #(
     parameter int unsigned B = 8,
     parameter int unsigned LOG_N = 12,
@@ -44,13 +43,13 @@ module hg_ntt_proof #(
     assign on_way[i] = pass[i];
   end
   logic began = 1'b0;
-  logic [AW:0] any;  // row
+  logic [AW:0] any;  // an arbitrary row
   always_ff @(posedge clk_i) begin
     began <= 1'b1;
     any   <= any;
   end
-  // The pair that a row belongs to: its number without the bit in which partners differ, that of their
-  // words' distance.
+  // The number of the pair to which a row belongs. It is the row's number without the bit in which partners differ;
+  // `span` determines this bit.
   logic [  AW:0] bit_between;
   logic [AW-1:0] its_pair;
   assign bit_between = 32'(span) >= LB ? (AW + 1)'(1) << (32'(span) - LB) : (AW + 1)'(1);
@@ -64,7 +63,7 @@ module hg_ntt_proof #(
       assert (^row != ^partner && odd == ^row && (row ^ partner) == bit_between);
       assert ((any == row || any == partner) == (pair == its_pair));
       assert (first == (span == (inverse ? 4'd0 : log_n - 4'd1)));
-      // What is kept of a stage is what its span says.
+      // The registers of a stage have the values that follow from its span.
       assert (last == (span == (inverse ? log_n - 4'd1 : 4'd0)) && crosses == (32'(span) >= LB));
       assert (final_pair == AW'((32'd1 << (32'(log_n) - LB - 1)) - 1) && final_one == (pair == final_pair));
       assert (below == (crosses ? AW'(bit_between - 1'b1) : '0));

@@ -1,5 +1,5 @@
-// Operands that are read in one cycle lie in different banks, or are one slot; every operand that is a limb is read once for each row,
-// before the row goes on. So the unit's three ports keep to what the memory asks.
+// Operands that are read in one cycle are in different banks, or in the same slot. Every operand that is a limb is read
+// once per row, before the row ends. So the three ports satisfy the memory's assumptions.
 module hg_pointwise_proof #(
     parameter int unsigned SB = 5,
     parameter int unsigned BB = 2
@@ -27,10 +27,10 @@ module hg_pointwise_proof #(
       began = 1'b0,
       settled = 1'b0,
       active,
-      row_ended;  // settled: the cycle before was none of reset, whose reads nobody looks at
+      row_ended;  // settled: the previous cycle was not a reset, whose reads are ignored
   logic [2:0] limbs, seen, now, all;
   logic [2:0][SB-1:0] slots;
-  // Reads are presented a cycle after their phase: `seen` are those of the row that were.
+  // Reads follow their phase by one cycle; `seen` are the reads of the row so far.
   assign now = settled ? seen | read_o : '0;
   always_ff @(posedge clk_i) begin
     began <= 1'b1;
@@ -57,7 +57,7 @@ module hg_pointwise_proof #(
           if (settled && read_o[i] && read_o[j] && read_slot_o[i][BB-1:0] == read_slot_o[j][BB-1:0]) begin
             assert (read_slot_o[i] == read_slot_o[j]);
           end
-          // What makes it inductive: turns keep them apart.
+          // Invariant for the induction: operands in one bank, in different slots, are read in different phases.
           if (busy && wanted[i] && wanted[j] && slot[i][BB-1:0] == slot[j][BB-1:0] && slot[i] != slot[j]) begin
             assert (turn[i] != turn[j]);
           end

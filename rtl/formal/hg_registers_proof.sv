@@ -1,4 +1,4 @@
-// The host's port: each access is answered once, and an answer stays as it is until it is taken.
+// The host's port: each access gets one response, which does not change until it is accepted.
 module hg_registers_proof (
     input logic        clk_i,
     input logic        rst_ni,
@@ -41,7 +41,7 @@ module hg_registers_proof (
   always_comb begin
     assume (began || !rst_ni);
     if (began) begin
-      // Both halves of a write go together, and none comes while another is answered.
+      // Both halves of a write are accepted together, but not while the response to another write waits.
       assert ((awvalid_i && awready_o) == (wvalid_i && wready_o));
       assert (bvalid_o == writing && rvalid_o == reading);
       if (awvalid_i && awready_o) assert (!writing);

@@ -1,8 +1,8 @@
-// Whatever slot: it is not written while another instruction reads or writes it, nor read while another writes it. Whatever bank: one unit
-// reads it at most, and one writes it.
-// A list of its own says what runs: of each unit up to two instructions, the oldest first, whether each reads, and whether it may write.
-// Assumed: units end what they have taken, after having read it; they take one more once they have read the one before, a late one once
-// it was granted its bank; a late unit ends no instruction that was not granted.
+// For any slot: it is not written while another instruction reads or writes it, nor read while another writes it. For any
+// bank: at most one unit reads it, and at most one writes it. A separate list models the running instructions: at most
+// two per unit, the oldest first, with flags for unfinished reads and for claimed write banks. Assumed: units end the
+// instructions that they accept, after having read their operands. They accept another one after these reads, and a late
+// unit only after its bank was granted. A late unit ends no instruction without a grant.
 module hg_scoreboard_proof #(
     parameter int unsigned SLOTS = 32,
     parameter int unsigned TABLES = 10,
@@ -32,7 +32,7 @@ module hg_scoreboard_proof #(
     input logic [  ALL-1:0]      writes     [UNITS][2]
 );
 
-  // A slot (or table) and a bank: any, the same throughout.
+  // An arbitrary slot (or table) and an arbitrary bank, both constant.
   logic began = 1'b0;
   logic [$clog2(ALL)-1:0] slot;
   logic [BB-1:0] bank;
@@ -72,7 +72,7 @@ module hg_scoreboard_proof #(
   end
   always_ff @(posedge clk_i) list <= rst_ni ? after : '0;
 
-  // What uses the slot and the bank: tables are in use to the instruction's end.
+  // Users of the slot and of the bank. A table is in use until the instruction ends.
   logic [2*UNITS-1:0] uses, writers;
   logic [UNITS-1:0] bank_readers, bank_writers, bank_claims;
   always_comb begin
@@ -110,7 +110,7 @@ module hg_scoreboard_proof #(
       for (int i = 0; i < 2 * int'(UNITS); ++i) if (writers[i]) assert ((uses & ~((2 * UNITS)'(1) << i)) == 0);
       assert ((bank_readers & (bank_readers - 1'b1)) == 0);
       assert ((bank_writers & (bank_writers - 1'b1)) == 0);
-      // The scoreboard's own list is the same; what it has claimed and not yet told is apart, too.
+      // The scoreboard's list equals the list of this proof, claims included that are not yet reported.
       assert ((bank_claims & (bank_claims - 1'b1)) == 0);
       for (int u = 0; u < int'(UNITS); ++u) begin
         assert (!list[u][1].live || list[u][0].live);

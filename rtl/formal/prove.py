@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Prove what the card's control logic promises, and refute each promise for a faulty source.
+"""Prove properties of the card's control logic, and refute each property for faulty sources.
 
     python rtl/formal/prove.py              all proofs and their mutants
-    python rtl/formal/prove.py fifo ring    these
-    python rtl/formal/prove.py --list       what each proves
+    python rtl/formal/prove.py fifo ring    these proofs
+    python rtl/formal/prove.py --list       print the properties
 
-A proof is a module that is bound into the one that it is about (hg_fifo_proof.sv into hg_fifo): it assumes what its header says of the
-surroundings and asserts the rest. yosys' `sat -tempinduct` then shows that nothing reachable from a reset, in whatever many cycles,
-breaks an assertion: none of the first k cycles does, and no k cycles without a fault lead to one with a fault. Parameters are small
-ones of the same kind, named below; k is at most `cycles`. A mutant is the source with one line changed: it counts only if there is a run
-from reset in which an assertion fails.
+A proof is a module that is bound into the module under proof (hg_fifo_proof.sv into hg_fifo). It assumes the conditions in its header
+and asserts the rest. yosys' `sat -tempinduct` then shows that no state reachable from a reset, after any number of cycles, breaks an
+assertion: the first k cycles do not, and k cycles without a fault do not lead to a cycle with a fault. yosys increases k until both
+hold, up to the proof's `cycles`. To keep proofs short, proofs.py sets parameters below the card's, such as depths of queues and widths of
+addresses. A mutant is the source with one line changed. It counts only if a run from reset makes an assertion fail.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SOURCES = sorted((p for d in ("lib", "src") for p in (RTL / d).glob("*.sv")), ke
 
 
 @dataclass
-class Told:
-    """What yosys found: whether the assertions hold, and after how many cycles that was plain."""
+class Verdict:
+    """The result of yosys: whether it proved or refuted the assertions, and k, the number of cycles that this took."""
 
     holds: bool
     refuted: bool
@@ -40,8 +40,8 @@ class Told:
     seconds: float = field(default=0.0)
 
 
-def check(proof: Proof, mutant: Mutant | None = None) -> Told:
-    """Prove, or refute with a mutant in place of its source."""
+def check(proof: Proof, mutant: Mutant | None = None) -> Verdict:
+    """Run yosys on a proof. With a mutant, its changed line replaces the original one in the source."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         files = list(SOURCES)
@@ -49,12 +49,14 @@ def check(proof: Proof, mutant: Mutant | None = None) -> Told:
             original = RTL / mutant.file
             text = original.read_text(encoding="utf-8")
             if text.count(mutant.old) != 1:
-                raise SystemExit(f"{proof.name}: {mutant.file} has {text.count(mutant.old)} times {mutant.old!r}, not once")
+                raise SystemExit(
+                    f"{proof.name}: {mutant.file} must contain {mutant.old!r} once, got {text.count(mutant.old)} times"
+                )
             files[files.index(original)] = Path(folder) / original.name
             (Path(folder) / original.name).write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
         files += [RTL / "formal" / f"{name}_proof.sv" for name in (proof.top, *proof.also)]
         sat = "sat -prove-asserts -set-assumes -tempinduct"
-        # Outputs are let go, so that only what assertions look at stays.
+        # Outputs are removed, so that only logic that assertions use remains.
         commands = [
             yosys.read(proof.top, files, proof.parameters),
             *(f"hierarchy -check -top {proof.top}", "proc", "flatten", "async2sync", "chformal -lower"),
@@ -72,11 +74,11 @@ def check(proof: Proof, mutant: Mutant | None = None) -> Told:
             if mutant
             else f"{sat} -maxsteps {proof.cycles}",
         ]
-        said = yosys.run(commands)
-    steps = [int(n) for n in re.findall(r"\[(?:base case|induction step) (\d+)\]", said)]
-    return Told(
-        "Induction step proven: SUCCESS" in said,
-        "model found for base case" in said,
+        log = yosys.run(commands)
+    steps = [int(n) for n in re.findall(r"\[(?:base case|induction step) (\d+)\]", log)]
+    return Verdict(
+        "Induction step proven: SUCCESS" in log,
+        "model found for base case" in log,
         max(steps, default=0),
         time.monotonic() - start,
     )
@@ -85,39 +87,39 @@ def check(proof: Proof, mutant: Mutant | None = None) -> Told:
 def main() -> int:
     """Run proofs and mutants."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of: {', '.join(p.name for p in PROOFS)}")
+    parser.add_argument("names", nargs="*", help=f"proofs, default all: {', '.join(p.name for p in PROOFS)}")
     parser.add_argument("--list", action="store_true")
-    asked = parser.parse_args()
-    unknown = set(asked.names) - {p.name for p in PROOFS}
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - {p.name for p in PROOFS}
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    if asked.list:
+        parser.error(f"unknown proofs: {', '.join(sorted(unknown))}")
+    if arguments.list:
         for proof in PROOFS:
-            print(f"{proof.name}: {proof.says}")
+            print(f"{proof.name}: {proof.statement}")
         return 0
     if not yosys.found():
         print(f"skipped: {yosys.MISSING}")
         return yosys.SKIPPED
     bad = 0
     for proof in PROOFS:
-        if asked.names and proof.name not in asked.names:
+        if arguments.names and proof.name not in arguments.names:
             continue
-        told = check(proof)
-        bad += not told.holds
+        verdict = check(proof)
+        bad += not verdict.holds
         how = (
-            f"proven, k = {told.cycles}"
-            if told.holds
+            f"proven, k = {verdict.cycles}"
+            if verdict.holds
             else "REFUTED"
-            if told.refuted
-            else f"NOT PROVEN with k = {told.cycles}"
+            if verdict.refuted
+            else f"NOT PROVEN with k = {verdict.cycles}"
         )
-        print(f"{proof.name}: {how} ({told.seconds:.1f} s)", flush=True)
+        print(f"{proof.name}: {how} ({verdict.seconds:.1f} s)", flush=True)
         for mutant in proof.mutants:
-            told = check(proof, mutant)
-            bad += not told.refuted
-            how = f"fails in cycle {told.cycles}" if told.refuted else "IS NOT CAUGHT"
-            print(f"    mutant, {mutant.says}: {how} ({told.seconds:.1f} s)", flush=True)
-    print(f"{bad} of these are not as they should be" if bad else "all proven, all mutants caught")
+            verdict = check(proof, mutant)
+            bad += not verdict.refuted
+            how = f"fails in cycle {verdict.cycles}" if verdict.refuted else "IS NOT CAUGHT"
+            print(f"    mutant, {mutant.fault}: {how} ({verdict.seconds:.1f} s)", flush=True)
+    print(f"{bad} of these failed" if bad else "all proven, all mutants caught")
     return 1 if bad else 0
 
 

@@ -1,6 +1,6 @@
-// Cuts a transfer of beats into AXI4 bursts: none longer than 256 beats, none across 4 KiB.
-// A transfer is taken where start_i and idle_o are; then bursts are offered by valid_o / ready_i, the first the cycle after.
-// last_o: it is the transfer's last. The address is a multiple of BYTES, a beat's bytes (8 to 128).
+// Splits a transfer of beats into AXI4 bursts of at most 256 beats that do not cross 4 KiB. A transfer is accepted when
+// start_i and idle_o are high; then bursts are offered by valid_o / ready_i, the first one cycle later. last_o: the last
+// burst of the transfer. The address is a multiple of BYTES, the bytes of a beat (8 to 128).
 module hg_bursts #(
     parameter int unsigned BYTES = 64,
     parameter int unsigned COUNT = 16   // bits of a number of beats
@@ -29,7 +29,7 @@ module hg_bursts #(
   logic [63:0] address;
   logic [COUNT-1:0] left;
   logic [LB-1:0] room, now;
-  // To the next multiple of the longest burst, which lies in one page.
+  // Beats to the next multiple of the longest burst, which is inside one page.
   assign room = LB'(LONGEST) - LB'(address[SHIFT+:LB-1]);
   assign last_o = left <= COUNT'(room);
   assign now = last_o ? LB'(left) : room;

@@ -1,4 +1,4 @@
-// A word some cycles later. No reset, so that synthesis makes shift registers of it.
+// Delays a word by some cycles. It has no reset, so that synthesis can use shift registers.
 // Latency CYCLES (0: a wire), one word a cycle.
 module hg_delay #(
     parameter int unsigned WIDTH  = 1,

@@ -1,5 +1,5 @@
-// A queue of DEPTH words between two handshakes: a word moves where valid and ready are both up. Latency 1, a word a cycle; what
-// comes in when the queue is empty is seen the cycle after.
+// A queue of DEPTH words between two handshakes: a word moves when valid and ready are both high. Latency 1, one word a
+// cycle; a word that enters an empty queue is visible in the next cycle.
 module hg_fifo #(
     parameter int unsigned WIDTH = 32,
     parameter int unsigned DEPTH = 16,

@@ -1,4 +1,4 @@
-// The pieces of hg_product_sum added up: sum_o = ll_i + 2^24 lh_i + 2^17 hl_i + 2^41 hh_i + PLUS, its low OW bits. Latency 2.
+// Sums the pieces of hg_product_sum: sum_o = ll_i + 2^24 lh_i + 2^17 hl_i + 2^41 hh_i + PLUS, its low OW bits. Latency 2.
 module hg_pieces #(
     parameter int unsigned LL = 45,
     parameter int unsigned LH = 27,

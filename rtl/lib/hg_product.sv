@@ -1,7 +1,8 @@
-// Unsigned product of two words, or its low OW bits, in pieces of 17 bits: each is one multiplier of an xc7 (25x18) and of an ECP5 (18x18).
+// Unsigned product of two words, or its low OW bits, in pieces of 17 bits. Each piece is one multiplier of an xc7 (25x18) or
+// of an ECP5 (18x18).
 //   p_o     a_i * b_i, low OW bits                          latency 3
 //   low_o   its low 17 bits, two cycles before (latency 1)
-// One product a cycle. Operands come from registers.
+// One product a cycle. Operands must come from registers.
 module hg_product #(
     parameter int unsigned AW = 30,
     parameter int unsigned BW = 30,
@@ -21,7 +22,7 @@ module hg_product #(
     $error("hg_product: operands of 18 to 34 bits, a result of 18 bits to their sum");
   end
 
-  // Four pieces; of each only the bits below OW are made, so that a low product has fewer.
+  // Four pieces, without the bits above OW, so that a product of few low bits needs fewer bits.
   localparam int unsigned LL = AL + BL > OW ? OW : AL + BL;
   localparam int unsigned LH = BL + AL + BH > OW ? OW - BL : AL + BH;
   localparam int unsigned HL = AL + AH + BL > OW ? OW - AL : AH + BL;
@@ -37,7 +38,7 @@ module hg_product #(
     hl <= HL'(HL'(a_i[AW-1:AL]) * HL'(b_i[BL-1:0]));
   end
 
-  // a_low * b and a_high * b, then the two.
+  // First the sums for a_low * b and for a_high * b, then the sum of both.
   localparam int unsigned LOW = AL + BW > OW ? OW : AL + BW;
   localparam int unsigned HIGH = OW - AL;
   logic [ LOW-1:0] low;

@@ -1,9 +1,9 @@
-// A sum of products of two words, as the sums of its four pieces: each is a product that fits a 24x17 multiplier and a sum below 2^48,
-// so that an xc7 DSP does both. hg_pieces adds the four up.
-//   add_i, first_i   come one cycle behind a_i and b_i: whether their product is added, and whether to nothing
-//   *_o              the pieces, two cycles behind a_i and b_i:
+// A sum of products of two words, as the sums of four pieces. Each piece is a product that fits a 24x17 multiplier, and a
+// sum below 2^48, so that one xc7 DSP computes both. hg_pieces adds the four sums.
+//   add_i, first_i   come one cycle after a_i and b_i: whether their product is added, and whether it starts a new sum
+//   *_o              the pieces, two cycles after a_i and b_i:
 //                    sum a b = ll + 2^24 lh + 2^17 hl + 2^41 hh
-// One product a cycle, TERMS in a sum at most.
+// One product a cycle, at most TERMS in a sum.
 module hg_product_sum #(
     parameter int unsigned AW = 30,
     parameter int unsigned BW = 30,

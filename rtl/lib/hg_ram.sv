@@ -1,5 +1,5 @@
-// A memory with one port to write and one to read, as block RAM with its output register.
-// What is written in cycle c is read from c + 1 on; latency of a read 2, one a cycle.
+// A memory with one write port and one read port, as block RAM with its output register. A word that is written in cycle
+// c can be read from cycle c + 1 on. A read has latency 2; one read a cycle.
 module hg_ram #(
     parameter int unsigned WIDTH = 30,
     parameter int unsigned DEPTH = 512,

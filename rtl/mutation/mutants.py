@@ -1,4 +1,4 @@
-"""The list of mutants (mutants.toml) and the benches that must find them."""
+"""The mutants of mutants.toml, and the benches that must find them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with `old`, which it has once, replaced by `new`. `benches` and `models`: instead of all that concern the file."""
+    """A source with `old`, which occurs once, replaced by `new`. `benches` and `models` replace the default ones of the file."""
 
     name: str
     kind: str
@@ -32,7 +32,7 @@ class Equivalent:
     why: str
 
 
-#: The benches that concern a file (test/test_NAME.cpp), the quickest first.
+#: The default benches of a file (test/test_NAME.cpp), the fastest first.
 BENCHES: dict[str, tuple[str, ...]] = {
     "lib/hg_bursts.sv": ("lib", "dma_read", "dma_write"),
     "lib/hg_delay.sv": ("lib",),
@@ -68,5 +68,13 @@ BENCHES: dict[str, tuple[str, ...]] = {
 }
 
 _LISTED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-MUTANTS = tuple(Mutant(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}) for row in _LISTED["mutant"])
-EQUIVALENT = tuple(Equivalent(**row) for row in _LISTED["equivalent"])
+MUTANTS = tuple(
+    Mutant(name, kind, fault, file, old, new, *map(tuple, more))
+    for file, listed in _LISTED["mutant"].items()
+    for name, (kind, fault, old, new, *more) in listed.items()
+)
+EQUIVALENT = tuple(
+    Equivalent(name, file, old, new, why)
+    for file, listed in _LISTED["equivalent"].items()
+    for name, (why, old, new) in listed.items()
+)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Plant each fault of mutants.toml in a copy of rtl/, run the benches that concern its file, and write which bench failed.
+"""Insert each fault of mutants.toml into a copy of rtl/, run the benches of its file, and write which bench failed.
 
     python rtl/mutation/mutate.py --build build/release                all mutants
-    python rtl/mutation/mutate.py --build build/release ring-carry     these; the result's other entries stay
-    python rtl/mutation/mutate.py --build build/release --kind reset   those of a kind
-    python rtl/mutation/mutate.py --check                              no build: each mutant applies and the result has it as killed
+    python rtl/mutation/mutate.py --build build/release ring-carry     these mutants; the result's other entries stay
+    python rtl/mutation/mutate.py --build build/release --kind reset   the mutants of a kind
+    python rtl/mutation/mutate.py --check                              no build: each mutant applies and is recorded as killed
     python rtl/mutation/mutate.py --list                               names, kinds and faults
 
-The build folder holds the benches, compiled from the sources as they are (targets test_rtl_*, by Ninja). For a mutant, Verilator makes
-the models that contain its file anew; they are linked with the benches' objects. A bench that fails kills the mutant, and so does one
-that takes more than --timeout seconds of a core. The script exits with 1 if a mutant survives or a check fails.
+The build folder holds the benches, compiled from the present sources (targets test_rtl_*, by Ninja). For a mutant, Verilator builds
+the models that contain its file again; they are linked with the benches' objects. A failing bench kills the mutant, and so does a bench
+that takes more than --timeout seconds of processor time. The script exits with 1 if a mutant survives or a check fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import hashlib
-import json
 import os
 import re
 import resource
@@ -30,14 +29,18 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[0]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from mutants import BENCHES, EQUIVALENT, MUTANTS, Equivalent, Mutant
 
+from benchmarks.report import results
+
 RTL = Path(__file__).resolve().parent.parent
-RESULTS = RTL.parent / "benchmarks" / "results" / "rtl-mutants.json"
+RESULTS = results.FOLDER / "rtl-mutants.jsonl"
 FLAGS = ("--cc", "--assert", "-O3", "--x-assign", "unique", "--x-initial", "unique", "-Wno-fatal", "-Wno-lint", "-Wno-style")
-SKIPPED = 77  # exit status if there is no Verilator
+SKIPPED = 77  # exit status without Verilator, which ctest counts as skipped
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ class Build:
         model = self.models[name]
         folder = root / "models" / name
         top = top_of(model, root)
-        command = ["verilator", *FLAGS, "--build", "-j", "1", "-CFLAGS", "-O1", "--top-module", model.module]
+        make = ["-MAKEFLAGS", "OPT_FAST=-O1", "-MAKEFLAGS", "OPT_SLOW=-O0"]
+        command = ["verilator", *FLAGS, "--build", "-j", "1", *make, "--top-module", model.module]
         command += ["--prefix", f"V{name}", "--Mdir", str(folder), *model.arguments, "-y", "src", "-y", "lib", "lint.vlt"]
         command += ["src/hg_pkg.sv", str(top)]
         subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
@@ -135,7 +139,7 @@ class Build:
         command = [own.get(word, word) for word in self.link(bench)]
         command[command.index("-o") + 1] = str(program)
         subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True)
-        # Seconds of a core, not of the clock: a machine that does other work must not kill a mutant.
+        # processor time, not wall time, because other load on the machine must not kill a mutant
         limit = (self.timeout, self.timeout + 5)
         done = subprocess.run(
             [program, "--gtest_fail_fast", "--gtest_brief=1"],
@@ -180,12 +184,18 @@ class Build:
         return entry | {"seconds": round(time.monotonic() - start, 1)}
 
 
-def write(path: Path, entries: dict[str, object]) -> None:
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the results in a file by the mutant's name; none if there is no file."""
+    rows = results.read(path)["results"] if path.exists() else []
+    return {row["name"]: row for row in rows}
+
+
+def write(path: Path, entries: dict[str, dict[str, Any]]) -> None:
     """Write the result, mutants in the list's order."""
     version = subprocess.run(["verilator", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=RTL).stdout.strip()
     ordered = {m.name: entries[m.name] for m in MUTANTS if m.name in entries}
-    outcomes = [entry["outcome"] for entry in ordered.values() if isinstance(entry, dict)]
+    outcomes = [entry["outcome"] for entry in ordered.values()]
     result = {
         "tool": version,
         "commit": commit,
@@ -193,15 +203,15 @@ def write(path: Path, entries: dict[str, object]) -> None:
         "killed": outcomes.count("killed"),
         "survived": outcomes.count("survived"),
         "equivalent": len(EQUIVALENT),
-        "results": ordered,
+        "results": [{"name": name} | entry for name, entry in ordered.items()],
     }
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    results.save(path, result)
 
 
 def check(path: Path) -> list[str]:
-    """Return what is wrong with the list or with the result."""
+    """Return the errors of the list and of the result."""
     wrong = []
-    entries = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    entries = read(path)
     names = [m.name for m in MUTANTS]
     wrong += [f"{name}: the list has it {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1]
     for mutant in (*MUTANTS, *EQUIVALENT):
@@ -228,29 +238,29 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print names, kinds and faults")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time (default 1)")
-    parser.add_argument("--timeout", type=int, default=60, help="seconds of a core for a bench (default 60)")
+    parser.add_argument("--timeout", type=int, default=60, help="seconds of processor time per bench (default 60)")
     parser.add_argument("--output", type=Path, default=RESULTS, help="result (default: %(default)s)")
-    asked = parser.parse_args()
-    if unknown := set(asked.names) - {m.name for m in MUTANTS}:
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - {m.name for m in MUTANTS}:
         parser.error(f"cannot run {', '.join(sorted(unknown))}: mutants must be names of --list")
-    wanted = [m for m in MUTANTS if (not asked.names or m.name in asked.names) and asked.kind in (None, m.kind)]
-    if asked.list:
+    wanted = [m for m in MUTANTS if (not arguments.names or m.name in arguments.names) and arguments.kind in (None, m.kind)]
+    if arguments.list:
         for mutant in wanted:
             print(f"{mutant.name} ({mutant.kind}): {mutant.fault}")
         return 0
-    if asked.check:
-        wrong = check(asked.output)
+    if arguments.check:
+        wrong = check(arguments.output)
         print("\n".join(wrong) or f"{len(MUTANTS)} mutants, all killed")
         return 1 if wrong else 0
     if not shutil.which("verilator"):
-        print("skipped: no verilator (Debian: apt-get install verilator)")
+        print("skipped: Verilator is not installed (Debian: apt-get install verilator)")
         return SKIPPED
-    if asked.build is None or not (asked.build / "build.ninja").exists():
-        parser.error(f"cannot run mutants: --build must be a folder configured for Ninja, got {asked.build}")
-    build = Build(asked.build, asked.timeout)
-    held = json.loads(asked.output.read_text(encoding="utf-8"))["results"] if asked.output.exists() else {}
+    if arguments.build is None or not (arguments.build / "build.ninja").exists():
+        parser.error(f"cannot run mutants: --build must be a folder configured for Ninja, got {arguments.build}")
+    build = Build(arguments.build, arguments.timeout)
+    held = read(arguments.output)
     bad = 0
-    with concurrent.futures.ThreadPoolExecutor(max_workers=asked.jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=arguments.jobs) as pool:
         pending = {pool.submit(build.outcome, mutant): mutant for mutant in wanted}
         for future in concurrent.futures.as_completed(pending):
             mutant = pending[future]
@@ -265,12 +275,12 @@ def main() -> int:
             how = f"killed by {entry['bench']}, {entry['test']}" if killed else "SURVIVES"
             print(f"{mutant.name}: {how} ({entry['seconds']} s)", flush=True)
             held[mutant.name] = entry
-            if not asked.dry:
-                write(asked.output, held)
+            if not arguments.dry:
+                write(arguments.output, held)
     print(f"{len(wanted)} mutants, {bad} not killed")
     return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("CCACHE_DISABLE", "1")  # every mutant is new
+    os.environ.setdefault("CCACHE_DISABLE", "1")  # every mutant differs, so a cache has no hits
     sys.exit(main())

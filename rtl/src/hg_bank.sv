@@ -1,8 +1,8 @@
-// A bank of limb slots: rows of B words in two groups (hg_ntt says which row lies where), each lane a memory of its own, so that a
-// row is written as a whole, in part, or lanes in different rows (a permutation of coefficients).
-//   Read: an address a group, two rows in a cycle; latency 2.
+// A bank of limb slots. Rows of B words are in two groups; hg_ntt defines the group of a row. Each lane is a separate
+// memory, so a write covers a whole row, a part of it, or lanes in different rows (a permutation of coefficients).
+//   Read: one address for each group, two rows in a cycle; latency 2.
 //   Write: an address and an enable for each lane of each group.
-// Address: {slot, row / 2}. Conflicts there are none: nothing here waits. What is written in cycle c is read from c + 1 on.
+// Address: {slot, row / 2}. No access ever waits. A word written in cycle c is readable from cycle c + 1 on.
 module hg_bank #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,

@@ -1,9 +1,9 @@
-// A step of the NTT on two residues.
+// A butterfly of the NTT on two residues.
 //   forward   x = u + v w          y = u - v w            (Cooley-Tukey)
 //   inverse   x = (u + v) / 2      y = (v - u) / 2 * w    (Gentleman-Sande; halved here, so that no pass divides by N)
-// w_i is the twiddle times 2^W mod q. The inverse of the forward step with w = psi^e takes the twiddle -psi^-e, another entry
-// of the same table.
-// Latency 5 + Montgomery's (14), one step a cycle. q_i and inverse_i go with u_i and v_i, w_i comes three cycles later.
+// w_i is the twiddle times 2^W mod q. The inverse of the forward step with w = psi^e uses the twiddle -psi^-e, another entry
+// of the same table. Latency 5 plus that of Montgomery's product (14), one butterfly a cycle. q_i and inverse_i come with
+// u_i and v_i, w_i three cycles later.
 module hg_butterfly #(
     parameter int unsigned W = 30,
     parameter int unsigned STEP = 10
@@ -23,14 +23,14 @@ module hg_butterfly #(
     $error("hg_butterfly: latency");
   end
 
-  // Before the product. Forward both sums are doubles, so that halving gives the operands back.
+  // Before the product. In the forward direction both sums are doubled, so that the halving restores the operands.
   logic [W:0] sum;
   logic signed [W+1:0] difference;
-  logic signed [W+1:0] even_sum, even_difference;  // of the same residues
+  logic signed [W+1:0] even_sum, even_difference;  // even numbers that are congruent to sum and difference modulo q
   logic [W-1:0] a, b, q1, q2, q3;
   logic signed [W+1:0] v, other;
   assign v = $signed({2'b0, v_i});
-  assign other = inverse_i ? ~$signed({2'b0, u_i}) : v;  // one less than -u
+  assign other = inverse_i ? ~$signed({2'b0, u_i}) : v;  // -u - 1
   always_ff @(posedge clk_i) begin
     sum <= {1'b0, u_i} + {1'b0, inverse_i ? v_i : u_i};
     difference <= v + other + $signed({{(W + 1) {1'b0}}, inverse_i});
@@ -80,7 +80,7 @@ module hg_butterfly #(
     .d_o(q_late)
   );
 
-  // After it. Inverse both pass.
+  // After the product. The inverse passes both values on unchanged.
   logic [  W:0] after_sum;
   logic [  W:0] after_difference;
   logic [W+1:0] less;

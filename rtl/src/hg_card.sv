@@ -1,6 +1,7 @@
-// The card: registers on AXI4-Lite (s_*), descriptors by an AXI4 read port of 64 bits (ring_*), limbs, twiddles and constants by an AXI4
-// port of 64 B bits (m_*), and between them hg_core. Addresses are the card's memory's; data ports move aligned beats.
-// What an instruction takes: its unit's header. They begin in order, one a cycle at most, and run side by side where slots and banks allow.
+// The card: registers on AXI4-Lite (s_*), descriptors by an AXI4 read port of 64 bits (ring_*), and limbs, twiddles and
+// constants by an AXI4 port of 64 B bits (m_*), with hg_core in between. Addresses are relative to the card's memory; data
+// ports move aligned beats. The header of each unit lists the cycles of its instructions. Instructions start in order, at
+// most one a cycle, and run concurrently if slots and banks allow.
 module hg_card #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -44,7 +45,7 @@ module hg_card #(
     output logic            ring_rready_o,
     input  logic [    63:0] ring_rdata_i,
     input  logic [     1:0] ring_rresp_i,
-    // Data. Bursts are incrementing, of whole beats, of one id, and answered in order.
+    // Data. Bursts are incrementing, of whole beats, with one id, and answered in order.
     output logic            m_arvalid_o,
     input  logic            m_arready_i,
     output logic [    63:0] m_araddr_o,
@@ -78,7 +79,7 @@ module hg_card #(
     $error("hg_card: words of 32 bits at most, LOG_N of 9 at least");
   end
 
-  // The host's side.
+  // The host's port.
   logic enable, idle, fence, unknown, conflict, ring_error, read_error, write_error;
   logic [63:0] base;
   logic [ 4:0] log_size;
@@ -147,7 +148,7 @@ module hg_card #(
     .rresp_i(ring_rresp_i)
   );
 
-  // Instructions to units.
+  // Instructions to the units.
   logic [UNITS-1:0] unit_valid, unit_ready, read_done, done;
   logic ntt_want, ntt_grant;
   hg_dispatch #(
@@ -175,7 +176,7 @@ module hg_card #(
     .fence_o(fence),
     .unknown_o(unknown)
   );
-  // How often a unit had work: from its instruction's start to the end of what it has.
+  // A unit is active from the start of an instruction until it has no instruction.
   logic [UNITS-1:0] active;
   logic [UNITS-1:0][1:0] open_instructions;
   for (genvar u = 0; u < UNITS; ++u) begin : g_active
@@ -239,7 +240,7 @@ module hg_card #(
     .conflict_o(conflict)
   );
 
-  // The bus. Limbs have N / 2B beats, constants say how many.
+  // The bus. A limb has N / 2B beats; instructions that load constants have their number of beats in a field.
   logic [15:0] limb_beats;
   assign limb_beats = 16'((32'd1 << words[0][11:8]) >> ($clog2(B) + 1));
   hg_dma_read #(

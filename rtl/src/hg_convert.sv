@@ -1,14 +1,15 @@
-// Conversion between bases (src/math/conversion.h) of limbs that are already y_i: for each coefficient and up to T targets
+// Base conversion (src/math/conversion.h) of limbs of y_i: for each coefficient and up to T targets
 //   v = (sum_i y_i f_i + 2^57) >> 58          out_j = sum_i y_i m_ji + v wrap_j  modulo q_j
-// P coefficients at a time: one source a cycle meets T + 1 columns of multipliers, the last for v. Then sums leave target by target
-// through P reducers. Fractions f_i have up to 48 bits: moduli of sources are above 2^10. An own term (x' own) is a pointwise
-// instruction behind it.
+// P coefficients at a time. In each cycle one source enters T + 1 columns of multipliers, the last of which computes v. Then
+// the sums leave through P reducers, target by target. Fractions f_i have up to 48 bits, because moduli of sources are above
+// 2^10. A pointwise instruction afterwards adds an own term (x' own).
 //
-// Constants are written before, in SETS sets: source_write_i writes those of a source, {f, m of target T-1 .. 0}, m carrying the
-// target's shift; target_write_i those of a target, {shift, k, fold, wrap, normal} (hg_reduce_sum).
-// An instruction is taken where valid_i and ready_o are. Sources are slots in banks that it has for itself; rows come two cycles
-// after read_o. Each row is read `sources` times B / P. P lanes of a row of a target are written in a cycle.
-// Cycles from taking an instruction to done_o, both counted, with S sources, T targets: (N / P - 1) max(S, T) + S + T + 23.
+// Constants are written in advance, in SETS sets. source_write_i writes those of a source, {f, m of target T-1 .. 0}, where
+// m carries the target's shift. target_write_i writes those of a target, {shift, k, fold, wrap, normal} (hg_reduce_sum). An
+// instruction is accepted when valid_i and ready_o are high. Its sources are slots in banks that no other unit reads; rows
+// arrive two cycles after read_o. Each row is read `sources` times B / P. One cycle writes P lanes of a row of a target.
+// Cycles from the acceptance of an instruction to done_o, both included, with S sources and T targets: (N / P - 1) max(S, T)
+// + S + T + 23.
 module hg_convert #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -56,10 +57,10 @@ module hg_convert #(
 );
 
   localparam int unsigned PL = hg_pkg::PRODUCT_LATENCY;
-  localparam int unsigned MORE = IB;  // bits that a sum of all sources has more than a product
+  localparam int unsigned MORE = IB;  // bits by which a sum over all sources is longer than a product
   localparam int unsigned SUM = 2 * W + MORE;
   localparam int unsigned LL = 41 + MORE, LH = W - 7 + MORE, HL = W + 7 + MORE, HH = 2 * W - 41 + MORE;
-  localparam int unsigned GB = LOG_N - $clog2(P);  // bits of a group's number
+  localparam int unsigned GB = LOG_N - $clog2(P);  // bits of the number of a group of P coefficients
   localparam int unsigned QB = B > P ? $clog2(B / P) : 1;
   if (B % P != 0 || T < 2 || T != 1 << TB || SOURCES != 1 << IB || IB < TB || SETS < 2 || SETS != 1 << NB) begin : g_check
     $error("hg_convert: P divides B; powers of two of targets, sources and sets, as many sources as targets or more");
@@ -75,7 +76,7 @@ module hg_convert #(
   logic group_end, limb_end;
   assign group_end = busy && step == last_step;
   assign limb_end = group_end && group == final_group;
-  assign ready_o = !active;  // what leaves knows one instruction
+  assign ready_o = !active;  // the output registers hold the targets of one instruction
   assign take = valid_i && ready_o;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) busy <= 1'b0;
@@ -87,7 +88,7 @@ module hg_convert #(
     if (take) begin
       last_source <= last_source_i;
       last_target <= last_target_i;
-      // Targets leave one a cycle, so a group takes no less.
+      // One target leaves per cycle, so a group of coefficients takes at least one cycle per target.
       last_step <= last_source_i > IB'(last_target_i) ? last_source_i : IB'(last_target_i);
       set <= set_i;
       source <= source_i;
@@ -102,7 +103,8 @@ module hg_convert #(
   end
   assign read_done_o = limb_end;
 
-  // Cycle 1: addresses. Cycle 3: rows and constants come. Cycle 4: P coefficients. Then products, sums; in cycle 5 + PL they stand.
+  // Cycle 1: addresses. Cycle 3: rows and constants arrive. Cycle 4: P coefficients are selected. Products and sums
+  // follow and are complete in cycle 5 + PL.
   localparam int unsigned STEPS = 4 + PL;
   typedef struct packed {
     logic valid, first, last, limb;
@@ -154,14 +156,14 @@ module hg_convert #(
     always_ff @(posedge clk_i) y <= parts[pass[2].group[QB-1:0]];
   end
 
-  // The array: sums of pieces, each in one DSP, that start anew at the first source.
-  localparam int unsigned ADDED = STEPS - 1 - 2;  // what is added is one cycle behind its operands
+  // The array. Each sum of pieces is in one DSP, and starts again at the first source.
+  localparam int unsigned ADDED = STEPS - 1 - 2;  // add_i follows its operands by one cycle
   logic [LL-1:0] held_ll[P][T];
   logic [LH-1:0] held_lh[P][T];
   logic [HL-1:0] held_hl[P][T];
   logic [HH-1:0] held_hh[P][T];
   logic [P-1:0][MORE:0] v;
-  logic early;  // the sums stand
+  logic early;  // the sums are complete
   always_ff @(posedge clk_i) early <= rst_ni && pass[ADDED].last;
   for (genvar p = 0; p < P; ++p) begin : g_coefficient
     for (genvar j = 0; j < T; ++j) begin : g_cell
@@ -236,7 +238,7 @@ module hg_convert #(
     assign unused = ^turns[57:0];
   end
 
-  // Out: all sums at once into registers, of which one target a cycle is taken and its pieces are added up.
+  // Output. Registers take all sums in the same cycle. In each cycle one target is selected and its pieces are added.
   logic [TB-1:0] pick;
   always_ff @(posedge clk_i) pick <= early ? '0 : pick + 1'b1;
   logic [P-1:0][SUM-1:0] leaving_sum;
@@ -267,7 +269,7 @@ module hg_convert #(
     );
   end
 
-  logic whole, draining, drain_limb;  // the pieces of the first target are on their way
+  logic whole, draining, drain_limb;  // whole: the pieces of the first target are in the pipeline
   logic [TB-1:0] leaving;
   logic [GB-1:0] drain_group, group_late;
   logic limb_late;
@@ -289,7 +291,8 @@ module hg_convert #(
 
   assign drained = draining && drain_limb && leaving == last_target;
 
-  // Constants of a target come two cycles after its address, which is presented as the sums enter the register.
+  // The constants of a target arrive two cycles after its address. The first address is presented in the cycle in which
+  // the registers take the sums.
   logic [TARGET_WIDTH-1:0] target_constants;
   logic [TB-1:0] next;
   assign next = whole ? '0 : leaving + 1'b1;
@@ -304,7 +307,7 @@ module hg_convert #(
     .read_address_i({set, next}),
     .read_data_o(target_constants)
   );
-  // `next` in the cycle before `leaving`: its constants come one cycle after the sums, which wait for them.
+  // `next` precedes `leaving` by a cycle. Its constants arrive one cycle after the sums, which wait for them.
   logic [P-1:0][MORE:0] leaving_v;
   always_ff @(posedge clk_i) leaving_v <= v;
 

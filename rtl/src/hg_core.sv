@@ -1,23 +1,24 @@
-// The card without its bus: limb slots and the units that compute on them. What an instruction is, word by word of a descriptor:
+// The card without its bus: limb slots and the units that compute on them. The words of a descriptor:
 //   0  [7:0] operation (hg_pkg::OP_*)   [11:8] log2 N   [12] NTT: inverse; permutation: of NTT order   [13] a, [14] b, [15] c are
-//      limbs   [16] subtract   [17] product at word 0 alone   [22:18] shift   [23] interrupt when all before are done
-//      [24] load, store: when all loads and stores before are done
+//      limbs   [16] subtract   [17] product at word 0 only   [22:18] shift   [23] interrupt after all earlier instructions
+//      [24] load, store: wait for all earlier loads and stores
 //   1  slots: [7:0] out   [15:8] a   [23:16] b   [31:24] c
 //   2  q            3  q << shift           4  Barrett's constant of 3      5  constant b
 //   6  permutation: [16:0] g    NTT: [15:0] the table's first row
 //      conversion: [7:0] sources - 1   [15:8] targets - 1   [23:16] set of constants
-//   8  (and 9) address in the card's memory; a conversion: 8 to 11 its sources' slots, 12 and 13 its targets', a byte each
-//  10  beats, of constants
-// An instruction goes to unit u (hg_pkg::UNIT_*) with valid_i[u]; read_done_o[u], done_o[u]: the oldest one's operands are read, its
-// result is written. Who gives instructions keeps banks and slots apart (hg_scoreboard).
+//   8  (and 9) address in the card's memory; a conversion: 8 to 11 slots of sources, 12 and 13 slots of targets, a byte each
+//  10  number of beats of constants.
+// An instruction goes to unit u (hg_pkg::UNIT_*) by valid_i[u]. read_done_o[u] reports that the operands of its oldest
+// instruction are read, done_o[u] that the result is written. The issuer of instructions prevents conflicts of banks and
+// slots (hg_scoreboard).
 module hg_core #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
     parameter int unsigned LOG_N = 12,
     parameter int unsigned BANKS = 4,
     parameter int unsigned SLOTS = 32,
-    parameter int unsigned TABLES = 2,  // twiddle tables of 2^LOG_N
-    parameter int unsigned P = 4,  // the conversion's coefficients, targets, sources, sets of constants
+    parameter int unsigned TABLES = 2,  // number of twiddle tables of 2^LOG_N words
+    parameter int unsigned P = 4,  // shape of a conversion: coefficients per cycle, targets, sources, sets of constants
     parameter int unsigned T = 8,
     parameter int unsigned SOURCES = 16,
     parameter int unsigned SETS = 8,
@@ -38,14 +39,14 @@ module hg_core #(
     output logic [             3:0]               ready_o,
     output logic [             3:0]               read_done_o,
     output logic [             3:0]               done_o,
-    output logic                                  ntt_last_o,      // the NTT wants to write
+    output logic                                  ntt_last_o,      // the NTT requests its write bank
     input  logic                                  ntt_grant_i,
     // From the bus: two rows, 2c and 2c + 1.
     input  logic                                  load_i,
     input  logic [          SB-1:0]               load_slot_i,
     input  logic [          AW-1:0]               load_pair_i,
     input  logic [             1:0][B-1:0][W-1:0] load_data_i,
-    // To the bus; rows come two cycles after store_i.
+    // To the bus; rows arrive two cycles after store_i.
     input  logic                                  store_i,
     input  logic [          SB-1:0]               store_slot_i,
     input  logic [          AW-1:0]               store_pair_i,
@@ -68,7 +69,8 @@ module hg_core #(
   end
 
   localparam int unsigned READERS = 7, WRITERS = 5;
-  localparam int unsigned NTT = 0, BUS = 1, POINTWISE = 2, PERMUTE = 5, CONVERT = 6;  // readers; three of pointwise's
+  localparam int unsigned NTT = 0, BUS = 1, POINTWISE = 2, PERMUTE = 5, CONVERT = 6;  // first read ports; pointwise has
+                                                                                      // three
   localparam int unsigned W_NTT = 0, W_BUS = 1, W_POINTWISE = 2, W_PERMUTE = 3, W_CONVERT = 4;
   logic [READERS-1:0] read;
   logic [READERS-1:0][SB-1:0] read_slot;
@@ -100,7 +102,7 @@ module hg_core #(
     .conflict_o
   );
 
-  // The descriptor's fields.
+  // Fields of the descriptor.
   logic [3:0] log_n;
   logic [W-1:0] q;
   logic [SB-1:0] out;
@@ -112,7 +114,7 @@ module hg_core #(
   assign slots = {SB'(words_i[1] >> 24), SB'(words_i[1] >> 16), SB'(words_i[1] >> 8)};
   assign unused = ^{words_i, read_data};
 
-  // Rows as the row units see them: one, in the group of its number's parity. They remember it until the row comes.
+  // These units use one row at a time. Its group is the parity of its number, which is delayed until the row arrives.
   localparam int unsigned ROW_READERS = 5;
   logic [ROW_READERS-1:0][RW-1:0] row;
   logic [ROW_READERS-1:0] group1, group2;
@@ -126,7 +128,7 @@ module hg_core #(
     assign row_data[r] = read_data[POINTWISE+r][group2[r]];
   end
 
-  // The NTT. It reads a limb's rows at once after taking it, and writes them last.
+  // The NTT. It reads the rows of a limb as soon as it accepts the limb, and writes them at the end.
   logic [SB-1:0] ntt_from, ntt_to, ntt_to_next;
   logic ntt_read, ntt_write, ntt_last, ntt_last_late;
   logic [1:0][AW-1:0] ntt_write_address;
@@ -164,7 +166,7 @@ module hg_core #(
       ntt_from <= slots[0];
       ntt_to_next <= out;
     end
-    // The limb before has long written its last rows.
+    // The last rows of the previous limb are already written.
     if (ntt_last && !ntt_last_late) ntt_to <= ntt_to_next;
   end
   assign ntt_last_o = ntt_last;
@@ -190,7 +192,7 @@ module hg_core #(
   end
   assign store_data_o = store_odd2 ? {read_data[BUS][0], read_data[BUS][1]} : read_data[BUS];
 
-  // Element-wise.
+  // Element-wise operations.
   logic [RW-1:0] pointwise_row, pointwise_write_row;
   logic pointwise_write;
   logic [B-1:0][W-1:0] pointwise_data;
@@ -236,7 +238,7 @@ module hg_core #(
   assign write_address[W_POINTWISE] = {2 * B{pointwise_write_row[RW-1:1]}};
   assign write_data[W_POINTWISE] = {2{pointwise_data}};
 
-  // Permutations: lanes in different rows.
+  // Permutations. The lanes of a row move to different rows.
   logic permute_write;
   logic [B-1:0][RW-1:0] permute_rows;
   logic [B-1:0][W-1:0] permute_data;

@@ -1,13 +1,14 @@
-// Gives descriptors (hg_core) to units, in their order: the first waits until the scoreboard lets it go and its unit is free.
-// Conversions read all their sources and write all their targets; twiddles and constants write a table, which the NTT and conversions
-// read until they end. A fence waits for everything before it, a load or store so marked for the loads and stores before it.
-// Dropped, and reported by unknown_o, are:
-//   - operations that do not exist;
+// Issues descriptors (hg_core) to units in order: the first one waits until the scoreboard permits it and its unit is free.
+// Conversions read all their sources and write all their targets. Twiddles and constants write a table, which the NTT and
+// conversions read until they end. A fence waits for all earlier instructions; a marked load or store waits for earlier
+// loads and stores. These instructions are dropped, and unknown_o reports them:
+//   - unknown operations;
 //   - permutations and conversions into a slot that they read, because they write rows before they read them;
-//   - fields beyond the card's shape: slots, tables (a table begins at a multiple of 2^RW rows), sets, sources, targets, and degrees
-//     outside of one beat (an NTT: 2^9) to 2^LOG_N words;
-//   - permutations by an even g; addresses that are no multiple of a beat's 8 B bytes; constants of no beat or of 2^16 or more.
-// Latency: none; one instruction a cycle at most.
+//   - fields beyond the card's shape: slots, tables (which start at multiples of 2^RW rows), sets, sources and targets;
+//   - degrees outside of one beat (an NTT: 2^9) to 2^LOG_N words;
+//   - permutations by an even g; addresses that are not multiples of a beat's 8 B bytes;
+//   - constants of 0 beats or of 2^16 or more.
+// Latency: none; at most one instruction a cycle.
 module hg_dispatch #(
     parameter  int unsigned SLOTS   = 32,
     parameter  int unsigned TABLES  = 2,
@@ -17,7 +18,7 @@ module hg_dispatch #(
     parameter  int unsigned T       = 8,
     parameter  int unsigned B       = 8,
     parameter  int unsigned LOG_N   = 12,
-    localparam int unsigned RW      = LOG_N - $clog2(B),  // bits of a row's number
+    localparam int unsigned RW      = LOG_N - $clog2(B),  // bits of the number of a row
     localparam int unsigned UNITS   = 6
 ) (
     input  logic                   clk_i,
@@ -31,8 +32,8 @@ module hg_dispatch #(
     input  logic [UNITS-1:0]       done_i,
     input  logic                   ntt_want_i,
     output logic                   ntt_grant_o,
-    output logic                   idle_o,        // nothing runs
-    output logic                   fence_o,       // one was passed
+    output logic                   idle_o,        // no instruction runs
+    output logic                   fence_o,       // a fence was passed
     output logic                   unknown_o      // an instruction was dropped
 );
   import hg_pkg::*;
@@ -65,7 +66,7 @@ module hg_dispatch #(
     return ALL'(1) << (SLOTS + TABLES + 32'(number) % SETS);
   endfunction
 
-  // Fields within the card's shape.
+  // Checks fields against the card's shape.
   function automatic logic is_slot(logic [7:0] number);
     return 32'(number) < SLOTS;
   endfunction
@@ -169,7 +170,7 @@ module hg_dispatch #(
     .grant_o(grant),
     .idle_o
   );
-  // Loads and stores that want those before them ended: they may meet in memory, of which the scoreboard knows nothing.
+  // Loads and stores that wait for earlier ones. They may access the same memory, which the scoreboard does not track.
   logic [1:0] open_loads, open_stores;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

@@ -1,18 +1,18 @@
-// The bus's reading half: limbs into slots, twiddles into the NTT's tables, constants into the conversion's, by AXI4 bursts of beats of
-// 2B words of 32 bits (residues in their low W bits).
+// The read half of the bus: limbs to slots, twiddles to the NTT's tables, constants to the conversion's tables. It uses AXI4
+// bursts of beats of 2B words of 32 bits (residues in their low W bits).
 //   KIND (operation)  a beat is
 //   LOAD        rows 2c and 2c + 1 of the slot; one a cycle
 //   TWIDDLES    rows 2c and 2c + 1 of the table; one in two cycles
-//   CONSTANTS   a part of records of 16 words, address in the last, [7:0] index, [16] of a target:
-//               a source's m_0 .. m_(T-1), fraction [31:0] in word 8, [47:32] in word 9; a target's normal, wrap, fold, k, shift
-// An instruction is taken where valid_i and ready_o are. done_o: all is written. error_o stays up after a faulty response.
-// Cycles: beats (twice, of twiddles) and what the bus takes to its first beat.
+//   CONSTANTS   a part of records of 16 words; the last word is the address: [7:0] index, [16] target (not source).
+//               Source: m_0 .. m_(T-1), fraction [31:0] in word 8, [47:32] in word 9. Target: normal, wrap, fold, k, shift.
+// An instruction is accepted when valid_i and ready_o are high. done_o: all rows or records are written. error_o stays high
+// after an error response. Cycles: the number of beats (twice for twiddles), plus the bus's latency to its first beat.
 module hg_dma_read #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
     parameter int unsigned SB = 5,
-    parameter int unsigned AW = 8,  // bits of a pair of rows
-    parameter int unsigned TW = 10,  // of a row of twiddles
+    parameter int unsigned AW = 8,  // bits of the number of a pair of rows
+    parameter int unsigned TW = 10,  // bits of the number of a row of twiddles
     parameter int unsigned T = 8,
     parameter int unsigned IB = 4,
     parameter int unsigned NB = 3,
@@ -28,10 +28,10 @@ module hg_dma_read #(
     input  logic [      15:0]               beats_i,
     input  logic [    SB-1:0]               slot_i,
     input  logic [    TW-1:0]               row_i,
-    input  logic [    NB-1:0]               set_i,           // of constants
+    input  logic [    NB-1:0]               set_i,           // set of constants
     output logic                            done_o,
     output logic                            error_o,
-    output logic                            beat_o,          // one was taken: for counters
+    output logic                            beat_o,          // a beat was accepted; counters use it
     output logic                            load_o,
     output logic [    SB-1:0]               load_slot_o,
     output logic [    AW-1:0]               load_pair_o,
@@ -58,15 +58,15 @@ module hg_dma_read #(
   import hg_pkg::*;
 
   localparam int unsigned RECORD = 16;
-  localparam int unsigned PARTS = WORDS > RECORD ? WORDS / RECORD : 1;  // records in a beat
-  localparam int unsigned PIECE = WORDS > RECORD ? RECORD : WORDS;  // words of a record in a beat
+  localparam int unsigned PARTS = WORDS > RECORD ? WORDS / RECORD : 1;  // records per beat
+  localparam int unsigned PIECE = WORDS > RECORD ? RECORD : WORDS;  // words of a record in one beat
   if (T > 8 || B > 16) begin : g_check
     $error("hg_dma_read: records have room for 8 targets");
   end
 
   logic busy, take, idle, unused_last;
   logic [7:0] operation;
-  logic [15:0] left;  // beats
+  logic [15:0] left;  // remaining beats
   logic [SB-1:0] slot;
   logic [TW-1:0] row;
   logic [NB-1:0] set;
@@ -90,10 +90,10 @@ module hg_dma_read #(
     .last_o(unused_last)
   );
 
-  // A beat is taken when the one before has been handed on.
+  // A beat is accepted when the previous one has been passed on.
   logic [WORDS-1:0][31:0] beat;
   logic held, piece_end, record_write;
-  logic piece;  // of a beat that goes on in two
+  logic piece;  // the beat takes two cycles and this is the second
   logic two;
   assign two = operation == OP_TWIDDLES || (operation == OP_CONSTANTS && PARTS == 2);
   assign piece_end = held && (!two || piece);
@@ -129,7 +129,7 @@ module hg_dma_read #(
       end
     end
   end
-  // The last piece of the last beat; records are written a cycle later.
+  // All beats were passed on. The last record is written one cycle after its last piece.
   assign done_o = busy && left == 0 && !held && idle && !record_write;
 
   for (genvar i = 0; i < WORDS; ++i) begin : g_word
@@ -142,7 +142,7 @@ module hg_dma_read #(
   assign table_row_o = row;
   assign table_data_o = load_data_o[piece];
 
-  // Records are put together from the top down: the newest piece is last.
+  // A record is a shift register of pieces: the newest piece has the highest words.
   logic [RECORD-1:0][31:0] record;
   logic [3:0] pieces;
   logic [PIECE-1:0][31:0] newest;

@@ -1,6 +1,7 @@
-// The bus's writing half: a slot's rows to memory, by AXI4 bursts of beats of rows 2c and 2c + 1, 32 bits a word.
-// An instruction is taken where valid_i and ready_o are. Rows come two cycles after store_o; as many are asked for as the queue before
-// the bus has room for, so that the bus may stall at any time. read_done_o: the slot is read; done_o: the bus has answered all.
+// The write half of the bus: a slot's rows to memory, by AXI4 bursts of beats of rows 2c and 2c + 1, 32 bits for each word.
+// An instruction is accepted when valid_i and ready_o are high. Rows arrive two cycles after store_o. The unit requests only
+// as many rows as the queue before the bus can hold, so the bus may stall at any time. read_done_o: the slot is read;
+// done_o: the bus has answered all bursts.
 module hg_dma_write #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -46,7 +47,7 @@ module hg_dma_write #(
   assign ready_o = !busy;
   assign take = valid_i && ready_o;
 
-  // Lengths of the bursts that were announced, for wlast and for the answers.
+  // Lengths of the announced bursts. They determine wlast and the number of expected responses.
   logic burst_room, burst_valid, burst_end;
   logic [7:0] burst_length;
   logic announce;
@@ -85,7 +86,7 @@ module hg_dma_write #(
     .count_o(unused_bursts)
   );
 
-  // Rows asked for, on their way and queued together never exceed the queue.
+  // The queue has room for all rows that are requested, in flight or queued.
   logic [AW-1:0] pair;
   logic [SB-1:0] slot;
   logic read1, read2, unused_room;
@@ -116,7 +117,7 @@ module hg_dma_write #(
     .count_o(queued)
   );
 
-  // Data follow their burst's address.
+  // Data follow the address of their burst.
   logic [7:0] sent;
   assign wvalid_o = beat_valid && burst_valid;
   assign wlast_o = sent == burst_length;

@@ -1,8 +1,8 @@
-// The limb slots: BANKS banks, and who reads and writes them. Slot s lies in bank s mod BANKS.
-//   READERS and WRITERS ports; a port names its slot and, for each group, the row / 2 it wants there (hg_ntt: what a group is). Rows
-// come two cycles after read_i. A write has an enable and an address for each lane.
-// Each bank serves one reader (or several of the same rows) and one writer a cycle: who uses a bank has reserved it
-// (hg_scoreboard). Two at once are a fault, which conflict_o tells.
+// The limb slots: BANKS banks with read and write ports. Slot s is in bank s mod BANKS.
+// A port (of READERS and WRITERS) selects a slot and, for each group (hg_ntt), row / 2. Rows arrive two cycles after read_i.
+// A write has an enable and an address for each lane.
+// In each cycle a bank serves one reader (or several of the same rows) and one writer. Users of a bank reserve it
+// (hg_scoreboard). Two users at once are a fault, which conflict_o reports.
 module hg_memory #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -28,7 +28,7 @@ module hg_memory #(
 );
 
   localparam int unsigned BB = $clog2(BANKS);
-  localparam int unsigned IB = SB - BB;  // bits of a slot's place in its bank
+  localparam int unsigned IB = SB - BB;  // bits of a slot's index in its bank
   if (BANKS < 2 || BANKS != 1 << BB || SLOTS < 2 * BANKS || SLOTS != 1 << SB) begin : g_check
     $error("hg_memory: powers of two of banks and slots, two slots a bank or more");
   end
@@ -46,7 +46,8 @@ module hg_memory #(
     end
     assign write_conflict[k] = (writes & (writes - 1'b1)) != 0;
 
-    // At most one is selected, or several that ask for the same rows, so that all may be ored.
+    // At most one port selects the bank, or several ports with the same rows. So the addresses of all ports can be
+    // combined by OR.
     logic [1:0][IB+AW-1:0] read_address;
     logic [1:0][B-1:0] write;
     logic [1:0][B-1:0][IB+AW-1:0] write_address;

@@ -1,4 +1,4 @@
-// z = x - y mod q for x, y < q. Latency 2, one difference a cycle; q_i goes with the operands.
+// z = x - y mod q for x, y < q. Latency 2, one difference a cycle; q_i comes with the operands.
 module hg_mod_sub #(
     parameter int unsigned W = 30
 ) (

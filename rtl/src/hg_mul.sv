@@ -1,4 +1,4 @@
-// One multiplier of the menu, behind one interface: z = x * y mod q.
+// One of the available multipliers, behind one interface: z = x * y mod q.
 //   KIND              y_i               q_i            k_i                             latency (W = 30)   prime_i, tables
 //   KIND_MONTGOMERY   c 2^W mod q       1 mod 2^STEP   -                                9                 -
 //   KIND_SHOUP        a constant        any            floor(y 2^W / q)                 8                 -

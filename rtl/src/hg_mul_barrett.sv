@@ -1,7 +1,7 @@
 // z = x * y mod q for any modulus with its top bit set, q in [2^(W-1), 2^W), and k = min(floor(2^(2W) / q), 2^(W+1) - 1).
-// A shorter modulus is shifted up, q << s, and x (or a constant y) with it: z is then (x * y mod q) << s.
-// The quotient of Barrett (1986) is short by 2 at most: floor(floor(t / 2^(W-1)) k / 2^(W+1)).
-// Latency 12, one product a cycle; q_i, k_i go with the operands. x, y < 2^W, x * y < 2^W q.
+// A shorter modulus is shifted up, q << s, and x (or a constant y) with it: z is then (x * y mod q) << s. Barrett's quotient
+// (1986) is too small by at most 2: floor(floor(t / 2^(W-1)) k / 2^(W+1)). Latency 12, one product a cycle; q_i and k_i come
+// with the operands. x, y < 2^W, x * y < 2^W q.
 module hg_mul_barrett #(
     parameter int unsigned W = 30
 ) (

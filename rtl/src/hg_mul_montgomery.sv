@@ -1,7 +1,7 @@
-// z = x * y / 2^W mod q for primes q = 1 mod 2^STEP. Where y is a constant it carries the factor: y = c * 2^W mod q gives
-// z = x * c, a canonical residue. Each step takes STEP bits away: t - (t mod 2^STEP) * q is a multiple of 2^STEP, and as
-// q = 1 modulo it, no inverse of q is asked for. After W bits t lies in (-q, q).
-// Latency 3 + 2 W / STEP, one product a cycle. q_i goes with the operands. x * y < 2^W q.
+// z = x * y / 2^W mod q for primes q = 1 mod 2^STEP. A constant y contains the factor: y = c * 2^W mod q gives z = x * c, a
+// canonical residue. Each step removes STEP bits: t - (t mod 2^STEP) * q is a multiple of 2^STEP. As q = 1 modulo 2^STEP, no
+// inverse of q is needed. After W bits t is in (-q, q). Latency 3 + 2 W / STEP, one product a cycle. q_i comes with the
+// operands. x * y < 2^W q.
 module hg_mul_montgomery #(
     parameter int unsigned W = 30,
     parameter int unsigned STEP = 10
@@ -31,7 +31,8 @@ module hg_mul_montgomery #(
     .low_o(low)
   );
 
-  // q, as late as its uses: step 0 multiplies in cycle 1, step s in cycle 2 + 2 s; the last addition is in cycle 2 + 2 STEPS.
+  // Delayed copies of q. Step 0 multiplies in cycle 1, step s in cycle 2 + 2 s. The last addition is in cycle 2 + 2
+  // STEPS.
   logic [W-1:0] q[STEPS+1];
   hg_delay #(
       .WIDTH (W),
@@ -42,7 +43,8 @@ module hg_mul_montgomery #(
     .d_o(q[0])
   );
 
-  // digit * (q >> STEP) of step s: q's lower 18 bits fill a multiplier, the rest is small.
+  // digit * (q >> STEP) of step s. A multiplier computes it for the lower 18 bits of q; the remaining bits need few
+  // gates.
   localparam int unsigned LOW = W - STEP > 18 ? 18 : W - STEP;
   localparam int unsigned HIGH = W - STEP > LOW ? W - STEP - LOW : 1;
   function automatic logic [HIGH+STEP-1:0] times(input logic [STEP-1:0] digit, input logic [HIGH-1:0] few);
@@ -51,7 +53,7 @@ module hg_mul_montgomery #(
   endfunction
 
   for (genvar s = 0; s < STEPS; ++s) begin : g_step
-    localparam int unsigned HAS = 2 * W + 1 - s * STEP;  // bits of t, with its sign
+    localparam int unsigned HAS = 2 * W + 1 - s * STEP;  // bits of t, including its sign
     logic [STEP-1:0] digit;
     logic [LOW+STEP-1:0] multiple_low;
     logic [HIGH+STEP-1:0] multiple_high;
@@ -59,7 +61,7 @@ module hg_mul_montgomery #(
     assign multiple_high = times(digit, HIGH'(q[s] >> (STEP + LOW)));
     always_ff @(posedge clk_i) multiple_low <= (LOW + STEP)'(digit) * (LOW + STEP)'(q[s][STEP+LOW-1:STEP]);
     if (s == 0) begin : g_first
-      // The digit is there two cycles before the product: the multiple is added up meanwhile.
+      // The digit is ready two cycles before the product, so its multiple is computed in these cycles.
       logic [HIGH+STEP-1:0] high;
       assign digit = low[STEP-1:0];
       assign rest  = $signed({1'b0, product[2*W-1:STEP]});
@@ -88,7 +90,7 @@ module hg_mul_montgomery #(
     );
   end
 
-  // W + 1 bits and the sign; the upper ones are copies of it.
+  // W + 1 bits and the sign; all higher bits equal the sign.
   logic negative, unused;
   assign negative = g_step[STEPS-1].t[W];
   assign unused   = ^{product[STEP-1:0], low};

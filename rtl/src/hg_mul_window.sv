@@ -1,9 +1,9 @@
-// z = x * y mod q by sliding windows (the slides of the FPGA project, papers): WIDTH bits of the product at a time, from the
-// top, are replaced by table[w] = w * 2^W mod q further down. The sum may carry into the window's lowest bit, so the next
-// window has that bit again. What is left lies in [0, 3q). Moduli have their top bit set: q in [2^(W-1), 2^W).
+// z = x * y mod q by sliding windows (the slides of the FPGA project, papers). From the top, WIDTH bits of the product at a
+// time are replaced by table[w] = w * 2^W mod q in lower bits. The sum may carry into the lowest bit of the window, so the
+// next window contains this bit again. The remaining sum is in [0, 3q). Moduli have their top bit set: q in [2^(W-1), 2^W).
 //   RUNTIME = 0   tables of the PRIMES moduli in QS, lookup tables made at elaboration
 //   RUNTIME = 1   tables in LUT RAM, written through we_i: entry {prime, w} is data_i. QS is not used.
-// Latency 5 + windows (W = 30: 6 windows of 6 bits, 29 of 2), one product a cycle; prime_i and q_i go with the operands.
+// Latency 5 + windows (W = 30: 6 windows of 6 bits, 29 of 2), one product a cycle; prime_i and q_i come with the operands.
 module hg_mul_window #(
     parameter int unsigned W = 30,
     parameter int unsigned WIDTH = 6,
@@ -68,7 +68,7 @@ module hg_mul_window #(
   endfunction
 
   for (genvar k = 0; k < K; ++k) begin : g_window
-    // The window's bits are [HI:LO]; below LO is what it leaves alone.
+    // The bits of the window are [HI:LO]; it does not change the bits below LO.
     localparam int unsigned HI = 2 * W - 1 - k * (WIDTH - 1);
     localparam int unsigned WANTED = HI + 1 - WIDTH;
     localparam int unsigned LO = WANTED > W ? WANTED : W;

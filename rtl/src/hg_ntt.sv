@@ -1,19 +1,20 @@
-// The negacyclic NTT of one limb and its inverse, B butterflies a cycle, in the engine's order (src/math/ring.h).
+// The negacyclic NTT of one limb and its inverse, with B butterflies a cycle, in the engine's order (src/math/ring.h).
 //
-// A row is B words; row r is words r B .. r B + B - 1 of the polynomial. Rows lie in two groups, row r in group parity(r) at
-// address r / 2. Partners of a stage differ in one bit of r, so they are in different groups: two rows are read and two
-// written in each cycle, without conflict. Where partners are nearer than B words they share a row; then rows 2c and 2c + 1
-// go together, and lanes are exchanged on the way.
-//   The first stage reads from outside (read_*), the last writes outside (write_*); between them rows live in a memory of the
-// engine's own. So the outside is busy N / 2B cycles at each end, and limbs follow each other without a gap.
-//   Twiddles: one table, w[k] = psi^rev(k) 2^W mod q as rows of B. The inverse reads entry k ^ (m - 1) of stage m, for
-// psi^-rev(m + i) = -psi^rev(2m - 1 - i); the sign is the butterfly's. TABLES tables fit; table_i is which.
+// A row has B words; row r has words r B .. r B + B - 1 of the polynomial. Rows are in two groups: row r is in group
+// parity(r) at address r / 2. Partners of a stage differ in one bit of r, so they are in different groups. Each cycle reads
+// two rows and writes two, without conflicts. Partners at a distance below B words share a row; then rows 2c and 2c + 1 are
+// processed together, and lanes are exchanged.
+// The first stage reads from outside (read_*), the last writes outside (write_*); intermediate rows are in a memory of this
+// module. So the outside is busy for N / 2B cycles at each end, and limbs follow each other without a gap.
+// Twiddles: one table, w[k] = psi^rev(k) 2^W mod q in rows of B. The inverse reads entry k ^ (m - 1) of stage m, since
+// psi^-rev(m + i) = -psi^rev(2m - 1 - i); the butterfly applies the sign. The memory holds TABLES tables; table_i selects
+// one.
 //
-// A limb is taken where valid_i and ready_o are. read_address_o is presented with read_o, its rows come two cycles later.
-// The last stage waits for grant_i (last_o says that it stands before or in it). read_done_o: nothing more is read.
-// done_o: with the limb's last rows written.
-// Cycles from taking a limb to done_o: log_n (N / 2B + gap) - gap + latency + 1; limb after limb log_n (N / 2B + gap) - gap,
-// gap and latency (20) in hg_pkg; a gap is only where N < 80 B.
+// A limb is accepted when valid_i and ready_o are high. read_address_o is presented with read_o, and its rows arrive two
+// cycles later. The last stage waits for grant_i (last_o: the engine is before or in the last stage). read_done_o: all reads
+// are done. done_o comes with the limb's last rows written. Cycles from the acceptance of a limb to done_o: log_n (N / 2B +
+// gap) - gap + latency + 1. For consecutive limbs: log_n (N / 2B + gap) - gap. gap and latency (20) are in hg_pkg; the gap
+// is nonzero only if N < 80 B.
 module hg_ntt #(
     parameter int unsigned W = 30,
     parameter int unsigned STEP = 10,
@@ -31,7 +32,7 @@ module hg_ntt #(
     output logic                         ready_o,
     input  logic                         inverse_i,
     input  logic [   3:0]                log_n_i,
-    input  logic [TW-1:0]                table_i,          // its first row
+    input  logic [TW-1:0]                table_i,          // number of the table's first row
     input  logic [ W-1:0]                q_i,
     output logic                         read_o,
     output logic [   1:0][AW-1:0]        read_address_o,
@@ -58,7 +59,7 @@ module hg_ntt #(
     $error("hg_ntt: LOG_N of 9 to 15, and at least B * B words");
   end
 
-  // Cycles between stages, by the degree.
+  // Cycles between two stages, for each degree.
   function automatic logic [GAP_BITS-1:0] gap_of(logic [3:0] log_n);
     gap_of = '0;
     for (int unsigned l = 9; l <= LOG_N; ++l) begin
@@ -66,7 +67,7 @@ module hg_ntt #(
     end
   endfunction
 
-  // What is issued: pair `pair` of the stage whose partners are 2^span words apart.
+  // The current pair of rows: pair `pair` of the stage whose partners are 2^span words apart.
   typedef struct packed {
     logic inverse;
     logic [3:0] log_n;
@@ -80,12 +81,13 @@ module hg_ntt #(
   logic [LOG_N-1:0] twiddle;
   logic [GAP_BITS-1:0] gap;
 
-  // What a stage's pairs have in common is in registers, made anew where a stage begins, for all of it is needed in each cycle.
+  // Registers with the values that all pairs of a stage share. They change at the start of a stage, because every cycle
+  // needs all of them.
   logic last, crosses;  // crosses: partners are in two rows (span >= LB)
-  logic [AW-1:0] final_pair, below;  // below: the bits under the one in which partners' rows differ
-  logic [LOG_N-1:0] under;  // the stage's twiddles begin at entry under + 1, a power of two
-  logic [LB:0] stride;  // twiddles from a pair to the next: across rows one for as many pairs as lie below; within B / t
-  logic final_one, advance;  // of `pair`: it is the stage's last; the next one takes another twiddle
+  logic [AW-1:0] final_pair, below;  // below: mask of the bits below the one in which the rows of partners differ
+  logic [LOG_N-1:0] under;  // the stage's twiddles start at entry under + 1, a power of two
+  logic [LB:0] stride;  // twiddles per step: across rows 1 after every `below` + 1 pairs; within rows B / t per pair
+  logic final_one, advance;  // final_one: `pair` is the stage's last one; advance: the next pair uses another twiddle
 
   logic issue, stage_end, limb_end, take;
   assign last_o = busy && last;
@@ -95,12 +97,12 @@ module hg_ntt #(
   assign ready_o = !busy || limb_end;
   assign take = valid_i && ready_o;
 
-  // The bit above a mask of ones.
+  // Returns the lowest bit above a mask of ones.
   function automatic logic [LOG_N-1:0] above(logic [LOG_N-1:0] mask);
     return {mask[LOG_N-2:0], 1'b1} & ~mask;
   endfunction
 
-  // The first pair and twiddle of the limb's next stage, and of the next limb.
+  // The first pair and twiddle of the limb's next stage, or of the next limb.
   logic [3:0] next_span;
   logic next_crosses;
   logic [AW-1:0] next_below, limb_pair;
@@ -167,7 +169,8 @@ module hg_ntt #(
   end
   assign read_done_o = stage_end && first;
 
-  // Cycle 1: addresses of the two rows, by group. A row's number is its pair's with a 0 among the bits, the partner's with a 1.
+  // Cycle 1: addresses of the two rows, by group. A row's number is the pair's number with a 0 inserted at the bit in
+  // which partners differ; the partner's number has a 1 there.
   logic [AW:0] row, partner;
   logic odd;
   assign row = ({1'b0, pair & ~below} << 1) | {1'b0, pair & below};
@@ -179,13 +182,13 @@ module hg_ntt #(
     logic               first;
     logic               last;
     logic               final_one;
-    logic               odd;        // the first of the rows is in group 1
+    logic               odd;        // whether the row of the lower words is in group 1
     logic               inverse;
     logic               crosses;
     logic [3:0]         span;
     logic [1:0][AW-1:0] address;
   } pass_t;
-  pass_t pass[LATENCY];  // pass[i]: i + 1 cycles after the issue
+  pass_t pass[LATENCY];  // pass[i] describes the pair that was issued i + 1 cycles ago
   logic [W-1:0] q_first;
   always_ff @(posedge clk_i) begin
     pass[0] <= '{
@@ -206,7 +209,7 @@ module hg_ntt #(
   assign read_o = pass[0].valid && pass[0].first;
   assign read_address_o = pass[0].address;
 
-  // Cycles 2 and 3: memory.
+  // Cycles 2 and 3: the memory reads both rows.
   logic [1:0][B-1:0][W-1:0] own_data, rows;
   logic own_write;
   for (genvar g = 0; g < 2; ++g) begin : g_group
@@ -223,13 +226,14 @@ module hg_ntt #(
     );
   end
 
-  // Cycle 4: the row of the lower words first.
+  // Cycle 4: the row of the lower words comes first.
   always_ff @(posedge clk_i) begin
     rows[0] <= pass[2].first ? read_data_i[pass[2].odd] : own_data[pass[2].odd];
     rows[1] <= pass[2].first ? read_data_i[!pass[2].odd] : own_data[!pass[2].odd];
   end
 
-  // Cycle 5: lanes. Within rows, butterfly j of stage t takes lane `low_lane` and the one t above of row j / (B / 2).
+  // Cycle 5: lanes. Within rows, butterfly j of stage t takes lane `low_lane` of row j / (B / 2), and the lane at
+  // distance t.
   logic [B-1:0][W-1:0] u, v, x, y, w;
   if (B == 1) begin : g_one_lane
     always_ff @(posedge clk_i) begin
@@ -257,10 +261,10 @@ module hg_ntt #(
     end
   end
 
-  // Twiddles are read in time for cycle 8, where the butterflies want them.
+  // Twiddles are read early enough for cycle 8, in which the butterflies need them.
   typedef struct packed {
     logic [TW-1:0] row;
-    logic [LB:0] start;  // the lane of the first
+    logic [LB:0] start;  // lane of the first twiddle
     logic crosses;
     logic [3:0] span;
   } choice_t;
@@ -303,7 +307,8 @@ module hg_ntt #(
     .read_address_i(choice_late.row),
     .read_data_o(twiddles)
   );
-  // Within rows, lane j's is j / t entries on; the inverse counts down, in a row of which all bits are inverted.
+  // Within rows, the twiddle of lane j is j / t entries after the first one. The inverse counts down, in a row with all
+  // bits inverted.
   for (genvar j = 0; j < B; ++j) begin : g_twiddle
     logic [LB:0] lane;
     always_comb begin
@@ -350,7 +355,7 @@ module hg_ntt #(
     );
   end
 
-  // The last cycle: lanes and groups back.
+  // The last cycle restores the order of lanes and groups.
   localparam int unsigned BACK = 4 + BUTTERFLY;
   logic [1:0][B-1:0][W-1:0] back;
   for (genvar i = 0; i < B; ++i) begin : g_back

@@ -1,10 +1,11 @@
 // The automorphism X -> X^g of a limb, g odd, B words a cycle.
-//   In NTT order (ntt_i) a row goes to a row, and its lanes change places: position i is the value at psi^(2 rev(i) + 1). Rows are
-// taken in the order of rev, so that exponents go up by 2g and nothing is multiplied.
-//   On coefficients word i goes to i g mod 2N, negative from N on: the lanes of a row go to as many rows, each in a lane of its own.
+// In NTT order (ntt_i) a row moves to a row, with permuted lanes: position i is the value at psi^(2 rev(i) + 1). Rows are
+// processed in the order of rev, so that exponents grow by 2g and no multiplication is needed.
+// On coefficients word i moves to i g mod 2N, with a negative sign from N on: the lanes of a row move to different rows and
+// different lanes.
 //
-// An instruction is taken where valid_i and ready_o are; rows come two cycles after read_o.
-// Cycles from taking an instruction to done_o, both counted: rows + 6; instruction after instruction rows + 1.
+// An instruction is accepted when valid_i and ready_o are high; rows arrive two cycles after read_o. Cycles from the
+// acceptance of an instruction to done_o, both included: rows + 6; for consecutive instructions rows + 1.
 module hg_permute #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -30,7 +31,7 @@ module hg_permute #(
     output logic                   read_done_o,
     output logic                   write_o,
     output logic [ SB-1:0]         write_slot_o,
-    output logic [  B-1:0][RW-1:0] write_row_o,   // of each lane
+    output logic [  B-1:0][RW-1:0] write_row_o,   // row to which each lane is written
     output logic [  B-1:0][ W-1:0] write_data_o,
     output logic                   done_o
 );
@@ -42,7 +43,7 @@ module hg_permute #(
 
   logic ntt, busy, take, last;
   logic [3:0] log_n;
-  logic [LOG_N:0] galois, position, stride;  // position: g (2u + 1) or g B r, modulo 2N where it is used
+  logic [LOG_N:0] galois, position, stride;  // position: g (2u + 1) or g B r; reduced modulo 2N where it is used
   logic [W-1:0] q;
   logic [SB-1:0] slot, out;
   logic [RW-1:0] count, final_row;
@@ -72,7 +73,7 @@ module hg_permute #(
   end
   assign read_done_o = last;
 
-  // The bits of a row's number in reverse.
+  // Reverses the bits of a row's number.
   function automatic logic [RW-1:0] reversed(logic [RW-1:0] v, logic [3:0] bits);
     logic [RW-1:0] all;
     for (int i = 0; i < int'(RW); ++i) all[i] = v[int'(RW)-1-i];
@@ -83,13 +84,13 @@ module hg_permute #(
     for (int i = 0; i < int'(LB); ++i) reversed_lane[i] = v[int'(LB)-1-i];
   endfunction
 
-  // Cycle 1: the row to read. Cycle 3: it comes. Cycle 4: its lanes in their new places. Cycle 5: signs.
+  // Cycle 1: the row is read. Cycle 3: it arrives. Cycle 4: its lanes are permuted. Cycle 5: words are negated.
   typedef struct packed {
     logic           valid,    last, ntt;
     logic [3:0]     log_n;
     logic [LOG_N:0] galois;
     logic [LOG_N:0] position;
-    logic [RW-1:0]  row;                  // where it goes, of NTT order
+    logic [RW-1:0]  row;                  // the row's destination in NTT order
     logic [W-1:0]   q;
     logic [SB-1:0]  out;
   } step_t;
@@ -117,15 +118,15 @@ module hg_permute #(
   end
   assign read_o = step[0].valid;
 
-  logic [LOG_N:0] modulo;  // bits of a coefficient's number and its sign
+  logic [LOG_N:0] modulo;  // mask for the number of a coefficient and its sign
   assign modulo = (LOG_N + 1)'((32'd1 << (step[2].log_n + 4'd1)) - 1);
-  // g^-1 modulo B: g itself up to 8, g^3 for 16.
+  // g^-1 modulo B: g itself for B up to 8, g^3 for 16.
   logic [3:0] g4, inverse;
   assign g4 = 4'(step[2].galois);
   assign inverse = LB == 4 ? 4'(g4 * g4 * g4) : g4;
-  logic [LB:0] turned;  // the exponent's part above the row's
+  logic [LB:0] turned;  // the bits of the exponent above those of the row's number
   assign turned = (LB + 1)'(step[2].position >> (step[2].log_n + 4'd1 - 4'(LB)));
-  logic [LOG_N:0] goes[B];  // where the word in a lane goes
+  logic [LOG_N:0] goes[B];  // destination of the word in each lane, with its sign
   for (genvar l = 0; l < B; ++l) begin : g_goes
     assign goes[l] = (step[2].position + (LOG_N + 1)'(32'(l) * 32'(step[2].galois))) & modulo;
   end

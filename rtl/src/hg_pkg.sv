@@ -1,10 +1,10 @@
-// Constants of the co-processor that several modules must agree on.
-// Latencies: an operand taken in cycle c gives its result in cycle c + latency. Modules check theirs against these.
+// Constants that several modules of the co-processor share. Latencies: an operand accepted in cycle c gives its result in
+// cycle c + latency. Each module checks its latency against the one of this package.
 package hg_pkg;
 
   localparam int unsigned PRODUCT_LATENCY = 3;
 
-  // The multiplier menu, the KIND of hg_mul.
+  // Multipliers: the values of hg_mul's KIND.
   localparam int unsigned KIND_MONTGOMERY = 0;
   localparam int unsigned KIND_SHOUP = 1;
   localparam int unsigned KIND_BARRETT = 2;
@@ -17,12 +17,12 @@ package hg_pkg;
   localparam int unsigned ADD_LATENCY = 2;
   localparam int unsigned SUB_LATENCY = 2;
 
-  // Units that compute, and operations of descriptors (hg_core).
+  // Units, and operations of descriptors (hg_core).
   localparam int unsigned UNIT_NTT = 0;
   localparam int unsigned UNIT_POINTWISE = 1;
   localparam int unsigned UNIT_PERMUTE = 2;
   localparam int unsigned UNIT_CONVERT = 3;
-  localparam int unsigned UNIT_LOAD = 4;  // the bus's reading half, and the writing one
+  localparam int unsigned UNIT_LOAD = 4;  // the bus has two units: this one reads, the next one writes
   localparam int unsigned UNIT_STORE = 5;
   localparam logic [7:0] OP_NTT = 8'd1;
   localparam logic [7:0] OP_POINTWISE = 8'd2;
@@ -34,12 +34,13 @@ package hg_pkg;
   localparam logic [7:0] OP_CONSTANTS = 8'd8;
   localparam logic [7:0] OP_FENCE = 8'd9;
 
-  // Words of w bits, taken away `step` bits at a time; the first step starts before the product's last addition.
+  // Latency for words of w bits, of which each step reduces `step` bits. The first step starts before the product's last
+  // addition.
   function automatic int unsigned montgomery_latency(int unsigned w, int unsigned step);
     return PRODUCT_LATENCY + 2 * (w / step);
   endfunction
 
-  // Windows that slide over the upper half of a product, each with one bit in common with the one before.
+  // Number of windows that cover the upper half of a product. Each window shares one bit with the previous one.
   function automatic int unsigned windows(int unsigned w, int unsigned width);
     return 1 + (w - width + width - 2) / (width - 1);
   endfunction
@@ -60,12 +61,13 @@ package hg_pkg;
     return montgomery_latency(w, step) + 5;
   endfunction
 
-  // From a row's reading to its place in memory: addresses, memory (2), its row's place, lanes, butterfly, lanes back.
+  // Cycles from the read of a row to its write: addresses, memory (2), order of the groups, lanes, butterfly, lanes
+  // again.
   function automatic int unsigned ntt_latency(int unsigned w, int unsigned step);
     return butterfly_latency(w, step) + 6;
   endfunction
-  // A stage of N = 2^log_n begins so many cycles after the one before ended, for its rows to be written: partners of neighbouring
-  // stages lie N / 4b pairs apart at most.
+  // Cycles between the end of a stage of N = 2^log_n and the start of the next one, in which its rows are written.
+  // Partners of consecutive stages are at most N / 4b pairs apart.
   function automatic int unsigned ntt_gap(int unsigned w, int unsigned step, int unsigned b, int unsigned log_n);
     automatic int unsigned ahead = (1 << log_n) / (4 * b);
     return ahead < ntt_latency(w, step) ? ntt_latency(w, step) - ahead : 0;

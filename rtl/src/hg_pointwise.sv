@@ -1,15 +1,16 @@
-// Element-wise work on a limb, B words a cycle: out = c + a b or c - a b, where a is a limb or 1, b a limb or a constant, c a limb or
-// 0. That is every element-wise instruction of the card: a sum is c + a * 1, a negation 0 - a * 1, a copy 0 + a * 1, zero
-// 0 + a * 0; with first_only_i the product is taken at word 0 alone (a constant polynomial's).
+// Element-wise operations on a limb, B words a cycle: out = c + a b or c - a b. a is a limb or 1, b a limb or a constant, c
+// a limb or 0. These are all element-wise instructions of the card: a sum is c + a * 1, a negation 0 - a * 1, a copy 0 + a *
+// 1, zero 0 + a * 0. With first_only_i the product is computed only at word 0 (a constant polynomial).
 //
-// An instruction is taken where valid_i and ready_o are. Each operand is read from its own bank; operands that lie in one bank, in
-// different slots, are read in turn: `phases` cycles a row, 1 to 3. Rows come two cycles after read_o.
-// Cycles from taking an instruction to done_o, both counted: rows * phases + 21; instruction after instruction rows * phases.
+// An instruction is accepted when valid_i and ready_o are high. Each operand is read from its own bank. Operands in one
+// bank, in different slots, are read one after the other: a row takes `phases` cycles, 1 to 3. Rows arrive two cycles after
+// read_o. Cycles from the acceptance of an instruction to done_o, both included: rows * phases + 21; for consecutive
+// instructions rows * phases.
 module hg_pointwise #(
     parameter  int unsigned W     = 30,
     parameter  int unsigned B     = 8,
     parameter  int unsigned LOG_N = 12,
-    parameter  int unsigned SB    = 5,                 // bits of a slot's number, the lowest BB of which are its bank's
+    parameter  int unsigned SB    = 5,                 // bits of a slot's number; its lowest BB bits are the bank's number
     parameter  int unsigned BB    = 2,
     localparam int unsigned RW    = LOG_N - $clog2(B)
 ) (
@@ -18,12 +19,12 @@ module hg_pointwise #(
     input  logic                         valid_i,
     output logic                         ready_o,
     input  logic [   3:0]                log_n_i,
-    input  logic                         row_a_i,       // a is a limb, else 1
-    input  logic                         row_b_i,       // b is a limb, else constant_i
-    input  logic                         row_c_i,       // c is a limb, else 0
+    input  logic                         row_a_i,       // a is a limb, otherwise 1
+    input  logic                         row_b_i,       // b is a limb, otherwise constant_i
+    input  logic                         row_c_i,       // c is a limb, otherwise 0
     input  logic                         subtract_i,
     input  logic                         first_only_i,
-    input  logic [   2:0][SB-1:0]        slot_i,        // of a, b, c
+    input  logic [   2:0][SB-1:0]        slot_i,        // numbers of the slots of a, b and c
     input  logic [SB-1:0]                out_i,
     input  logic [ W-1:0]                q_i,
     input  logic [ W-1:0]                normal_i,
@@ -61,11 +62,11 @@ module hg_pointwise #(
   logic busy;
   logic [2:0][SB-1:0] slot;
   logic [2:0] wanted;
-  logic [2:0][1:0] turn;  // in which phase an operand is read
+  logic [2:0][1:0] turn;  // phase in which each operand is read
   logic [1:0] phase, final_phase;
   logic [RW-1:0] row, final_row;
 
-  // A bank's second operand waits for the first, unless it is the same slot.
+  // Whether two operands need separate phases: they are in one bank, but not in the same slot.
   function automatic logic clash(logic [SB-1:0] x, logic [SB-1:0] y);
     return x[BB-1:0] == y[BB-1:0] && x != y;
   endfunction
@@ -75,7 +76,8 @@ module hg_pointwise #(
   assign bc = row_b_i && row_c_i && clash(slot_i[1], slot_i[2]);
   logic [1:0] turn_b, turn_c;
   assign turn_b = {1'b0, ab};
-  // c goes behind each of the two that it clashes with; where it has the slot of one, it goes with it.
+  // c is read after the operands from which it needs a separate phase. If it is in the slot of another operand, both are
+  // read together.
   always_comb begin
     turn_c = 2'd0;
     if (ac && bc) turn_c = turn_b + 2'd1;
@@ -123,9 +125,10 @@ module hg_pointwise #(
   end
   assign read_done_o = limb_end;
 
-  // Cycle 1: addresses. Cycle 3: rows come; each is held from its phase on. Cycle 4: all are there.
+  // Cycle 1: addresses. Cycle 3: the row of an operand arrives in the phase that reads it and is
+  // held until the last phase. Cycle 4: all operands of the row are available.
   typedef struct packed {
-    logic          valid;      // of the row's last phase
+    logic          valid;      // whether this is the row's last phase
     logic          final_row;
     logic [RW-1:0] row;
   } step_t;

@@ -1,5 +1,4 @@
-// v mod q for v in [0, 4q): less 0, q, 2q or 3q.
-// Latency 2, one word a cycle; q_i goes with v_i.
+// v mod q for v in [0, 4q): subtracts 0, q, 2q or 3q. Latency 2, one word a cycle; q_i comes with v_i.
 module hg_reduce4 #(
     parameter int unsigned W = 30
 ) (
@@ -13,7 +12,7 @@ module hg_reduce4 #(
     $error("hg_reduce4: W of at least 2 bits");
   end
 
-  // First less 2q where that fits, then less q.
+  // Subtracts 2q if the result is not negative, then q likewise.
   logic [W+2:0] less2, less1;
   logic [W+1:0] v;
   logic [W-1:0] q;

@@ -1,7 +1,7 @@
-// A sum of products to a residue: z = (s + v * wrap mod (q << shift)) >> shift, s below 2^(2W+MORE), v at most 2^MORE, with constants that
-// carry the shift as s does (hg_mul_barrett says why): normal_i = q << shift, wrap_i, and fold_i = 2^(2W) mod normal_i, which brings
-// what lies above 2W bits down before Barrett's quotient.
-// Latency 13, one a cycle; all inputs go together.
+// Reduces a sum of products to a residue: z = (s + v * wrap mod (q << shift)) >> shift, s below 2^(2W+MORE), v at most
+// 2^MORE. The constants include the shift, as s does (see hg_mul_barrett): normal_i = q << shift, wrap_i, and fold_i =
+// 2^(2W) mod normal_i, which reduces the bits above 2W before Barrett's quotient. Latency 13, one sum a cycle; all inputs
+// come together.
 module hg_reduce_sum #(
     parameter int unsigned W = 30,
     parameter int unsigned MORE = 6
@@ -22,8 +22,8 @@ module hg_reduce_sum #(
     $error("hg_reduce_sum: W of 27 to 31 bits, MORE of 2 to 6");
   end
 
-  // Cycles 1 to 3: below 2^(2W) + 2^(W+7).
-  // Constants times few bits: their low 24 bits fill a DSP, the rest is small.
+  // Cycles 1 to 3 fold the sum to below 2^(2W) + 2^(W+7), by products of constants and few bits. The low 24 bits of a
+  // constant use a DSP; the remaining bits need few gates.
   localparam int unsigned LOW = 24;
   logic [LOW+MORE-1:0] folded;
   logic [  LOW+MORE:0] wrapped;
@@ -114,7 +114,7 @@ module hg_reduce_sum #(
     .d_i(shift_i),
     .d_o(shift)
   );
-  // Short by 3 at most: below 4q.
+  // The quotient is too small by at most 3, so the remainder is below 4q.
   logic [W-1:0] reduced;
   always_ff @(posedge clk_i) rest <= sum_late - multiple;
   hg_reduce4 #(

@@ -1,4 +1,4 @@
-// What the host sees: 32-bit registers by AXI4-Lite, one access at a time.
+// The host's interface: 32-bit registers by AXI4-Lite, one access at a time.
 //   0x00 r   0x48454c49            0x04 r  version of this map
 //   0x08 r   [7:0] LOG_N  [15:8] B  [23:16] W  [31:24] BANKS
 //   0x0c r   [7:0] SLOTS - 1  [15:8] TABLES  [19:16] P  [23:20] T  [27:24] SOURCES - 1  [31:28] SETS - 1
@@ -6,11 +6,11 @@
 //   0x14 r   [0] idle: every entry up to the tail has ended  [1] faulty bus response  [2] two users of a bank  [3] an instruction was dropped (hg_dispatch)
 //   0x18 rw  0x1c rw  ring's address, low and high: a multiple of 64, the lowest six bits stay 0     0x20 rw  log2 of its entries
 //   0x24 rw  tail      0x28 r  head      0x2c r  fences passed    0x30 rw  [0] interrupt, written 1 clears
-//   0x40 r   counters, each 64 bits: cycles while not idle; cycles the next descriptor waited; beats read, written; and of each unit
-//            the cycles in which it had work (NTT, pointwise, permutation, conversion, load, store). Reading a low half holds the high
-//            until another counter's low half is read.
-// A write changes the bytes that its strobes name. Other addresses, and those within a word, read 0 and take no write: both answer SLVERR,
-// and so does a write to a register that is only read. Latency of an access 2.
+//   0x40 r   counters of 64 bits: cycles while not idle; cycles in which the next descriptor waited; beats read, then written;
+//            cycles with work of each unit (NTT, pointwise, permutation, conversion, load, store). Reading a low half
+//            latches the high half until the low half of another counter is read.
+// A write changes the bytes of its strobes. Accesses to other addresses, or to addresses within a word, have no effect and
+// read 0. They are answered with SLVERR, as is a write to a read-only register. Latency of an access 2.
 module hg_registers #(
     parameter int unsigned COUNTERS = 10,
     parameter logic [31:0] SHAPE = '0,
@@ -40,7 +40,7 @@ module hg_registers #(
     output logic [         4:0] log_size_o,
     output logic [        31:0] tail_o,
     input  logic [        31:0] head_i,
-    input  logic                idle_i,       // nothing runs or waits
+    input  logic                idle_i,       // no instruction runs or waits
     input  logic                error_i,
     input  logic                conflict_i,
     input  logic                unknown_i,
@@ -60,7 +60,7 @@ module hg_registers #(
   logic conflict, unknown, clear, idle;
   assign idle = idle_i && head_i == tail_o;
 
-  // A write waits for both its halves.
+  // A write waits until both its address and its data are valid.
   assign write = awvalid_i && wvalid_i && !bvalid_o;
   assign awready_o = write;
   assign wready_o = write;
@@ -68,7 +68,7 @@ module hg_registers #(
   assign arready_o = read;
   assign clear = write && awaddr_i == 8'h10 && wstrb_i[0] && wdata_i[1];
 
-  // A register after a write: the bytes that wstrb_i names are new.
+  // Returns a register's value after a write: bytes with a strobe are new.
   function automatic logic [31:0] written(logic [31:0] old, logic [31:0] data, logic [3:0] strobes);
     for (int i = 0; i < 4; ++i) written[8*i+:8] = strobes[i] ? data[8*i+:8] : old[8*i+:8];
   endfunction
@@ -124,7 +124,7 @@ module hg_registers #(
       end
     end
   end
-  // AXI's responses.
+  // Response codes of AXI.
   localparam logic [1:0] OKAY = 2'b00, SLVERR = 2'b10;
   logic writable, readable;
   assign writable = awaddr_i inside {8'h10, 8'h18, 8'h1c, 8'h20, 8'h24, 8'h30};

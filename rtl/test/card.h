@@ -1,4 +1,4 @@
-// A card with a memory of its own, which runs lists of descriptors. Addresses in descriptors are the card's own.
+// A card with its own memory that runs lists of descriptors. Addresses in descriptors are relative to the card.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace heliograph::rtl {
 
 struct CardMemory {
   explicit CardMemory(std::size_t bytes) : memory(bytes / 4) {}
-  std::vector<std::uint32_t> memory;  // the card's, from address 0
+  std::vector<std::uint32_t> memory;  // words from the card's address 0 on
 };
 
 template <class Model>
@@ -22,7 +22,7 @@ class TestCard : public CardMemory {
       : CardMemory(bytes), card_(std::as_writable_bytes(std::span(memory)), seed, stalls) {}
 
   typename VerilatedCard<Model>::Faults& faults() { return card_.faults; }
-  /// Moves the memory to another address; call before the first run.
+  /// Moves the memory to another address. Call it before the first run.
   void move_to(std::uint64_t origin) { card_.origin = origin; }
   std::uint64_t origin() const { return card_.origin; }
   std::uint64_t cycles() const { return card_.cycles(); }
@@ -39,7 +39,7 @@ class TestCard : public CardMemory {
   u64 counter(Counter c) { return card_.counter(c); }
   Shape shape() { return card_.shape(); }
 
-  /// Runs descriptors from a ring at `ring` (bytes from the memory's first) of 2^6 entries. Returns false where they do not end within `limit` cycles.
+  /// Runs descriptors from a ring of 2^6 entries at byte `ring` of the memory. Returns false if they do not end within `limit` cycles.
   bool run(const std::vector<Descriptor>& program, std::uint64_t limit = 1000000, std::size_t ring = 0) {
     constexpr unsigned kLogSize = 6, kSize = 1u << kLogSize;
     if (!started_) {

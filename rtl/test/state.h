@@ -1,4 +1,4 @@
-// Registers of a model by name, which state.vlt makes public.
+// Access to registers of a model by name. state.vlt makes them public.
 #pragma once
 
 #include <verilated_sym_props.h>
@@ -11,7 +11,7 @@
 
 namespace heliograph::rtl {
 
-/// Element `index` of register `name` of the top module `module`. T is the type that Verilator gives it.
+/// Returns element `index` of register `name` of the top module `module`. T is Verilator's type.
 template <class T, class Model>
 T& state(Clocked<Model>& model, const char* module, const char* name, std::size_t index = 0) {
   const VerilatedScope* scope = model->contextp()->scopeFind((std::string("TOP.") + module).c_str());

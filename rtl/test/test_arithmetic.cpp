@@ -1,4 +1,4 @@
-// Arithmetic at its edges: sums whose carries go as far as they can, residues 0 and q - 1, moduli at the ends of their range.
+// Edge cases of arithmetic: the longest carries, residues 0 and q - 1, moduli at the ends of their range.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <deque>
@@ -22,7 +22,7 @@ class Arithmetic : public testing::Test {
   Clocked<Vbench_arithmetic> unit;
   std::mt19937_64 random{47};
 
-  /// `count` operands, one a cycle: `put` sets those of number i, `check` sees the outputs `latency` cycles later.
+  /// Streams `count` operands, one per cycle: `put` sets operand i, `check` reads the outputs `latency` cycles later.
   void stream(std::size_t count, std::size_t latency, const std::function<void(std::size_t)>& put,
               const std::function<void(std::size_t)>& check) {
     for (std::size_t cycle = 0; cycle < count + latency; ++cycle) {
@@ -44,7 +44,7 @@ class Arithmetic : public testing::Test {
   }
 };
 
-/// Moduli at the ends of the range, and some whose 2^60 mod q is nearly q: what is folded is then as large as it can be.
+/// Moduli at the ends of the range, and some whose 2^60 mod q is nearly q, which makes the folded part as large as possible.
 std::vector<Modulus> moduli() {
   std::vector<Modulus> all;
   for (const u64 q : {kWordEnd - 1, kWordEnd / 2, kWordEnd / 2 + 1, u64{1073643521}, u64{65537}, u64{65536}, u64{3}, u64{2}})
@@ -73,7 +73,7 @@ TEST_F(Arithmetic, SumsOfProductsAreReducedToTheirWidestCarry) {
       for (const u64 v : {u64{0}, u64{1}, most - 1, most}) {
         for (const u64 wrap : {u64{0}, u64{1}, m.q - 1}) {
           std::vector<u128> edges = {0, 1, m.normal - 1, m.normal, low - 1, low, end - 1, end - low, end - low - 1};
-          // The low part all ones: what is added to it carries beyond its highest bit, and nearly does.
+          // The low part has only ones, so that the addend produces a carry beyond its highest bit, or nearly so.
           const u128 added = u128{(u64{1} << more) - 1} * static_cast<u64>(low % m.normal) + u128{v} * (wrap << m.shift);
           for (const int off : {-2, -1, 0, 1}) edges.push_back(end - 1 - added + static_cast<u128>(off + 1));
           for (int i = 0; i < 6; ++i) edges.push_back((u128{random()} << 64 | random()) % end);
@@ -123,7 +123,7 @@ TEST_F(Arithmetic, PiecesAreAddedWithTheirCarries) {
     }
   };
   for (int i = 0; i < 20000; ++i) {
-    // The whole is below 2^63, as sums of the conversion are.
+    // The total is below 2^63, as the sums of a conversion are.
     all.push_back({piece(45), piece(i % 2 ? 27 : 38), piece(41), piece(i % 2 ? 22 : 20)});
   }
   stream(
@@ -147,7 +147,8 @@ TEST_F(Arithmetic, PiecesAreAddedWithTheirCarries) {
 }
 
 TEST_F(Arithmetic, SixteenProductsFillTheirPieces) {
-  // Words all ones, words whose halves are, and any; sums of 1 to 16, some with cycles between in which nothing is added.
+  // Words of ones, words with one half of ones, and random words, in sums of 1 to 16 products. Some sums have idle cycles
+  // between products.
   struct Term {
     u64 a, b;
     bool add, first;
@@ -166,7 +167,7 @@ TEST_F(Arithmetic, SixteenProductsFillTheirPieces) {
   }
   u64 ll = 0, lh = 0, hl = 0, hh = 0, long_lh = 0, long_hh = 0;
   bool full = false;
-  std::deque<Term> late;  // add_i and first_i come a cycle behind
+  std::deque<Term> late;  // add_i and first_i arrive one cycle later
   for (std::size_t i = 0; i <= terms.size(); ++i) {
     const Term now = i < terms.size() ? terms[i] : Term{};
     unit->a_i = static_cast<unsigned>(now.a);
@@ -275,7 +276,7 @@ TEST_F(Arithmetic, ButterfliesAtTheEdgesOfResidues) {
         unit->x_i = static_cast<unsigned>(c.u);
         unit->y_i = static_cast<unsigned>(c.v);
         unit->inverse_i = c.inverse;
-        // The twiddle comes three cycles behind.
+        // The twiddle arrives three cycles later.
         const Case& late = cases[std::min(i < 3 ? 0 : i - 3, cases.size() - 1)];
         unit->w_i = static_cast<unsigned>(math::mul_mod(late.w, kWordEnd % late.q, late.q));
       },

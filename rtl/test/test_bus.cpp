@@ -1,5 +1,5 @@
-// A whole card at its buses: errors of one port at a time, loads that wait for stores, memory at high addresses, reset and disable
-// under way, counters and interrupts as a driver sees them.
+// A whole card at its buses: errors of a single port, loads that wait for stores, memory at high addresses. Also reset
+// and disable during work, and counters and interrupts from the driver's view.
 #include <gtest/gtest.h>
 #include <random>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr int kLogN = 9;
 constexpr std::size_t kN = 1 << kLogN, kLimb = 4 * kN;
 constexpr std::uint32_t kOrdered = 1u << 24, kInterrupting = 1u << 23;
-constexpr u64 kBeats = kN / 4;  // of a limb: two rows of two words each
+constexpr u64 kBeats = kN / 4;  // beats per limb: two rows of two words each
 
 class Bus : public testing::Test {
  protected:
@@ -36,7 +36,7 @@ class Bus : public testing::Test {
     return d;
   }
   Descriptor plus_one(unsigned from, unsigned to) const {
-    // c - 1 * (q - 1) = c + 1
+    // c - 1 * (q - 1) = c + 1, so the instruction adds 1
     return pointwise(kLogN, Modulus(q), {.c = static_cast<int>(from), .subtract = true, .constant = q - 1}, to);
   }
   std::vector<std::uint32_t> fill(Card& card, u64 address) {
@@ -52,7 +52,7 @@ class Bus : public testing::Test {
     for (auto& w : words) w += by;
     return words;
   }
-  /// A limb goes through the card and comes back greater by one.
+  /// Checks that the card loads a limb, adds 1 to each word, and stores it.
   void expect_works(Card& card, unsigned i) {
     const auto x = fill(card, limb(i));
     ASSERT_TRUE(
@@ -67,7 +67,7 @@ TEST_F(Bus, AnErrorOfEachPortIsReportedAlone) {
     Card card(1, port == 1 ? 30 : 0);
     expect_works(card, 0);
     EXPECT_EQ(card.read(reg::kStatus), 1u);
-    // Work that does not touch the port is no error.
+    // An operation that does not use the faulty port reports no error.
     card.faults() = {.ring = port == 0, .reads = port == 1, .writes = port == 2};
     if (port == 1) {
       ASSERT_TRUE(card.run({move(card, Op::store, 0, limb(2)), fence()}));
@@ -85,7 +85,7 @@ TEST_F(Bus, AnErrorOfEachPortIsReportedAlone) {
     expect_works(card, 4);
     EXPECT_THROW(card.write(reg::kStatus, ~0u), DeviceError);
     card.write(reg::kInterrupt, ~0u);
-    EXPECT_EQ(card.read(reg::kStatus), 1u | 2u) << "it stays until reset";
+    EXPECT_EQ(card.read(reg::kStatus), 1u | 2u) << "the error flag stays until reset";
     card.reset();
     EXPECT_EQ(card.read(reg::kStatus), 1u);
     expect_works(card, 6);
@@ -93,7 +93,8 @@ TEST_F(Bus, AnErrorOfEachPortIsReportedAlone) {
   }
 }
 
-// Words are in memory when their store is answered, 50 cycles late at least: a load that does not wait has the words of before.
+// Words are in memory only when their store is answered, at least 50 cycles later. A load that does not wait reads the
+// old words.
 TEST_F(Bus, AnOrderedLoadSeesTheStoresBeforeIt) {
   for (const unsigned seed : {1u, 2u, 3u}) {
     Card card(seed, 20);
@@ -101,7 +102,7 @@ TEST_F(Bus, AnOrderedLoadSeesTheStoresBeforeIt) {
     std::vector<Descriptor> program = {move(card, Op::load, 0, limb(0))};
     constexpr unsigned kTimes = 6;
     for (unsigned i = 0; i < kTimes; ++i) {
-      // Through one place in memory, each time by other slots.
+      // Each round uses the same address in memory, but other slots.
       program.push_back(plus_one(2 * i % 4, 4 + i % 4));
       program.push_back(move(card, Op::store, 4 + i % 4, limb(1)));
       program.push_back(move(card, Op::load, 2 * (i + 1) % 4, limb(1), kOrdered));
@@ -128,8 +129,8 @@ TEST_F(Bus, MemoryMayLieAnywhere) {
     SCOPED_TRACE(origin);
     Card card(1, 10);
     card.move_to(origin);
-    for (unsigned i = 0; i < 20; i += 2) ASSERT_NO_FATAL_FAILURE(expect_works(card, i));  // the ring comes round
-    // Twiddles and constants come from there too: an address elsewhere is a DeviceError.
+    for (unsigned i = 0; i < 20; i += 2) ASSERT_NO_FATAL_FAILURE(expect_works(card, i));  // the ring wraps during these runs
+    // Twiddles and constants use the same origin: any other address would be a DeviceError.
     for (const Op op : {Op::twiddles, Op::constants}) {
       Descriptor d = move(card, op, 0, limb(3));
       d[1] = 0;
@@ -172,7 +173,7 @@ TEST_F(Bus, DisabledTheCardFinishesWhatItFetchedAndGoesOnLater) {
   Card card(5, 40);
   expect_works(card, 0);
   const auto x = fill(card, limb(0));
-  // The ring's entries behind the four of before.
+  // These entries follow the first four in the ring.
   const std::vector<Descriptor> more = {
       move(card, Op::load, 0, limb(0)), plus_one(0, 1), plus_one(1, 2), plus_one(2, 3), plus_one(3, 4), plus_one(4, 5),
       move(card, Op::store, 5, limb(3))};
@@ -192,7 +193,7 @@ TEST_F(Bus, DisabledTheCardFinishesWhatItFetchedAndGoesOnLater) {
   EXPECT_EQ(get(card, limb(3)), plus(x, 5));
 }
 
-// Each instruction keeps its own modulus while the next one is taken.
+// Each instruction uses its own modulus, although the next instruction is accepted meanwhile.
 TEST_F(Bus, InstructionsOfOtherModuliFollowEachOther) {
   Card card(1, 0);
   const u64 moduli[] = {q, 65537, math::largest_primes(30, 1, 4096)[0], 12289};
@@ -228,7 +229,7 @@ TEST_F(Bus, InstructionsOfOtherModuliFollowEachOther) {
 TEST_F(Bus, InterruptsComeFromFencesThatAskForThem) {
   Card card(1, 0);
   Descriptor other = plus_one(0, 1);
-  other[0] |= kInterrupting;  // no fence
+  other[0] |= kInterrupting;  // the instruction is not a fence
   ASSERT_TRUE(card.run({other, fence()}));
   EXPECT_EQ(card->interrupt_o, 0);
   EXPECT_EQ(card.read(0x2c), 1u);
@@ -237,7 +238,7 @@ TEST_F(Bus, InterruptsComeFromFencesThatAskForThem) {
   EXPECT_EQ(card.read(0x2c), 2u);
   card.write(reg::kInterrupt, 1);
   EXPECT_EQ(card->interrupt_o, 0);
-  // It comes when all before has ended, not sooner.
+  // The interrupt occurs only after all earlier instructions have ended.
   const auto x = fill(card, limb(0));
   ASSERT_TRUE(card.run({move(card, Op::load, 0, limb(0)), plus_one(0, 1), move(card, Op::store, 1, limb(1)),
                         fence(kInterrupting), move(card, Op::load, 2, limb(2))}));
@@ -265,8 +266,8 @@ TEST_F(Bus, CountersCountEachUnitsWork) {
     Counter unit;
     u64 cycles, read, written;
   } cases[] = {
-      // The cycles of the README's model, but for the one in which an instruction is taken.
-      {ntt(kLogN, false, q, 0, 1, 0), Counter::ntt, kLogN * kN / 4 + 21, 0, 0},  // and one for the grant of its bank
+      // Cycles as in the README's model, without the cycle in which an instruction is accepted.
+      {ntt(kLogN, false, q, 0, 1, 0), Counter::ntt, kLogN * kN / 4 + 21, 0, 0},  // plus one for the bank's grant
       {plus_one(0, 1), Counter::pointwise, kN / 2 + 20, 0, 0},
       {permute(kLogN, true, 5, q, 0, 1), Counter::permute, kN / 2 + 5, 0, 0},
       {convert(kLogN, {0}, {1}, 0), Counter::convert, kN - 1 + 1 + 1 + 22, 0, 0},
@@ -291,12 +292,12 @@ TEST_F(Bus, CountersCountEachUnitsWork) {
     EXPECT_EQ(found[at(Counter::beats_read)], c.read);
     EXPECT_EQ(found[at(Counter::beats_written)], c.written);
   }
-  // The second one waits for the first one's result.
+  // The second instruction waits for the result of the first.
   const auto found = of({plus_one(0, 1), plus_one(1, 2)});
   EXPECT_EQ(found[at(Counter::pointwise)], 2 * (kN / 2 + 20));
   EXPECT_GE(found[at(Counter::waited)], kN / 2);
   EXPECT_LE(found[at(Counter::waited)], kN / 2 + 20);
-  // Two that have nothing in common follow each other in their unit.
+  // Two independent instructions follow each other in their unit without a gap.
   const auto both = of({plus_one(0, 1), plus_one(2, 3)});
   EXPECT_EQ(both[at(Counter::pointwise)], 2 * (kN / 2) + 20);
 }

@@ -1,4 +1,4 @@
-// The whole card through its registers, ring and buses: random programs against the engine's arithmetic, with buses that stall.
+// The whole card through its registers, ring and buses: random programs compared with the engine's arithmetic, with stalling buses.
 #include <gtest/gtest.h>
 #include <map>
 
@@ -14,7 +14,7 @@ namespace {
 
 using Limb = std::vector<u64>;
 
-/// What the card does, in order and by definition.
+/// Executes instructions in order, by their definition.
 struct Reference {
   std::vector<Limb> slots;
 
@@ -91,7 +91,7 @@ struct Wide {
 template <class Shape>
 class Cards : public testing::Test {
  protected:
-  static constexpr std::size_t kConstants = 3 << 16, kLimbs = 1 << 18;  // addresses
+  static constexpr std::size_t kConstants = 3 << 16, kLimbs = 1 << 18;  // addresses in the card's memory
   std::mt19937_64 random{5};
 
   Limb residues(std::size_t n, u64 q) {
@@ -117,7 +117,7 @@ class Cards : public testing::Test {
     d[0] |= std::uint32_t{interrupt} << 23;
     return d;
   }
-  /// Rows a table is apart from the next, whatever the degree.
+  /// Rows per table, for any degree.
   static constexpr unsigned kRows = (1u << Shape::log_n) / Shape::b;
   static Descriptor twiddles(int log_n, unsigned table, std::size_t address) {
     Descriptor d = instruction(Op::twiddles, log_n);
@@ -129,7 +129,7 @@ class Cards : public testing::Test {
     for (u64& v : w) v = math::mul_mod(v, kWordEnd % q, q);
     return w;
   }
-  /// The records of a conversion's constants, and the descriptor that fetches them.
+  /// Writes the records of a conversion's constants, and returns the descriptor that loads them.
   static Descriptor constants(TestCard<typename Shape::Model>& card, const math::Conversion& c, unsigned set,
                               std::size_t address) {
     const auto words = constant_records(c, 0, c.targets(), 2 * Shape::b);
@@ -153,14 +153,16 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
     auto& random = this->random;
     TestCard<typename TypeParam::Model> card(seed, stalls);
     const std::size_t n = std::size_t{1} << log_n, bytes = 4 * n;
-    // One modulus for slots, so that any operand fits any instruction; conversions are from it to itself and its likes.
+    // All slots have the same modulus, so that any operand fits any instruction. A conversion converts from this modulus
+    // to itself.
     const auto primes = math::largest_primes(27, 6, 4096);
     const u64 q = primes[0];
     const Modulus modulus(q);
     const u64 psi = math::smallest_primitive_root(2 * n, q);
-    // Tables of any root, loaded anew between: transforms of the one that is there by the program's order.
+    // Tables of any root, which are loaded again between transforms. A transform must use the table that was loaded last
+    // before it in program order.
     std::vector<Limb> w(TypeParam::tables);
-    // From and to q alone: what comes out is again modulo q.
+    // From q to q, so that the results are again modulo q.
     const math::Conversion conversion = math::extend_base({q}, {q});
 
     Reference reference{std::vector<Limb>(kSlots, Limb(n))};
@@ -241,7 +243,7 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
     }
     program.push_back(this->fence());
     ASSERT_LE(next, card.memory.size() * 4);
-    ASSERT_TRUE(card.run(program)) << "it does not end";
+    ASSERT_TRUE(card.run(program)) << "the work does not end";
     EXPECT_EQ(card.read(0x14), 1u) << "status";
     EXPECT_EQ(card.read(0x2c), 1u) << "fences";
     for (const auto& [address, limb] : stored) ASSERT_EQ(this->get(card, address, n), limb) << "stored at " << address;
@@ -298,7 +300,7 @@ TYPED_TEST(Cards, TellsWhatItIsAndWhatFails) {
   EXPECT_EQ(card->interrupt_o, 0);
   ASSERT_TRUE(card.run({instruction(static_cast<Op>(77), 9)}));
   EXPECT_EQ(card.read(0x14), 1u | 8u);
-  // Nor what writes rows that it has yet to read.
+  // An instruction that would write rows before it reads them is also dropped.
   TestCard<typename TypeParam::Model> other(2, 0);
   ASSERT_TRUE(other.run({convert(9, {0, 1}, {2, 3}, 0), permute(9, true, 5, 97, 3, 2)}));
   EXPECT_EQ(other.read(0x14), 1u);
@@ -312,7 +314,8 @@ TYPED_TEST(Cards, TellsWhatItIsAndWhatFails) {
   EXPECT_EQ(card.read(0x14), 1u | 2u | 8u);
 }
 
-// Eight limbs of N = 8192, each of a prime of its own, from memory and back: a limb's loads and stores hide behind another's stages.
+// Eight limbs of N = 8192, each with its own prime, are loaded, transformed and stored. Loads and stores of a limb
+// overlap with the transforms of others.
 TEST(CardCycles, EightLimbsWithInputAndOutput) {
   TestCard<Vcard> card(1, 0);
   constexpr int log_n = 13;
@@ -352,7 +355,7 @@ TEST(CardCycles, EightLimbsWithInputAndOutput) {
   for (unsigned i = 0; i < 8; ++i) {
     program.push_back(ntt(log_n, false, primes[i], i, 8 + i, (i % 2) * 1024));
     if (i > 0) out(i - 1);
-    // The table of limb i is free when it has ended; there are two.
+    // There are two tables, so the table of limb i is free when its transform has ended.
     if (i + 2 < 8) in(i + 2);
   }
   out(7);
@@ -363,14 +366,15 @@ TEST(CardCycles, EightLimbsWithInputAndOutput) {
   const u64 cycles = card.counter(Counter::cycles);
   RecordProperty("cycles", static_cast<int>(cycles));
   std::cout << "8 limbs of 8192: " << cycles << " cycles, " << card.counter(Counter::ntt) << " of them with NTTs\n";
-  // The transforms, and at the ends what nothing hides: a limb and its table in, a limb out.
+  // The limit contains the transforms and the parts that do not overlap: loads of one limb and its table, and the store
+  // of one limb.
   EXPECT_LT(cycles, 8u * 6656 + 512 + 1024 + 512 + 1200);
   EXPECT_GE(card.counter(Counter::ntt), 8u * 6656);
   EXPECT_EQ(card.counter(Counter::beats_read), 16u * 512);
   EXPECT_EQ(card.counter(Counter::beats_written), 8u * 512);
 }
 
-// Units take the next limb while the last one's rows are on their way.
+// Units accept the next limb while rows of the previous one are in flight.
 TEST(CardCycles, InstructionsFollowInTheirUnits) {
   constexpr int log_n = 13;
   constexpr u64 rows = (1 << log_n) / 8;
@@ -395,14 +399,14 @@ TEST(CardCycles, InstructionsFollowInTheirUnits) {
   }
 }
 
-// Seven primes to eight at N = 8192, the array's part of a lift, while the lanes multiply other limbs.
+// A conversion of seven primes to eight at N = 8192, as in a lift, while the lanes multiply other limbs.
 TEST(CardCycles, LanesWorkBesideAConversion) {
   TestCard<Vcard> card(1, 0);
   constexpr int log_n = 13;
   const auto primes = math::largest_primes(30, 1, 1 << 14);
   std::vector<unsigned> from, to;
   std::vector<Descriptor> program;
-  for (unsigned i = 0; i < 7; ++i) from.push_back(4 * i);  // one bank
+  for (unsigned i = 0; i < 7; ++i) from.push_back(4 * i);  // all in one bank
   for (unsigned j = 0; j < 8; ++j) to.push_back(1 + 4 * j % 32);
   program.push_back(convert(log_n, from, to, 0));
   for (unsigned i = 0; i < 7; ++i)

@@ -61,7 +61,7 @@ class Core : public testing::Test {
     return x;
   }
 
-  /// Cycles from taking the instruction to done, both counted.
+  /// Returns the cycles from the acceptance of the instruction to done, both included.
   u64 run(Unit unit, const Descriptor& d) {
     for (std::size_t i = 0; i < d.size(); ++i) card->words_i[i] = d[i];
     card->valid_i = static_cast<unsigned char>(1u << unit);
@@ -69,10 +69,10 @@ class Core : public testing::Test {
     const u64 start = card.cycles();
     tick();
     card->valid_i = 0;
-    for (auto& w : card->words_i.m_storage) w = ~w;  // a unit keeps what it needs
+    for (auto& w : card->words_i.m_storage) w = ~w;  // the words change, so the unit must have copied them
     while (!(card->done_o >> unit & 1)) {
       if (card.cycles() - start > 200000) {
-        ADD_FAILURE() << "it does not end";
+        ADD_FAILURE() << "the work does not end";
         return 0;
       }
       tick();
@@ -113,7 +113,7 @@ TEST_F(Core, PointwiseOfAnyOperandsAndModulus) {
                              kWordEnd / 2};
   for (int round = 0; round < 120; ++round) {
     const Modulus m(moduli[random() % moduli.size()]);
-    // Few slots, so that operands often share a bank or are one.
+    // There are few slots, so that operands often share a bank or a slot.
     const auto slot = [&] { return static_cast<int>(random() % 3 * 4 + random() % 2); };
     Pointwise p{.a = slot(), .b = slot(), .c = slot()};
     if (random() % 4 == 0) p.a = kNone;
@@ -133,7 +133,7 @@ TEST_F(Core, PointwiseOfAnyOperandsAndModulus) {
       ASSERT_EQ(z[i], expected(p, m.q, i, word(p.a, i), word(p.b, i), word(p.c, i)))
           << "word " << i << " of slots " << p.a << ' ' << p.b << ' ' << p.c << ", q " << m.q;
     }
-    // A row for each phase: slots of one bank, taken once each.
+    // In each phase one row per bank is read, so slots in one bank need several phases.
     int phases = 1;
     for (int bank = 0; bank < 4; ++bank) {
       std::vector<int> in;
@@ -192,7 +192,7 @@ TEST_F(Core, ConversionsAreTheFormula) {
       card->write_index_i = static_cast<unsigned char>(i);
       const auto row = source_constants(c, i, 0, c.targets());
       for (std::size_t j = 0; j < c.targets(); ++j) set_field(card->source_data_i, j, row[j]);
-      // The fraction lies behind all T.
+      // The fraction follows the T constants.
       for (int bit = 0; bit < 48; ++bit)
         set_field(card->source_data_i, static_cast<std::size_t>(T * kWordBits + bit), row.back() >> bit & 1, 1);
       tick();
@@ -215,7 +215,8 @@ TEST_F(Core, ConversionsAreTheFormula) {
     for (std::size_t i = 0; i < c.sources(); ++i) {
       const u64 q = c.from[i];
       x.push_back(residues(n, q));
-      // Some words whose low 17 bits are ones, and which are large, in all sources: the pieces of their sums are as long as can be.
+      // In all sources, some large words have ones in their low 17 bits. The sums of their pieces then have the maximum
+      // length.
       for (std::size_t w = 0; w < 8; ++w)
         x.back()[w] = math::mul_mod((q >> 17 << 17) - 1 - (w << 17), math::inverse_mod(c.inverse[i], q), q);
       Limb y = x.back();

@@ -1,4 +1,4 @@
-// Dispatch: which unit gets what, what waits for what field by field, ordered loads and stores, fences, and fields that do not exist.
+// Dispatch: the unit of each instruction, hazards of each field, ordered loads and stores, fences, and invalid fields.
 #include <gtest/gtest.h>
 #include <functional>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kNtt = 0, kPointwise = 1, kPermute = 2, kConvert = 3, kLoad = 4, kStore = 5;
 constexpr std::uint32_t kOrdered = 1u << 24;
-constexpr unsigned kRows = 512;  // of a table: the model has B = 8, LOG_N = 12
+constexpr unsigned kRows = 512;  // rows per table, for the model's B = 8 and LOG_N = 12
 
 enum Outcome : int { fence = -3, dropped = -2, waits = -1 };  // else the unit
 
@@ -31,7 +31,7 @@ class Dispatch : public testing::Test {
     unit.tick();
     unit->rst_ni = 1;
   }
-  /// What becomes of a descriptor in this cycle; the clock does not move.
+  /// Returns the outcome of a descriptor in this cycle, without a clock edge.
   int offer(const Descriptor& d) {
     for (std::size_t i = 0; i < d.size(); ++i) unit->words_i[i] = d[i];
     unit->valid_i = 1;
@@ -49,7 +49,7 @@ class Dispatch : public testing::Test {
     EXPECT_FALSE(unit->ready_o || unit->unit_valid_o || unit->fence_o || unit->unknown_o);
     return outcome;
   }
-  /// Offers it and lets the clock tick.
+  /// Offers a descriptor for one clock cycle.
   int give(const Descriptor& d) {
     const int outcome = offer(d);
     unit->valid_i = 1;
@@ -63,7 +63,7 @@ class Dispatch : public testing::Test {
     unit.tick();
     unit->read_done_i = 0;
   }
-  /// The unit's oldest instruction ends.
+  /// Ends the unit's oldest instruction.
   void done(unsigned u) {
     unit->done_i = static_cast<unsigned char>(1u << u);
     unit.tick();
@@ -132,9 +132,9 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
       reset();
       const unsigned u = before_loads ? kLoad : kStore;
       const auto before = [&](unsigned slot) { return before_loads ? load(slot) : store(slot); };
-      // Slots of other banks, so that nothing but memory is in common.
+      // The slots are in different banks, so only memory is shared.
       const Descriptor marked = then_loads ? load(3, kOrdered) : store(3, kOrdered), plain = then_loads ? load(3) : store(3);
-      EXPECT_EQ(offer(marked), static_cast<int>(then_loads ? kLoad : kStore)) << "nothing is before it";
+      EXPECT_EQ(offer(marked), static_cast<int>(then_loads ? kLoad : kStore)) << "no access is open";
       ASSERT_EQ(give(before(0)), static_cast<int>(u));
       read_done(u);
       ASSERT_EQ(give(before(1)), static_cast<int>(u));
@@ -144,8 +144,8 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
         EXPECT_EQ(offer(plain), static_cast<int>(then_loads ? kLoad : kStore)) << "unmarked ones do not wait";
       }
       done(u);
-      EXPECT_EQ(offer(marked), waits) << "one is left";
-      // One ends as another begins.
+      EXPECT_EQ(offer(marked), waits) << "one open access is left";
+      // One access ends in the cycle in which another starts.
       unit->done_i = static_cast<unsigned char>(1u << u);
       EXPECT_EQ(give(before(2)), static_cast<int>(u));
       unit->done_i = 0;
@@ -155,7 +155,7 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
       EXPECT_EQ(offer(marked), static_cast<int>(then_loads ? kLoad : kStore));
     }
   }
-  // Twiddles and constants are loads.
+  // Loads of twiddles and constants count as loads.
   for (const Descriptor& d : {twiddles(0), constants(1)}) {
     reset();
     ASSERT_EQ(give(d), static_cast<int>(kLoad));
@@ -164,12 +164,12 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
     done(kLoad);
     EXPECT_EQ(offer(store(3, kOrdered)), static_cast<int>(kStore));
   }
-  // So they wait themselves where they are marked, whatever the open access is.
+  // With the mark they also wait, for either kind of open access.
   for (Descriptor d : {twiddles(0), constants(1)}) {
     for (const bool before_loads : {false, true}) {
       reset();
       d[0] |= kOrdered;
-      EXPECT_EQ(offer(d), static_cast<int>(kLoad)) << "nothing is before it";
+      EXPECT_EQ(offer(d), static_cast<int>(kLoad)) << "no access is open";
       ASSERT_EQ(give(before_loads ? load(2) : store(2)), static_cast<int>(before_loads ? kLoad : kStore));
       read_done(before_loads ? kLoad : kStore);
       EXPECT_EQ(offer(d), waits);
@@ -177,11 +177,11 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
       EXPECT_EQ(offer(d), static_cast<int>(kLoad));
     }
   }
-  // What computes is not waited for.
+  // Marked loads and stores do not wait for instructions that compute.
   reset();
   ASSERT_EQ(give(element_wise(0, 1, 2, 6)), static_cast<int>(kPointwise));
   EXPECT_EQ(offer(store(3, kOrdered)), static_cast<int>(kStore));
-  // A reset forgets them.
+  // A reset clears the counts of open accesses.
   ASSERT_EQ(give(store(7)), static_cast<int>(kStore));
   ASSERT_EQ(give(load(8)), static_cast<int>(kLoad));
   reset();
@@ -221,11 +221,11 @@ TEST_F(Dispatch, EachOperandWaitsForItsWriter) {
   struct Case {
     std::string name;
     Descriptor writer;
-    std::function<Descriptor(unsigned)> reader;  // of slot, table or set `at`
+    std::function<Descriptor(unsigned)> reader;  // reads slot, table or set `at`
     unsigned at;
   };
   std::vector<Case> cases;
-  // Slot 29 is in bank 1; what is written lies in bank 2, other operands in banks 0 and 3.
+  // Slot 29 is in bank 1; results are in bank 2, other operands in banks 0 and 3.
   const auto slots = [&](const std::string& name, const std::function<Descriptor(unsigned)>& reader) {
     cases.push_back({name, load(29), reader, 29});
   };
@@ -281,7 +281,7 @@ TEST_F(Dispatch, EachResultWaitsForItsReaders) {
     read_done(kStore);
     EXPECT_GE(offer(writer(29)), 0) << "a slot that is read is free";
   }
-  // Tables and sets are in use until their reader ends.
+  // Tables and sets are in use until the instruction that reads them ends.
   reset();
   ASSERT_EQ(give(ntt(12, false, 97, 0, 2, kRows)), static_cast<int>(kNtt));
   ASSERT_EQ(give(convert(12, {1}, {3}, 7)), static_cast<int>(kConvert));
@@ -317,9 +317,9 @@ TEST_F(Dispatch, FieldsThatTheCardDoesNotHaveAreReported) {
       set,
       with(transform, 0, 0xf00, 9 << 8),                                      // the smallest transform
       with(sum, 0, 0xf00, 4 << 8),                                            // one beat
-      with(element_wise(kNone, kNone, kNone, 1), 1, 0xffffff00, 0xffffff00),  // slots that are no operands
+      with(element_wise(kNone, kNone, kNone, 1), 1, 0xffffff00, 0xffffff00),  // slots of absent operands
       with(set, 10, ~0u, 65535),
-      with(convert(12, {0}, {2}, 0), 8, 0xffffff00, 0xffffff00),  // sources beyond the last
+      with(convert(12, {0}, {2}, 0), 8, 0xffffff00, 0xffffff00),  // slots of sources after the last one
       with(in, 8, ~0u, 0xffffffc0),
       with(in, 9, ~0u, 0xffffffff)};
   for (const Descriptor& d : sound) {

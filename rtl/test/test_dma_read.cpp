@@ -1,4 +1,4 @@
-// The bus's reading half: limbs, twiddles and constants from any address, with a bus that stalls, and errors one at a time.
+// The bus's reading half: limbs, twiddles and constants from any address, with a stalling bus, and errors one at a time.
 #include <gtest/gtest.h>
 #include <deque>
 #include <random>
@@ -58,14 +58,14 @@ class DmaRead : public testing::Test {
     Operation operation = kLoad;
     u64 address = 0;
     unsigned beats = 1, slot = 0, row = 0, set = 0;
-    long faulty = -1;  // the beat whose response is `response`
+    long faulty = -1;  // number of the beat that gets the response `response`; -1: none
     unsigned response = 2;
-    long reset_after = -1;  // cycles
+    long reset_after = -1;  // cycles until a reset; -1: no reset
   };
-  /// What it wrote, in order: {place, words ...} for rows, {target, set, index, fields ...} for records.
+  /// Writes in order: {place, words ...} for rows, {target, set, index, fields ...} for records.
   using Written = std::vector<std::vector<u64>>;
 
-  /// Runs an instruction against the bus, and gives what it wrote. Checks bursts, handshakes and counts.
+  /// Runs an instruction on a simulated bus, and returns its writes. Checks bursts, handshakes and counts.
   Written run(const Work& w) {
     Written written;
     dma->operation_i = w.operation;
@@ -74,8 +74,8 @@ class DmaRead : public testing::Test {
     dma->slot_i = static_cast<unsigned char>(w.slot);
     dma->row_i = static_cast<unsigned short>(w.row);
     dma->set_i = static_cast<unsigned char>(w.set);
-    std::deque<u64> coming;  // addresses of beats
-    u64 asked = w.address, waiting_for = 0;
+    std::deque<u64> pending;  // addresses of requested beats
+    u64 requested = w.address, waiting_for = 0;
     bool waiting = false, offered = false, taken = false;
     long beats = 0, counted = 0;
     for (long cycle = 0; cycle < 200000; ++cycle) {
@@ -85,17 +85,17 @@ class DmaRead : public testing::Test {
       }
       dma->valid_i = !taken;
       dma->arready_i = goes();
-      if (!offered && !coming.empty() && goes()) offered = true;
+      if (!offered && !pending.empty() && goes()) offered = true;
       dma->rvalid_i = offered;
       for (unsigned i = 0; i < kWords; ++i)
-        set_port_word(dma->rdata_i, i, offered ? word_at(coming.front() + 4 * i) : static_cast<u32>(random()));
+        set_port_word(dma->rdata_i, i, offered ? word_at(pending.front() + 4 * i) : static_cast<u32>(random()));
       dma->rresp_i = static_cast<unsigned char>(!offered ? 1 + random() % 3 : beats == w.faulty ? w.response : 0);
       dma->eval();
       if (taken && dma->done_o) {
-        EXPECT_TRUE(coming.empty());
+        EXPECT_TRUE(pending.empty());
         EXPECT_EQ(beats, w.beats);
         EXPECT_EQ(counted, w.beats);
-        EXPECT_EQ(asked, w.address + u64{w.beats} * kBytes);
+        EXPECT_EQ(requested, w.address + u64{w.beats} * kBytes);
         EXPECT_FALSE(dma->load_o || dma->table_write_o || dma->source_write_o || dma->target_write_o || dma->rready_o);
         dma->valid_i = 0;
         dma.tick();
@@ -112,16 +112,16 @@ class DmaRead : public testing::Test {
       waiting_for = dma->araddr_o;
       if (dma->arvalid_o && dma->arready_i) {
         const u64 bytes = (u64{dma->arlen_o} + 1) * kBytes;
-        EXPECT_EQ(dma->araddr_o, asked);
-        EXPECT_EQ(asked / 4096, (asked + bytes - 1) / 4096) << "a burst crosses 4 KiB";
-        for (u64 at = 0; at < bytes; at += kBytes) coming.push_back(asked + at);
-        asked += bytes;
+        EXPECT_EQ(dma->araddr_o, requested);
+        EXPECT_EQ(requested / 4096, (requested + bytes - 1) / 4096) << "a burst crosses 4 KiB";
+        for (u64 at = 0; at < bytes; at += kBytes) pending.push_back(requested + at);
+        requested += bytes;
       }
       counted += dma->beat_o;
       const bool beat = dma->rvalid_i && dma->rready_o;
       EXPECT_EQ(dma->beat_o, beat);
       if (beat) {
-        coming.pop_front();
+        pending.pop_front();
         offered = false;
         ++beats;
       }
@@ -151,7 +151,7 @@ class DmaRead : public testing::Test {
       taken = true;
       dma.tick();
     }
-    ADD_FAILURE() << "it does not end";
+    ADD_FAILURE() << "the work does not end";
     return written;
   }
   template <class Port>
@@ -259,7 +259,7 @@ TYPED_TEST(DmaRead, AFaultyBeatIsReportedUntilReset) {
         EXPECT_TRUE(this->dma->error_o);
         w.faulty = -1;
         this->run(w);
-        EXPECT_TRUE(this->dma->error_o) << "it stays";
+        EXPECT_TRUE(this->dma->error_o) << "the error flag stays";
         this->reset();
         EXPECT_FALSE(this->dma->error_o);
       }

@@ -1,4 +1,4 @@
-// The bus's writing half: a slot to any address, each port stalling in turn, and errors one at a time.
+// Tests hg_dma_write, which writes a slot to memory at any address: with stalls at each port, and with one faulty answer.
 #include <gtest/gtest.h>
 #include <deque>
 #include <random>
@@ -14,23 +14,23 @@ using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
 constexpr unsigned B = 2, kWords = 2 * B, kBytes = 4 * kWords;
-constexpr std::size_t kBursts = 16;  // that wait for their data at most
+constexpr std::size_t kBursts = 16;  // capacity of the queue of bursts whose data are incomplete
 
 u64 residue_at(unsigned slot, unsigned pair, unsigned word) {
   u64 x = (u64{slot} << 40 | u64{pair} << 8 | word) * 0x9e3779b97f4a7c15 + 77;
   x ^= x >> 31;
-  return x * 0xbf58476d1ce4e5b9 >> 34;  // 30 bits
+  return x * 0xbf58476d1ce4e5b9 >> 34;  // a residue of 30 bits
 }
 
 class DmaWrite : public testing::Test {
  protected:
   Clocked<Vdma_write> dma;
   std::mt19937_64 random{43};
-  // Of 100 cycles, so many in which a port takes or answers nothing.
+  // Percentage of cycles in which a port stalls.
   struct Stalls {
     int address = 0, data = 0, answers = 0;
   } stalls;
-  std::size_t most_open = 0;  // bursts announced without all their data
+  std::size_t most_open = 0;  // maximum number of bursts whose address is accepted and whose data are incomplete
   unsigned most_unanswered = 0;
 
   void SetUp() override {
@@ -50,12 +50,12 @@ class DmaWrite : public testing::Test {
   struct Work {
     u64 address = 0;
     unsigned beats = 1, slot = 0;
-    long faulty = -1;  // the burst whose answer is `response`
+    long faulty = -1;  // index of the burst that the memory answers with `response`; -1: none
     unsigned response = 2;
-    long reset_after = -1;         // cycles
-    bool addresses_first = false;  // no data is taken before no more addresses come
-    bool answers_last = false;     // no answer before all data are taken
-    bool answers_beside = false;   // no answer but in a cycle that takes an address, while there are more
+    long reset_after = -1;         // cycles; -1: no reset
+    bool addresses_first = false;  // the memory accepts data only after 40 cycles without a new address
+    bool answers_last = false;     // the memory answers only after it has accepted all data
+    bool answers_beside = false;   // until the last address, the memory answers only in cycles that accept an address
   };
 
   void run(const Work& w) {
@@ -67,19 +67,19 @@ class DmaWrite : public testing::Test {
       unsigned left;
     };
     std::deque<Burst> bursts;
-    u64 asked = w.address;
+    u64 requested = w.address;
     unsigned reads = 0, beats = 0, unanswered = 0, counted = 0, read_done = 0;
     long answered = 0, quiet = 0;
     bool taken = false, address_waits = false, data_waits = false;
     u64 address_before = 0;
     u32 data_before = 0;
-    int row1 = -1, row2 = -1;  // pairs on their way from the slot
+    int row1 = -1, row2 = -1;  // pairs in flight from the slot
     for (long cycle = 0; cycle < 400000; ++cycle) {
       if (cycle == w.reset_after) return reset();
       dma->valid_i = !taken;
       dma->awready_i = goes(stalls.address);
       dma->wready_i = goes(stalls.data) && (!w.addresses_first || quiet > 40);
-      const bool beside = (dma->awvalid_o && dma->awready_i) || asked == w.address + u64{w.beats} * kBytes;
+      const bool beside = (dma->awvalid_o && dma->awready_i) || requested == w.address + u64{w.beats} * kBytes;
       const bool answer =
           unanswered > 0 && goes(stalls.answers) && (!w.answers_last || beats == w.beats) && (!w.answers_beside || beside);
       dma->bvalid_i = answer;
@@ -89,12 +89,12 @@ class DmaWrite : public testing::Test {
       dma->eval();
       ASSERT_TRUE(dma->bready_o);
       if (taken && dma->done_o) {
-        ASSERT_EQ(beats, w.beats) << "it ends before its data are taken";
+        ASSERT_EQ(beats, w.beats) << "the store ends before its data are accepted";
         ASSERT_EQ(counted, w.beats);
-        ASSERT_EQ(unanswered, 0u) << "it ends before it is answered";
+        ASSERT_EQ(unanswered, 0u) << "the store ends before it is answered";
         ASSERT_EQ(read_done, 1u);
         ASSERT_TRUE(bursts.empty());
-        ASSERT_EQ(asked, w.address + u64{w.beats} * kBytes);
+        ASSERT_EQ(requested, w.address + u64{w.beats} * kBytes);
         dma->valid_i = dma->bvalid_i = 0;
         dma.tick();
         ASSERT_TRUE(dma->ready_o);
@@ -137,17 +137,17 @@ class DmaWrite : public testing::Test {
       if (answer) ++answered, --unanswered;
       if (dma->awvalid_o && dma->awready_i) {
         const u64 bytes = (u64{dma->awlen_o} + 1) * kBytes;
-        ASSERT_EQ(dma->awaddr_o, asked);
-        ASSERT_EQ(asked / 4096, (asked + bytes - 1) / 4096) << "a burst crosses 4 KiB";
-        bursts.push_back({asked, dma->awlen_o + 1u});
-        asked += bytes;
+        ASSERT_EQ(dma->awaddr_o, requested);
+        ASSERT_EQ(requested / 4096, (requested + bytes - 1) / 4096) << "a burst crosses 4 KiB";
+        bursts.push_back({requested, dma->awlen_o + 1u});
+        requested += bytes;
       }
       most_open = std::max(most_open, bursts.size());
       most_unanswered = std::max(most_unanswered, unanswered);
       taken = true;
       dma.tick();
     }
-    FAIL() << "it does not end";
+    FAIL() << "the work does not end";
   }
 };
 
@@ -172,7 +172,8 @@ TEST_F(DmaWrite, WritesToAnyAddress) {
   }
 }
 
-// 2^15 words: more bursts than their queue holds, and all answers at the end.
+// A limb of 2^15 words takes 33 bursts; the queue of bursts holds fewer. The memory answers all bursts after the last
+// data.
 TEST_F(DmaWrite, TheLongestLimbWithAllAddressesFirstAndAllAnswersLast) {
   ASSERT_NO_FATAL_FAILURE(
       run({.address = 0x7fff0, .beats = 8192, .slot = 5, .addresses_first = true, .answers_last = true}));
@@ -195,14 +196,14 @@ TEST_F(DmaWrite, AFaultyAnswerIsReportedUntilReset) {
       EXPECT_TRUE(dma->error_o);
       w.faulty = -1;
       ASSERT_NO_FATAL_FAILURE(run(w));
-      EXPECT_TRUE(dma->error_o) << "it stays";
+      EXPECT_TRUE(dma->error_o) << "the error flag stays";
       reset();
       EXPECT_FALSE(dma->error_o);
     }
   }
 }
 
-// The first burst's answer comes while others' addresses wait, or in the cycle in which one is taken.
+// The memory answers the first burst with an error: while later addresses wait, or in a cycle that accepts an address.
 TEST_F(DmaWrite, AFaultyAnswerIsReportedWhileAddressesGo) {
   for (const bool beside : {false, true}) {
     SCOPED_TRACE(beside);

@@ -65,7 +65,7 @@ TEST_F(Lib, BurstsCoverTheirTransferWithinPages) {
     for (int cycle = 0; parts->idle_o != 7; ++cycle) {
       ASSERT_LT(cycle, 10000);
       parts->take_i = random() & 7;
-      // A start that comes while all are busy changes nothing.
+      // A start has no effect while all transfers are in progress.
       parts->start_i = parts->idle_o == 0 && random() % 2;
       parts->address_i = random() << 7;
       parts->beats_i = static_cast<unsigned short>(1 + random() % 700);

@@ -1,4 +1,4 @@
-// The limb slots: what is read is what was last written, lane by lane, and two users of a bank are reported.
+// The limb slots: a read returns the last write, lane by lane, and two users of a bank are reported.
 #include <gtest/gtest.h>
 #include <array>
 #include <deque>
@@ -13,7 +13,7 @@ namespace {
 
 using u64 = std::uint64_t;
 
-constexpr std::size_t B = 2, kBanks = 4, kSlots = 16, kReaders = 7, kWriters = 5, kRows = 8;  // rows of a group
+constexpr std::size_t B = 2, kBanks = 4, kSlots = 16, kReaders = 7, kWriters = 5, kRows = 8;  // rows per group
 
 class Memory : public testing::Test {
  protected:
@@ -35,7 +35,7 @@ class Memory : public testing::Test {
     set_field(memory->read_address_i, 2 * port, row0, 3);
     set_field(memory->read_address_i, 2 * port + 1, row1, 3);
   }
-  /// Lanes `enables` of the port, the group's lowest first.
+  /// Enables the lanes `enables` of a write port; bit 0 is the lowest lane of group 0.
   void writer(std::size_t port, std::size_t slot, unsigned enables) {
     memory->write_i |= enables << (2 * B * port);
     set_field(memory->write_slot_i, port, slot, 4);
@@ -51,7 +51,7 @@ TEST_F(Memory, KeepsEachLaneOfEachRow) {
     std::array<std::array<u64, B>, 2> data;
     std::array<std::array<bool, B>, 2> known;
   };
-  std::deque<std::vector<Read>> coming;
+  std::deque<std::vector<Read>> pending;
   for (int cycle = 0; cycle < 20000; ++cycle) {
     memory->read_i = 0;
     memory->write_i = 0;
@@ -66,7 +66,7 @@ TEST_F(Memory, KeepsEachLaneOfEachRow) {
     std::array<bool, kWriters> writing{};
     for (std::size_t bank = 0; bank < kBanks; ++bank) {
       if (random() % 4) {
-        // One reader of the bank, or a second that asks for the same rows.
+        // One reader of the bank, or two readers of the same rows.
         const std::size_t slot = bank + kBanks * below(kSlots / kBanks), row0 = below(kRows), row1 = below(kRows);
         for (int reader_of = 0; reader_of < (random() % 3 ? 1 : 2); ++reader_of) {
           const std::size_t port = below(kReaders);
@@ -96,18 +96,18 @@ TEST_F(Memory, KeepsEachLaneOfEachRow) {
         known[slot][i / B][i % B][row] = true;
       }
     }
-    coming.push_back(reads);
+    pending.push_back(reads);
     memory.tick();
     ASSERT_FALSE(memory->conflict_o) << "cycle " << cycle;
-    if (coming.size() < 2) continue;
-    for (const Read& r : coming.front()) {
+    if (pending.size() < 2) continue;
+    for (const Read& r : pending.front()) {
       for (std::size_t i = 0; i < 2 * B; ++i) {
         if (!r.known[i / B][i % B]) continue;
         ASSERT_EQ(field(memory->read_data_o, 2 * B * r.port + i), r.data[i / B][i % B])
             << "cycle " << cycle << ", port " << r.port;
       }
     }
-    coming.pop_front();
+    pending.pop_front();
   }
 }
 
@@ -121,11 +121,11 @@ TEST_F(Memory, TwoReadersOfABankAreReported) {
           reader(a, slot, 5, 2);
           reader(b, other, row0, row1);
           memory.tick();
-          const bool told = memory->conflict_o;
+          const bool reported = memory->conflict_o;
           memory->read_i = 0;
           memory.tick();
           EXPECT_FALSE(memory->conflict_o);
-          return told;
+          return reported;
         };
         EXPECT_FALSE(conflict(slot, 5, 2)) << "the same rows";
         EXPECT_TRUE(conflict(slot, 4, 2));

@@ -1,4 +1,4 @@
-// The multiplier menu against the engine's arithmetic: one product a cycle, another modulus each cycle.
+// All multipliers compared with the engine's arithmetic: one product per cycle, another modulus each cycle.
 #include <gtest/gtest.h>
 #include <functional>
 #include <optional>
@@ -43,11 +43,11 @@ struct Case {
 
 class Multipliers : public testing::Test {
  protected:
-  /// 2^W w mod q for each window value w.
+  /// Loads 2^W w mod q for each window value w.
   void load(std::size_t prime, u64 q) {
     for (u64 w = 0; w < 64; ++w) {
       card->we_i = 1;
-      // Entry {prime, w}: windows of two bits have four a prime, those of one modulus take the first entries.
+      // Entry {prime, w}: windows of two bits have four entries per prime; with one modulus they use the first entries.
       card->entry_i = static_cast<unsigned>(prime << 6 | w);
       card->data6_i = static_cast<unsigned>((w << W) % q);
       card->data2_i = 0;
@@ -57,7 +57,7 @@ class Multipliers : public testing::Test {
     card->we_i = 0;
   }
 
-  /// Streams the cases; `expected` says what `unit` has to answer.
+  /// Streams the cases through the bench. `expected` returns the result that `unit` must have.
   void run(const std::vector<Case>& cases, const std::vector<Unit>& of,
            const std::function<u64(Unit, const Case&)>& expected) {
     std::vector<std::size_t> latency(units);
@@ -72,7 +72,7 @@ class Multipliers : public testing::Test {
       card->shoup_i = static_cast<unsigned>((c.y << W) / c.q);
       card->barrett_i = static_cast<unsigned>(std::min<u64>(static_cast<u64>((u128{1} << (2 * W)) / c.q), 2 * kTop - 1));
       card.tick();
-      // After this edge the operands of `cycle` are in the first registers.
+      // After this clock edge, the first registers contain the operands of `cycle`.
       for (const Unit u : of) {
         const std::size_t at = cycle + 1 - latency[u];
         if (cycle + 1 < latency[u] || at >= cases.size()) continue;
@@ -144,7 +144,8 @@ TEST_F(Multipliers, AnyModulusWithItsTopBit) {
   run(cases, {shoup, barrett, sum, difference}, product);
 }
 
-// x << s times y mod q << s is (x y mod q) << s: how short and even moduli come to Barrett's and the windows' form.
+// The product of x << s and y modulo q << s is (x y mod q) << s. Barrett and the window multipliers use short and even
+// moduli in this form.
 TEST_F(Multipliers, ShiftedModuli) {
   std::vector<Case> cases;
   std::vector<u64> shorter = {24577, 40961, 65536, 1 << 20, (1 << 20) + 2, 3};
@@ -156,7 +157,7 @@ TEST_F(Multipliers, ShiftedModuli) {
   run(cases, {barrett}, product);
 }
 
-// Shoup takes any word for x, not residues alone.
+// Shoup accepts any word for x, not only residues.
 TEST_F(Multipliers, ShoupTakesAnyWord) {
   std::vector<Case> cases;
   for (int i = 0; i < 10000; ++i) {

@@ -1,4 +1,4 @@
-// The NTT engines against the engine's transform, bit by bit, and against the cycle model, cycle by cycle.
+// The NTT engines compared with the engine's transform, bit by bit, and with the cycle model, cycle by cycle.
 #include <gtest/gtest.h>
 #include <array>
 #include <random>
@@ -15,14 +15,14 @@ namespace {
 
 using math::u64;
 
-constexpr int kEngines = 5;  // of 1 << e butterflies
+constexpr int kEngines = 5;  // engine e has 1 << e butterflies
 constexpr u64 kLatency = 20;
 
 u64 gap(int log_n, int e) {
   const u64 ahead = (u64{1} << log_n) >> (e + 2);
   return ahead < kLatency ? kLatency - ahead : 0;
 }
-/// Cycles of a limb behind another.
+/// Returns the cycles between the last rows of consecutive limbs.
 u64 interval(int log_n, int e) {
   return static_cast<u64>(log_n) * (((u64{1} << log_n) >> (e + 1)) + gap(log_n, e)) - gap(log_n, e);
 }
@@ -59,7 +59,7 @@ class NttEngines : public testing::Test {
     return words;
   }
 
-  /// Sets the modulus and its table.
+  /// Sets the modulus and loads its table of twiddles.
   void ring(int log_n, u64 q) {
     const std::size_t n = std::size_t{1} << log_n;
     auto w = math::forward_twiddles(n, math::smallest_primitive_root(2 * n, q), q);
@@ -69,8 +69,8 @@ class NttEngines : public testing::Test {
     card->q_i = static_cast<unsigned>(q);
   }
 
-  /// Runs transforms on each engine, back to back. Grants come at random where `stalls`. Cycles from taking the first limb to its
-  /// last row, both counted, and from there to the last limb's.
+  /// Runs transforms on each engine without pauses. `stalls`: grants come at random. Returns the cycles from the
+  /// acceptance of the first limb to its last row, both included, and from this row to the last row of the last limb.
   struct Cycles {
     u64 first = 0, all = 0;
   };
@@ -81,7 +81,7 @@ class NttEngines : public testing::Test {
     std::array<u64, kEngines> accepted{}, finished{};
     for (int running = kEngines; running > 0;) {
       unsigned valid = 0;
-      // The engines share inverse_i: only those that stand at the same limb are offered it.
+      // The engines share inverse_i, so only engines with the same next limb are started.
       const std::size_t limb = *std::min_element(taken.begin(), taken.end());
       if (limb < inverse.size()) {
         card->inverse_i = inverse[limb];
@@ -119,7 +119,7 @@ class NttEngines : public testing::Test {
   }
 };
 
-// What ref does (src/backend/ref/kernels.cpp), in the engine's words.
+// The algorithm of ref (src/backend/ref/kernels.cpp), in the engine's order.
 std::vector<u64> forward(std::vector<u64> x, u64 q) {
   const std::size_t n = x.size();
   const auto w = math::forward_twiddles(n, math::smallest_primitive_root(2 * n, q), q);
@@ -140,7 +140,7 @@ class NttDegrees : public NttEngines, public testing::WithParamInterface<int> {}
 TEST_P(NttDegrees, BitsAndCyclesOfTheModel) {
   const int log_n = GetParam();
   const std::size_t n = std::size_t{1} << log_n;
-  // The longest prime, a short one, and the smallest there is.
+  // The longest prime, a short one, and the smallest one.
   std::vector<u64> primes = {math::largest_primes(30, 1, 2 * n)[0]};
   if (log_n <= 12) primes.push_back(math::largest_primes(log_n + 6, 1, 2 * n)[0]);
   for (const u64 q : primes) {
@@ -161,7 +161,7 @@ TEST_P(NttDegrees, BitsAndCyclesOfTheModel) {
 }
 INSTANTIATE_TEST_SUITE_P(All, NttDegrees, testing::Range(9, 15));
 
-// A value of the definition, not of an algorithm: position i is the polynomial at psi^(2 rev(i) + 1).
+// Compares one value with its definition instead of an algorithm: position i is the polynomial at psi^(2 rev(i) + 1).
 TEST_F(NttEngines, PositionsAreValues) {
   constexpr std::size_t n = 512;
   const u64 q = math::largest_primes(30, 2, 2 * n)[1], psi = math::smallest_primitive_root(2 * n, q);
@@ -178,7 +178,7 @@ TEST_F(NttEngines, PositionsAreValues) {
   }
 }
 
-// Rows of the last stage are on their way for 20 cycles: none of them is written, and no limb ends, after a reset.
+// Rows of the last stage are in flight for 20 cycles. After a reset none of these rows is written, and no limb ends.
 TEST_F(NttEngines, ResetForgetsRowsOnTheirWay) {
   constexpr int kEngine = 3, kLogN = 9;
   constexpr unsigned kBit = 1u << kEngine;
@@ -225,7 +225,7 @@ TEST_F(NttEngines, LimbsFollowWithoutAGap) {
         if (!limbs.back()) {
           ASSERT_EQ(get(e, n), forward(x, q));
         }
-        // The engines take limbs together, so the slowest alone is never kept waiting.
+        // All engines get a limb at the same time, so only the slowest engine never waits.
         if (e == 0) {
           EXPECT_EQ(cycles[e].all, interval(log_n, e) * (limbs.size() - 1));
         }

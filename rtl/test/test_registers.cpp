@@ -1,4 +1,4 @@
-// The host's registers: reset values, each bit of each register, sticky flags, counters beyond 2^32, accesses that meet.
+// The host's registers: reset values, each bit of each register, sticky flags, counters beyond 2^32, concurrent accesses.
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
@@ -13,11 +13,11 @@ namespace {
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
-constexpr u32 kShape = 0x8a5c3be1, kShape2 = 0x7d46f19b;  // of the model's parameters
+constexpr u32 kShape = 0x8a5c3be1, kShape2 = 0x7d46f19b;  // parameters of the model
 constexpr int kCounters = 10;
 constexpr unsigned kControl = 0x10, kStatus = 0x14, kBase = 0x18, kBaseHigh = 0x1c, kLogSize = 0x20, kTail = 0x24,
                    kHead = 0x28, kFences = 0x2c, kInterrupt = 0x30, kFirstCounter = 0x40;
-constexpr int kOkay = 0, kSlverr = 2;  // of AXI
+constexpr int kOkay = 0, kSlverr = 2;  // AXI response codes
 
 class Registers : public testing::Test {
  protected:
@@ -83,14 +83,14 @@ class Registers : public testing::Test {
   }
   u64& counter_state(int i) { return state<u64>(card, "hg_registers", "counters", static_cast<std::size_t>(i)); }
   u32& fences_state() { return state<u32>(card, "hg_registers", "fences"); }
-  /// One cycle in which an input is up.
+  /// Raises an input for one cycle.
   template <class Input>
   void pulse(Input& input) {
     input = 1;
     card.tick();
     input = 0;
   }
-  /// All that a host can read, but for the counters.
+  /// Returns all registers that a host can read, except the counters.
   std::map<unsigned, u32> all() {
     std::map<unsigned, u32> found;
     for (unsigned at = 0; at < kFirstCounter; at += 4) found[at] = read(at);
@@ -105,20 +105,20 @@ TEST_F(Registers, AreZeroAfterReset) {
                                             {kLogSize, 0},      {kTail, 0},   {kHead, 0},     {kFences, 0},
                                             {kInterrupt, 0},    {0x34, 0},    {0x38, 0},      {0x3c, 0}};
   EXPECT_EQ(fresh, expected);
-  // Everything is set, accesses are under way, and one cycle of reset comes.
+  // Sets all registers and inputs, starts accesses, and resets for one cycle.
   write(kBase, ~0u), write(kBaseHigh, ~0u), write(kLogSize, ~0u), write(kTail, ~0u), write(kControl, 1);
   card->interrupt_i = card->fence_i = card->conflict_i = card->unknown_i = 1;
   card->count_i = (1 << kCounters) - 1;
   for (int i = 0; i < kCounters; ++i) counter_state(i) = ~u64{0} << 31;
   card.tick();
-  EXPECT_NE(read(kFirstCounter), 0u);  // the high half is held now
+  EXPECT_NE(read(kFirstCounter), 0u);  // latches the high half
   card->bready_i = card->rready_i = 0;
   card->awvalid_i = card->wvalid_i = card->arvalid_i = 1;
   card->awaddr_i = kTail;
   card->araddr_i = kFences;
   card.tick();
   ASSERT_TRUE(card->bvalid_o && card->rvalid_o);
-  card->rst_ni = 0;  // inputs stay up: reset is the stronger
+  card->rst_ni = 0;  // inputs stay high: reset has priority
   card.tick();
   EXPECT_FALSE(card->bvalid_o || card->rvalid_o);
   EXPECT_FALSE(card->interrupt_o || card->enable_o);
@@ -138,7 +138,7 @@ TEST_F(Registers, HoldEachBit) {
       for (const u32 value : {bit < 0 ? 0u : 1u << bit, bit < 0 ? ~0u : ~(1u << bit)}) {
         for (const auto& [other, otherwise] : writable) write(other, value % 3 ? ~0u : 0u);
         auto expected = all();
-        if (address == kControl && value & 2) continue;  // it clears counters: a test of its own
+        if (address == kControl && value & 2) continue;  // its bit 1 clears the counters, which another test covers
         write(address, value);
         expected[address] = value & mask;
         expected[kStatus] = expected[kTail] == 0;
@@ -184,7 +184,7 @@ TEST_F(Registers, StatusHasABitForEachCause) {
   card->idle_i = 0;
   EXPECT_EQ(read(kStatus), 0u);
   card->idle_i = 1;
-  // Idle is only who has reached the tail, to the last bit.
+  // The idle bit is set only if head and tail are equal in every bit.
   write(kTail, 0x80000001);
   for (int bit = 0; bit < 32; ++bit) {
     card->head_i = 0x80000001 ^ 1u << bit;
@@ -192,7 +192,7 @@ TEST_F(Registers, StatusHasABitForEachCause) {
   }
   card->head_i = 0x80000001;
   EXPECT_EQ(read(kStatus), 1u);
-  card->error_i = 1;  // the ports keep theirs
+  card->error_i = 1;  // the card's ports keep their error flags themselves
   EXPECT_EQ(read(kStatus), 1u | 2u);
   card->error_i = 0;
   EXPECT_EQ(read(kStatus), 1u);
@@ -205,10 +205,10 @@ TEST_F(Registers, FlagsStayUntilReset) {
     if (flag & 8) pulse(card->unknown_i);
     for (int i = 0; i < 5; ++i) card.tick();
     EXPECT_EQ(read(kStatus), 1u | flag);
-    EXPECT_EQ(read(kStatus), 1u | flag) << "reading clears nothing";
+    EXPECT_EQ(read(kStatus), 1u | flag) << "a read clears nothing";
     for (unsigned at = 0; at < 256; at += 4)
       if (at != kTail) write(at, ~0u);
-    EXPECT_EQ(read(kStatus), 1u | flag) << "nor does writing";
+    EXPECT_EQ(read(kStatus), 1u | flag) << "a write clears nothing";
     reset();
     EXPECT_EQ(read(kStatus), 1u);
   }
@@ -237,13 +237,14 @@ TEST_F(Registers, InterruptStaysUntilAOneIsWritten) {
     if (at != kInterrupt) write(at, ~0u);
   EXPECT_TRUE(card->interrupt_o);
   EXPECT_EQ(read(kInterrupt), 1u);
-  EXPECT_TRUE(card->interrupt_o) << "reading clears nothing";
+  EXPECT_TRUE(card->interrupt_o) << "a read clears nothing";
   write(kInterrupt, 1);
   EXPECT_FALSE(card->interrupt_o);
   EXPECT_EQ(read(kInterrupt), 0u);
 }
 
-// The next fence's interrupt must not be lost when the host clears the one before.
+// If the next fence interrupts in the cycle in which the host clears the previous interrupt, the new interrupt must
+// remain.
 TEST_F(Registers, InterruptThatComesDuringAWriteIsKept) {
   for (int offset = -2; offset <= 2; ++offset) {
     for (const unsigned address : {kInterrupt, kControl, kTail, kBase}) {
@@ -267,7 +268,7 @@ TEST_F(Registers, InterruptThatComesDuringAWriteIsKept) {
   }
 }
 
-// A write that has one of its halves, a write without a strobe, and a read take nothing from an interrupt.
+// These accesses do not affect an interrupt: one half of a write, a write without a strobe, a read.
 TEST_F(Registers, InterruptThatComesDuringOtherAccessesIsKept) {
   const struct {
     bool address, data, read;
@@ -322,11 +323,11 @@ TEST_F(Registers, ReadingALowHalfHoldsTheHigh) {
   card->count_i = 1 << 2;
   card.tick();
   card->count_i = 0;
-  // Neither what is counted on nor other registers touch it.
+  // The latched half does not change when counting continues, or when other registers are read.
   for (unsigned at = 0; at < kFirstCounter; ++at) read(at);
   for (unsigned at = kFirstCounter + 8 * kCounters; at < 256; ++at) read(at);
   EXPECT_EQ(read(kFirstCounter + 20), 5u);
-  EXPECT_EQ(read(kFirstCounter + 20), 5u) << "reading it changes nothing";
+  EXPECT_EQ(read(kFirstCounter + 20), 5u) << "a read changes nothing";
   EXPECT_EQ(read(kFirstCounter + 16), 0u);
   EXPECT_EQ(read(kFirstCounter + 20), 6u);
   EXPECT_EQ(read(kFirstCounter + 24), 0u);
@@ -347,7 +348,7 @@ TEST_F(Registers, CountersAreClearedTogether) {
     card->awvalid_i = card->wvalid_i = 0;
     card.tick();
     card->count_i = 0;
-    for (int j = 0; j < kCounters; ++j) EXPECT_EQ(counter(j), u64{counting}) << j;  // of the cycle after
+    for (int j = 0; j < kCounters; ++j) EXPECT_EQ(counter(j), u64{counting}) << j;  // counts the next cycle
     EXPECT_EQ(read(kControl), 1u) << "bit 1 reads 0";
     EXPECT_EQ(read(kFences), 5u);
   }
@@ -364,14 +365,14 @@ TEST_F(Registers, FencesAreCounted) {
   fences_state() = 0xffffffff;
   pulse(card->fence_i);
   EXPECT_EQ(read(kFences), 0u);
-  EXPECT_FALSE(card->interrupt_o) << "a fence interrupts only where it is asked to";
+  EXPECT_FALSE(card->interrupt_o) << "only a marked fence interrupts";
 }
 
 TEST_F(Registers, OtherAddressesAreZeroAndTakeNothing) {
   write(kTail, 0x55), write(kBase, 0x140), write(kBaseHigh, 0x66), write(kLogSize, 7), write(kControl, 1);
   for (int j = 0; j < kCounters; ++j) counter_state(j) = 0x7700000077;
   pulse(card->interrupt_i);
-  ASSERT_EQ(read(kFirstCounter), 0x77u);  // a high half is held
+  ASSERT_EQ(read(kFirstCounter), 0x77u);  // latches a high half
   const auto before = all();
   for (unsigned at = 0; at < 256; ++at) {
     if (!aligned_register(at)) {
@@ -383,7 +384,7 @@ TEST_F(Registers, OtherAddressesAreZeroAndTakeNothing) {
   for (int j = 0; j < kCounters; ++j) EXPECT_EQ(counter(j), 0x7700000077u);
 }
 
-// The answer is of the access that it ends, however long the host lets it wait.
+// A response belongs to its access, however long the host delays it.
 TEST_F(Registers, AnswersKeepTheirErrorsUntilTheyAreTaken) {
   for (const bool wrong : {true, false, true}) {
     card->bready_i = card->rready_i = 0;
@@ -392,7 +393,7 @@ TEST_F(Registers, AnswersKeepTheirErrorsUntilTheyAreTaken) {
     card->araddr_i = wrong ? 0x34 : kBase;
     card.tick();
     for (int i = 0; i < 3; ++i) {
-      // The next access is offered meanwhile, and would be answered otherwise.
+      // The next access is offered meanwhile; its response would be different.
       card->awaddr_i = wrong ? kBase : kFences;
       card->araddr_i = wrong ? kBase : 0x34;
       EXPECT_TRUE(card->bvalid_o && card->rvalid_o);
@@ -408,7 +409,7 @@ TEST_F(Registers, AnswersKeepTheirErrorsUntilTheyAreTaken) {
 }
 
 TEST_F(Registers, AccessesWaitForTheirHalvesAndAnswers) {
-  // Neither half of a write goes alone.
+  // One half of a write is not accepted without the other.
   card->awaddr_i = kTail;
   card->wdata_i = 9;
   for (const bool address_first : {true, false}) {
@@ -428,7 +429,7 @@ TEST_F(Registers, AccessesWaitForTheirHalvesAndAnswers) {
     card.tick();
     EXPECT_EQ(card->tail_o, address_first ? 9u : 11u);
   }
-  // While an answer waits, nothing else is taken and the answer stays as it is.
+  // While a response waits, no other access is accepted, and the response does not change.
   card->bready_i = card->rready_i = 0;
   card->awvalid_i = card->wvalid_i = card->arvalid_i = 1;
   card->araddr_i = kTail;

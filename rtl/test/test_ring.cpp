@@ -1,4 +1,4 @@
-// The ring of descriptors: addresses to their highest bits, counts beyond 2^32, room, errors one at a time, enable and reset under way.
+// The ring of descriptors: addresses up to the highest bits, counts beyond 2^32, room, errors one at a time, enable and reset during work.
 #include <gtest/gtest.h>
 #include <deque>
 #include <random>
@@ -27,11 +27,11 @@ class Ring : public testing::Test {
   std::mt19937_64 random{31};
   u64 base = 0;
   unsigned log_size = 0;
-  u32 asked = 0, left = 0;   // entries
-  std::deque<u64> expected;  // addresses of the pieces to come
+  u32 requested = 0, left = 0;  // numbers of entries
+  std::deque<u64> expected;     // addresses of the expected pieces
   u32 most = 0;
   int stalls = 0;
-  unsigned response = 0;  // of the pieces
+  unsigned response = 0;  // response code of the pieces
   bool answers = true;
 
   void SetUp() override {
@@ -45,7 +45,7 @@ class Ring : public testing::Test {
     ring->rvalid_i = 0;
     ring.tick();
     ring->rst_ni = 1;
-    asked = left = 0;
+    requested = left = 0;
     expected.clear();
   }
   void place(u64 at, unsigned size) {
@@ -57,7 +57,7 @@ class Ring : public testing::Test {
   bool goes() { return static_cast<int>(random() % 100) >= stalls; }
   u64 entry(u32 number) const { return base + 64 * u64{number & static_cast<u32>((u64{1} << log_size) - 1)}; }
 
-  /// A cycle of the bus and of who takes descriptors.
+  /// Executes one cycle of the bus and of the reader of descriptors.
   void cycle(bool take) {
     ring->arready_i = goes();
     ring->ready_i = take;
@@ -70,9 +70,9 @@ class Ring : public testing::Test {
     ASSERT_TRUE(ring->rready_o);
     ASSERT_EQ(ring->head_o, left);
     if (ring->arvalid_o) {
-      ASSERT_EQ(ring->araddr_o, entry(asked)) << "entry " << asked;
+      ASSERT_EQ(ring->araddr_o, entry(requested)) << "entry " << requested;
       ASSERT_EQ(ring->arlen_o, 7);
-      ASSERT_NE(asked, ring->tail_i);
+      ASSERT_NE(requested, ring->tail_i);
     }
     const bool address = ring->arvalid_o && ring->arready_i, gone = ring->valid_o && take;
     if (gone) {
@@ -85,17 +85,17 @@ class Ring : public testing::Test {
     }
     if (piece) expected.pop_front();
     if (address) {
-      for (u32 i = 0; i < 8; ++i) expected.push_back(entry(asked) + 8 * i);
-      ++asked;
+      for (u32 i = 0; i < 8; ++i) expected.push_back(entry(requested) + 8 * i);
+      ++requested;
     }
-    most = std::max(most, asked - left);
-    ASSERT_LE(asked - left, kDepth) << "more was asked for than there is room";
+    most = std::max(most, requested - left);
+    ASSERT_LE(requested - left, kDepth) << "more entries are requested than there is room for";
     ring.tick();
   }
-  /// Until the tail is reached.
+  /// Runs until all entries before the tail have left.
   void drain(int limit = 4000) {
     for (int i = 0; left != ring->tail_i; ++i) {
-      ASSERT_LT(i, limit) << "it does not end";
+      ASSERT_LT(i, limit) << "the work does not end";
       ASSERT_NO_FATAL_FAILURE(cycle(goes()));
     }
   }
@@ -123,7 +123,7 @@ TEST_F(Ring, EntriesComeInOrderFromAnyPlace) {
   }
 }
 
-// 2^32 descriptors take days: the counts are set to what they are then.
+// 2^32 descriptors would take days, so the counters are set to values near 2^32.
 TEST_F(Ring, CountsRunOnBeyondTheirLastBit) {
   for (const unsigned size : {2u, 12u, 16u, 31u}) {
     for (const u32 from : {0xfffffffdu, 0x7ffffffeu, 0xfffeu, 0xfffffeu}) {
@@ -131,13 +131,13 @@ TEST_F(Ring, CountsRunOnBeyondTheirLastBit) {
       reset();
       place(0xfffffff000000000, size);
       ring->tail_i = from;
-      state<u32>(ring, "hg_ring", "asked") = state<u32>(ring, "hg_ring", "head") = asked = left = from;
+      state<u32>(ring, "hg_ring", "asked") = state<u32>(ring, "hg_ring", "head") = requested = left = from;
       ring.tick();
       ring->enable_i = 1;
       ring->tail_i = from + 7;
       ASSERT_NO_FATAL_FAILURE(drain());
       for (int i = 0; i < 10; ++i) ASSERT_NO_FATAL_FAILURE(cycle(true));
-      EXPECT_EQ(asked, from + 7) << "nothing is asked for beyond the tail";
+      EXPECT_EQ(requested, from + 7) << "no entry is requested beyond the tail";
       ring->enable_i = 0;
     }
   }
@@ -148,7 +148,7 @@ TEST_F(Ring, AsksForAsMuchAsThereIsRoom) {
   ring->enable_i = 1;
   ring->tail_i = 20;
   for (int i = 0; i < 100; ++i) ASSERT_NO_FATAL_FAILURE(cycle(false));
-  EXPECT_EQ(asked, kDepth);
+  EXPECT_EQ(requested, kDepth);
   EXPECT_TRUE(ring->valid_o);
   ASSERT_NO_FATAL_FAILURE(drain());
   EXPECT_EQ(most, kDepth);
@@ -188,7 +188,7 @@ TEST_F(Ring, AFaultyPieceIsReportedWhileDisabled) {
   ring->tail_i = 1;
   answers = false;
   for (int i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(cycle(false));
-  ASSERT_EQ(asked, 1u);
+  ASSERT_EQ(requested, 1u);
   ring->enable_i = 0;
   answers = true;
   for (int piece = 0; piece < 8; ++piece) {
@@ -207,19 +207,19 @@ TEST_F(Ring, DisabledItAsksForNothingNewAndWithdrawsNothing) {
   place(0x1000, 4);
   ring->tail_i = 9;
   for (int i = 0; i < 5; ++i) ASSERT_NO_FATAL_FAILURE(cycle(true));
-  EXPECT_EQ(asked, 0u);
+  EXPECT_EQ(requested, 0u);
   ring->enable_i = 1;
   stalls = 100;
   for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(cycle(true));
   ring->enable_i = 0;
   for (int i = 0; i < 3; ++i) {
     ASSERT_NO_FATAL_FAILURE(cycle(true));
-    ASSERT_TRUE(ring->arvalid_o) << "an address that was offered is withdrawn";
+    ASSERT_TRUE(ring->arvalid_o) << "an offered address is withdrawn";
   }
   stalls = 0;
   for (int i = 0; i < 30; ++i) ASSERT_NO_FATAL_FAILURE(cycle(true));
-  EXPECT_EQ(asked, 1u);
-  EXPECT_EQ(left, 1u) << "what was asked for still leaves";
+  EXPECT_EQ(requested, 1u);
+  EXPECT_EQ(left, 1u) << "a requested entry still leaves";
   ring->enable_i = 1;
   ASSERT_NO_FATAL_FAILURE(drain());
 }
@@ -253,7 +253,7 @@ TEST_F(Ring, ResetWithdrawsTheAddressThatWasOffered) {
   reset();
   for (int i = 0; i < 3; ++i) {
     ASSERT_NO_FATAL_FAILURE(cycle(true));
-    EXPECT_FALSE(ring->arvalid_o) << "a disabled ring asks for nothing";
+    EXPECT_FALSE(ring->arvalid_o) << "a disabled ring requests nothing";
   }
   stalls = 0;
   ring->enable_i = 1;

@@ -1,4 +1,5 @@
-// The scoreboard against its rules: every instruction that it lets go may go, every one that it holds must wait.
+// The scoreboard compared with its rules: every instruction that it issues may start, and every instruction that it holds
+// back must wait.
 #include <gtest/gtest.h>
 #include <deque>
 #include <optional>
@@ -11,7 +12,7 @@ namespace heliograph::rtl {
 namespace {
 
 constexpr int kSlots = 8, kTables = 3, kBanks = 4, kUnits = 6;
-constexpr unsigned kLate = 1;  // unit 0 claims its bank when it wants to write
+constexpr unsigned kLate = 1;  // unit 0 is late: it claims its bank when it is ready to write
 
 struct Instruction {
   unsigned reads, writes;
@@ -25,7 +26,7 @@ unsigned banks(unsigned slots) {
   return found;
 }
 
-/// What is under way, by unit, the oldest first.
+/// The running instructions of each unit, the oldest first.
 struct Rules {
   std::deque<Instruction> units[kUnits];
   unsigned wanting = 0;
@@ -34,7 +35,7 @@ struct Rules {
     if (units[unit].size() == 2) return false;
     for (int u = 0; u < kUnits; ++u) {
       for (const Instruction& i : units[u]) {
-        const unsigned in_use = i.reading ? i.reads : i.reads >> kSlots << kSlots;  // tables until the end
+        const unsigned in_use = i.reading ? i.reads : i.reads >> kSlots << kSlots;  // tables are in use until the end
         if (reads & i.writes || writes & (i.writes | in_use)) return false;
         if (u == unit) continue;
         if (i.reading && banks(reads) & banks(i.reads)) return false;
@@ -64,7 +65,7 @@ TEST(Scoreboard, LetsGoWhatMayAndHoldsWhatMust) {
     const int unit = static_cast<int>(random() % kUnits);
     const unsigned reads = some(kSlots) | (random() % 4 == 0 ? 1u << (kSlots + random() % kTables) : 0);
     const unsigned writes = random() % 6 ? some(kSlots) : 1u << (kSlots + random() % kTables);
-    // Units end their reading, then their instructions, in order.
+    // Units end their reads, then their instructions, in order.
     unsigned read_done = 0, done = 0;
     for (int u = 0; u < kUnits; ++u) {
       auto& list = rules.units[u];
@@ -89,12 +90,12 @@ TEST(Scoreboard, LetsGoWhatMayAndHoldsWhatMust) {
     bool idle = true;
     for (const auto& list : rules.units) idle &= list.empty();
     ASSERT_EQ(board->idle_o, idle);
-    // A unit takes a second instruction only when it has read the first one's operands.
+    // A unit accepts a second instruction only after it has read the operands of the first.
     const bool room = rules.units[unit].empty() || !rules.units[unit].back().reading;
     const bool waits = !rules.units[unit].empty() && !rules.units[unit].back().claimed;
     const bool issue = may && room && !waits && random() % 4 != 0;
     board->issue_i = issue;
-    // The claim that this cycle brings: where nobody else holds the bank.
+    // A claim is granted in this cycle if no other unit holds the bank.
     bool claim = false;
     if (rules.wanting && !late.empty() && !late.back().claimed) {
       claim = true;
@@ -123,7 +124,7 @@ TEST(Scoreboard, LetsGoWhatMayAndHoldsWhatMust) {
     const bool grant = rules.wanting && !late.empty() && late.back().claimed;
     ASSERT_EQ(board->grant_o & 1u, grant ? 1u : 0u) << "cycle " << cycle;
   }
-  // Each of the outcomes was seen often.
+  // Each outcome must have occurred often.
   EXPECT_GT(issued, 1000);
   EXPECT_GT(held, 1000);
   EXPECT_GT(granted, 200);

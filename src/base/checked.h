@@ -1,4 +1,4 @@
-// Sizes that cannot wrap.
+// Size arithmetic with overflow checks.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,15 @@ namespace heliograph {
 
 inline std::size_t checked_mul(std::size_t a, std::size_t b) {
   std::size_t r;
-  if (__builtin_mul_overflow(a, b, &r)) throw OutOfMemoryError("a size overflows 64 bits");
+  if (__builtin_mul_overflow(a, b, &r))
+    throw OutOfMemoryError("the requested size exceeds 64 bits; use fewer or smaller items");
   return r;
 }
 
 inline std::size_t checked_add(std::size_t a, std::size_t b) {
   std::size_t r;
-  if (__builtin_add_overflow(a, b, &r)) throw OutOfMemoryError("a size overflows 64 bits");
+  if (__builtin_add_overflow(a, b, &r))
+    throw OutOfMemoryError("the requested size exceeds 64 bits; use fewer or smaller items");
   return r;
 }
 

@@ -1,11 +1,11 @@
-// The public errors, and how the engine throws them.
+// The public error classes, and a helper that throws them.
 #pragma once
 
 #include "heliograph/errors.h"
 
 namespace heliograph {
 
-/// Throws `E` with `message` unless `ok`.
+/// Throws an exception of type `E` with `message` unless `ok`.
 template <class E>
 inline void require(bool ok, const char* message) {
   if (!ok) throw E(message);

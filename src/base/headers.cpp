@@ -1,1 +1,1 @@
-// Nothing: the source of the target that has the precompiled header.
+// Empty source of the target that builds the precompiled header.

@@ -15,7 +15,7 @@ namespace heliograph {
 
 namespace {
 
-/// A figure of /proc/meminfo in bytes, 0 where it is not there.
+/// Returns an entry of /proc/meminfo in bytes, or 0 if the entry is missing.
 std::size_t meminfo(const std::string& key) {
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
@@ -26,14 +26,15 @@ std::size_t meminfo(const std::string& key) {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-/// The first number of a file; kNone if the file is absent or holds a word ("max").
+/// Returns the first number of a file; kNone if the file is absent or has a word ("max").
 std::size_t read_number(const std::string& path) {
   std::ifstream file(path);
   std::size_t value = 0;
   return file >> value ? value : kNone;
 }
 
-/// Bytes that the control group would drop rather than refuse a page: cached files and the kernel's own caches.
+/// Returns the bytes that the kernel would reclaim before it refuses a page to the control group: cached files and kernel
+/// caches.
 std::size_t reclaimable(const std::string& path) {
   std::ifstream file(path);
   std::string key;
@@ -44,7 +45,7 @@ std::size_t reclaimable(const std::string& path) {
   return sum;
 }
 
-/// Lowers `found` to what the control group in `folder` allows.
+/// Lowers `found` to the limits of the control group in `folder`.
 void narrow(GroupMemory& found, const std::string& folder, const char* limit_name, const char* usage_name) {
   const std::size_t limit = read_number(folder + limit_name), usage = read_number(folder + usage_name);
   if (limit == kNone) return;
@@ -54,7 +55,8 @@ void narrow(GroupMemory& found, const std::string& folder, const char* limit_nam
   found.room = std::min(found.room, limit > used ? limit - used : 0);
 }
 
-/// The process's path in a hierarchy of /proc/self/cgroup: "0::PATH" (v2), or "N:...,memory,...:PATH" (v1); "" if there is none.
+/// Returns the process's path in a control-group hierarchy, from the line "0::PATH" (v2) or "N:...,memory,...:PATH" (v1) of
+/// /proc/self/cgroup. Returns "" if there is no such line.
 std::string path_in(const std::string& root, bool v2) {
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -78,7 +80,8 @@ GroupMemory group_memory(const std::string& root) {
   for (const Hierarchy& h :
        {Hierarchy{true, "/sys/fs/cgroup", "/memory.max", "/memory.current"},
         Hierarchy{false, "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"}}) {
-    // A limit of any ancestor holds. Inside a container the path may be the host's: its folders are absent, and the top is the container's.
+    // The limits of all ancestors apply. Inside a container the path may be the host's, and its folders do not exist; the
+    // top folder is then the container's.
     for (std::string path = path_in(root, h.v2);; path.resize(path.rfind('/'))) {
       while (path.ends_with('/')) path.pop_back();
       narrow(found, root + h.folder + path, h.limit, h.usage);
@@ -94,10 +97,10 @@ std::size_t physical_memory() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// The files of the system are read 50 times a second at most: every allocation asks.
+/// Values read from the system. The values are cached for 1/50 s, because every allocation needs them.
 struct Reading {
   GroupMemory group;
-  std::size_t free;  // of the machine; 0: unknown
+  std::size_t free;  // free bytes of the machine; 0: unknown
 };
 Reading reading() {
   using Clock = std::chrono::steady_clock;

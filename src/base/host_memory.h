@@ -1,4 +1,4 @@
-// How much memory this machine has.
+// Memory of this machine.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,16 @@
 
 namespace heliograph {
 
-/// Memory that the process's control groups allow, in bytes; the largest number where they set no limit.
+/// Memory limits of the process's control groups, in bytes; the largest number if there is no limit.
 struct GroupMemory {
-  std::size_t limit;  ///< the smallest limit of the process's control group and its ancestors
-  std::size_t room;   ///< what these leave now: limits less use; pages that the kernel can reclaim are not counted as use
+  std::size_t limit;  ///< smallest limit of the process's control group and its ancestors
+  std::size_t room;   ///< free memory within these limits; pages that the kernel can reclaim count as free
 };
-/// Reads cgroup v2 and v1 below `root` (tests have their own tree there; "" is this machine).
+/// Reads control groups of version 2 and version 1 below the folder `root`; "" is this machine (tests use their own folder).
 GroupMemory group_memory(const std::string& root = "");
 
-/// Bytes of memory of the machine, or of the process's control group if that allows less (a container, a systemd unit).
+/// Returns the machine's memory in bytes, or the control group's limit if that is lower (container, systemd unit).
 std::size_t host_memory();
-/// What can be had now: of the machine, within the limit of the process's control group.
 std::size_t available_host_memory();
 
 }  // namespace heliograph

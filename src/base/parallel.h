@@ -1,4 +1,4 @@
-// Loops over the threads of the host: encoding, keys, copies.
+// Parallel loops on the host's threads: encoding, keys, copies.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace heliograph {
 
-/// Calls f(i) once for each i < count, on several threads where `words` of work in all are worth it. Rethrows the first error.
+/// Calls f(i) once for each i < count, on several threads if `words` of total work justify them. Rethrows the first error.
 void parallel_for(std::size_t count, std::size_t words, const std::function<void(std::size_t)>& f);
 
 }  // namespace heliograph

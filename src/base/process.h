@@ -1,13 +1,13 @@
-// Whether this is still the process that made something, or the child of a fork().
+// Detects use in a child process after fork().
 #pragma once
 
 namespace heliograph {
 
-/// Remembers the process that made it. Asking costs no system call: every kernel call asks.
+/// Records the process that made this object. The check makes no system call, because every kernel call performs it.
 class ProcessMark {
  public:
   ProcessMark();
-  /// False in the child of a fork() since then.
+  /// Returns false in a child of a later fork().
   bool is_here() const;
 
  private:

@@ -11,7 +11,7 @@ ProcessState& own() {
   return *mine;
 }
 
-ProcessState* of_process = nullptr;  // null: its own
+ProcessState* of_process = nullptr;  // state of the loading program; null: use this module's own
 
 const int registered =
     (own(), ::pthread_atfork(nullptr, nullptr, [] { own().forks.fetch_add(1, std::memory_order_relaxed); }));

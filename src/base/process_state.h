@@ -1,4 +1,4 @@
-// What there is one of in a process.
+// Process-wide state.
 #pragma once
 
 #include <atomic>
@@ -8,19 +8,18 @@
 
 namespace heliograph {
 
-/// A backend that is loaded at run time has a copy of this code and its variables; it takes those of who loaded it (`share`).
-/// Whatever the floors below backend/ keep for the process stands here, and nowhere else.
+/// A backend that is loaded at run time contains its own copy of this code; it adopts the state of the program that loads it
+/// (`share`). This struct has all process-wide state of the layers below backend/.
 struct ProcessState {
-  std::atomic<unsigned long> forks{0};  // that lie between the first process and this one (base/process.h)
-  // Of device::Slot.
+  std::atomic<unsigned long> forks{0};  // number of forks between the first process and this one (base/process.h)
   std::mutex slots_mutex;
   std::vector<bool> slots_taken;
   std::uint64_t slots_made = 0;
 };
 
-/// Never destroyed: devices of static storage end late.
+/// Returns the state. The state is never destroyed, because static objects such as devices may be destroyed later.
 ProcessState& process_state();
-/// For a module, before it does anything else.
+/// Adopts the state of the program that loads this module; the module calls it first.
 void share(ProcessState& of_the_process);
 
 }  // namespace heliograph

@@ -1,4 +1,4 @@
-// Randomness of the operating system.
+// Random bytes of the operating system.
 #pragma once
 
 #include <sys/random.h>
@@ -10,12 +10,12 @@
 
 namespace heliograph {
 
-/// Fills `bytes`. A signal that arrives meanwhile changes nothing. Throws Error where there is no randomness.
+/// Fills `bytes`, and resumes after signals. Throws Error if the system gives no random bytes.
 inline void fill_random(std::span<unsigned char> bytes) {
   while (!bytes.empty()) {
     const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) throw Error("the operating system gave no randomness");
+    if (got <= 0) throw Error("the operating system returned no random bytes (getrandom failed)");
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
 }

@@ -1,4 +1,4 @@
-// The values that were used last, so many of them.
+// Cache of the most recently used values.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,16 @@
 
 namespace heliograph {
 
-/// Whoever holds one keeps it alive. Not for several threads at once.
+/// Cache of values, not thread-safe. A returned pointer keeps its value alive.
 template <class T>
 class Recent {
  public:
   using Pointer = std::shared_ptr<const T>;
 
-  /// At most so many values, of at most so much weight together; the last used is kept in any case.
+  /// Holds at most `count` values with a total weight of at most `weight`, but always the last used value.
   Recent(std::size_t count, std::size_t weight) : count_(count), weight_(weight) {}
 
-  /// The one for which is(value), else what `make` returns.
+  /// Returns the stored value for which is(value) holds; if there is none, inserts make().
   template <class Is, class Make, class Weigh>
   Pointer get(Is is, Make make, Weigh weigh) {
     const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Pointer& p) { return is(*p); });
@@ -38,7 +38,7 @@ class Recent {
 
  private:
   std::size_t count_, weight_;
-  std::list<Pointer> kept_;  // the last used first
+  std::list<Pointer> kept_;  // values, the most recently used first
 };
 
 }  // namespace heliograph

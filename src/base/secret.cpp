@@ -26,8 +26,9 @@ void wipe(void* data, std::size_t bytes) noexcept {
 void* allocate_secret(std::size_t bytes) {
   const std::size_t size = whole_pages(bytes > 0 ? bytes : 1);
   void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED) throw OutOfMemoryError("no memory for " + readable_bytes(bytes) + " of a secret");
-  // Hints: neither is worth failing for, and no process without privileges may lock more than its limit.
+  if (address == MAP_FAILED)
+    throw OutOfMemoryError("cannot allocate " + readable_bytes(bytes) + " for a secret: too little memory");
+  // Errors of madvise and mlock are ignored, because a process without privileges may lock only up to its limit.
   ::madvise(address, size, MADV_DONTDUMP);
   ::mlock(address, size);
   return address;
@@ -36,7 +37,7 @@ void* allocate_secret(std::size_t bytes) {
 void free_secret(void* address, std::size_t bytes) noexcept {
   const std::size_t size = whole_pages(bytes > 0 ? bytes : 1);
   wipe(address, bytes);
-  ::munmap(address, size);  // which unlocks
+  ::munmap(address, size);  // munmap also unlocks the pages
 }
 
 }  // namespace heliograph

@@ -1,5 +1,5 @@
-// Secrets in memory: wiped when they are freed, and the lasting ones in pages that neither dumps nor, where the system lets
-// this process lock memory, swap contain.
+// Memory for secrets, wiped when it is freed. Secrets that live long are in pages that are excluded from core dumps and, if
+// the system permits locking, from swap.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace heliograph {
 
-/// Zeros that no compiler leaves out.
+/// Overwrites memory with zeros; the compiler must not remove this.
 void wipe(void* data, std::size_t bytes) noexcept;
 
-/// Whole pages, zero at first: MADV_DONTDUMP, and locked where RLIMIT_MEMLOCK allows. Throws OutOfMemoryError.
+/// Returns zeroed whole pages with MADV_DONTDUMP, locked if RLIMIT_MEMLOCK permits. Throws OutOfMemoryError.
 void* allocate_secret(std::size_t bytes);
-/// Wipes and returns what allocate_secret gave for as many bytes.
+/// Wipes and frees the pages that allocate_secret returned for this number of bytes.
 void free_secret(void* address, std::size_t bytes) noexcept;
 
 template <class T>
@@ -28,11 +28,11 @@ struct SecretAllocator {
   void deallocate(T* address, std::size_t count) noexcept { free_secret(address, count * sizeof(T)); }
   bool operator==(const SecretAllocator&) const = default;
 };
-/// For many words: each has pages of its own.
+/// Allocator for long arrays of secrets: each array has its own pages.
 template <class T>
 using SecretVector = std::vector<T, SecretAllocator<T>>;
 
-/// A value that is wiped when it goes, a seed on the stack say.
+/// A value that is wiped on destruction, such as a seed on the stack.
 template <class T>
 class Secret {
  public:
@@ -49,7 +49,7 @@ class Secret {
   T value_;
 };
 
-/// Wipes what lies there when it goes: for scratch on the stack and for members of larger things.
+/// Wipes an object when this guard is destroyed; for scratch on the stack and for members.
 class WipeAtEnd {
  public:
   template <class T>
@@ -65,8 +65,8 @@ class WipeAtEnd {
   std::size_t bytes_;
 };
 
-/// For the test that follows secrets through the code (tests/cpp/test_constant_time.cpp): `secret` is told of what is drawn,
-/// `open` of what follows from secrets and is no secret, so that code may branch on it. Null, and nothing happens.
+/// Hooks for the test that tracks secrets through the code (tests/cpp/test_constant_time.cpp); null outside that test.
+/// `secret` marks drawn data. `open` marks data that was derived from secrets and on which code may branch.
 struct SecretMarks {
   void (*secret)(const void* data, std::size_t bytes) = nullptr;
   void (*open)(const void* data, std::size_t bytes) = nullptr;
@@ -76,7 +76,7 @@ inline constinit SecretMarks secret_marks;
 inline void mark_secret(const void* data, std::size_t bytes) {
   if (secret_marks.secret) secret_marks.secret(data, bytes);
 }
-/// `value`, which may be known.
+/// Returns `value`, marked as public.
 template <class T>
 T declassified(T value) {
   static_assert(std::is_trivially_copyable_v<T>);

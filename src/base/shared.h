@@ -1,4 +1,4 @@
-// Things that all who open them by one name share, as long as somebody holds one.
+// Cache of weak references: at most one live object for each name.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,24 @@ namespace heliograph {
 template <class T>
 class Shared {
  public:
-  /// What is held under `name`, or what `make()` makes. What `make` throws leaves nothing behind.
+  /// Returns the live object under `name`, or inserts make(). If `make` throws, nothing is inserted.
   template <class Make>
   std::shared_ptr<T> open(const std::string& name, Make make) {
     const std::lock_guard lock(mutex_);
     if (const auto found = open_.find(name); found != open_.end()) {
       if (std::shared_ptr<T> held = found->second.lock()) return held;
     }
-    // Names come from files too: any number of them, each for a moment.
+    // Names may come from files and are then unbounded, so expired entries are removed.
     std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
     std::shared_ptr<T> made = make();
     open_.emplace(name, made);
     return made;
   }
-  /// What is held under `name`, or null.
   std::shared_ptr<T> find(const std::string& name) const {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(name);
     return found == open_.end() ? nullptr : found->second.lock();
   }
-  /// Names that are kept.
   std::size_t size() const {
     const std::lock_guard lock(mutex_);
     return open_.size();

@@ -1,4 +1,4 @@
-// Sizes as people read them.
+// Sizes in bytes as text for people.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace heliograph {
 
-/// "5.1 GiB": as the Python package writes sizes, too (heliograph._arrays.readable_bytes).
+/// Formats a size such as "5.1 GiB", as `readable_bytes` does in Python.
 std::string readable_bytes(std::size_t bytes);
 
 }  // namespace heliograph

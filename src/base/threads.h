@@ -1,4 +1,4 @@
-// Threads that the operating system may refuse.
+// Thread creation with typed errors.
 #pragma once
 
 #include <string>
@@ -10,17 +10,16 @@
 
 namespace heliograph {
 
-/// What `start` returns, which starts threads. Throws DeviceError where the operating system gives none.
+/// Returns start(), which starts threads. Throws DeviceError if the operating system refuses.
 template <class Start>
 auto starting_threads(Start&& start) {
   try {
     return start();
   } catch (const std::system_error& e) {
-    throw DeviceError(std::string("the operating system starts no more threads: ") + e.what());
+    throw DeviceError(std::string("cannot start a thread: ") + e.what());
   }
 }
 
-/// A thread that runs `body`. Throws DeviceError.
 template <class Body>
 std::thread start_thread(Body&& body) {
   return starting_threads([&] { return std::thread(std::forward<Body>(body)); });

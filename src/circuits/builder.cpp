@@ -23,17 +23,14 @@ std::uint64_t look(const std::vector<std::uint64_t>& values, std::uint64_t phase
   return phase == half ? value : std::uint64_t{0} - value;
 }
 
-/// What is added to the phase for result `o`.
 std::uint64_t turned(std::uint32_t o, std::uint32_t outputs) { return o * ((std::uint64_t{1} << 63) / outputs); }
 
-/// a + factor * b
 Linear combine(const Linear& a, std::int32_t factor, const Linear& b) {
   Linear sum;
   sum.constant = a.constant + static_cast<std::uint64_t>(std::int64_t{factor}) * b.constant;
   sum.terms.reserve(a.terms.size() + b.terms.size());
   auto put = [&sum](std::uint32_t wire, std::int64_t weight) {
-    require<InternalError>(weight >= INT32_MIN && weight <= INT32_MAX,
-                           "a weight of a linear combination does not fit 32 bits");
+    require<InternalError>(weight >= INT32_MIN && weight <= INT32_MAX, "a weight of a linear combination exceeds 32 bits");
     if (weight != 0) sum.terms.push_back({wire, static_cast<std::int32_t>(weight)});
   };
   auto x = a.terms.begin();
@@ -55,7 +52,7 @@ Linear combine(const Linear& a, std::int32_t factor, const Linear& b) {
 
 using Words = std::vector<std::uint64_t>;
 
-/// The terms, without the constant.
+/// Returns the terms of a combination as words, without the constant.
 Words words_of(const Linear& x) {
   Words words;
   words.reserve(2 * x.terms.size() + 3);
@@ -107,15 +104,16 @@ std::size_t Builder::layer(const Linear& x) const {
 
 std::vector<Linear> Builder::bootstrap(const Linear& x, const std::vector<std::uint64_t>& table, unsigned outputs,
                                        unsigned scale) {
-  require<InternalError>(std::has_single_bit(outputs) && outputs <= 8, "a bootstrap has 1, 2, 4 or 8 outputs");
-  require<InternalError>(std::has_single_bit(table.size()), "the size of a bootstrap's table is not a power of two");
+  require<InternalError>(std::has_single_bit(outputs) && outputs <= 8, "a bootstrap must have 1, 2, 4 or 8 outputs");
+  require<InternalError>(std::has_single_bit(table.size()), "the size of a bootstrap's table must be a power of two");
   std::vector<Linear> results(outputs);
   if (x.terms.empty()) {
     for (unsigned o = 0; o < outputs; ++o) results[o].constant = look(table, x.constant + turned(o, outputs));
     return results;
   }
   if (const std::uint64_t limit = std::uint64_t{encoding_.norm} * scale * scale; norm(x) > limit) {
-    throw InternalError("a bootstrap's input has norm " + std::to_string(norm(x)) + ", above " + std::to_string(limit));
+    throw InternalError("the norm of a bootstrap's input is " + std::to_string(norm(x)) + "; the limit is " +
+                        std::to_string(limit));
   }
 
   const auto [named, new_table] = table_numbers_.try_emplace(table, static_cast<std::uint32_t>(tables_.size()));
@@ -152,7 +150,7 @@ std::vector<std::vector<std::uint32_t>> Builder::ordered(const std::vector<bool>
 }
 
 tfhe::Circuit Builder::finish() {
-  // A bootstrap's inputs are made before it: one pass from the last to the first finds all that is needed.
+  // The inputs of a bootstrap are made before it, so one backward pass finds all needed bootstraps.
   std::vector<bool> needed(made_.size(), false), read(sources_.size(), false);
   auto need = [&](const Linear& x) {
     for (const Term& t : x.terms) {
@@ -171,7 +169,7 @@ tfhe::Circuit Builder::finish() {
   Circuit circuit;
   circuit.inputs = inputs_;
   circuit.layers.resize(depth);
-  std::vector<std::uint32_t> number(sources_.size(), 0);  // of each wire, in the finished circuit
+  std::vector<std::uint32_t> number(sources_.size(), 0);  // number of each wire in the finished circuit
   for (std::size_t wire = 0; wire < sources_.size(); ++wire) {
     if (sources_[wire] == 0) number[wire] = circuit.wires++;
   }
@@ -190,7 +188,7 @@ tfhe::Circuit Builder::finish() {
         table_number[made.table] = static_cast<std::uint32_t>(circuit.tables.size());
         circuit.tables.push_back(tables_[made.table]);
       }
-      // The first result is the same however many there are.
+      // If only the first result is read, one output suffices, because the result does not depend on their number.
       const auto others = read.begin() + made.first_output + 1;
       const bool alone = std::none_of(others, others + (made.outputs - 1), [](bool used) { return used; });
       const std::uint32_t outputs = alone ? 1 : made.outputs;
@@ -203,7 +201,7 @@ tfhe::Circuit Builder::finish() {
 }
 
 std::vector<std::uint64_t> evaluate(const tfhe::Circuit& circuit, const std::vector<std::uint64_t>& inputs) {
-  require<ShapeError>(inputs.size() == circuit.inputs, "a circuit needs one torus word for each of its inputs");
+  require<ShapeError>(inputs.size() == circuit.inputs, "inputs must have one torus word for each input of the circuit");
   std::vector<std::uint64_t> wires = inputs;
   wires.resize(circuit.wires);
   for (const auto& layer : circuit.layers) {

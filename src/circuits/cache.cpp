@@ -7,7 +7,7 @@ namespace heliograph::circuits {
 
 namespace {
 
-constexpr std::size_t kMostBootstraps = 2'000'000;  // about 200 MB
+constexpr std::size_t kMostBootstraps = 2'000'000;  // circuits of so many bootstraps take about 200 MB
 
 std::string key_of(const Encoding& e, const tfhe::Operation& o, const std::vector<Type>& operands, Goal goal,
                    const std::vector<std::size_t>& same) {
@@ -35,7 +35,7 @@ std::shared_ptr<const tfhe::Circuit> Cache::get(const Encoding& encoding, const 
       return found->second->circuit;
     }
   }
-  // Two threads may build the same one; the first that is done is kept.
+  // Two threads may build the same circuit; the cache keeps the first result.
   auto circuit = std::make_shared<const tfhe::Circuit>(build(encoding, operation, operands, goal, same));
   const std::lock_guard lock(mutex_);
   const auto found = places_.find(key);
@@ -56,8 +56,8 @@ std::size_t Cache::size() const {
   return kept_.size();
 }
 
-/// What one bootstrap takes alone, as a part of what as many as keep the device busy take: measured on a GPU (0.2) and on two
-/// cores (0.2), less what the straight line between the two overstates.
+/// Latency of one bootstrap relative to a full batch. The measured value is 0.2 on a GPU and on two cores. It is reduced,
+/// because the linear model overestimates layers between one bootstrap and a batch.
 constexpr double kAlone = 0.15;
 
 double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size_t parallel) {
@@ -76,7 +76,7 @@ std::shared_ptr<const tfhe::Circuit> circuit_for(const Encoding& encoding, const
   if (operation.goal != Goal::automatic) return cache.get(encoding, operation, operands, operation.goal, same);
   const auto fewest = cache.get(encoding, operation, operands, Goal::fewest, same);
   parallel = std::max<std::size_t>(parallel, 1);
-  // No circuit of more bootstraps is faster where one is busy all the time.
+  // If one bootstrap saturates the device, the circuit with the fewest bootstraps is the fastest.
   if (fewest->layers.size() < 2 || parallel == 1) return fewest;
   const auto shallow = cache.get(encoding, operation, operands, Goal::shallow, same);
   return estimated_time(*shallow, items, parallel) < estimated_time(*fewest, items, parallel) ? shallow : fewest;

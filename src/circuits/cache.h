@@ -1,4 +1,4 @@
-// Circuits that were built, so that a loop over one operation builds it once.
+// Cache of circuits, so that a loop over one operation builds its circuit once.
 #pragma once
 
 #include <list>
@@ -11,11 +11,11 @@
 
 namespace heliograph::circuits {
 
-/// The least recently used go first. Any thread may call; results do not depend on what is kept.
+/// A cache that evicts the least recently used circuits. Thread-safe; its contents do not affect results.
 class Cache {
  public:
   explicit Cache(std::size_t most_bootstraps) : most_(most_bootstraps) {}
-  /// As `build`.
+  /// Calls `build` if the circuit is not in the cache.
   std::shared_ptr<const tfhe::Circuit> get(const Encoding& encoding, const tfhe::Operation& operation,
                                            const std::vector<Type>& operands, Goal goal,
                                            const std::vector<std::size_t>& same = {});
@@ -27,16 +27,17 @@ class Cache {
     std::shared_ptr<const tfhe::Circuit> circuit;
   };
   std::size_t most_, bootstraps_ = 0;
-  std::list<Kept> kept_;  // latest first
+  std::list<Kept> kept_;  // most recently used first
   std::map<std::string, std::list<Kept>::iterator> places_;
   mutable std::mutex mutex_;
 };
 
-/// Estimated time for `items` elements, in units of what `parallel` bootstraps at once take. A layer with fewer takes its
-/// share of that but at least a quarter, which is between a GPU's behaviour (all of it) and a processor's.
+/// Returns the estimated time for `items` elements, in units of a full batch of `parallel` bootstraps. A layer smaller
+/// than a batch takes its share of the batch's time, plus a constant latency.
 double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size_t parallel);
 
-/// The circuit of the operation's goal; of the two the faster one for `items` elements where that is automatic.
+/// Returns the circuit of the operation's goal. For an automatic goal, returns the faster of the two circuits for `items`
+/// elements.
 std::shared_ptr<const tfhe::Circuit> circuit_for(const Encoding& encoding, const tfhe::Operation& operation,
                                                  const std::vector<Type>& operands, std::size_t items, std::size_t parallel,
                                                  const std::vector<std::size_t>& same = {});

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/progress.h"
 #include "circuits/cache.h"
 #include "circuits/operands.h"
 #include "schemes/tfhe/run.h"
@@ -22,7 +23,7 @@ std::string text_of(const Shape& shape) {
   return text;
 }
 
-/// As NumPy: from the last axis, lengths are equal or one of them is 1.
+/// Returns the common shape, by NumPy's rule: from the last axis, lengths must be equal or 1.
 Shape broadcast_shape(const std::vector<Ciphertext>& operands) {
   Shape shape;
   for (const Ciphertext& c : operands) {
@@ -44,9 +45,13 @@ std::size_t size_of(const Shape& shape) {
   return size;
 }
 
-/// Sums of parts of the operands, then of the sums.
+/// Sums operands in rounds of at most kSumTerms.
 std::vector<Ciphertext> sum_in_rounds(const EvaluationKeys& keys, const Operation& operation,
-                                      const std::vector<Ciphertext>& operands, const Progress& progress) {
+                                      const std::vector<Ciphertext>& operands) {
+  std::size_t computations = 1;
+  for (std::size_t n = operands.size(); n > circuits::kSumTerms; computations += n)
+    n = (n + circuits::kSumTerms - 1) / circuits::kSumTerms;
+  ProgressSteps steps(computations);
   std::vector<Ciphertext> left = operands;
   while (left.size() > circuits::kSumTerms) {
     std::vector<Ciphertext> sums;
@@ -56,20 +61,19 @@ std::vector<Ciphertext> sum_in_rounds(const EvaluationKeys& keys, const Operatio
       const auto first = left.begin() + static_cast<std::ptrdiff_t>(i);
       rounds.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(circuits::kSumTerms, left.size() - i)));
       const std::vector<Ciphertext>& now = rounds.back();
-      // A sum that was there before has the noise it had before: it must be known as the same.
+      // The sum of the same operands has the same noise, so it must be the same tensor, which `compare` recognises.
       const auto before = std::find_if(rounds.begin(), rounds.end() - 1, [&](const auto& r) {
         return std::equal(r.begin(), r.end(), now.begin(), now.end(), same);
       });
       const auto at = static_cast<std::size_t>(before - rounds.begin());
-      sums.push_back(at + 1 < rounds.size() ? sums[at] : compute(keys, operation, now)[0]);
-      if (progress) progress(0.9 * static_cast<double>(i) / static_cast<double>(left.size()));
+      sums.push_back(steps.part(1, [&] { return at + 1 < rounds.size() ? sums[at] : compute(keys, operation, now)[0]; }));
     }
     left = std::move(sums);
   }
-  return compute(keys, operation, left, progress);
+  return steps.part(1, [&] { return compute(keys, operation, left); });
 }
 
-/// The wires as they went in: an operand's number, where a circuit's outputs are all of its wires and nothing was done.
+/// Returns the index of the operand that a result equals; nullopt unless the circuit passes all of its wires unchanged.
 std::optional<std::size_t> passed_through(const Circuit& circuit, std::size_t first, std::size_t count,
                                           const std::vector<lwe::Tensor>& inputs) {
   std::uint32_t at = 0;
@@ -82,8 +86,8 @@ std::optional<std::size_t> passed_through(const Circuit& circuit, std::size_t fi
   return std::nullopt;
 }
 
-/// Operands over the whole shape but along the axes where none of them changes: what is equal there is computed once, or
-/// its copies would have one noise and not be known as the same.
+/// Broadcasts operands to the result's shape, except along axes where every operand repeats its elements. Elements are
+/// computed once there, because the equal noise of separate copies would not be detected.
 struct Widened {
   Shape shape, inner;
 
@@ -106,17 +110,16 @@ struct Widened {
 }  // namespace
 
 std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& operation,
-                                const std::vector<Ciphertext>& operands, const Progress& progress) {
+                                const std::vector<Ciphertext>& operands) {
   const EvaluationKeysData& data = keys.data();
-  if (operands.empty()) throw ParameterError(operation.name + " takes at least one encrypted operand");
+  if (operands.empty()) throw ParameterError(operation.name + " needs at least one encrypted operand");
   std::vector<Type> types;
   for (const Ciphertext& c : operands) {
     require_same(c.data(), data.context, data.id(), operation.name.c_str());
     types.push_back(c.type());
   }
   const std::vector<Type> results = circuits::result_types(operation, types);
-  if (operation.name == "sum" && operands.size() > circuits::kSumTerms)
-    return sum_in_rounds(keys, operation, operands, progress);
+  if (operation.name == "sum" && operands.size() > circuits::kSumTerms) return sum_in_rounds(keys, operation, operands);
   const circuits::Encoding encoding = encoding_of(data.context->spec());
   const Shape shape = broadcast_shape(operands);
   const std::size_t items = size_of(shape), parallel = keys.parameters().parallel_bootstraps();
@@ -124,7 +127,7 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
   std::vector<std::size_t> wires;
   for (const Type& t : results) wires.push_back(circuits::parts(encoding, t));
   if (items == 0) {
-    circuits::circuit_for(encoding, operation, types, 1, parallel);  // refuses what it refuses of any shape
+    circuits::circuit_for(encoding, operation, types, 1, parallel);  // reports an invalid operation
     for (std::size_t i = 0; i < results.size(); ++i)
       made.push_back(make_ciphertext(data.context, data.id(), results[i], data.context->tensor(shape, wires[i])));
     return made;
@@ -133,10 +136,11 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
   std::vector<lwe::Tensor> wide;
   for (const Ciphertext& c : operands) wide.push_back(widened(c));
   const circuits::Operands compared = circuits::compare(wide);
-  std::vector<lwe::Tensor> inputs;  // those that differ
+  std::vector<lwe::Tensor> inputs;  // the distinct operands
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (compared.same[i] != i) continue;
     Ciphertext fresh = operands[i];
+    const Unreported preparation;
     for (std::size_t n = 0; n < compared.refresh[i]; ++n) fresh = compute(keys, {.name = "refresh"}, {fresh})[0];
     inputs.push_back(compared.refresh[i] ? widened(fresh) : wide[i]);
   }
@@ -147,7 +151,7 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
     if (!from) break;
     outputs.push_back(inputs[*from]);
   }
-  if (outputs.size() < results.size()) outputs = run(data, circuit, inputs, wires, progress);
+  if (outputs.size() < results.size()) outputs = run(data, circuit, inputs, wires);
   for (std::size_t i = 0; i < results.size(); ++i)
     made.push_back(make_ciphertext(data.context, data.id(), results[i], outputs[i].broadcast_to(shape)));
   return made;

@@ -8,7 +8,7 @@ namespace heliograph::circuits {
 Shared shared(const lwe::Tensor& a, const lwe::Tensor& b) {
   if (!a.shares_storage(b)) return Shared::nothing;
   const device::View &x = a.view(), &y = b.view();
-  // Element i of x and of y is at one place where `apart` + sum of i_k * step_k is 0. All in words.
+  // Element i of x is element i of y if `apart` + sum of i_k * step_k is 0, in words.
   const std::ptrdiff_t apart = (x.data - y.data) / static_cast<std::ptrdiff_t>(x.word_size());
   std::ptrdiff_t low = apart, high = apart, divisor = 0;
   for (int k = 0; k < x.axes; ++k) {
@@ -33,7 +33,7 @@ Operands compare(const std::vector<lwe::Tensor>& operands) {
       if (result.same[j] == j && shared(operands[i], operands[j]) == Shared::all) same = j;
     }
     if (same != i) continue;
-    // Bootstraps of equal ciphertexts are equal: each needs a number of its own among those it overlaps.
+    // Overlapping operands need different numbers of refreshes, because bootstraps of equal ciphertexts have equal noise.
     for (std::size_t j = 0; j < i; ++j) {
       if (result.same[j] == j && shared(operands[i], operands[j]) == Shared::some)
         result.refresh[i] = std::max(result.refresh[i], result.refresh[j] + 1);

@@ -1,4 +1,4 @@
-// Operands that show the same ciphertexts: their noise is one noise, and a circuit must know.
+// Detects operands that are views of the same ciphertexts, whose noise is therefore equal, not independent.
 #pragma once
 
 #include "heliograph/tfhe.h"
@@ -6,18 +6,20 @@
 
 namespace heliograph::circuits {
 
-/// How much two tensors of one shape share, element by element: nothing; some elements, or parts of them; all of each.
+/// Overlap of two tensors of one shape, element by element: none; some elements or parts of elements; all elements
+/// entirely.
 enum class Shared : unsigned char { nothing, some, all };
 Shared shared(const lwe::Tensor& a, const lwe::Tensor& b);
 
-/// Operands of one shape as a circuit takes them.
+/// Distinct operands of one shape.
 struct Operands {
-  std::vector<std::size_t> same;     // of each operand: the first that shows the same ciphertexts
-  std::vector<std::size_t> refresh;  // of each operand: so many bootstraps part its noise from that of those before it
+  std::vector<std::size_t> same;     // for each operand, the first operand with the same ciphertexts
+  std::vector<std::size_t> refresh;  // for each operand, the number of refreshes that give it different noise from
+                                     // earlier ones
 };
 Operands compare(const std::vector<lwe::Tensor>& operands);
 
-/// The most terms of one sum's circuit.
+/// Largest number of terms in the circuit of a sum.
 inline constexpr std::size_t kSumTerms = 64;
 
 }  // namespace heliograph::circuits

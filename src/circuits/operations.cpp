@@ -17,8 +17,8 @@ using Numbers = std::vector<Number>;
 
 constexpr Type kBoolean{};
 
-/// What an operation takes and how it is made. Where it `folds` and comes with one operand and one argument, the argument is
-/// the right operand.
+/// The types of an operation's results, and its circuit. `folds`: with one operand and one argument, the argument is the
+/// right operand.
 struct Entry {
   std::function<Types(const Operation&, const Types&)> types;
   std::function<Numbers(Family&, const Operation&, const Numbers&)> make;
@@ -37,7 +37,7 @@ std::string listed(const Types& types) {
 
 void need_arguments(const Operation& o, std::size_t count) {
   if (o.arguments.size() == count) return;
-  std::string text = o.name + " takes ";
+  std::string text = o.name + " needs ";
   text += count == 0 ? "no clear integer" : count == 1 ? "one clear integer" : std::to_string(count) + " clear integers";
   text += " here, not " + std::to_string(o.arguments.size());
   throw ParameterError(text);
@@ -45,19 +45,19 @@ void need_arguments(const Operation& o, std::size_t count) {
 
 void need_operands(const Operation& o, const Types& types, std::size_t count) {
   if (types.size() == count) return;
-  std::string text = o.name + " takes " + std::to_string(count);
+  std::string text = o.name + " needs " + std::to_string(count);
   text += count == 1 ? " encrypted operand, not " : " encrypted operands, not ";
   throw ParameterError(text + std::to_string(types.size()));
 }
 
-/// One type: says which two differ otherwise.
+/// Throws DtypeError, which names both types, unless they are equal.
 void need_same(const Operation& o, const Type& a, const Type& b) {
   if (!(a == b))
-    throw DtypeError(o.name + " takes operands of one type, not " + a.text() + " and " + b.text() +
+    throw DtypeError(o.name + " needs operands of one type, not " + a.text() + " and " + b.text() +
                      "; convert one with .astype");
 }
 
-/// `count` operands of one type, which is an integer's unless booleans are `allowed`.
+/// Returns the common type of `count` operands: an integer, or a boolean if `allowed`.
 Type one_type(const Operation& o, const Types& types, std::size_t count, bool allowed) {
   need_operands(o, types, count);
   for (const Type& t : types) need_same(o, types[0], t);
@@ -77,7 +77,7 @@ std::function<Types(const Operation&, const Types&)> like_operands(std::size_t c
 
 Number table(Family& f, const Numbers& x, const std::vector<bool>& values) {
   if (x.size() <= 3) return f.truth_table(x, values);
-  // The last operand chooses between the tables' halves.
+  // The last operand selects between the halves of the table.
   const Numbers rest(x.begin(), x.end() - 1);
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   const std::vector<bool> low(values.begin(), middle), high(middle, values.end());
@@ -91,10 +91,10 @@ std::vector<bool> bits_of(unsigned word, std::size_t count) {
   return bits;
 }
 
-Number bitwise(Family& f, char operation, const Number& a, const Number& b) { return f.bitwise(operation, a, b); }
+Number bitwise(Family& f, Bitwise operation, const Number& a, const Number& b) { return f.bitwise(operation, a, b); }
 
-/// A two-input gate: of booleans by its table (bit 2b + a), of integers bit by bit.
-Entry gate(unsigned word, char operation, bool not_a, bool not_b, bool not_result) {
+/// Returns a two-input gate: on booleans by its table (bit 2b + a), on integers bitwise.
+Entry gate(unsigned word, Bitwise operation, bool not_a, bool not_b, bool not_result) {
   Entry e;
   e.folds = true;
   e.types = like_operands(2, true);
@@ -106,7 +106,7 @@ Entry gate(unsigned word, char operation, bool not_a, bool not_b, bool not_resul
   return e;
 }
 
-/// A gate of three booleans by its table (bit 4c + 2b + a).
+/// Returns a gate of three booleans, by its table (bit 4c + 2b + a).
 Entry gate3(unsigned word) {
   Entry e;
   e.types = [](const Operation& o, const Types& types) {
@@ -149,7 +149,6 @@ Entry choice(bool smaller) {
   return e;
 }
 
-/// A binary operation of integers.
 Entry integer2(Number (Family::*make)(const Number&, const Number&),
                Number (*clear)(Family&, const Number&, std::uint64_t)) {
   Entry e;
@@ -166,9 +165,9 @@ Number add_clear(Family& f, const Number& a, std::uint64_t value) { return f.add
 Number subtract_clear(Family& f, const Number& a, std::uint64_t value) { return f.add_clear(a, 0 - value); }
 Number multiply_clear(Family& f, const Number& a, std::uint64_t factor) { return f.multiply_clear(a, factor); }
 
-/// By a clear amount, or by an encrypted integer whose bits are taken as unsigned.
-Entry shift(char direction) {
-  const bool rotation = direction == 'L' || direction == 'R';
+/// Returns a shift by a clear amount, or by an encrypted integer whose bits are read as unsigned.
+Entry shift(Shift direction) {
+  const bool rotation = rotates(direction);
   Entry e;
   e.types = [](const Operation& o, const Types& types) {
     const bool clear = !o.arguments.empty();
@@ -189,9 +188,9 @@ Entry shift(char direction) {
     if (rotation) {
       amount = (amount % bits + bits) % bits;
     } else if (amount < 0) {
-      throw ParameterError(o.name + " by " + std::to_string(amount) + ": an amount is not negative");
+      throw ParameterError(o.name + " by " + std::to_string(amount) + ": the amount must not be negative");
     } else if (amount >= bits) {
-      if (direction == 'l' || !x[0].type.is_signed) return Numbers{f.constant(0, x[0].type)};
+      if (direction == Shift::left || !x[0].type.is_signed) return Numbers{f.constant(0, x[0].type)};
       amount = bits - 1;
     }
     return Numbers{f.shift_clear(direction, x[0], static_cast<unsigned>(amount))};
@@ -199,7 +198,8 @@ Entry shift(char direction) {
   return e;
 }
 
-/// Quotient rounded down and remainder of the divisor's sign, as Python and NumPy have them; a zero divisor as divide does.
+/// Returns the quotient rounded down and the remainder with the divisor's sign, as Python and NumPy. divide defines the
+/// results for a zero divisor.
 std::pair<Number, Number> floor_divide(Family& f, const Number& a, const Number& b) {
   auto [q, r] = f.divide(a, b);
   if (!a.type.is_signed) return {q, r};
@@ -217,7 +217,8 @@ Entry division(bool floor, Part part) {
   e.folds = true;
   e.types = [=](const Operation& o, const Types& types) {
     const Type t = one_type(o, types, 2, false);
-    if (!o.arguments.empty() && o.arguments[0] == 0) throw ParameterError(o.name + " by zero");
+    if (!o.arguments.empty() && o.arguments[0] == 0)
+      throw ParameterError(o.name + " by a clear zero is undefined; use another divisor");
     return part == Part::both ? Types{t, t} : Types{t};
   };
   e.make = [=](Family& f, const Operation&, const Numbers& x) {
@@ -263,17 +264,17 @@ Entry adder(std::size_t count) {
 Entry truth_table() {
   Entry e;
   e.types = [](const Operation& o, const Types& types) {
-    if (types.empty() || types.size() > 8) throw ParameterError(o.name + " takes 1 to 8 booleans");
+    if (types.empty() || types.size() > 8) throw ParameterError(o.name + " needs 1 to 8 booleans");
     need_booleans(o, types, types.size());
     const std::size_t entries = std::size_t{1} << types.size();
     if (o.arguments.size() != entries) {
       std::string text = "a truth table of ";
-      text += std::to_string(types.size()) + (types.size() == 1 ? " boolean has " : " booleans has ");
+      text += std::to_string(types.size()) + (types.size() == 1 ? " boolean must have " : " booleans must have ");
       text += std::to_string(entries) + " entries, not " + std::to_string(o.arguments.size());
       throw ParameterError(text);
     }
     for (std::int64_t v : o.arguments)
-      if (v != 0 && v != 1) throw ParameterError("a truth table holds 0 and 1, not " + std::to_string(v));
+      if (v != 0 && v != 1) throw ParameterError("entries of a truth table must be 0 or 1, not " + std::to_string(v));
     return Types{kBoolean};
   };
   e.make = [](Family& f, const Operation& o, const Numbers& x) {
@@ -282,9 +283,9 @@ Entry truth_table() {
   return e;
 }
 
-/// Booleans are counted in the operation's own type.
+/// Returns the type of a sum; booleans are counted in the operation's own type.
 Type sum_type(const Operation& o, const Types& types) {
-  if (types.empty()) throw ParameterError(o.name + " takes at least one operand");
+  if (types.empty()) throw ParameterError(o.name + " needs at least one operand");
   const Type t = one_type(o, types, types.size(), true);
   if (t.boolean && o.type.boolean) throw DtypeError(o.name + " of booleans needs an integer type for its result");
   return t.boolean ? o.type : t;
@@ -304,7 +305,7 @@ Entry sum() {
 Entry dot() {
   Entry e;
   e.types = [](const Operation& o, const Types& types) {
-    if (types.empty() || types.size() % 2 != 0) throw ParameterError(o.name + " takes two vectors of one length");
+    if (types.empty() || types.size() % 2 != 0) throw ParameterError(o.name + " needs two vectors of equal length");
     return Types{one_type(o, types, types.size(), false)};
   };
   e.make = [](Family& f, const Operation&, const Numbers& x) {
@@ -333,7 +334,7 @@ Entry look_up() {
     if (!types[0].boolean && types[0].bits > 8) refuse(o, types, "an integer of at most 8 bits; convert it with .astype");
     const std::size_t entries = std::size_t{1} << (types[0].boolean ? 1 : types[0].bits);
     if (o.arguments.size() != entries) {
-      std::string text = "a table for " + types[0].text() + " has ";
+      std::string text = "a table for " + types[0].text() + " must have ";
       text += std::to_string(entries) + " entries, one for each value, not " + std::to_string(o.arguments.size());
       throw ParameterError(text);
     }
@@ -350,16 +351,16 @@ Entry look_up() {
 }
 
 void add_gates(std::map<std::string, Entry>& all) {
-  all["and"] = gate(0b1000, '&', false, false, false);
-  all["nand"] = gate(0b0111, '&', false, false, true);
-  all["or"] = gate(0b1110, '|', false, false, false);
-  all["nor"] = gate(0b0001, '|', false, false, true);
-  all["xor"] = gate(0b0110, '^', false, false, false);
-  all["xnor"] = gate(0b1001, '^', false, false, true);
-  all["andny"] = gate(0b0100, '&', true, false, false);
-  all["andyn"] = gate(0b0010, '&', false, true, false);
-  all["orny"] = gate(0b1101, '|', true, false, false);
-  all["oryn"] = gate(0b1011, '|', false, true, false);
+  all["and"] = gate(0b1000, Bitwise::and_bits, false, false, false);
+  all["nand"] = gate(0b0111, Bitwise::and_bits, false, false, true);
+  all["or"] = gate(0b1110, Bitwise::or_bits, false, false, false);
+  all["nor"] = gate(0b0001, Bitwise::or_bits, false, false, true);
+  all["xor"] = gate(0b0110, Bitwise::xor_bits, false, false, false);
+  all["xnor"] = gate(0b1001, Bitwise::xor_bits, false, false, true);
+  all["andny"] = gate(0b0100, Bitwise::and_bits, true, false, false);
+  all["andyn"] = gate(0b0010, Bitwise::and_bits, false, true, false);
+  all["orny"] = gate(0b1101, Bitwise::or_bits, true, false, false);
+  all["oryn"] = gate(0b1011, Bitwise::or_bits, false, true, false);
   all["not"] = unary(true, [](Family& f, const Number& a) { return a.type.boolean ? negated(f, a) : f.bit_not(a); });
   all["and3"] = gate3(0b10000000);
   all["or3"] = gate3(0b11111110);
@@ -375,7 +376,7 @@ void add_arithmetic(std::map<std::string, Entry>& all) {
   all["add"] = all["add_clear"] = integer2(&Family::add, &add_clear);
   all["subtract"] = all["subtract_clear"] = integer2(&Family::subtract, &subtract_clear);
   all["multiply"] = all["multiply_clear"] = integer2(&Family::multiply, &multiply_clear);
-  // A clear integer less the operand: c - a = not a + (c + 1).
+  // A clear integer minus the operand: c - a = ~a + (c + 1).
   Entry from = unary(false, nullptr);
   from.make = [](Family& f, const Operation& o, const Numbers& x) {
     return Numbers{f.add_clear(f.bit_not(x[0]), static_cast<std::uint64_t>(o.arguments[0]) + 1)};
@@ -411,10 +412,10 @@ std::map<std::string, Entry> entries() {
   all["not_equal"] = comparison([](Family& f, const Number& a, const Number& b) { return negated(f, equal(f, a, b)); });
   all["minimum"] = choice(true);
   all["maximum"] = choice(false);
-  all["shift_left"] = shift('l');
-  all["shift_right"] = shift('r');
-  all["rotate_left"] = shift('L');
-  all["rotate_right"] = shift('R');
+  all["shift_left"] = shift(Shift::left);
+  all["shift_right"] = shift(Shift::right);
+  all["rotate_left"] = shift(Shift::rotate_left);
+  all["rotate_right"] = shift(Shift::rotate_right);
   all["convert"] = conversion();
   all["refresh"] = unary(true, [](Family& f, const Number& a) { return f.refresh(a); });
   all["look_up"] = look_up();
@@ -431,12 +432,11 @@ const Entry& entry(const std::string& name) {
   if (found == table_of_entries().end()) {
     std::string known;
     for (const auto& [n, e] : table_of_entries()) known += (known.empty() ? "" : ", ") + n;
-    throw ParameterError("there is no operation \"" + name + "\"; there are " + known);
+    throw ParameterError("unknown operation \"" + name + "\"; the operations are " + known);
   }
   return found->second;
 }
 
-/// Whether the right operand is the argument.
 bool folded(const Entry& e, const Operation& o, const Types& operands) {
   if (!e.folds || o.arguments.empty()) return false;
   need_operands(o, operands, 1);
@@ -444,7 +444,7 @@ bool folded(const Entry& e, const Operation& o, const Types& operands) {
   return true;
 }
 
-/// The part of a parameter set that tells how values lie in wires.
+/// Returns the properties of a parameter set that determine the encoding of values in wires.
 tfhe::Spec spec_of(const Encoding& e) {
   return {.message_bits = e.message_bits, .carry_bits = e.carry_bits, .norm = e.norm};
 }
@@ -462,7 +462,7 @@ std::vector<Type> result_types(const Operation& operation, const std::vector<Typ
 
 tfhe::Circuit build(const Encoding& encoding, const Operation& operation, const std::vector<Type>& operands, Goal goal,
                     const std::vector<std::size_t>& same) {
-  require<InternalError>(goal != Goal::automatic, "a circuit is built for one goal");
+  require<InternalError>(goal != Goal::automatic, "the goal of a circuit must not be automatic");
   const Types results = result_types(operation, operands);
   const Entry& e = entry(operation.name);
   check_variant(encoding, operation, operands);
@@ -479,17 +479,18 @@ tfhe::Circuit build(const Encoding& encoding, const Operation& operation, const 
     }
     Number again{numbers.at(same[i]).parts, operands[i]};
     require<InternalError>(same[i] < i && again.parts.size() == family->parts(operands[i]),
-                           "operands that show the same ciphertexts have other parts");
+                           "operands with the same ciphertexts must have equally many parts");
     numbers.push_back(std::move(again));
   }
   if (folded(e, operation, operands))
     numbers.push_back(family->constant(static_cast<std::uint64_t>(operation.arguments[0]), operands[0]));
   const Numbers made = e.make(*family, operation, numbers);
-  require<InternalError>(made.size() == results.size(), "a circuit has other results than its operation");
+  require<InternalError>(made.size() == results.size(), "the number of a circuit's results must be that of its operation");
   for (std::size_t i = 0; i < made.size(); ++i) {
     Number number{{}, results[i]};
     for (const Linear& part : made[i].parts) number.parts.push_back(family->clean(part));
-    require<InternalError>(number.parts.size() == family->parts(results[i]), "a result has other parts than its type");
+    require<InternalError>(number.parts.size() == family->parts(results[i]),
+                           "a result must have the number of parts of its type");
     family->output(number);
   }
   return builder.finish();
@@ -504,7 +505,7 @@ std::vector<std::uint64_t> encode(const Encoding& encoding, const Type& type, st
 }
 
 std::uint64_t decode(const Encoding& encoding, const Type& type, const std::vector<std::uint64_t>& words) {
-  require<ShapeError>(words.size() == parts(encoding, type), "a value has other parts than its type");
+  require<ShapeError>(words.size() == parts(encoding, type), "a value must have the number of parts of its type");
   return tfhe::decode(spec_of(encoding), type, words.data());
 }
 

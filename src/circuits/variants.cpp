@@ -1,8 +1,9 @@
-// Which algorithms an operation has by name, in each family.
+// Named algorithms of operations, in each family.
 #include <algorithm>
 
 #include "base/errors.h"
 #include "circuits/operations.h"
+#include "circuits/variants.h"
 
 namespace heliograph::circuits {
 
@@ -16,7 +17,7 @@ bool adds(const std::string& name) {
   return one_of(name, {"add", "add_clear", "subtract", "subtract_clear", "clear_subtract", "negate"});
 }
 
-/// Comparisons for order, and what is made of them.
+/// Returns whether an operation is an ordering comparison or derived from one.
 bool compares(const std::string& name) {
   return one_of(name, {"less", "less_equal", "greater", "greater_equal", "minimum", "maximum", "absolute"});
 }
@@ -32,15 +33,15 @@ std::vector<std::string> variants(const Encoding& encoding, const tfhe::Operatio
   if (!operands.empty() && operands[0].boolean && operation.name != "sum") return {};
   const bool multiplies = one_of(operation.name, {"multiply", "multiply_clear"}), clear = !operation.arguments.empty();
   if (encoding.boolean()) {
-    if (adds(operation.name)) return {"ripple", "prefix", "bitwise", "numberwise"};
-    if (compares(operation.name)) return {"ripple", "prefix", "bitwise"};
-    if (multiplies && !clear) return {"wallace", "booth", "tree", "karatsuba"};
+    if (adds(operation.name)) return list_of(bit_variants::additions);
+    if (compares(operation.name)) return list_of(bit_variants::comparisons);
+    if (multiplies && !clear) return list_of(bit_variants::products);
     return {};
   }
-  if (multiplies && !clear) return {"schoolbook", "karatsuba", "ripple", "prefix"};
+  if (multiplies && !clear) return list_of(digit_variants::products);
   if (multiplies || adds(operation.name) || compares(operation.name) || divides(operation.name) ||
       one_of(operation.name, {"sum", "dot"}))
-    return {"ripple", "prefix"};
+    return list_of(digit_variants::carries);
   return {};
 }
 
@@ -53,7 +54,7 @@ void check_variant(const Encoding& encoding, const tfhe::Operation& operation, c
   text += known.empty() ? " has no variants in sets of " : " has no variant \"" + operation.variant + "\" in sets of ";
   text += encoding.boolean() ? "bits" : "digits";
   for (std::size_t i = 0; i < known.size(); ++i) {
-    text += i == 0 ? "; there are \"" : i + 1 == known.size() ? " and \"" : ", \"";
+    text += i == 0 ? "; the variants are \"" : i + 1 == known.size() ? " and \"" : ", \"";
     text += known[i];
     text += '"';
   }

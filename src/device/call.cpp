@@ -1,14 +1,15 @@
 #include "device/call.h"
 
 #include "base/checked.h"
+#include "device/address.h"
 
 namespace heliograph::device {
 
 View Workspace::take(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n) {
   const std::size_t need = bytes(word, items, components, limbs, n);
-  require<InternalError>(need <= left_, "a composite kernel's workspace is too small");
+  require<InternalError>(need <= left_, "the workspace of a composite kernel is too small");
   View v = View::dense(next_, word, {items}, components, limbs, n);
-  next_ += need;
+  next_ = displaced(next_, need);
   left_ -= need;
   return v;
 }
@@ -18,9 +19,9 @@ std::size_t Workspace::bytes(Word word, std::size_t items, std::size_t component
 }
 
 Workspace Workspace::split(std::size_t bytes) {
-  require<InternalError>(bytes <= left_, "a composite kernel's workspace is too small");
+  require<InternalError>(bytes <= left_, "the workspace of a composite kernel is too small");
   Workspace part(next_, bytes);
-  next_ += bytes;
+  next_ = displaced(next_, bytes);
   left_ -= bytes;
   return part;
 }

@@ -1,20 +1,20 @@
-// THE list of kernels. A call is a value: the operands, constants and plan of one kernel, which a queue performs
-// (device/device.h), a counting device counts (device/work.h) and a composite's definition expands (device/expand.h).
-// Words are canonical residues; every result is exact and the same on every backend. TFHE's bootstrap alone has a tolerance.
+// The list of all kernels. A call is a value: the operands, constants and plan of one kernel. A queue executes a call
+// (device/device.h), a counting device counts it (device/work.h), and expand() returns the parts of a composite
+// (device/expand.h). Words are canonical residues. Every result is exact and equal on every backend, except that of TFHE's
+// bootstrap, which has a tolerance.
 //
-// Common rules. `primes` names the prime of each limb of every operand unless said otherwise. Operands have the ring's
-// word and n. Batch axes may be reversed (negative strides), those of inputs broadcast (stride 0); `out` may be an input of
-// the same shape (element-wise kernels, transforms) and otherwise must not overlap one. Performing a call neither blocks,
-// synchronises nor uploads.
+// Common rules. `primes` lists the prime of each limb of every operand, unless the kernel's comment differs. Operands have
+// the ring's word and n. Batch axes may be reversed (negative strides); batch axes of inputs may broadcast (stride 0). In
+// element-wise kernels and transforms, `out` may be an input of the same shape. Otherwise `out` must not overlap an input. A
+// call's execution never blocks, synchronises or uploads.
 //
-// Kernels that take each coefficient (or value) alone also work on a slice of them: n of all operands may be the same
-// multiple of 64 below the ring's degree, each limb lying at a multiple of 64 bytes. These are Add, Sub, Neg, Mul,
-// MulAccumulate, MulConstants, AddConstants (NTT domain), WeightedSum, Convert, InnerProduct without turns, Tensor, Product, Copy,
-// Gather and Zero.
-// These alone take a ring of rows (math::Ring::rows), which has no transform.
+// Kernels that process each coefficient (or value) independently also accept slices: n of all operands may be the same
+// multiple of 64 below the ring's degree. Each limb then starts at a multiple of 64 bytes. These kernels are Add, Sub, Neg,
+// Mul, MulAccumulate, MulConstants, AddConstants (NTT domain), WeightedSum, Convert, InnerProduct without turns, Tensor,
+// Product, Copy, Gather and Zero. Only these kernels accept a ring of rows (math::Ring::rows), which has no transform.
 //
-// What a kernel does with an operand is the operand's type: In is read, Out written, InOut both. `fields` lists all of a call
-// but scratch, so that whoever copies, compares, saves or counts calls needs to know none of them.
+// The type of an operand is its access: In is read, Out is written, InOut is both. `fields` lists all fields except scratch.
+// So generic code copies, compares, saves and counts calls without a list of kernels.
 #pragma once
 
 #include <array>
@@ -33,7 +33,6 @@
 
 namespace heliograph::device {
 
-/// What a kernel does with an operand.
 enum class Access : unsigned char { read, write, read_write };
 struct In : View {
   In() = default;
@@ -51,7 +50,7 @@ struct InOut : View {
 using RingHandle = std::shared_ptr<const RingConstant>;
 using PermutationHandle = std::shared_ptr<const PermutationConstant>;
 
-/// What all copies of a call share.
+/// An immutable value of a call; copies of the call refer to one object.
 template <class T>
 class Common {
  public:
@@ -65,17 +64,15 @@ class Common {
   std::shared_ptr<const T> value_;
 };
 
-/// One small constant for each limb of a call.
 using Constants = Common<LimbConstants>;
-/// The same for each term of a sum.
 using TermConstants = Common<std::vector<LimbConstants>>;
 
-/// Scratch: a stretch of device memory handed out front to back.
+/// Scratch: a range of device memory, handed out from front to back.
 class Workspace {
  public:
   Workspace() = default;
   Workspace(std::byte* begin, std::size_t bytes) : next_(begin), left_(bytes) {}
-  /// Throws InternalError where the declared size was too small.
+  /// Throws InternalError if the scratch is too small.
   View take(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n);
   static std::size_t bytes(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n);
   Workspace split(std::size_t bytes);
@@ -86,7 +83,7 @@ class Workspace {
   std::size_t left_ = 0;
 };
 
-// Element-wise, either domain.
+// Element-wise kernels, for the coefficient domain and the NTT domain.
 
 struct Add {
   static constexpr const char* name = "add";
@@ -118,8 +115,9 @@ struct Neg {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.out); }
 };
 
-/// `a` or `b` may have one component where out has more (it is used for each). `b` may have fewer words a limb, n' of them where
-/// out has n, n / n' a power of two: word i meets b's word i * n' / n. Values of a polynomial in X^(n / n') are such runs.
+/// out = a * b. If `a` or `b` has one component, this component multiplies all components of the other. A limb of `b` may
+/// have n' words instead of n, where n / n' is a power of two: word i of `a` is multiplied by word i * n' / n of `b`. The
+/// values of a polynomial in X^(n / n') form such runs of equal words.
 struct Mul {
   static constexpr const char* name = "mul";
   RingHandle ring;
@@ -130,7 +128,7 @@ struct Mul {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.b, c.out); }
 };
 
-/// out += a * b, components as of Mul.
+/// out += a * b; the components of `a` and `b` are as in Mul.
 struct MulAccumulate {
   static constexpr const char* name = "mul_accumulate";
   RingHandle ring;
@@ -166,8 +164,8 @@ struct AddConstants {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.c, c.domain, c.out); }
 };
 
-/// out = sum over k of x[k] * weights[k][limb], of 1 to kMost terms, in one pass over each. With a `constant` component 0 has
-/// constant[limb] more at every position: a constant polynomial of the NTT domain.
+/// out = sum over k of x[k] * weights[k][limb], 1 to kMost terms, in one pass over each term. `constant`, if given, adds
+/// constant[limb] to every position of component 0: a constant polynomial in the NTT domain.
 struct WeightedSum {
   static constexpr const char* name = "weighted_sum";
   static constexpr std::size_t kMost = 8;
@@ -181,7 +179,7 @@ struct WeightedSum {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.x, c.weights, c.constant, c.out); }
 };
 
-// Transforms.
+// Transforms, permutations and conversions.
 
 struct ForwardNtt {
   static constexpr const char* name = "forward_ntt";
@@ -203,7 +201,7 @@ struct InverseNtt {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.out); }
 };
 
-/// out[i] = +-a[source[i]] in every limb.
+/// out[i] = +-a[source[i]] in every limb; the permutation has `source` and the signs.
 struct Permute {
   static constexpr const char* name = "permute";
   RingHandle ring;
@@ -215,9 +213,9 @@ struct Permute {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.permutation, c.a, c.out); }
 };
 
-/// See math/conversion.h. Coefficient domain. Limbs of `x` are the conversion's `from`, of `own` and `out` its `to`; there is an
-/// `own` exactly where the conversion has own constants. `x` and `out` may have different words.
-/// `place[j]` is the limb of `out` (and of `own`) for the conversion's target j; none: limb j.
+/// A conversion (math/conversion.h) in the coefficient domain. The limbs of `x` are the conversion's `from`; those of `own`
+/// and `out` are its `to`. `own` is required exactly if the conversion has own constants. `x` and `out` may have different
+/// word sizes. `place[j]` is the limb of `out` (and of `own`) for the conversion's target j; without `place` it is limb j.
 struct Convert {
   static constexpr const char* name = "convert";
   std::shared_ptr<const ConversionConstant> conversion;
@@ -229,11 +227,10 @@ struct Convert {
   static auto fields(auto& c) { return std::tie(c.conversion, c.x, c.own, c.out, c.place); }
 };
 
-// Products.
-
-/// Key switching's product, NTT domain: out_c = sum_j digits_j * key_(j * C + c), C = out.components, over
-/// digits.components digits. `key_limbs[l]` is the position in `key` of the call's limb l. With `turns`, `digits` is one
-/// component and digit j is what turns[j] makes of it (null: itself): automorphisms of the NTT domain, which negate nothing.
+/// The product of key switching in the NTT domain: out_c = sum_j digits_j * key_(j * C + c), with C = out.components, over
+/// digits.components digits. `key_limbs[l]` is the limb of `key` for the call's limb l. With `turns`, `digits` has one
+/// component, and digit j is this component permuted by turns[j] (null: unchanged). Each turn is an automorphism of the NTT
+/// domain, without signs.
 struct InnerProduct {
   static constexpr const char* name = "inner_product";
   RingHandle ring;
@@ -244,7 +241,6 @@ struct InnerProduct {
   std::vector<PermutationHandle> turns = {};
 
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.digits, c.key, c.key_limbs, c.out, c.turns); }
-  /// Digits of the sum.
   std::size_t terms() const { return turns.empty() ? digits.components : turns.size(); }
 };
 
@@ -271,13 +267,11 @@ struct Product {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.product, c.in, c.out); }
 };
 
-// Making and moving.
-
 struct Sample {
   static constexpr const char* name = "sample";
   RingHandle ring;
   PrimeList primes;
-  Secret<Draw> draw;  // wiped with every copy of the call
+  Secret<Draw> draw;  // each copy of the call wipes its copy
   Out out;
 
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.draw, c.out); }
@@ -291,13 +285,12 @@ struct Copy {
   static auto fields(auto& c) { return std::tie(c.a, c.out); }
 };
 
-/// One copy of a Gather.
 struct Piece {
   In from;
   Out to;
 };
 
-/// Several copies as one call: each piece as Copy. A piece's `from` may lie on another device that this one reaches.
+/// Several copies as one call. A piece's `from` may be on another device if this device reaches it.
 struct Gather {
   static constexpr const char* name = "gather";
   std::vector<Piece> pieces;
@@ -312,9 +305,10 @@ struct Zero {
   static auto fields(auto& c) { return std::tie(c.out); }
 };
 
-/// Sums of products of single limbs, wherever in the operands they lie, see LimbSumList. `from` and `to` are some operands of as many
-/// components and limbs as they have, one batch; a result's limb is no term's and no other result's. Words of each limb have the
-/// prime of the results that read it. What programs of instructions do between two transforms is one such call.
+/// Sums of products of single limbs of any operand; see LimbSumList. Each operand of `from` and `to` has its own number of
+/// components and limbs; all have one batch shape. A result's limb is neither a term nor another result. The words of a limb
+/// have the prime of the results that read it. Programs of instructions execute all element-wise work between two transforms
+/// as one such call.
 struct LimbSums {
   static constexpr const char* name = "limb_sums";
   static constexpr bool composite = true, one_pass = true;
@@ -329,12 +323,12 @@ struct LimbSums {
   static auto fields(auto& c) { return std::tie(c.ring, c.sums, c.from, c.to, c.turns); }
 };
 
-/// Products of bytes in clear with words modulo 2^32: what a table of the server's makes of encrypted questions (Henzinger et
-/// al., ePrint 2022/949, section 4). No ring, and no modulus but 2^32.
+/// Products of clear bytes with words modulo 2^32: a server's table times encrypted queries (Henzinger et al., ePrint
+/// 2022/949, section 4). The kernel needs no ring and no other modulus.
 ///   out[item][j] = sum over i of (byte i of component j - 128) * words[item][i]   modulo 2^32
-/// `bytes`: 32-bit words, the lowest byte of each first, no batch, a component for each result, n a multiple of 64; each byte
-/// stands for a number from -128 to 127. `words`: 32-bit words, one component, 4 times as many; `out`: the same batch, one
-/// component, a word for each component of `bytes`. One limb each. `scratch`: for the words as a backend wants them.
+/// `bytes`: 32-bit words, lowest byte first, no batch, one component for each result, n a multiple of 64. A byte minus 128
+/// is a number from -128 to 127. `words`: 32-bit words, one component, 4 n words. `out`: the same batch, one component, one
+/// word for each component of `bytes`. All have one limb. `scratch`: the words in the backend's layout.
 struct ByteProduct {
   static constexpr const char* name = "byte_product";
   In bytes, words;
@@ -344,9 +338,11 @@ struct ByteProduct {
   static auto fields(auto& c) { return std::tie(c.bytes, c.words, c.out); }
 };
 
-// Composites: what they are is written once (device/expand.cpp); a backend may perform them otherwise, bit-equal.
+// Composites. device/expand.cpp defines each one as a sequence of smaller calls; a backend may execute a composite
+// differently if the result has the same bits.
 
-/// Digits of one polynomial, raised to all of the plan's primes and transformed. `x` is in the coefficient domain.
+/// Decomposes one polynomial: each digit is extended to all of the plan's primes (mod up) and transformed. `x` is in the
+/// coefficient domain.
 struct Decompose {
   static constexpr const char* name = "decompose";
   static constexpr bool composite = true;
@@ -357,10 +353,12 @@ struct Decompose {
   static auto fields(auto& c) { return std::tie(c.plan, c.x, c.digits); }
 };
 
-/// From digits to the result of 2 components, in `domain`, as `add` (absent, or 1 or 2 components over the chain).
-/// Coefficient domain: mod down of the inner product of `digits` with `key`, plus `add`; over the chain.
-/// NTT domain: division by plan.down of the inner product plus plan.weight times `add`; over plan.down.out. `turn`, where
-/// given, permutes the digits and `add` first (a rotation: an automorphism of the NTT domain, which negates nothing).
+/// Multiplies digits by a key and divides; the result has 2 components in `domain`. `add` is absent, or has 1 or 2
+/// components over the chain.
+/// Coefficient domain: out = mod down of the inner product of `digits` with `key`, plus `add`, over the chain.
+/// NTT domain: out = (the inner product plus plan.weight times `add`) divided by plan.down, over plan.down.out. If `turn` is
+/// given, it first permutes the digits and `add`: the call is then a rotation. `turn` is an automorphism of the NTT domain
+/// without signs.
 struct ApplyKey {
   static constexpr const char* name = "apply_key";
   static constexpr bool composite = true;
@@ -375,8 +373,8 @@ struct ApplyKey {
   static auto fields(auto& c) { return std::tie(c.plan, c.domain, c.digits, c.key, c.add, c.out, c.turn); }
 };
 
-/// Several of them in the NTT domain, each with a key of its own: result i is switched by keys[i], and turned by turns[i] where
-/// that is not null. Digits, and addends where there are any, are one for all (hoisted rotations) or one for each.
+/// Several ApplyKey calls in the NTT domain. Result i is switched by keys[i] and permuted by turns[i] (null: not permuted).
+/// Either all results have the same digits and addend (hoisted rotations), or each result has its own.
 struct ApplyKeys {
   static constexpr const char* name = "apply_keys";
   static constexpr bool composite = true;
@@ -400,7 +398,7 @@ struct ApplyKeys {
   }
 };
 
-/// The same of one polynomial in `domain`, decomposed first.
+/// Decomposes one polynomial in `domain` and applies the key: Decompose, then ApplyKey.
 struct KeySwitch {
   static constexpr const char* name = "key_switch";
   static constexpr bool composite = true;
@@ -415,6 +413,23 @@ struct KeySwitch {
   static auto fields(auto& c) { return std::tie(c.plan, c.domain, c.x, c.key, c.add, c.out, c.turn); }
 };
 
+/// Part of a key switch in the NTT domain: the limbs of `x` only, which are the plan's chain. `coefficients` has all limbs
+/// of the polynomial in the coefficient domain, digit after digit. A digit's `source` is its range of limbs in
+/// `coefficients`.
+struct PartialKeySwitch {
+  static constexpr const char* name = "partial_key_switch";
+  static constexpr bool composite = true;
+  std::shared_ptr<const KeySwitchPlan> plan;
+  In x, coefficients, key;
+  std::optional<In> add;
+  Out out;
+  Workspace scratch;
+  PermutationHandle turn = nullptr;
+  static constexpr math::Domain domain = math::Domain::ntt;
+
+  static auto fields(auto& c) { return std::tie(c.plan, c.x, c.coefficients, c.key, c.add, c.out, c.turn); }
+};
+
 /// Division of polynomials in the NTT domain; see DividePlan.
 struct Divide {
   static constexpr const char* name = "divide";
@@ -427,15 +442,15 @@ struct Divide {
   static auto fields(auto& c) { return std::tie(c.plan, c.x, c.out); }
 };
 
-/// The sum of plaintexts times rotations of ciphertexts x = (x_0, x_1), NTT domain: baby and giant steps whose sums stay
-/// modulo Q P (double hoisting: Bossuat et al., ePrint 2020/1203), see LinearPlan. Digits D, weight and division are those of
-/// plan->key_switch. What is rounded: w_g, and the division at the end.
-///   u_b = turn_b(D(x_1)) * key_b + weight (turn_b(x_0), 0);   weight x for a baby step that turns nothing
+/// The sum of plaintexts times rotations of ciphertexts x = (x_0, x_1), NTT domain. Baby and giant steps have sums modulo Q
+/// P (double hoisting: Bossuat et al., ePrint 2020/1203); see LinearPlan. D(x) decomposes x into digits. D, weight and
+/// division are as in plan->key_switch. Only w_g and the division at the end are rounded.
+///   u_b = turn_b(D(x_1)) * key_b + weight (turn_b(x_0), 0);   weight x for the identity baby step
 ///   a_g = sum over the terms (g, b) of plaintext * u_b;       w_g = round(a_g,1 / P)
-///   out = sum over g of turn_g(D(w_g)) * key_g + (turn_g(a_g,0), 0), divided;   a_g for a giant step that turns nothing
-/// `keys`: of the baby steps that turn, then of the giant steps that do. `plaintexts`: a component for each term, over the
-/// extended primes, for every item; all words of a limb, or n' of them as Mul's `b`: what a matrix repeats along the slots, such
-/// as those of bootstrapping, is stored once.
+///   out = sum over g of turn_g(D(w_g)) * key_g + (turn_g(a_g,0), 0), divided;   a_g for the identity giant step
+/// `keys`: those of the baby steps, then those of the giant steps; identity steps have none. `plaintexts`: one component for
+/// each term, over the extended primes, for every item. Limbs of a plaintext have n words, or n' as `b` of Mul: a matrix
+/// that repeats along the slots, as in bootstrapping, is stored once.
 struct LinearSum {
   static constexpr const char* name = "linear_sum";
   static constexpr bool composite = true;
@@ -449,9 +464,52 @@ struct LinearSum {
   static auto fields(auto& c) { return std::tie(c.plan, c.x, c.keys, c.plaintexts, c.out); }
 };
 
-/// BFV product before relinearization (HPS): lift, tensor, scale by t/Q. `b` may be `a` itself: a square.
-struct BfvMultiply {
-  static constexpr const char* name = "bfv_multiply";
+/// The baby steps of a LinearSum over some of its limbs: sums[g * items + i] = a_g of item i. `x`: two components over the
+/// first x.limbs of `primes`; on the other limbs (special primes) weight x counts as 0. `digits`: D(x_1), one component for
+/// each digit. `turns` and `terms`: as in LinearPlan. `keys`: one for each step except the identity. `key_limbs[l]` is the
+/// position in each key of limb l. `plaintexts`: as in LinearSum.
+struct BabySteps {
+  static constexpr const char* name = "baby_steps";
+  static constexpr bool composite = true;
+  RingHandle ring;
+  PrimeList primes;
+  std::vector<PermutationHandle> turns;
+  std::vector<LinearPlan::Term> terms;
+  Constants weight;
+  In x, digits;
+  std::vector<In> keys;
+  Common<PrimeList> key_limbs;
+  In plaintexts;
+  Out sums;
+  Workspace scratch;
+
+  static auto fields(auto& c) {
+    return std::tie(c.ring, c.primes, c.turns, c.terms, c.weight, c.x, c.digits, c.keys, c.key_limbs, c.plaintexts, c.sums);
+  }
+  std::size_t giants() const { return terms.empty() ? 0 : terms.back().giant + 1; }
+};
+
+/// The giant steps of a LinearSum, without the identity, over some of its limbs; adds to `total`:
+///   total_i += sum over g of turn_g(digits[g * items + i]) * key_g + (turn_g(sums[g * items + i]), 0)
+/// `sums`: component 0 of each a_g. `digits`: D(w_g), one component for each digit.
+struct GiantSteps {
+  static constexpr const char* name = "giant_steps";
+  static constexpr bool composite = true;
+  RingHandle ring;
+  PrimeList primes;
+  std::vector<PermutationHandle> turns;
+  In sums, digits;
+  std::vector<In> keys;
+  Common<PrimeList> key_limbs;
+  InOut total;
+  Workspace scratch;
+
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.turns, c.sums, c.digits, c.keys, c.key_limbs, c.total); }
+};
+
+/// Tensor product of ciphertexts, scaled by t/Q (Halevi-Polyakov-Shoup): lift, tensor, scale. For a square, `b` is `a`.
+struct ScaledTensor {
+  static constexpr const char* name = "bfv_multiply";  // name of ScaledTensor in saved programs
   static constexpr bool composite = true;
   std::shared_ptr<const MultiplyPlan> plan;
   In a, b;
@@ -462,10 +520,10 @@ struct BfvMultiply {
 };
 
 // TFHE (device/tfhe.h). `wires`: 64-bit words, one batch axis of items (not reversed), a component for each wire, one limb,
-// n = lwe_words(k * N). `narrow`: 32-bit words, one batch axis of as many items, a component for each row, one limb,
-// n = lwe_words(n). Where there are no items or no rows nothing is performed.
+// n = lwe_words(k * N). `narrow`: 32-bit words, one batch axis of the same items, a component for each row, one limb, n =
+// lwe_words(n). Without items or rows these calls do nothing.
 
-/// The linear combination of each row of each item, into the row's first target.
+/// Writes the linear combination of each row of each item to the row's first target.
 struct Combine {
   static constexpr const char* name = "combine";
   std::shared_ptr<const LayerConstant> layer;
@@ -474,7 +532,7 @@ struct Combine {
   static auto fields(auto& c) { return std::tie(c.layer, c.wires); }
 };
 
-/// The row's first target, switched to the narrow key:
+/// Switches the row's first target to the narrow key:
 ///   (0, .., 0, round(b / 2^32)) - sum over i, l of digit(a_i, l) * key[i][l]   modulo 2^32.
 struct LweKeySwitch {
   static constexpr const char* name = "lwe_key_switch";
@@ -487,11 +545,11 @@ struct LweKeySwitch {
 };
 
 /// Modulus switch, blind rotation and sample extraction (Chillotti et al., ePrint 2018/421).
-/// Modulus switch to 2N: a'_i = round(2N a_i / 2^32), and b' = round(2N (b - floor(E / 2)) / 2^32), E the sum of the
-/// signed errors a_i - 2^32 a'_i / 2N: what half of the key's bits is expected to add is taken away (drift mitigation,
-/// ePrint 2024/1718). Blind rotation: acc = X^(-b') * (0, .., 0, table); then for each group
-///   acc_c = sum over r, l of digit(acc_r, l) * (sum over values v of X^(sum of a'_i over the bits of v) key[g][v][r][l][c]).
-/// Result o: coefficient o * N / outputs of acc as an LWE ciphertext.
+/// Modulus switch to 2N: a'_i = round(2N a_i / 2^32), and b' = round(2N (b - floor(E / 2)) / 2^32). E is the sum of the
+/// signed errors a_i - 2^32 a'_i / 2N. E / 2 is the error that an average key, with half of its bits set, adds (drift
+/// mitigation, ePrint 2024/1718). Blind rotation: acc = X^(-b') * (0, .., 0, table); then for each group
+///   acc_c = sum over r, l of digit(acc_r, l) * (sum over values v of X^(e_v) key[g][v][r][l][c]),
+/// with e_v the sum of a'_i over the bits of v. Result o: coefficient o * N / outputs of acc as an LWE ciphertext.
 struct Bootstrap {
   static constexpr const char* name = "bootstrap";
   std::shared_ptr<const BootstrapKey> key;
@@ -502,7 +560,8 @@ struct Bootstrap {
   static auto fields(auto& c) { return std::tie(c.key, c.layer, c.narrow, c.wires); }
 };
 
-/// All of a layer: Combine, and for what is not linear LweKeySwitch and Bootstrap, with `narrow` as scratch.
+/// Evaluates a whole layer: Combine, and then, unless the layer is linear, LweKeySwitch and Bootstrap with `narrow` as
+/// scratch.
 struct Evaluate {
   static constexpr const char* name = "evaluate";
   static constexpr bool composite = true;
@@ -517,16 +576,17 @@ struct Evaluate {
 
 using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, ForwardNtt, InverseNtt,
                           Permute, Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey,
-                          ApplyKeys, KeySwitch, Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate,
-                          LimbSums, ByteProduct>;  // a saved program names them by their numbers
-static_assert(sizeof(Call) <= 1024, "a call is copied into queues and programs");
+                          ApplyKeys, KeySwitch, Divide, LinearSum, ScaledTensor, Combine, LweKeySwitch, Bootstrap, Evaluate,
+                          LimbSums, ByteProduct, BabySteps, GiantSteps,
+                          PartialKeySwitch>;  // program files store the index of a kernel in this list
+static_assert(sizeof(Call) <= 1088, "a call is copied into queues and programs");
 
 template <class C>
 concept Composite = requires {
   C::composite;
 };
 
-/// What is counted as the calls that it stands for: all composites but those that are one pass over memory wherever they are fast.
+/// Composites that work() counts as their parts: all except those that every fast backend executes in one pass over memory.
 template <class C>
 concept CountedInParts = Composite<C> && !requires {
   C::one_pass;
@@ -537,7 +597,7 @@ concept OneOf = (std::is_same_v<std::remove_const_t<T>, Of> || ...);
 
 namespace operands {
 
-/// The views of a field; none where it is no operand.
+/// Calls `f` with each view of a field; does nothing for fields that are not operands.
 template <class T, class F>
 void show(T& field, F& f) {
   if constexpr (OneOf<T, In, Out, InOut>)
@@ -552,7 +612,7 @@ void show(T& field, F& f) {
 
 }  // namespace operands
 
-/// Shows `f` each view of a call, or of one kernel's, and what the kernel does with it, in the order of the fields.
+/// Calls `f` with each view of a call or of one kernel, and its access, in the order of the fields.
 template <class C, class F>
 void each_view(C& call, F f) {
   if constexpr (std::is_same_v<std::remove_const_t<C>, Call>)
@@ -561,7 +621,7 @@ void each_view(C& call, F f) {
     std::apply([&](auto&... field) { (operands::show(field, f), ...); }, std::remove_const_t<C>::fields(call));
 }
 
-/// Shows `f` each constant and plan that one kernel's call names, as the pointer that it is; some may be null.
+/// Calls `f` with each pointer of a call to a constant or a plan; pointers may be null.
 template <class C, class F>
 void each_constant(C& call, F f) {
   const auto look = [&]<class T>(T& field) {
@@ -575,14 +635,14 @@ void each_constant(C& call, F f) {
   std::apply([&](auto&... field) { (look(field), ...); }, std::remove_const_t<C>::fields(call));
 }
 
-/// "add", "key_switch": for a person and for counts.
+/// Returns the kernel's name for people and for counts, such as "add" or "key_switch".
 const char* name(const Call& call);
-/// The names of all kernels, in the order of the variant.
+/// Returns the names of all kernels, in the order of the variant `Call`.
 std::vector<const char*> kernel_names();
 
-/// Throws ShapeError, MismatchError or ParameterError where the operands do not fit the kernel.
+/// Throws ShapeError, MismatchError or ParameterError if the operands do not fit the kernel.
 void check(const Call& call);
-/// Whether performing it changes nothing, whatever the backend.
+/// Returns whether the call does nothing on every backend, because it has no items.
 bool idle(const Call& call);
 
 }  // namespace heliograph::device

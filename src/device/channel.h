@@ -1,4 +1,4 @@
-// Memory from device to device of different processes, queue to queue.
+// Transfers of memory between devices of different processes, queue to queue.
 #pragma once
 
 #include <chrono>
@@ -10,26 +10,27 @@ namespace heliograph::device {
 
 class Queue;
 
-/// How long to wait for another process.
-struct Patience {
+/// Time limit of a wait for another process.
+struct WaitLimit {
   std::chrono::milliseconds limit{60000};
-  std::function<void()> check;  // called meanwhile; may throw
+  std::function<void()> check;  // called repeatedly during the wait; may throw to end it
 };
 
-/// One device's end. The devices are numbered by their places, alike in all processes. Safe from several threads.
+/// One device's end of a set of channels. Each device has a number, its place, which is the same in all processes.
+/// Thread-safe.
 class Channel {
  public:
   struct Part {
-    std::size_t place;  // of the device it goes to or comes from
+    std::size_t place;  // place of the destination or source device
     std::byte* address;
     std::size_t bytes;
   };
   virtual ~Channel() = default;
-  /// Enqueues all of it as one. What a device sends to another, that one receives in the same order and sizes.
+  /// Enqueues all parts as one transfer. The receiver must name the parts from one sender in the sender's order and sizes.
   virtual void exchange(Queue&, std::span<const Part> sends, std::span<const Part> receives) = 0;
-  /// Throws DeviceError where something enqueued has failed, or has begun and not ended in time.
+  /// Throws DeviceError if an enqueued transfer failed, or began and exceeded its time limit.
   virtual void check() = 0;
-  /// Ends all that is enqueued, whatever it was to bring; there is no more afterwards.
+  /// Aborts all enqueued transfers; the channel cannot be used afterwards.
   virtual void abort() noexcept = 0;
 };
 

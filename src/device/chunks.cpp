@@ -4,18 +4,13 @@
 
 namespace heliograph::device {
 
-void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& progress,
-                const std::function<void(const std::vector<View>&)>& step) {
-  const std::size_t total = views.front().items();
-  std::size_t done = 0;
+void for_chunks(std::vector<View> views, std::size_t preferred, const std::function<void(const std::vector<View>&)>& step) {
   const std::function<void(const std::vector<View>&)> walk = [&](const std::vector<View>& part) {
     const View& lead = part.front();
     const std::size_t items = lead.items();
     if (items == 0) return;
     if (items <= preferred || lead.axes == 0) {
       step(part);
-      done += items;
-      if (progress) progress(static_cast<double>(done) / static_cast<double>(total));
       return;
     }
     const std::size_t inner = items / lead.shape[0], rows = std::max<std::size_t>(1, preferred / inner);
@@ -23,7 +18,7 @@ void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& 
       std::vector<View> next;
       for (const View& v : part) {
         View row = v.with_leading(first, std::min(rows, lead.shape[0] - first));
-        if (inner > preferred) {  // one row is still too much: drop the axis and go deeper
+        if (inner > preferred) {  // one entry of the axis has too many items: drop the axis
           for (int i = 0; i + 1 < row.axes; ++i) row.shape[i] = row.shape[i + 1], row.stride[i] = row.stride[i + 1];
           --row.axes;
         }
@@ -46,7 +41,7 @@ View result_of(const C& call) {
   return out;
 }
 
-/// The operands that have the result's batch axes.
+/// Returns the operands that have the result's batch axes.
 template <class C>
 std::vector<View*> batched(C& call) {
   const View out = result_of(call);
@@ -68,6 +63,7 @@ std::size_t stretch_of(const Call& call, std::size_t preferred) {
       [&]<class C>(const C& c) {
         const View out = result_of(c);
         const std::size_t all = std::max<std::size_t>(1, out.items());
+        if constexpr (std::is_same_v<C, BabySteps>) return all;  // the result has several items for each item of an operand
         bool alike = true;
         each_view(c, [&](const View& v, Access) {
           alike = alike && (v.items() == 1 || (v.axes == out.axes && v.shape == out.shape));
@@ -77,13 +73,12 @@ std::size_t stretch_of(const Call& call, std::size_t preferred) {
       call);
 }
 
-void for_stretches(const Call& call, std::size_t preferred, const Progress& progress,
-                   const std::function<void(Call&)>& step) {
+void for_stretches(const Call& call, std::size_t preferred, const std::function<void(Call&)>& step) {
   std::visit(
       [&]<class C>(C whole) {
         std::vector<View> views;
         for (const View* v : batched(whole)) views.push_back(*v);
-        for_chunks(std::move(views), preferred, progress, [&](const std::vector<View>& stretch) {
+        for_chunks(std::move(views), preferred, [&](const std::vector<View>& stretch) {
           C part = whole;
           const std::vector<View*> to = batched(part);
           for (std::size_t i = 0; i < to.size(); ++i) *to[i] = stretch[i];

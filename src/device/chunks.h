@@ -1,4 +1,4 @@
-// Long batches in stretches.
+// Division of long batches into chunks.
 #pragma once
 
 #include <functional>
@@ -8,24 +8,17 @@
 
 namespace heliograph::device {
 
-/// Called between steps of long work with the share done, 0 to 1. May throw (CancelledError) to stop the work.
-using Progress = std::function<void(double)>;
+/// Calls `step` on chunks of about `preferred` items. All views have the same batch shape.
+void for_chunks(std::vector<View> views, std::size_t preferred, const std::function<void(const std::vector<View>&)>& step);
 
-/// Calls `step` on stretches of the batch of about `preferred` items. All views have the same batch shape.
-void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& progress,
-                const std::function<void(const std::vector<View>&)>& step);
-
-/// Items of a call's batch: those of its result.
 std::size_t items_of(const Call& call);
-/// How many of them a stretch has where about `preferred` are wished: all, where items lie along other axes in one operand
-/// than in another.
+/// Returns the number of items of each chunk, about `preferred`. Returns all items if the batch axes of an operand differ
+/// from those of the result.
 std::size_t stretch_of(const Call& call, std::size_t preferred);
-/// The same with a call for each stretch; operands that serve every item, keys, are in each.
-void for_stretches(const Call& call, std::size_t preferred, const Progress& progress,
-                   const std::function<void(Call&)>& step);
-/// A call's scratch; empty where it has or takes none.
+/// Calls `step` with a call for each chunk. Operands without the batch axes, such as keys, are in each call.
+void for_stretches(const Call& call, std::size_t preferred, const std::function<void(Call&)>& step);
+/// The scratch of a call; empty if it has none.
 Workspace scratch_of(const Call& call);
-/// Scratch for a composite; nothing for a call that takes none.
 void give_scratch(Call& call, const Workspace& scratch);
 
 }  // namespace heliograph::device

@@ -8,20 +8,22 @@
 namespace heliograph::device {
 
 void Permutation::check() const {
-  require<ShapeError>(negate.empty() || negate.size() == source.size(), "a permutation needs one sign for each position");
+  require<ShapeError>(negate.empty() || negate.size() == source.size(),
+                      "a permutation must have no signs or one for each position");
   for (math::u32 i : source) require<ShapeError>(i < source.size(), "a permutation's source is out of range");
 }
 
 void LimbSumList::check() const {
   for (const Result& r : results)
-    require<ShapeError>(r.first <= terms.size() && r.count <= terms.size() - r.first, "a sum of limbs lacks terms");
-  for (const Term& t : terms) require<ShapeError>(t.a.operand != kNone, "a term of limbs has a first factor");
+    require<ShapeError>(r.first <= terms.size() && r.count <= terms.size() - r.first,
+                        "a sum of limbs refers to missing terms");
+  for (const Term& t : terms) require<ShapeError>(t.a.operand != kNone, "a term of a sum of limbs must have a first factor");
 }
 
 math::u64 Permutation::galois_of_values() const {
   const std::size_t n = source.size();
   if (n < 2 || !std::has_single_bit(n) || std::find(negate.begin(), negate.end(), true) != negate.end()) return 0;
-  // Position 0 is the value at psi, and comes from that at psi^g.
+  // Position 0 holds the value at psi; the automorphism takes it from the value at psi^g.
   const math::u64 g = 2 * math::reverse_bits(source[0], math::bit_length(n) - 1) + 1;
   return math::automorphism_table(n, g) == source ? g : 0;
 }
@@ -53,12 +55,12 @@ int GatheredProduct::weight_bits() const {
 void GatheredProduct::check() const {
   require<ShapeError>(
       std::max({groups, outputs, positions, terms}) <= kNone / 2 && checked_product(groups, outputs, positions) <= kNone / 2,
-      "a matrix product has too many outputs");  // also where it has no terms
+      "a matrix product has too many outputs");  // checked even if there are no terms
   require<ShapeError>(weights.size() == checked_product(groups, outputs, terms),
-                      "a matrix product has another number of weights");
+                      "a matrix product must have groups * outputs * terms weights");
   require<ShapeError>(index.size() == checked_product(groups, positions, terms),
-                      "a matrix product has another number of indices");
-  require<ShapeError>(inputs <= kNone / 2, "a matrix product has too many inputs");  // backends count them in 31 bits
+                      "a matrix product must have groups * positions * terms indices");
+  require<ShapeError>(inputs <= kNone / 2, "a matrix product has too many inputs");  // backends count inputs in 31 bits
   for (math::u32 i : index) require<ShapeError>(i == kNone || i < inputs, "a matrix product's index is out of range");
 }
 

@@ -1,5 +1,5 @@
-// Constants of kernel calls: immutable data that name no device. A device has its forms of them made before calls name them
-// (device/kernels.h).
+// Constants of kernel calls: immutable data that belongs to no device. Each device makes its own form of a constant before
+// calls refer to the constant (device/kernels.h).
 #pragma once
 
 #include <memory>
@@ -11,7 +11,6 @@
 
 namespace heliograph::device {
 
-/// A ring's primes and twiddles.
 class RingConstant : public Constant {
  public:
   explicit RingConstant(std::shared_ptr<const math::Ring> ring) : ring_(std::move(ring)) {}
@@ -27,14 +26,15 @@ class ConversionConstant : public ConstantOf<math::Conversion> {
   const math::Conversion& conversion() const { return value(); }
 };
 
-/// out[i] = +-in[source[i]]; `negate` is empty (never) or has one flag for each i.
+/// out[i] = +-in[source[i]]. `negate` is empty if no sign changes; otherwise it has one flag for each i.
 struct Permutation {
   std::vector<math::u32> source;
   std::vector<bool> negate;
 
-  /// Throws ShapeError unless sizes and sources fit.
+  /// Throws ShapeError if the sizes differ or a source is out of range.
   void check() const;
-  /// The g of the automorphism X -> X^g that it is, of values in the NTT's order or of coefficients; 0 where it is none.
+  /// Return g if the permutation is the automorphism X -> X^g, applied to values in the NTT's order or to coefficients;
+  /// otherwise 0.
   math::u64 galois_of_values() const;
   math::u64 galois_of_coefficients() const;
 };
@@ -45,39 +45,38 @@ class PermutationConstant : public ConstantOf<Permutation> {
   const Permutation& permutation() const { return value(); }
 };
 
-/// A modular matrix product that gathers its inputs: matmul, convolution, grouped convolution and sums are all of it.
+/// A modular matrix product with gathered inputs. A gathered product computes matrix products, convolutions, grouped
+/// convolutions and sums:
 ///   out[(g * outputs + m) * positions + p] = sum_k weights[g][m][k] * in[index[g][p][k]]
-/// over flat batch indices; an index of kNone contributes nothing (padding). Weights are signed integers.
+/// Indices are flat batch indices; the index kNone contributes nothing (padding). Weights are signed integers.
 struct GatheredProduct {
   static constexpr math::u32 kNone = ~math::u32{0};
-  std::size_t groups = 1, outputs = 0, positions = 0, terms = 0, inputs = 0;  // inputs: flat batch size of `in`
+  std::size_t groups = 1, outputs = 0, positions = 0, terms = 0, inputs = 0;  // `inputs`: number of items of `in`
   std::vector<math::i64> weights;
   std::vector<math::u32> index;
 
-  /// Largest |weight|'s bit length.
   int weight_bits() const;
-  /// Throws ShapeError unless sizes and indices fit.
+  /// Throws ShapeError if the sizes differ or an index is out of range.
   void check() const;
   bool operator==(const GatheredProduct&) const = default;
 };
 
-/// What sums of single limbs add up (device/call.h: LimbSums).
+/// The terms and results of a LimbSums call (device/call.h).
 struct LimbSumList {
   static constexpr math::u32 kNone = ~math::u32{0};
-  /// A limb of an operand of the call.
   struct At {
     math::u32 operand = kNone, component = 0, limb = 0;
-    bool once = false;  // not read again soon: a device may keep it out of its caches
+    bool once = false;  // set if the limb is not read again soon: a device may bypass its caches
     bool operator==(const At&) const = default;
   };
-  /// weight * turn(a) * b; without b, weight * turn(a).
+  /// The product weight * turn(a) * b, or weight * turn(a) if b is absent.
   struct Term {
     At a, b;
     math::u64 weight = 1;
     math::u32 turn = kNone;
     bool operator==(const Term&) const = default;
   };
-  /// The terms from `first` on and, at every position, `constant`.
+  /// A result: the sum of `count` terms from `first` on, plus `constant` at every position.
   struct Result {
     At to;
     math::PrimeIndex prime = 0;
@@ -88,7 +87,7 @@ struct LimbSumList {
   std::vector<Term> terms;
   std::vector<Result> results;
 
-  /// Throws ShapeError unless results have terms that are there.
+  /// Throws ShapeError if a result refers to missing terms.
   void check() const;
 };
 
@@ -102,7 +101,7 @@ class ProductConstant : public Constant {
  public:
   explicit ProductConstant(GatheredProduct p);
   const GatheredProduct& product() const { return product_; }
-  /// Pairs of a weight and an input, padding left out, in one component of one limb.
+  /// Returns the number of products of a weight and an input, without padding, in one limb of one component.
   math::u64 pairs() const { return gathered_ * product_.outputs; }
 
  private:

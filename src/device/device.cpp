@@ -46,9 +46,9 @@ std::string readable(const Cycles& c) {
     text += mark + std::string(time);
     mark = ", ";
   }
-  if (c.stalled > 0) text += "; " + grouped(c.stalled) + " handshakes put off";
+  if (c.stalled > 0) text += "; " + grouped(c.stalled) + " handshakes delayed";
   if (c.sampled > 0 || c.moved > 0)
-    text += "; by software: " + grouped(c.sampled) + " limbs of random numbers, " + grouped(c.moved) + " words moved";
+    text += "; by software: " + grouped(c.sampled) + " limbs of random numbers, " + grouped(c.moved) + " words copied";
   return text;
 }
 
@@ -60,9 +60,9 @@ void Queue::enqueue(const Call& call) {
 void Queue::expand(const Call& call) {
   const std::vector<Call> parts = device::expand(call);
   for (const Call& part : parts) perform(part);
-  if (!parts.empty() || std::holds_alternative<Gather>(call)) return;  // which may have no pieces
+  if (!parts.empty() || std::holds_alternative<Gather>(call)) return;  // a Gather without pieces does nothing
   Fallback* const other = fallback();
-  if (other == nullptr) throw InternalError(std::string("no queue of this kind performs ") + device::name(call));
+  if (other == nullptr) throw InternalError(std::string("the queue's device has no kernel for ") + device::name(call));
   other->perform(call);
 }
 
@@ -95,28 +95,74 @@ std::string Fallback::report() const {
     all += count;
     list += (list.empty() ? "" : ", ") + std::to_string(count) + ' ' + kernel;
   }
-  return all == 0 ? "" : std::to_string(all) + " calls were left to " + device_->name() + ": " + list;
+  return all == 0 ? "" : std::to_string(all) + " calls ran on the fallback device " + device_->name() + ": " + list;
 }
 
 Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) { return allocate(shape.bytes(), queue); }
 
-std::unique_ptr<Channel> Device::connect(std::span<const std::byte>, std::size_t, std::size_t, const Patience&) {
-  throw DeviceError("devices of this kind have no channels between processes");
+TfheKernels& Device::tfhe() {
+  if (TfheKernels* const kernels = capabilities().tfhe) return *kernels;
+  throw DeviceError(name() + " has no TFHE kernels; choose another device");
 }
 
-TfheKernels& Device::tfhe() { throw DeviceError(name() + " computes no TFHE"); }
+Device* Device::key_holder() {
+  Processes* const several = processes();
+  return several ? several->key_holder() : this;
+}
+
+std::vector<std::byte> Device::broadcast(const std::function<std::vector<std::byte>()>& make) {
+  Processes* const several = processes();
+  return several ? several->broadcast(make) : make();
+}
 
 void Device::scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to) {
-  require<InternalError>(from.size() == bytes, "the key holder scatters all bytes");
+  if (Processes* const several = processes()) return several->scatter(queue, from, bytes, to);
+  require<InternalError>(from.size() == bytes, "the key holder must scatter all bytes");
   upload(queue, from, to);
 }
 
 void Device::gather(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) {
-  require<InternalError>(to.size() == bytes, "the key holder gathers all bytes");
+  if (Processes* const several = processes()) return several->gather(queue, from, bytes, to);
+  require<InternalError>(to.size() == bytes, "the key holder must gather all bytes");
   download(queue, from, to);
 }
 
-std::shared_ptr<Meeting> Device::make_meeting(std::span<Device* const>, std::span<Queue* const>) { return nullptr; }
+void Device::confirm(const std::string& what, const std::string& value) {
+  if (Processes* const several = processes()) several->confirm(what, value);
+}
+
+bool Device::reaches(const Device& other) {
+  if (const Peers* const peers = capabilities().peers) return peers->reaches(other);
+  return this == &other || (in_host_memory() && other.in_host_memory());
+}
+
+std::shared_ptr<Meeting> Device::make_meeting(std::span<Device* const> members, std::span<Queue* const> queues) {
+  Peers* const peers = capabilities().peers;
+  return peers ? peers->make_meeting(members, queues) : nullptr;
+}
+
+Traffic Device::traffic() {
+  const TransferCounter* const counter = capabilities().transfers;
+  return counter ? counter->traffic() : Traffic{};
+}
+
+double Device::product_ceiling() {
+  Measurement* const measurement = capabilities().measurement;
+  return measurement ? measurement->product_ceiling() : 0;
+}
+
+double Device::sum_ceiling() {
+  Measurement* const measurement = capabilities().measurement;
+  return measurement ? measurement->sum_ceiling() : 0;
+}
+
+const Rates& Device::rates() {
+  std::call_once(rates_known_, [&] {
+    Measurement* const measurement = capabilities().measurement;
+    rates_ = measurement ? measurement->measure_rates() : measured_rates(*this, 1);
+  });
+  return rates_;
+}
 
 std::vector<std::string> Device::report() {
   const MemoryState m = memory();

@@ -1,4 +1,4 @@
-// How random polynomials are drawn.
+// Parameters of random polynomials.
 #pragma once
 
 #include <array>
@@ -7,19 +7,19 @@
 
 namespace heliograph::device {
 
-/// What random polynomials are drawn from. All draws are ChaCha20 (RFC 8439) under `key`; the block of a coefficient is
-/// a function of (purpose, component, prime, object, item, coefficient): see math/sampler.h.
+/// The distribution of random polynomials. All draws come from ChaCha20 (RFC 8439) under `key`. The block for a coefficient
+/// is a function of (purpose, component, prime, object, item, coefficient): see math/sampler.h.
 enum class Distribution : unsigned char {
-  uniform,   // each limb on its own, from 128-bit draws
-  ternary,   // -1, 0, 1 alike; one small polynomial, the same in every limb
-  gaussian,  // sigma 3.19 by integer inversion; one small polynomial, the same in every limb
+  uniform,   // residues of each limb independently, from 128-bit draws
+  ternary,   // -1, 0, 1 with equal probability; all limbs have the same small polynomial
+  gaussian,  // deviation 3.19, by integer inversion; all limbs have the same small polynomial
 };
 struct Draw {
   std::array<unsigned char, 32> key{};
   Distribution distribution = Distribution::uniform;
   unsigned char purpose = 0;
   u32 object = 0;
-  u32 first_item = 0;  // global batch index of the view's item 0
+  u32 first_item = 0;  // index in the whole batch of the view's item 0
 };
 
 }  // namespace heliograph::device

@@ -11,12 +11,11 @@ namespace {
 
 using math::Domain;
 
-/// Room for `count` polynomials of each item: independent of how a backend cuts the batch.
+/// Returns the bytes of `count` polynomials for each item, without regard to a backend's chunks.
 std::size_t polynomials(const RingConstant& ring, std::size_t items, std::size_t count) {
   return checked_mul(items, Workspace::bytes(ring.ring().word(), 1, 1, count, ring.ring().n()));
 }
 
-/// A composite's scratch, for polynomials of one ring.
 struct Scratch {
   const math::Ring& ring;
   Workspace left;
@@ -151,7 +150,7 @@ std::vector<Call> expansion(const Divide& c) {
     calls.push_back(Convert{plan.rest, last, std::nullopt, rest});
     calls.push_back(ForwardNtt{plan.ring, plan.out, rest, rest});
   }
-  std::size_t next = 0;  // limb of the result; those before the next run are added ones
+  std::size_t next = 0;  // next limb of the result; kept runs skip added limbs
   const auto fill_to = [&](std::size_t end) {
     if (end > next) calls.push_back(Copy{rest.with_limbs(next, end - next), c.out.with_limbs(next, end - next)});
   };
@@ -169,16 +168,43 @@ std::vector<Call> expansion(const Divide& c) {
   return calls;
 }
 
-/// Giant steps whose sums are divided and decomposed at once: what scratch there is for.
+std::vector<Call> partial_key_switch(const PartialKeySwitch& c, const View& digits, const Workspace& scratch) {
+  const KeySwitchPlan& plan = *c.plan;
+  std::vector<Call> calls;
+  const auto copy_own = [&](std::size_t j) {
+    const KeySwitchPlan::Digit& digit = plan.digits[j];
+    if (digit.count > 0)
+      calls.push_back(
+          Copy{c.x.with_limbs(digit.first, digit.count), digits.with_components(j, 1).with_limbs(digit.first, digit.count)});
+  };
+  for (std::size_t j = 0; j < plan.digits.size(); ++j) {
+    copy_own(j);  // valid residues for the transform; the next copy_own() overwrites its results
+    const KeySwitchPlan::Digit& digit = plan.digits[j];
+    const auto [first, count] = digit.raised_from();
+    if (digit.others.size() > 0)
+      calls.push_back(Convert{digit.raise, c.coefficients.with_limbs(first, count), std::nullopt,
+                              digits.with_components(j, 1), digit.others});
+  }
+  calls.push_back(ForwardNtt{plan.ring, plan.extended, digits, digits});
+  for (std::size_t j = 0; j < plan.digits.size(); ++j) copy_own(j);
+  calls.push_back(ApplyKey{c.plan, Domain::ntt, digits, c.key, c.add, c.out, scratch, c.turn});
+  return calls;
+}
+
+std::vector<Call> expansion(const PartialKeySwitch& c) {
+  Scratch w(*c.plan->ring, c.scratch);
+  const View digits = w.take(c.x.items(), c.plan->digits.size(), c.plan->extended.size());
+  return partial_key_switch(c, digits, w.left);
+}
+
+/// Number of giant steps whose sums are divided and decomposed together; it limits the scratch.
 constexpr std::size_t kGiantsAtOnce = 8;
 
-/// What a linear sum needs beside its operands.
 struct LinearRoom {
-  View low, digits, turned;  // of x_1: coefficients, digits; digits as a step turns them
-  View body, baby;           // a turned first component; u_b
-  View sums;                 // a_g, one giant step after the other
-  View giant_low, giant_digits;
-  View switched, total;
+  View low, digits;              // coefficients and digits of x_1
+  View sums;                     // a_g of all giant steps
+  View giant_low, giant_digits;  // coefficients and digits of a batch of giant steps
+  View total;                    // the sum modulo Q P
 };
 
 LinearRoom linear_room(const LinearPlan& plan, std::size_t items, const Room& room) {
@@ -187,116 +213,153 @@ LinearRoom linear_room(const LinearPlan& plan, std::size_t items, const Room& ro
   const std::size_t at_once = std::min(giants, kGiantsAtOnce) * items;
   LinearRoom r;
   r.low = room(items, 1, k.chain), r.digits = room(items, digits, k.extended);
-  r.turned = room(items, digits, k.extended);
-  r.body = room(items, 1, k.extended), r.baby = room(items, 2, k.extended);
   r.sums = room(plan.giants.size() * items, 2, k.extended);
   r.giant_low = room(at_once, 1, k.chain), r.giant_digits = room(at_once, digits, k.extended);
-  r.switched = room(items, 2, k.extended), r.total = room(items, 2, k.extended);
+  r.total = room(items, 2, k.extended);
   return r;
 }
 
-/// Its calls, in order.
-class LinearCalls {
- public:
-  LinearCalls(const LinearSum& c, const Room& room)
-      : c_(c), plan_(*c.plan), k_(*plan_.key_switch), items_(c.out.items()), room_(linear_room(plan_, items_, room)) {}
-
-  std::vector<Call> all() {
-    if (LinearPlan::turning(plan_.babies) > 0) {
-      calls_.push_back(InverseNtt{k_.ring, k_.chain, c_.x.with_components(1, 1), room_.low});
-      calls_.push_back(Decompose{plan_.key_switch, room_.low, room_.digits});
-    }
-    std::vector<bool> begun(plan_.giants.size());
-    for (std::size_t b = 0; b < plan_.babies.size(); ++b) {
-      make_baby(b);
-      for (std::size_t t = 0; t < plan_.terms.size(); ++t) {
-        const auto& [giant, baby] = plan_.terms[t];
-        if (baby != b) continue;
-        const View p = broadcast_view(c_.plaintexts.with_components(t, 1).item(0), {items_});
-        if (begun[giant]) {
-          calls_.push_back(MulAccumulate{k_.ring, k_.extended, room_.baby, p, sum_of(giant)});
-        } else {
-          calls_.push_back(Mul{k_.ring, k_.extended, room_.baby, p, sum_of(giant)});
-        }
-        begun[giant] = true;
-      }
-    }
-    const std::size_t first = plan_.giants[0] ? 0 : 1, count = plan_.giants.size();
-    total_ = first > 0 ? sum_of(0) : room_.total;
-    for (std::size_t g = first; g < count; g += kGiantsAtOnce) add_giants(g, std::min(kGiantsAtOnce, count - g));
-    calls_.push_back(Divide{{plan_.key_switch, &k_.down}, total_, c_.out, {}});
-    return std::move(calls_);
+/// Returns the calls of a linear sum, in order. Each uses `scratch`.
+std::vector<Call> linear_sum(const LinearSum& c, const LinearRoom& room, const Workspace& scratch) {
+  const LinearPlan& plan = *c.plan;
+  const KeySwitchPlan& k = *plan.key_switch;
+  const std::size_t items = c.out.items(), chain = k.chain.size(), special = k.special.size();
+  const std::size_t turning = LinearPlan::turning(plan.babies), first = plan.giants[0] ? 0 : 1;
+  std::vector<Call> calls;
+  if (turning > 0) {
+    calls.push_back(InverseNtt{k.ring, k.chain, c.x.with_components(1, 1), room.low});
+    calls.push_back(Decompose{plan.key_switch, room.low, room.digits});
   }
-
- private:
-  View sum_of(std::size_t giant) const { return room_.sums.with_leading(giant * items_, items_); }
-  const View& next_key() { return c_.keys[key_++]; }
-
-  /// `to` = the turned digits times the next key.
-  void switch_turned(const PermutationHandle& turn, const View& digits, const View& to) {
-    calls_.push_back(Permute{k_.ring, k_.extended, turn, digits, room_.turned});
-    calls_.push_back(InnerProduct{k_.ring, k_.extended, room_.turned, next_key(), k_.key_limbs, to});
-  }
-
-  void make_baby(std::size_t b) {
-    const std::size_t chain = k_.chain.size(), special = k_.special.size();
-    const PermutationHandle& turn = plan_.babies[b];
-    const View& u = room_.baby;
-    if (!turn) {
-      calls_.push_back(MulConstants{k_.ring, k_.chain, c_.x, k_.weight, u.with_limbs(0, chain)});
-      if (special > 0) calls_.push_back(Zero{u.with_limbs(chain, special)});
-      return;
-    }
-    switch_turned(turn, room_.digits, u);
-    const View body = room_.body.with_limbs(0, chain), first = u.with_components(0, 1).with_limbs(0, chain);
-    calls_.push_back(Permute{k_.ring, k_.chain, turn, c_.x.with_components(0, 1), body});
-    calls_.push_back(MulConstants{k_.ring, k_.chain, body, k_.weight, body});
-    calls_.push_back(Add{k_.ring, k_.chain, first, body, first});
-  }
-
-  /// Some giant steps that turn: one batch up to their digits.
-  void add_giants(std::size_t first, std::size_t count) {
-    const std::size_t chain = k_.chain.size(), special = k_.special.size();
-    const View batch = room_.sums.with_leading(first * items_, count * items_);
-    const View mask = batch.with_components(1, 1), digits = room_.giant_digits.with_leading(0, count * items_);
-    calls_.push_back(InverseNtt{k_.ring, k_.extended, mask, mask});
+  const auto keys = c.keys.begin();
+  calls.push_back(BabySteps{.ring = k.ring,
+                            .primes = k.extended,
+                            .turns = plan.babies,
+                            .terms = plan.terms,
+                            .weight = k.weight,
+                            .x = c.x,
+                            .digits = room.digits,
+                            .keys = {keys, keys + static_cast<std::ptrdiff_t>(turning)},
+                            .key_limbs = k.key_limbs,
+                            .plaintexts = c.plaintexts,
+                            .sums = room.sums,
+                            .scratch = scratch});
+  View total = room.total;
+  if (first > 0)
+    total = room.sums.with_leading(0, items);
+  else
+    calls.push_back(Zero{total});
+  std::size_t key = turning;
+  for (std::size_t g = first; g < plan.giants.size(); g += kGiantsAtOnce) {
+    const std::size_t count = std::min(kGiantsAtOnce, plan.giants.size() - g);
+    const View batch = room.sums.with_leading(g * items, count * items), mask = batch.with_components(1, 1);
+    const View digits = room.giant_digits.with_leading(0, count * items);
+    calls.push_back(InverseNtt{k.ring, k.extended, mask, mask});
     View low = mask;
-    if (plan_.mod_down) {
-      low = room_.giant_low.with_leading(0, count * items_);
-      calls_.push_back(Convert{plan_.mod_down, mask.with_limbs(chain, special), mask.with_limbs(0, chain), low});
+    if (plan.mod_down) {
+      low = room.giant_low.with_leading(0, count * items);
+      calls.push_back(Convert{plan.mod_down, mask.with_limbs(chain, special), mask.with_limbs(0, chain), low});
     }
-    calls_.push_back(Decompose{plan_.key_switch, low, digits});
-    for (std::size_t i = 0; i < count; ++i) {
-      const PermutationHandle& turn = plan_.giants[first + i];
-      const bool begins = plan_.giants[0] && first + i == 0;
-      const View& to = begins ? total_ : room_.switched;
-      switch_turned(turn, digits.with_leading(i * items_, items_), to);
-      if (!begins) calls_.push_back(Add{k_.ring, k_.extended, total_, to, total_});
-      const View body = total_.with_components(0, 1);
-      calls_.push_back(Permute{k_.ring, k_.extended, turn, sum_of(first + i).with_components(0, 1), room_.body});
-      calls_.push_back(Add{k_.ring, k_.extended, body, room_.body, body});
-    }
+    calls.push_back(Decompose{plan.key_switch, low, digits});
+    const auto turns = plan.giants.begin() + static_cast<std::ptrdiff_t>(g);
+    calls.push_back(
+        GiantSteps{.ring = k.ring,
+                   .primes = k.extended,
+                   .turns = {turns, turns + static_cast<std::ptrdiff_t>(count)},
+                   .sums = batch.with_components(0, 1),
+                   .digits = digits,
+                   .keys = {keys + static_cast<std::ptrdiff_t>(key), keys + static_cast<std::ptrdiff_t>(key + count)},
+                   .key_limbs = k.key_limbs,
+                   .total = total,
+                   .scratch = scratch});
+    key += count;
   }
-
-  const LinearSum& c_;
-  const LinearPlan& plan_;
-  const KeySwitchPlan& k_;
-  std::size_t items_, key_ = 0;
-  LinearRoom room_;
-  View total_;
-  std::vector<Call> calls_;
-};
-
-std::vector<Call> expansion(const LinearSum& c) {
-  Workspace w = c.scratch;
-  std::vector<Call> calls = expand(c, [&](std::size_t items, std::size_t components, const PrimeList& primes) {
-    return w.take(c.out.word, items, components, primes.size(), c.out.n);
-  });
-  std::get<Divide>(calls.back()).scratch = w;
+  calls.push_back(Divide{{plan.key_switch, &k.down}, total, c.out, scratch});
   return calls;
 }
 
-std::vector<Call> expansion(const BfvMultiply& c) {
+std::vector<Call> expansion(const LinearSum& c) {
+  Workspace w = c.scratch;
+  const LinearRoom room =
+      linear_room(*c.plan, c.out.items(), [&](std::size_t items, std::size_t components, const PrimeList& primes) {
+        return w.take(c.out.word, items, components, primes.size(), c.out.n);
+      });
+  return linear_sum(c, room, w);
+}
+
+template <class Steps>
+void switch_turned(const Steps& c, const PermutationHandle& turn, const View& digits, const View& key, const View& turned,
+                   const View& to, std::vector<Call>& calls) {
+  calls.push_back(Permute{c.ring, c.primes, turn, digits, turned});
+  calls.push_back(InnerProduct{c.ring, c.primes, turned, key, c.key_limbs, to});
+}
+
+std::vector<Call> baby_steps(const BabySteps& c, const Room& room) {
+  const std::size_t items = c.x.items(), chain = c.x.limbs, special = c.primes.size() - chain;
+  const PrimeList primes(c.primes.begin(), chain);
+  const View turned = room(items, c.digits.components, c.primes), u = room(items, 2, c.primes),
+             body = room(items, 1, primes);
+  std::vector<Call> calls;
+  std::vector<bool> begun(c.giants());
+  std::size_t key = 0;
+  for (std::size_t b = 0; b < c.turns.size(); ++b) {
+    if (const PermutationHandle& turn = c.turns[b]) {
+      switch_turned(c, turn, c.digits, c.keys[key++], turned, u, calls);
+      const View to = u.with_components(0, 1).with_limbs(0, chain);
+      calls.push_back(Permute{c.ring, primes, turn, c.x.with_components(0, 1), body});
+      calls.push_back(MulConstants{c.ring, primes, body, c.weight, body});
+      calls.push_back(Add{c.ring, primes, to, body, to});
+    } else {
+      calls.push_back(MulConstants{c.ring, primes, c.x, c.weight, u.with_limbs(0, chain)});
+      if (special > 0) calls.push_back(Zero{u.with_limbs(chain, special)});
+    }
+    for (std::size_t t = 0; t < c.terms.size(); ++t) {
+      const auto& [giant, baby] = c.terms[t];
+      if (baby != b) continue;
+      const View p = broadcast_view(c.plaintexts.with_components(t, 1).item(0), {items});
+      const View sum = c.sums.with_leading(giant * items, items);
+      if (begun[giant])
+        calls.push_back(MulAccumulate{c.ring, c.primes, u, p, sum});
+      else
+        calls.push_back(Mul{c.ring, c.primes, u, p, sum});
+      begun[giant] = true;
+    }
+  }
+  return calls;
+}
+
+std::vector<Call> giant_steps(const GiantSteps& c, const Room& room) {
+  const std::size_t items = c.total.items();
+  const View turned = room(items, c.digits.components, c.primes), switched = room(items, 2, c.primes);
+  const View body = turned.with_components(0, 1), to = c.total.with_components(0, 1);
+  std::vector<Call> calls;
+  for (std::size_t g = 0; g < c.turns.size(); ++g) {
+    const auto of_step = [&](const View& v) { return v.with_leading(g * items, items); };
+    switch_turned(c, c.turns[g], of_step(c.digits), c.keys[g], turned, switched, calls);
+    calls.push_back(Add{c.ring, c.primes, c.total, switched, c.total});
+    calls.push_back(Permute{c.ring, c.primes, c.turns[g], of_step(c.sums), body});
+    calls.push_back(Add{c.ring, c.primes, to, body, to});
+  }
+  return calls;
+}
+
+template <class Steps>
+Room room_in(Scratch& w, const Steps&) {
+  return [&w](std::size_t items, std::size_t components, const PrimeList& primes) {
+    return w.take(items, components, primes.size());
+  };
+}
+
+std::vector<Call> expansion(const BabySteps& c) {
+  Scratch w(*c.ring, c.scratch);
+  return baby_steps(c, room_in(w, c));
+}
+
+std::vector<Call> expansion(const GiantSteps& c) {
+  Scratch w(*c.ring, c.scratch);
+  return giant_steps(c, room_in(w, c));
+}
+
+std::vector<Call> expansion(const ScaledTensor& c) {
   const MultiplyPlan& plan = *c.plan;
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size();
   Scratch w(*plan.ring, c.scratch);
@@ -420,9 +483,26 @@ std::size_t bytes_of(const KeySwitch& c, std::size_t items) {
                      bytes_to_apply(plan, c.domain, c.turn != nullptr, items));
 }
 
+/// Returns the scratch bytes of steps with `digits` digits over `limbs` limbs: permuted digits, two sums and `more`
+/// polynomials.
+std::size_t bytes_to_step(const RingConstant& ring, std::size_t digits, std::size_t limbs, std::size_t more,
+                          std::size_t items) {
+  return checked_sum(polynomials(ring, items, digits * limbs), polynomials(ring, items, 2 * limbs),
+                     polynomials(ring, items, more));
+}
+
+std::size_t bytes_of(const BabySteps& c, std::size_t) {
+  return bytes_to_step(*c.ring, c.digits.components, c.primes.size(), c.x.limbs, c.x.items());
+}
+
+std::size_t bytes_of(const GiantSteps& c, std::size_t items) {
+  return bytes_to_step(*c.ring, c.digits.components, c.primes.size(), 0, items);
+}
+
 std::size_t bytes_of(const LinearSum& c, std::size_t items) {
   const KeySwitchPlan& plan = *c.plan->key_switch;
-  std::size_t sum = bytes_to_divide(plan.down, items, 2);
+  std::size_t sum = std::max(bytes_to_divide(plan.down, items, 2),
+                             bytes_to_step(*plan.ring, plan.digits.size(), plan.extended.size(), plan.chain.size(), items));
   linear_room(*c.plan, items, [&](std::size_t count, std::size_t components, const PrimeList& primes) {
     sum = checked_add(sum, polynomials(*plan.ring, count, components * primes.size()));
     return View();
@@ -432,13 +512,19 @@ std::size_t bytes_of(const LinearSum& c, std::size_t items) {
 
 std::size_t bytes_of(const LimbSums& c, std::size_t items) { return 2 * polynomials(*c.ring, items, 1); }
 
-/// The words once more; matrix units take 32 vectors together.
+/// Returns the bytes of a second copy of the words; matrix units process 32 vectors together.
 std::size_t bytes_of(const ByteProduct& c, std::size_t items) {
   return Workspace::bytes(Word::w32, items < 4 ? items : (items + 31) / 32 * 32, 1, 1, c.words.n);
 }
 
-std::size_t bytes_of(const BfvMultiply& c, std::size_t items) {
-  // One stretch for each take() of the expansion: each is rounded up on its own.
+std::size_t bytes_of(const PartialKeySwitch& c, std::size_t items) {
+  const KeySwitchPlan& plan = *c.plan;
+  return checked_sum(polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()),
+                     bytes_to_apply(plan, Domain::ntt, c.turn != nullptr, items));
+}
+
+std::size_t bytes_of(const ScaledTensor& c, std::size_t items) {
+  // The terms below match the expansion's calls of take(), because each call rounds up its size.
   const MultiplyPlan& plan = *c.plan;
   const std::size_t extended = plan.extended.size(), result = c.a.components + c.b.components - 1;
   const auto room = [&](std::size_t limbs) { return polynomials(*plan.ring, items, limbs); };
@@ -469,7 +555,14 @@ std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwi
   return {plan, &plan->down};
 }
 
-std::vector<Call> expand(const LinearSum& call, const Room& room) { return LinearCalls(call, room).all(); }
+std::vector<Call> expand(const LinearSum& call, const Room& room) {
+  return linear_sum(call, linear_room(*call.plan, call.out.items(), room), {});
+}
+std::vector<Call> expand(const PartialKeySwitch& call, const Room& room) {
+  return partial_key_switch(call, room(call.x.items(), call.plan->digits.size(), call.plan->extended), {});
+}
+std::vector<Call> expand(const BabySteps& call, const Room& room) { return baby_steps(call, room); }
+std::vector<Call> expand(const GiantSteps& call, const Room& room) { return giant_steps(call, room); }
 std::vector<Call> expand(const LimbSums& call, const Room& room) { return limb_sums(call, room); }
 
 std::vector<Call> expand(const Call& call) {

@@ -23,7 +23,7 @@ Slot::~Slot() {
 }
 
 Forms& Forms::operator=(const Forms& other) {
-  if (this != &other) clear();  // they were made of what the constant was
+  if (this != &other) clear();  // the forms belong to the constant's previous value
   return *this;
 }
 
@@ -44,7 +44,7 @@ void Forms::keep(const Slot& slot, std::unique_ptr<const Form> form) const {
   while (!before || before->owner != slot.id()) {
     if (!at.compare_exchange_weak(before, mine.get(), std::memory_order_acq_rel)) continue;
     mine.release();
-    delete before;  // of a device that is closed
+    delete before;  // `before` belongs to a device that was closed
     return;
   }
 }

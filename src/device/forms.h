@@ -1,5 +1,5 @@
-// What devices keep of a constant in an order of their own: twiddles in a GPU's memory, tables for a vector unit. A constant
-// itself is data and belongs to no device; each device that uses it finds its form there, without a lock or a search.
+// Device-specific forms of constants, such as twiddles in a GPU's memory or tables for a vector unit. The constant itself is
+// data that belongs to no device. Each device finds its form in the constant without a lock or a search.
 #pragma once
 
 #include <array>
@@ -12,13 +12,12 @@
 
 namespace heliograph::device {
 
-/// One device's form of a constant.
 class Form {
  public:
   virtual ~Form() = default;
 };
 
-/// A form made of a constant, which outlives it.
+/// A form with a reference to its constant, which outlives it.
 template <class C>
 class FormOf : public Form {
  public:
@@ -29,7 +28,8 @@ class FormOf : public Form {
   const C& constant_;
 };
 
-/// A device's place in every constant, taken as long as the device is open. Places are used again, ids are not.
+/// A device's index in the table of forms of every constant, reserved while the device is open. Indices are reused; ids are
+/// not.
 class Slot {
  public:
   Slot();
@@ -44,7 +44,7 @@ class Slot {
   std::uint64_t id_;
 };
 
-/// The forms of one constant; a copy of the constant starts with none.
+/// The forms of one constant, one for each device; a copy of the constant has none.
 class Forms {
  public:
   Forms() = default;
@@ -52,7 +52,7 @@ class Forms {
   Forms& operator=(const Forms& other);
   ~Forms() { clear(); }
 
-  /// Null where none was kept for that device.
+  /// Returns null if the device has no form.
   const Form* find(const Slot& slot) const {
     const Block* block = &first_;
     std::size_t place = slot.place();
@@ -63,7 +63,7 @@ class Forms {
     const Kept* const kept = block->places[place].load(std::memory_order_acquire);
     return kept && kept->owner == slot.id() ? kept->form.get() : nullptr;
   }
-  /// Where two threads make one for the same device, the first is kept.
+  /// Stores a form. If two threads store one for the same device, the first is kept.
   void keep(const Slot& slot, std::unique_ptr<const Form> form) const;
 
  private:
@@ -81,12 +81,12 @@ class Forms {
   mutable Block first_;
 };
 
-/// What is the same for every device: immutable once it is used.
+/// Base of constants: data that is the same for every device and immutable after its first use.
 struct Constant {
   Forms forms = {};
 };
 
-/// A constant that holds one value, checked where the value has a check.
+/// A constant that holds a value V; the value is checked if its type has a member check().
 template <class V>
 class ConstantOf : public Constant {
  public:
@@ -101,11 +101,11 @@ class ConstantOf : public Constant {
   V value_;
 };
 
-/// A device's form of a constant. Throws MismatchError where it was not prepared for that device.
+/// Returns a device's form of a constant. Throws MismatchError if the constant was not prepared for that device.
 template <class Own, class C>
 const Own& form_on(const C& constant, const Slot& slot) {
   const Form* const form = constant.forms.find(slot);
-  require<MismatchError>(form != nullptr, "a constant that was not prepared for this device");
+  require<MismatchError>(form != nullptr, "cannot use this constant: it was not prepared for this device");
   return static_cast<const Own&>(*form);
 }
 

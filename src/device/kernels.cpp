@@ -83,12 +83,12 @@ std::shared_ptr<const LayerConstant> TfheKernels::prepare(GateLayer layer) {
 }
 
 void TfheKernels::prepare(const BootstrapKey& c, std::span<const u64> key) {
-  require<ShapeError>(key.size() == c.shape().words(), "a bootstrapping key of another size than its shape says");
+  require<ShapeError>(key.size() == c.shape().words(), "the size of a bootstrapping key must be that of its shape");
   if (!has(c)) c.forms.keep(slot_, form(c, key));
 }
 
 void TfheKernels::prepare(const LweSwitchKey& c, std::span<const u32> key) {
-  require<ShapeError>(key.size() == c.shape().words(), "a key-switching key of another size than its shape says");
+  require<ShapeError>(key.size() == c.shape().words(), "the size of a key-switching key must be that of its shape");
   if (!has(c)) c.forms.keep(slot_, form(c, key));
 }
 

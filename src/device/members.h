@@ -1,4 +1,5 @@
-// The members of a device of several, as recorded programs place their calls on them (program/placed.h).
+// The members of a device that consists of several devices. Recorded programs place their calls on members
+// (program/placed.h). An executor is one member, or all members together.
 #pragma once
 
 #include <functional>
@@ -13,15 +14,16 @@ namespace heliograph::device {
 
 class Session;
 
-/// One replay's copies between members. All of it is enqueued, nothing waits on the host for a device.
+/// Copies between members during one replay. All copies are enqueued; the host waits for no device.
 class Moves {
  public:
-  /// What it holds is released after the members that still read it.
+  /// The destructor releases the copies' memory after the members that read it have finished.
   virtual ~Moves() = default;
-  /// A point behind all that was enqueued for a member so far.
+  /// Marks the end of all work that was enqueued for a member so far; returns the number of the mark.
   virtual std::size_t mark(std::size_t member) = 0;
-  /// The words of a view on an executor: as they are where all of its memory lies there; else a copy, of the view alone if
-  /// that is `dense`, else of all of its memory. `made`: a point of the member that holds it behind which its words are there.
+  /// Returns a view's words in memory of an executor. Returns `view` itself if the executor holds all of its memory.
+  /// Otherwise returns a copy: of the view alone if `dense`, else of all memory of the view. `made`: the mark on the holding
+  /// member after which the words are valid.
   virtual View bring(const View& view, bool dense, std::size_t executor, std::optional<std::size_t> made) = 0;
 };
 
@@ -29,50 +31,47 @@ class Members {
  public:
   virtual ~Members() = default;
   virtual std::size_t size() const = 0;
-  /// The executor of this number is no member: calls for it run on all members, as the device chooses.
+  /// Returns the index of the executor that has all members; the device distributes its calls over them.
   std::size_t all() const { return size(); }
   virtual std::string name(std::size_t member) const = 0;
 
-  // Predictions, in seconds; alike in all processes of the device.
+  // Predictions in seconds. The predictions are equal in all processes of the device.
 
-  /// A call on an executor. A call of TFHE needs its keys for a prediction.
+  /// Predicts the time of a call on an executor. A TFHE call must have its keys.
   virtual double seconds(const Call& call, const Count& work, u64 bytes, std::size_t executor) const = 0;
   struct Link {
     double latency, bytes_a_second;
   };
   virtual Link link(std::size_t from, std::size_t to) const = 0;
-  /// The host's time to enqueue a call for an executor, and a piece of a program.
+  /// Seconds of host time to enqueue a call for an executor, and to enqueue a piece of a program.
   struct Host {
     double call, piece;
   };
   virtual Host host(std::size_t executor) const = 0;
-  /// Memory of a member in bytes.
   virtual std::size_t memory(std::size_t member) const = 0;
 
-  // Where words lie.
-
-  /// The member that holds all memory of a view; `all()` if several do.
+  /// Returns the member that holds all memory of a view; `all()` if several members hold parts.
   virtual std::size_t holder(const View& view) const = 0;
   virtual std::unique_ptr<Moves> moves() = 0;
-  /// A copy of memory on a member that stays as long as the result is held; the memory itself if it lies there.
+  /// Copies memory to a member; the copy is valid as long as the result is held. Returns the memory itself if the member
+  /// holds it.
   virtual Buffer copy(const Buffer& memory, std::size_t member) = 0;
-  /// While `body` runs, this thread's results lie on an executor.
+  /// Runs `body`; results that this thread allocates in it are on the executor.
   virtual void on(std::size_t executor, const std::function<void()>& body) = 0;
 
-  // Members that run programs of their own.
+  // Functions for members that run their own programs.
 
-  /// Work on a member's queue; null if the member must be given its calls one by one.
+  /// Returns the session of a member's queue; null if calls for the member must go through the device.
   virtual const Session* session(std::size_t member) = 0;
-  /// Sees to it that the member has its forms of a call's constants.
   virtual void prepare(const Call& call, std::size_t member) = 0;
-  /// Runs `body`, which enqueues on the member's session, when the member has all that was enqueued before.
+  /// Runs `body`, which enqueues on the member's session, after all earlier work for the member is enqueued.
   virtual void alone(std::size_t member, const std::function<void()>& body) = 0;
-  /// The member's memory of what lies whole on it, and the address there of a view's first word; null if it lies elsewhere.
+  /// Return the member's memory if all of `memory` is on it, and the address of a view's first word there; null otherwise.
   virtual Buffer local(const Buffer& memory, std::size_t member) = 0;
   virtual std::byte* address(const View& view, std::size_t member) = 0;
-  /// The member's memory that holds a key, which may leave when memory is short; `key` lies anywhere.
+  /// Returns the member's copy of a key's memory, which may be evicted if memory is short. `key` may be on any member.
   virtual Buffer key(const Buffer& key, std::size_t member) = 0;
-  /// Words that the member's session made at `from`, as memory of this device; `shape` is dense.
+  /// Makes words at `from`, which the member's session allocated, accessible as memory of this device; `shape` is dense.
   virtual Buffer adopt(const View& from, const View& shape, std::size_t member) = 0;
 };
 

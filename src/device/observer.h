@@ -1,4 +1,4 @@
-// Who sees what a thread's sessions do: a recording (program/tape.h).
+// Observers of the sessions of a thread, such as a recording (program/tape.h).
 #pragma once
 
 #include <optional>
@@ -10,24 +10,24 @@ namespace heliograph::device {
 
 class Session;
 
-/// What becomes of memory when it is freed, and what may be made of it before. `passing`: wiped, in the queue's order, before
-/// it returns to the pool. `lasting`, for keys: besides, where it is the host's, in pages that are in no dump (base/secret.h).
+/// The secrecy of a buffer. `open`: the buffer is not wiped. `passing`: it is wiped, in the queue's order, before it returns
+/// to the pool. `lasting`, for keys: also wiped, and in host memory its pages are excluded from core dumps (base/secret.h).
 enum class Secrecy : unsigned char { open, passing, lasting };
 
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Memory of that shape was allocated.
   virtual void allocated(const Buffer& buffer, const View& shape, const PrimeList& primes, Secrecy secrecy) = 0;
-  /// A call of a session that is about to be enqueued. What it throws keeps the call from being enqueued; so does false, and
-  /// then all is as if it were, but what it writes is blank: nothing that is performed may read it.
+  /// Called before a session enqueues a call. If it throws, the call is not enqueued. If it returns false, the call is
+  /// skipped and its outputs are marked blank: no executed call may read them.
   virtual bool enqueues(const Session& session, const Call& call) = 0;
-  /// The host is about to write a view, or to read one. The same holds of what they throw. None: bytes that not every process has.
+  /// Called before the host writes or reads a view. If the function throws, the host does neither. `from` is nullopt if only
+  /// some processes have the bytes.
   virtual void uploads(const View& to, std::optional<std::span<const std::byte>> from) = 0;
   virtual void downloads(const View& from) = 0;
 };
 
-/// An observer sees what this thread does until this goes; those before it go on seeing it too.
+/// Registers an observer for this thread until destruction; earlier observers stay active.
 class Observing {
  public:
   explicit Observing(Observer& observer) : Observing(&observer) {}
@@ -40,26 +40,25 @@ class Observing {
 
  private:
   template <class F>
-  friend void tell_observers(F f);
+  friend void notify_observers(F f);
   friend bool observed();
   static const Observing* last();
 
-  Observer* observer_;  // null: nobody sees anything
+  Observer* observer_;  // null disables observers within this scope
   const Observing* former_;
 };
 
-/// For work that is nobody's result: keys that come back to a device, tables made at first use.
+/// Disables observers during its lifetime, for work that is not part of a result: reloading keys, or making tables at first
+/// use.
 class Unobserved : public Observing {
  public:
   Unobserved() : Observing(nullptr) {}
 };
 
-/// Whether anybody sees what this thread does.
 bool observed();
 
-/// Calls `f` with each observer of this thread.
 template <class F>
-void tell_observers(F f) {
+void notify_observers(F f) {
   for (const Observing* o = Observing::last(); o != nullptr && o->observer_ != nullptr; o = o->former_) f(*o->observer_);
 }
 

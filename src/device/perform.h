@@ -1,17 +1,16 @@
-// From a call to a device's own code for it.
+// Dispatch of a call to a backend's kernel.
 #pragma once
 
 #include "device/device.h"
 
 namespace heliograph::device {
 
-/// What has code for a kernel.
 template <class Engine, class C>
 concept Performs = requires(Engine& engine, Queue& queue, const C& call) {
   engine.run(queue, call);
 };
 
-/// Runs a call by whichever has code for its kernel - a `run(Queue&, const K&)` -, else what the kernel stands for
+/// Runs a call by the engine that has a function run(Queue&, const K&) for it; otherwise runs the call's parts
 /// (device/expand.h).
 template <class Ring, class Lwe>
 void perform(Queue& queue, const Call& call, Ring& ring, Lwe& lwe) {
@@ -27,7 +26,6 @@ void perform(Queue& queue, const Call& call, Ring& ring, Lwe& lwe) {
       call);
 }
 
-/// Whether one of them has code for a call's kernel.
 template <class Ring, class Lwe>
 bool performs(const Call& call) {
   return std::visit([]<class C>(const C&) { return Performs<Ring, C> || Performs<Lwe, C>; }, call);

@@ -10,7 +10,7 @@ namespace heliograph::device {
 
 namespace {
 
-/// The least time of a call: whatever disturbs only adds to it.
+/// Returns the time of the fastest of several runs of a call, because disturbances only add time.
 double seconds_of(Queue& queue, const Call& call, int times) {
   double least = 1e9;
   for (int i = 0; i < times; ++i) {
@@ -25,7 +25,7 @@ double seconds_of(Queue& queue, const Call& call, int times) {
 double copied_bytes(Device& device, Queue& queue) {
   constexpr std::size_t kWords = std::size_t{1} << 15;
   double rate = 0;
-  for (const std::size_t items : {2, 16, 128, 512}) {  // 512 KiB to as many, up to 128 MiB
+  for (const std::size_t items : {2, 16, 128, 512}) {  // copies of 512 KiB to 128 MiB
     const Buffer memory = device.allocate(2 * items * kWords * sizeof(u64), queue);
     const View both = View::dense(memory->address(), Word::w64, {2 * items}, 1, 1, kWords);
     queue.enqueue(Zero{both});
@@ -40,7 +40,7 @@ double transformed_products(Device& device, Queue& queue) {
   const auto ring = std::make_shared<const math::Ring>(kDegree, Word::w64, math::largest_primes(50, kPrimes, 2 * kDegree));
   const auto prepared = device.kernels().prepare(ring);
   double rate = 0;
-  for (std::size_t items = 4; items <= 256; items *= 8) {  // more where a few are done in no time
+  for (std::size_t items = 4; items <= 256; items *= 8) {  // more items until the time is long enough to measure
     const Buffer memory = device.allocate(items * kPrimes * kDegree * sizeof(u64), queue);
     const View v = View::dense(memory->address(), Word::w64, {items}, 1, kPrimes, kDegree);
     queue.enqueue(Zero{v});
@@ -61,7 +61,7 @@ Rates measured_rates(Device& device, double threads) {
     const std::unique_ptr<Queue> queue = device.make_queue();
     rates.bytes = copied_bytes(device, *queue);
     rates.transforms = transformed_products(device, *queue);
-  } catch (const OutOfMemoryError&) {  // somebody else has it: then this is not known
+  } catch (const OutOfMemoryError&) {  // too little free memory: rates that were not measured stay 0
   }
   return rates;
 }

@@ -1,19 +1,20 @@
-// What a device can do a second: what predicted times are made of. Results never depend on it.
+// Measured rates of a device, for predictions of time. Results never depend on them.
 #pragma once
 
 namespace heliograph::device {
 
 class Device;
 
-/// 0 where nothing is known.
+/// Rates of a device in operations per second; 0 if unknown.
 struct Rates {
-  double bytes = 0;        // read and written by a copy of the size it likes best, caches included
-  double butterflies = 0;  // modular products with operands in registers, as transforms have them
-  double sums = 0;         // the same of products that are summed before one reduction
-  double transforms = 0;   // modular products within transforms of 2^14 words from memory to memory
+  double bytes = 0;        // bytes read and written by copies, at the fastest size (also within caches)
+  double butterflies = 0;  // modular products with operands in registers, as in transforms
+  double sums = 0;         // modular products that are added before one reduction
+  double transforms = 0;   // modular products of transforms of 2^14 words, from memory to memory
 };
 
-/// Measured now, by calls that are waited for: a fraction of a second. `threads`: as many as the device's ceilings are of one.
+/// Measures the rates by calls and waits, in a fraction of a second. `threads`: the device's number of threads if
+/// product_ceiling() and sum_ceiling() are for one thread, else 1.
 Rates measured_rates(Device& device, double threads);
 
 }  // namespace heliograph::device

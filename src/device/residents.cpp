@@ -12,7 +12,8 @@ void Residents::add(const std::shared_ptr<Resident>& resident) {
 }
 
 std::vector<std::shared_ptr<Resident>> Residents::by_use() {
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<Resident>>> alive;  // uses go on: sorted by what was read once
+  // Sorts by a copy of the times of use, because other threads change them meanwhile.
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<Resident>>> alive;
   {
     const std::lock_guard lock(list_mutex_);
     for (const std::weak_ptr<Resident>& r : list_) {
@@ -35,7 +36,8 @@ std::size_t Residents::evictable_bytes() {
 }
 
 bool Residents::make_room(std::size_t bytes, std::uint64_t seen) {
-  // One thread at a time: who comes second finds what the first one gave up, and need not take more.
+  // Only one thread evicts at a time. A second thread then finds the memory that the first one freed and need not evict
+  // more.
   const std::lock_guard lock(room_mutex_);
   if (evicted_ != seen) return true;
   std::size_t done = 0;

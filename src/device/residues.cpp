@@ -15,7 +15,8 @@ Moduli moduli_of(const RingHandle& ring, const PrimeList& primes) {
   return moduli;
 }
 
-/// `moduli` at the limbs that `at` names, of so many; a limb that is named twice is read by both moduli.
+/// Returns a bound for each of the `limbs` limbs of a view: limb at[l] has modulus moduli[l]. A limb that occurs twice gets
+/// the smaller modulus.
 Moduli placed(const Moduli& moduli, const PrimeList& at, std::size_t limbs) {
   Moduli below(limbs);
   for (std::size_t l = 0; l < moduli.size(); ++l)
@@ -27,7 +28,7 @@ Moduli of_key(const KeySwitchPlan& plan, const View& key) {
   return placed(moduli_of(plan.ring, plan.extended), plan.key_limbs, key.limbs);
 }
 
-/// Every view of a call: its primes' residues.
+/// Returns the residues of a call whose views all have limbs of its primes.
 template <class C>
 List residues(const C& c) {
   List list;
@@ -57,7 +58,7 @@ List residues(const Gather& c) {
 }
 List residues(const Zero& c) { return {{Moduli(c.out.limbs, 1)}}; }
 
-List residues(const LimbSums& c) {  // which limbs meet is in its list: no saved program has it
+List residues(const LimbSums& c) {  // saved programs have no LimbSums
   return List(c.from.size() + c.to.size(), {.below = {}, .covers = false});
 }
 
@@ -71,7 +72,7 @@ const PrimeList& result_of(const KeySwitchPlan& plan, math::Domain domain) {
   return domain == math::Domain::ntt ? plan.down.out : plan.chain;
 }
 
-/// Of a key switch whose first operand is over the primes `of`.
+/// Returns the residues of a key switch whose first operand has limbs of the primes `of`.
 template <class Switch>
 List switched(const Switch& c, const PrimeList& of) {
   const KeySwitchPlan& p = *c.plan;
@@ -83,6 +84,24 @@ List switched(const Switch& c, const PrimeList& of) {
 
 List residues(const ApplyKey& c) { return switched(c, c.plan->extended); }
 List residues(const KeySwitch& c) { return switched(c, c.plan->chain); }
+
+List residues(const PartialKeySwitch& c) {
+  const KeySwitchPlan& p = *c.plan;
+  Moduli whole;
+  for (const KeySwitchPlan::Digit& digit : p.digits) {
+    if (digit.raise) {
+      const Moduli& from = digit.raise->conversion().from;
+      whole.insert(whole.end(), from.begin(), from.end());
+    } else {
+      const Moduli own = moduli_of(p.ring, PrimeList(p.chain.begin() + digit.first, digit.count));
+      whole.insert(whole.end(), own.begin(), own.end());
+    }
+  }
+  List list{{moduli_of(p.ring, p.chain)}, {whole}, {of_key(p, c.key)}};
+  if (c.add) list.push_back({moduli_of(p.ring, p.chain)});
+  list.push_back({moduli_of(p.ring, p.down.out)});
+  return list;
+}
 
 List residues(const ApplyKeys& c) {
   const KeySwitchPlan& p = *c.plan;
@@ -106,9 +125,25 @@ List residues(const LinearSum& c) {
   return list;
 }
 
-List residues(const BfvMultiply& c) { return List(3, {moduli_of(c.plan->ring, c.plan->chain)}); }
+List residues(const BabySteps& c) {
+  const Moduli moduli = moduli_of(c.ring, c.primes);
+  List list{{moduli_of(c.ring, PrimeList(c.primes.begin(), c.x.limbs))}, {moduli}};
+  for (const View& key : c.keys) list.push_back({placed(moduli, c.key_limbs, key.limbs)});
+  list.push_back({moduli}), list.push_back({moduli});
+  return list;
+}
 
-// LWE ciphertexts have words of every value. Of `narrow` a call writes its layer's rows, without what pads them.
+List residues(const GiantSteps& c) {
+  const Moduli moduli = moduli_of(c.ring, c.primes);
+  List list{{moduli}, {moduli}};
+  for (const View& key : c.keys) list.push_back({placed(moduli, c.key_limbs, key.limbs)});
+  list.push_back({moduli});
+  return list;
+}
+
+List residues(const ScaledTensor& c) { return List(3, {moduli_of(c.plan->ring, c.plan->chain)}); }
+
+// LWE ciphertexts may have any words. A call writes its layer's rows of `narrow`, but not their padding.
 
 List residues(const Combine&) { return {{{Residues::kAny}}}; }
 List residues(const LweKeySwitch&) { return {{{Residues::kAny}}, {{Residues::kAny}, false}}; }

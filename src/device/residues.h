@@ -1,26 +1,26 @@
-// Which residues a call reads and writes: what a program from a file is verified by (program/verify.h).
+// Residues that a call reads and writes, for the verification of programs from files (program/verify.h).
 #pragma once
 
 #include "device/call.h"
 
 namespace heliograph::device {
 
-/// The words of one operand of a call, limb by limb.
+/// Bounds of the words of one operand of a call, for each limb.
 struct Residues {
-  static constexpr u64 kAny = ~u64{0};  // every word is right
-  /// Of each limb of the view: the call reads words that are less, or writes such; 0: it does neither with this limb.
+  static constexpr u64 kAny = ~u64{0};  // bound for limbs that may have any word
+  /// Exclusive bound of each limb: the call requires, or writes, words below it. 0: the call does not access the limb.
   std::vector<u64> below;
-  /// The call writes every word of these limbs, in all components of all items.
+  /// Whether the call writes every word of these limbs, in all components of all items.
   bool covers = true;
-  /// A copy: what it writes is what the operand before holds. `below` is empty.
+  /// Whether the operand is the output of a copy: its bounds are those of the operand before it, and `below` is empty.
   bool copied = false;
 };
 
-/// One for each view of a call, in the order of each_view. The call's constants are there and checked (device/plans.h); its
-/// TFHE keys may be absent.
+/// Returns the residues of each view of a call, in the order of each_view. The call's constants must be present and checked
+/// (device/plans.h); its TFHE keys may be absent.
 std::vector<Residues> residues_of(const Call& call);
 
-/// Whether `out` may be the very view that another operand is: in element-wise kernels and transforms.
+/// Returns whether `out` may be the same view as another operand: true for element-wise kernels and transforms.
 bool works_in_place(const Call& call);
 
 }  // namespace heliograph::device

@@ -4,6 +4,7 @@
 
 #include "base/host_memory.h"
 #include "base/process.h"
+#include "base/progress.h"
 #include "base/secret.h"
 #include "device/chunks.h"
 #include "device/expand.h"
@@ -12,14 +13,14 @@ namespace heliograph::device {
 
 namespace {
 
-/// Pages of their own on the host.
+/// Host memory for secrets, in pages that hold no other data.
 class SecretPages final : public Memory {
  public:
   explicit SecretPages(std::size_t bytes) : Memory(static_cast<std::byte*>(allocate_secret(bytes)), bytes) {}
   ~SecretPages() override { free_secret(address_, bytes_); }
 };
 
-/// Memory of a device that is wiped before it goes back.
+/// Device memory that is wiped before it returns to its pool.
 class Wiped final : public Memory {
  public:
   Wiped(Buffer inner, View whole, Device& device, std::shared_ptr<Queue> queue)
@@ -33,12 +34,12 @@ class Wiped final : public Memory {
     whole_.data = address_;
   }
   ~Wiped() override {
-    if (in_host_memory_) {  // whose kernels are done when they return
+    if (in_host_memory_) {  // kernels on the host have finished when their calls return
       wipe(address_, bytes_);
-    } else if (process_.is_here()) {  // the child of a fork has no device
+    } else if (process_.is_here()) {  // a forked child has no device to wipe
       try {
         queue_->enqueue(Zero{whole_});
-      } catch (...) {  // a device that has failed computes nothing any more, and says so elsewhere
+      } catch (...) {  // a failed device executes no calls; other calls report the fault
       }
     }
   }
@@ -57,8 +58,8 @@ class Wiped final : public Memory {
 void require_words(const View& view) {
   require<RecordingError>(
       view.memory == nullptr || !view.memory->blank(),
-      "this tensor was made while a program followed its function for operands of other noise, sizes or scales: nothing was "
-      "computed then; take what a program returns");
+      "this tensor was created during a dry recording (a program records its function again for operands of other noise, "
+      "sizes or scales) and holds no data; use the program's return value");
 }
 
 Session::Session(Device& device) : Session(device, device.make_queue()) {}
@@ -66,7 +67,7 @@ Session::Session(Device& device, std::shared_ptr<Queue> queue) : device_(device)
 
 Queue& Session::queue() const {
   if (!process_.is_here())
-    throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
+    throw ForkError("cannot use Heliograph in a child process after a fork; start the child with 'spawn'");
   return *queue_;
 }
 
@@ -89,48 +90,51 @@ std::size_t Session::scratch_wanted(const Call& call) const {
   return at_once > 0 ? scratch_bytes(call, at_once) : 0;
 }
 
-void Session::enqueue(Call call, const Progress& progress) const {
+void Session::enqueue_observed(Call& call, bool reports) const {
   bool performs = true;
-  tell_observers([&](Observer& o) { performs = o.enqueues(*this, call) && performs; });
+  notify_observers([&](Observer& o) { performs = o.enqueues(*this, call) && performs; });
   if (!performs) check(call);
   each_view(call, [&](View& v, Access access) {
     if (performs && access != Access::write) require_words(v);
     if (!performs && access != Access::read && v.memory) v.memory->leave_blank();
-    v.memory = nullptr;  // the caller holds it until this returns: copies of the call need not
+    v.memory = nullptr;  // the caller holds the memory; copies of the call need not
   });
   if (!performs) return;
   const std::size_t at_once = scratch_of(call).empty() ? items_at_once(call) : 0;
   const std::size_t bytes = at_once > 0 ? scratch_bytes(call, at_once) : 0;
   const Buffer scratch = bytes > 0 ? allocate(bytes) : nullptr;
-  enqueue_cut(std::move(call), scratch ? Workspace(scratch->address(), bytes) : Workspace(), at_once, progress);
+  enqueue_cut(std::move(call), scratch ? Workspace(scratch->address(), bytes) : Workspace(), at_once, reports);
 }
 
-void Session::enqueue_in(Call call, const Workspace& scratch, const Progress& progress) const {
+void Session::enqueue_in(Call call, const Workspace& scratch) const {
   const std::size_t at_once = scratch.empty() ? 0 : items_at_once(call);
-  enqueue_cut(std::move(call), scratch, at_once, progress);
+  enqueue_cut(std::move(call), scratch, at_once, false);
 }
 
-void Session::enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, const Progress& progress) const {
-  const std::size_t items = scratch.empty() && !progress ? 0 : items_of(call);
-  if (scratch.empty() || at_once == 0 || at_once >= items) {  // as it is
+void Session::enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, bool reports) const {
+  const std::size_t items = scratch.empty() && !reports ? 0 : items_of(call);
+  std::optional<ProgressSteps> steps;
+  if (reports) steps.emplace(items);
+  if (scratch.empty() || at_once == 0 || at_once >= items) {  // the whole batch at once
     if (!scratch.empty()) give_scratch(call, scratch);
     if (scratch.empty() || items > 0) queue().enqueue(call);
-    if (progress && items > 0) progress(1);
+    if (steps) steps->add(items);
     return;
   }
-  for_stretches(call, at_once, progress, [&](Call& part) {
+  for_stretches(call, at_once, [&](Call& part) {
     give_scratch(part, scratch);
     queue().enqueue(part);
+    if (steps) steps->add(items_of(part));
   });
 }
 
 bool Session::make_room(std::size_t bytes, std::size_t missing, u64 seen) const {
   Residents& residents = device_.residents();
   const MemoryState m = device_.memory();
-  // A hopeless wish costs nobody their memory.
+  // Do not evict if eviction cannot satisfy the request.
   const std::size_t have = m.available + m.pooled;
   if (bytes > have + residents.evictable_bytes()) return residents.evicted_bytes() != seen;
-  // What is there need not be made: whoever leaves takes long to come back.
+  // Evict only the shortfall; reloading a key is slow.
   return residents.make_room(bytes > have ? std::min(missing, bytes - have) : missing, seen);
 }
 
@@ -145,45 +149,45 @@ Buffer Session::allocate(const View& shape, const PrimeList& primes, Secrecy sec
     buffer = std::make_shared<SecretPages>(bytes);
   } else {
     buffer = with_room(bytes, [&] { return device_.allocate(shape, primes, queue()); });
-    // A device that only counts holds no words.
+    // A counting device (backend/null) has no words to wipe.
     if (secrecy != Secrecy::open && bytes > 0 && device_.counter() == nullptr)
       buffer = std::make_shared<Wiped>(std::move(buffer), shape, device_, queue_);
   }
   buffer->is_for({.word = shape.word, .components = shape.components, .limbs = shape.limbs, .n = shape.n});
-  tell_observers([&](Observer& o) { o.allocated(buffer, shape, primes, secrecy); });
+  notify_observers([&](Observer& o) { o.allocated(buffer, shape, primes, secrecy); });
   return buffer;
 }
 
 void Session::upload(std::span<const std::byte> from, const View& to) const {
-  tell_observers([&](Observer& o) { o.uploads(to, from); });
+  notify_observers([&](Observer& o) { o.uploads(to, from); });
   device_.upload(queue(), from, to.data);
 }
 
 void Session::download(const View& from, std::span<std::byte> to) const {
-  tell_observers([&](Observer& o) { o.downloads(from); });
+  notify_observers([&](Observer& o) { o.downloads(from); });
   require_words(from);
   device_.download(queue(), from.data, to);
 }
 
 void Session::scatter(std::span<const std::byte> from, const View& to) const {
-  tell_observers([&](Observer& o) { o.uploads(to, std::nullopt); });
+  notify_observers([&](Observer& o) { o.uploads(to, std::nullopt); });
   device_.scatter(queue(), from, to.bytes(), to.data);
 }
 
 void Session::gather(const View& from, std::span<std::byte> to) const {
-  tell_observers([&](Observer& o) { o.downloads(from); });
+  notify_observers([&](Observer& o) { o.downloads(from); });
   require_words(from);
   device_.gather(queue(), from.data, from.bytes(), to);
 }
 
 std::size_t Session::free_memory() const {
-  queue();  // a child of a fork must not ask its parent's device
+  queue();  // a forked child must not query its parent's device
   const MemoryState m = device_.memory();
   return m.available + m.pooled + device_.residents().evictable_bytes();
 }
 
 void Session::require_memory(std::size_t bytes, const char* purpose) const {
-  queue();  // a child of a fork must not ask its parent's device
+  queue();  // a forked child must not query its parent's device
   for (;;) {
     const u64 seen = device_.residents().evicted_bytes();
     const MemoryState m = device_.memory();

@@ -1,4 +1,4 @@
-// Work on a device: a queue, and memory with what may leave the device making room.
+// Work on a device: a queue, and memory with eviction.
 #pragma once
 
 #include <new>
@@ -15,7 +15,7 @@ namespace heliograph::device {
 
 class Session;
 
-/// Scratch for several calls alike, `items` items each; none where the device finds its own.
+/// Scratch for calls of the same shape as `like`, with `items` items each; empty if the device allocates its own scratch.
 class Scratch {
  public:
   Scratch(const Session& session, const Call& like, std::size_t items);
@@ -25,49 +25,49 @@ class Scratch {
   Buffer buffer_;
 };
 
-/// Throws RecordingError where a view shows what was only looked at.
+/// Throws RecordingError if a view has no data, because a recording skipped the call that would write it.
 void require_words(const View& view);
 
 class Session {
  public:
-  /// `device` must outlive the session (the process's own do).
+  /// `device` must outlive the session; the process's default device does.
   explicit Session(Device& device);
-  /// Work on a queue of the device that others use too.
+  /// Uses a queue of the device that other sessions may also use.
   Session(Device& device, std::shared_ptr<Queue> queue);
 
   Device& device() const { return device_; }
   Kernels& kernels() const { return device_.kernels(); }
-  /// The queue work is enqueued on. Throws ForkError in a child of the process that made the session.
+  /// Returns the session's queue. Throws ForkError in a forked child of the process that made the session.
   Queue& queue() const;
-  /// Enqueues a call. A composite that brings no scratch gets some here, and its batch is cut as the device likes it:
-  /// `progress` is called after each stretch with the share done.
-  void enqueue(Call call, const Progress& progress = {}) const;
-  /// Bytes of scratch that such a call is given: what as many items want as the device likes at once.
+  /// Enqueues a call. A composite without scratch gets some here, and its batch is cut into the device's preferred chunks.
+  void enqueue(Call call) const { enqueue_observed(call, false); }
+  /// The same; reports the progress of the call after each chunk.
+  void enqueue_reporting(Call call) const { enqueue_observed(call, true); }
+  /// Bytes of scratch for the call, for the device's preferred number of items at once.
   std::size_t scratch_wanted(const Call& call) const;
-  /// Enqueues a call with the scratch it wants. For what was observed before.
-  void enqueue_in(Call call, const Workspace& scratch, const Progress& progress = {}) const;
-  /// Whether batches are cut here. A device that cuts them itself is several, and is best given everything at once.
+  /// Enqueues a call with this scratch and does not notify observers; for calls that were observed before.
+  void enqueue_in(Call call, const Workspace& scratch) const;
+  /// Returns whether the session divides batches. A device that divides batches itself must receive them whole.
   bool cuts_batches() const { return !kernels().brings_scratch(); }
-  /// How many of `items` items to take at once, where each has so many bytes in between.
+  /// Returns how many of `items` items to process together if each needs this many bytes of intermediate memory.
   std::size_t items_at_once(std::size_t bytes, std::size_t items) const;
-  /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
-  /// Throws OutOfMemoryError where that is not enough.
+  /// Allocates device memory. If memory is short, evicts residents of any parameter set, the least recently used first.
+  /// Throws OutOfMemoryError if evicting all of them does not suffice.
   Buffer allocate(std::size_t bytes) const;
   Buffer allocate(const View& shape, const PrimeList& primes, Secrecy secrecy = Secrecy::open) const;
-  /// Copies to what a view shows, whose words lie one after another, from host memory, which may be reused at return.
+  /// Copies host memory to a view with contiguous words. The caller may reuse the host memory after return.
   void upload(std::span<const std::byte> from, const View& to) const;
-  /// The other way; waits for the queue.
+  /// Copies a view to host memory; waits for the queue.
   void download(const View& from, std::span<std::byte> to) const;
-  /// The same of the key holder's memory alone (device/device.h); elsewhere the host's side is empty.
+  /// Upload and download between the key holder's host memory and the device (device/device.h). The span is empty in the
+  /// processes that are not the key holder.
   void scatter(std::span<const std::byte> from, const View& to) const;
   void gather(const View& from, std::span<std::byte> to) const;
-  /// Bytes that can be had now, what may leave the device for them included.
   std::size_t free_memory() const;
-  /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.
+  /// Throws OutOfMemoryError, before any computation, if `bytes` more cannot be allocated. Evicts residents like `allocate`.
   void require_memory(std::size_t bytes, const char* purpose) const;
-  /// The same for memory of the host; little is not asked for.
+  /// Throws OutOfMemoryError if the host cannot allocate `bytes`; small requests are not checked.
   void require_host_memory(std::size_t bytes, const char* purpose) const;
-  /// `count` zeros on the host. Throws OutOfMemoryError.
   template <class T, class Vector = std::vector<T>>
   Vector host_array(std::size_t count, const char* purpose) const {
     const std::size_t bytes = checked_mul(count, sizeof(T));
@@ -80,7 +80,8 @@ class Session {
     throw OutOfMemoryError(std::string(purpose) + " needs " + readable_bytes(bytes) + " on the host");
   }
 
-  /// What `attempt` returns, tried again as long as it runs out of memory and room can be made.
+  /// Calls `attempt`, and repeats it after evictions as long as it runs out of memory and evictions succeed. Returns the
+  /// result of `attempt`.
   template <class Attempt>
   auto with_room(std::size_t bytes, Attempt attempt) const {
     for (;;) {
@@ -94,15 +95,18 @@ class Session {
   }
 
  private:
-  /// How many items of a call to take at once; 0: it wants no scratch here.
+  /// Notifies observers and enqueues a call, of which it may take the contents.
+  void enqueue_observed(Call& call, bool reports) const;
+  /// Number of items of a call to process at once; 0 if it needs no scratch here.
   std::size_t items_at_once(const Call& call) const;
-  /// With scratch for so many items at once, or none.
-  void enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, const Progress& progress) const;
-  /// Evicts at least `missing` bytes where that may lead to `bytes` free ones. False: trying again is of no use.
+  /// Enqueues a call in chunks of `at_once` items with this scratch; without scratch enqueues the whole call.
+  void enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, bool reports) const;
+  /// Evicts at least `missing` bytes if evictions can make `bytes` free. Returns false if another attempt to allocate is
+  /// useless.
   bool make_room(std::size_t bytes, std::size_t missing, u64 seen) const;
 
   Device& device_;
-  std::shared_ptr<Queue> queue_;  // memory to be wiped may go after the session
+  std::shared_ptr<Queue> queue_;  // shared, because memory that is wiped through the queue may outlive the session
   ProcessMark process_;
 };
 

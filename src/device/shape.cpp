@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "device/address.h"
+
 namespace heliograph::device {
 
 std::size_t element_count(const Shape& shape) {
@@ -17,16 +19,17 @@ std::string to_string(const Shape& shape) {
 }
 
 Shape concatenate_shapes(const std::vector<Shape>& parts, std::size_t axis) {
-  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+  require<ShapeError>(!parts.empty(), "cannot concatenate an empty list of tensors");
   Shape whole = parts.front();
   require<ShapeError>(axis < whole.size(), "no such axis");
   std::size_t length = 0;
   for (const Shape& part : parts) {
-    require<ShapeError>(part.size() == whole.size(), "tensors to concatenate have different numbers of axes");
+    require<ShapeError>(part.size() == whole.size(), "cannot concatenate tensors with different numbers of axes");
     length += part[axis];
     for (std::size_t i = 0; i < whole.size(); ++i) {
       if (i != axis && part[i] != whole[i])
-        throw ShapeError("shapes " + to_string(parts.front()) + " and " + to_string(part) + " do not concatenate");
+        throw ShapeError("shapes " + to_string(parts.front()) + " and " + to_string(part) +
+                         " cannot be concatenated: only the lengths along the axis may differ");
     }
   }
   whole[axis] = length;
@@ -81,9 +84,9 @@ View broadcast_view(const View& view, const Shape& target) {
 View transpose_view(const View& view, const std::vector<std::size_t>& order) {
   View r = view;
   std::vector<bool> used(view.axes);
-  require<ShapeError>(order.size() == static_cast<std::size_t>(view.axes), "a transposition names each axis once");
+  require<ShapeError>(order.size() == static_cast<std::size_t>(view.axes), "a transposition must list each axis once");
   for (std::size_t i = 0; i < order.size(); ++i) {
-    require<ShapeError>(order[i] < order.size() && !used[order[i]], "a transposition names each axis once");
+    require<ShapeError>(order[i] < order.size() && !used[order[i]], "a transposition must list each axis once");
     used[order[i]] = true;
     r.shape[i] = view.shape[order[i]];
     r.stride[i] = view.stride[order[i]];
@@ -98,9 +101,11 @@ View slice_view(const View& view, std::size_t axis, std::size_t start, std::ptrd
   if (count == 0) return r;
   const std::size_t length = view.shape[axis], room = step < 0 ? start : length - 1 - start;
   const std::size_t each = step < 0 ? std::size_t{0} - static_cast<std::size_t>(step) : static_cast<std::size_t>(step);
-  require<ShapeError>(start < length && (count == 1 || (each > 0 && count - 1 <= room / each)), "a slice leaves its axis");
-  if (view.items() == 0) return r;  // there is no item to point at
-  r.data += static_cast<std::ptrdiff_t>(start) * view.stride[axis] * static_cast<std::ptrdiff_t>(view.word_size());
+  require<ShapeError>(start < length && (count == 1 || (each > 0 && count - 1 <= room / each)),
+                      "a slice must stay within its axis");
+  if (view.items() == 0) return r;  // without items the address has no meaning
+  r.data = displaced(r.data,
+                     static_cast<std::ptrdiff_t>(start) * view.stride[axis] * static_cast<std::ptrdiff_t>(view.word_size()));
   if (count > 1) r.stride[axis] *= step;
   return r;
 }
@@ -123,13 +128,14 @@ std::optional<View> reshape_view(const View& view, const Shape& target) {
   r.axes = static_cast<int>(target.size());
   std::copy(target.begin(), target.end(), r.shape.begin());
   std::fill(r.stride.begin(), r.stride.begin() + r.axes, 0);
-  std::array<int, kMaxAxes> axis{};  // the view's, without those of length 1
+  std::array<int, kMaxAxes> axis{};  // the view's axes whose length is not 1
   int axes = 0;
   for (int i = 0; i < view.axes; ++i) {
     if (view.shape[i] != 1) axis[axes++] = i;
   }
-  // Both shapes in groups of neighbouring axes with as many items. A group of the view's must run through its items in even
-  // steps; the result's axes then take these. (Of no items no step matters.)
+  // The axes of both shapes are divided into groups of adjacent axes such that corresponding groups have the same number of
+  // items. In the view the items of a group must have a constant stride; the strides of the result's axes are multiples of
+  // it. Without items, strides do not matter.
   for (int from = 0, to = 0; view.items() > 0 && from < axes;) {
     const int first = from, place = to;
     std::size_t have = view.shape[axis[from++]], want = target[to++];

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/address.h"
+
 namespace heliograph::device {
 
 std::size_t bounded_product(std::size_t each, std::span<const std::size_t> axes) {
@@ -36,28 +38,28 @@ View View::dense(std::byte* data, Word word, const std::vector<std::size_t>& bat
 
 View View::with_components(std::size_t first, std::size_t count) const {
   View v = *this;
-  v.data += first * component_stride * word_size();
+  v.data = displaced(v.data, first * component_stride * word_size());
   v.components = count;
   return v;
 }
 
 View View::with_limbs(std::size_t first, std::size_t count) const {
   View v = *this;
-  v.data += first * limb_stride * word_size();
+  v.data = displaced(v.data, first * limb_stride * word_size());
   v.limbs = count;
   return v;
 }
 
 View View::with_leading(std::size_t first, std::size_t count) const {
   View v = *this;
-  v.data += static_cast<std::ptrdiff_t>(first) * stride[0] * static_cast<std::ptrdiff_t>(word_size());
+  v.data = displaced(v.data, static_cast<std::ptrdiff_t>(first) * stride[0] * static_cast<std::ptrdiff_t>(word_size()));
   v.shape[0] = count;
   return v;
 }
 
 View View::item(std::size_t index) const {
   View v = *this;
-  v.data = address(index, 0, 0);
+  v.data = displaced(v.data, item_offset(index) * static_cast<std::ptrdiff_t>(word_size()));
   v.axes = 0;
   return v;
 }

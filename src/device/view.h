@@ -1,4 +1,4 @@
-// Strided views of polynomials on a device, and the small descriptors that travel with a kernel call by value.
+// Strided views of polynomials on a device, and small lists that kernel calls pass by value.
 #pragma once
 
 #include <array>
@@ -19,13 +19,15 @@ using math::Word;
 
 inline constexpr int kMaxAxes = 6;
 inline constexpr std::size_t kMaxLimbs = 128;
-/// No view shows more, which no memory holds: offsets in a view, and sizes with a few more of its items, do not wrap.
+/// Maximum bytes of a view. The limit exceeds any real memory; offsets and sizes computed from a view below it do not
+/// overflow.
 inline constexpr std::size_t kMaxViewBytes = std::size_t{1} << 52;
 
-/// `each` times all axes but those of length zero, which an operation may drop. ShapeError beyond kMaxViewBytes.
+/// Returns `each` times the lengths of all axes except those of length zero, which an operation may drop. Throws ShapeError
+/// above kMaxViewBytes.
 std::size_t bounded_product(std::size_t each, std::span<const std::size_t> axes);
 
-/// Which primes the limbs of an operand belong to, in order.
+/// The primes of an operand's limbs, in order, as indices into the ring's primes.
 class PrimeList {
  public:
   PrimeList() = default;
@@ -38,7 +40,6 @@ class PrimeList {
   PrimeList(const PrimeIndex* first, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) push_back(first[i]);
   }
-  /// `count` consecutive primes from `first`.
   static PrimeList range(std::size_t first, std::size_t count) {
     PrimeList r;
     for (std::size_t i = 0; i < count; ++i) r.push_back(static_cast<PrimeIndex>(first + i));
@@ -63,7 +64,8 @@ class PrimeList {
   std::size_t count_ = 0;
 };
 
-/// One allocation. Returned to its device's pool, in queue order, when the last Buffer lets go.
+/// One allocation of device memory. The allocation returns to its device's pool, in the queue's order, when the last Buffer
+/// is released.
 class Memory {
  public:
   Memory(std::byte* address, std::size_t bytes) : address_(address), bytes_(bytes) {}
@@ -72,10 +74,12 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   std::byte* address() const { return address_; }
   std::size_t bytes() const { return bytes_; }
-  /// Whether a call that was to write it was only looked at (device/observer.h): then its words are nobody's.
+  /// Returns whether an observer skipped the call that would have written this memory (device/observer.h). The words are
+  /// then undefined.
   bool blank() const { return blank_; }
   void leave_blank() { blank_ = true; }
-  /// The dense tensor that it was allocated for, where that was said; n is 0 where not. Devices of several parts lay memory out by it.
+  /// Shape of the dense tensor for which the memory was allocated; n is 0 if it is unknown. Devices of several parts
+  /// distribute the memory by it.
   struct Geometry {
     Word word = Word::w64;
     std::size_t components = 0, limbs = 0, n = 0;
@@ -93,11 +97,11 @@ class Memory {
 };
 using Buffer = std::shared_ptr<Memory>;
 
-/// [batch axes..., component, limb, n] words. Strides count words; a batch stride may be negative (reversed), an input's 0
-/// (broadcast). The words of one limb are contiguous. `data` is the address of item 0, which only its own device understands.
-/// A tensor's view holds the memory it shows. One that is handed to a queue need not: its caller holds it meanwhile.
-/// Axes come from `dense`, broadcast_view and reshape_view alone, which bound their product; all else makes them fewer or
-/// shorter.
+/// A view of [batch axes..., component, limb, n] words. Strides count words. A batch stride may be negative (reversed); that
+/// of an input may be 0 (broadcast). The words of one limb are contiguous. `data` is the address of item 0, valid only on
+/// the view's device. A tensor's view owns its memory. A view that is passed to a queue need not own it, because the caller
+/// holds the memory during the call. Only `dense`, broadcast_view and reshape_view create axes, and they limit the product
+/// of the lengths. Other operations remove or shorten axes.
 struct View {
   std::byte* data = nullptr;
   Buffer memory = nullptr;
@@ -109,13 +113,12 @@ struct View {
   std::size_t limbs = 1, limb_stride = 0;
   std::size_t n = 0;
 
-  /// Number of polynomials tuples in the batch.
   std::size_t items() const {
     std::size_t r = 1;
     for (int i = 0; i < axes; ++i) r *= shape[i];
     return r;
   }
-  /// Word offset of flat batch index `item`, the last axis fastest.
+  /// Returns the offset in words of flat batch index `item`; the last axis varies fastest.
   std::ptrdiff_t item_offset(std::size_t item) const {
     std::ptrdiff_t offset = 0;
     for (int i = axes - 1; i >= 0; --i) {
@@ -131,39 +134,36 @@ struct View {
   T* at(std::size_t item, std::size_t component, std::size_t limb) const {
     return reinterpret_cast<T*>(data) + offset(item, component, limb);
   }
-  /// The same, whatever the word.
   std::byte* address(std::size_t item, std::size_t component, std::size_t limb) const {
     return data + offset(item, component, limb) * static_cast<std::ptrdiff_t>(word_size());
   }
   std::size_t word_size() const { return math::word_bytes(word); }
-  /// Words of all limbs of all components of all items (broadcast items counted once each time).
+  /// Returns the number of words of all limbs, components and items; a broadcast item counts each time.
   std::size_t words() const { return items() * components * limbs * n; }
   std::size_t bytes() const { return words() * word_size(); }
-  /// Throws ShapeError where the items, an axis of length zero left out, show more than kMaxViewBytes.
+  /// Throws ShapeError if the items exceed kMaxViewBytes; axes of length zero are ignored.
   void check_extent() const;
 
-  /// The same words of memory that the view now holds, from its first byte on.
+  /// Returns this view's layout in another buffer, whose first byte is the view's first word.
   View in(Buffer buffer) const {
     View v = *this;
     v.data = buffer->address();
     v.memory = std::move(buffer);
     return v;
   }
-  /// The same words; the caller sees to it that they stay.
+  /// Returns this view without ownership of its memory.
   View lent() const {
     View v = *this;
     v.memory = nullptr;
     return v;
   }
 
-  /// A packed view: strides of a dense array in axis order. ShapeError as check_extent.
+  /// Returns a contiguous view with axes in order. Throws ShapeError if its items exceed kMaxViewBytes.
   static View dense(std::byte* data, Word word, const std::vector<std::size_t>& batch, std::size_t components,
                     std::size_t limbs, std::size_t n);
   View with_components(std::size_t first, std::size_t count) const;
   View with_limbs(std::size_t first, std::size_t count) const;
-  /// Items [first, first + count) of the leading batch axis.
   View with_leading(std::size_t first, std::size_t count) const;
-  /// One item, no batch axes left.
   View item(std::size_t index) const;
 };
 

@@ -11,7 +11,7 @@ namespace heliograph::device {
 
 namespace {
 
-/// The bytes a view covers, repeated ones once.
+/// Returns the bytes of a view's memory; a broadcast item counts once.
 u64 stored(const View& v) {
   u64 words = v.limbs * v.n * (v.component_stride == 0 ? 1 : v.components);
   for (int i = 0; i < v.axes; ++i) words *= v.stride[i] == 0 && v.shape[i] > 0 ? 1 : v.shape[i];
@@ -20,7 +20,7 @@ u64 stored(const View& v) {
 
 u64 stored_items(const View& v) { return v.stride[0] == 0 && v.shape[0] > 0 ? 1 : v.items(); }
 
-// Modular products of each kernel; the others have none.
+// Number of modular products of each call; calls that are not listed have none.
 
 template <class C>
 u64 products(const C&) {
@@ -54,7 +54,7 @@ u64 products(const Convert& c) {
   return c.out.items() * c.out.components * c.out.n * (k.sources() + k.sources() * k.targets() + (c.own ? k.targets() : 0));
 }
 
-// Where a kernel touches less than its views show.
+// Counts of calls; kernels that access less than their views have their own functions.
 
 template <class C>
 Count counted(const C& call) {
@@ -74,7 +74,7 @@ Count counted(const C& call) {
 }
 
 Count counted(const Convert& c) {
-  // Only the targets' limbs of `own` and `out` are touched.
+  // A conversion accesses only the targets' limbs of `own` and `out`.
   const std::size_t targets = c.conversion->conversion().targets();
   return {.calls = 1,
           .bytes_read = stored(c.x) + (c.own ? stored(c.own->with_limbs(0, targets)) : 0),
@@ -88,7 +88,6 @@ Count counted(const InnerProduct& c) {
 }
 
 Count counted(const LimbSums& c) {
-  // Each limb that is read, once.
   const LimbSumList& list = c.sums->list();
   std::set<std::tuple<u32, u32, u32>> limbs;
   for (const LimbSumList::Term& t : list.terms) {
@@ -110,10 +109,11 @@ Count counted(const Gather& c) {
   return count;
 }
 
-// Of Combine and LweKeySwitch a product is one of words; of Bootstrap one real multiplication in double precision with the
-// addition it is fused with, in the formulation with Fourier transforms: with M = N / 2, 4 M a product of spectra and
-// 2 M log2(M) a transform, of which a group of the key takes rows * (k + 1) * 2^group + 2^group - 1 (bundle, its monomials,
-// and digits times bundle) and rows + k + 1. Keys and tables are read once a call.
+// In Combine and LweKeySwitch, a product is a product of words. In Bootstrap it is a real multiplication in double
+// precision, fused with its addition, in the formulation with Fourier transforms. With M = N / 2, a product of spectra takes
+// 4 M products and a transform takes 2 M log2(M). Each group of the key takes rows * (k + 1) * 2^group + 2^group - 1
+// products of spectra (for the bundle, its monomials, and digits times bundle) and rows + k + 1 transforms. Keys and tables
+// are read once per call.
 
 Count counted(const Combine& c) {
   const GateLayer& layer = c.layer->layer();
@@ -161,7 +161,7 @@ u64 operand_bytes(const Call& call) {
                         c.plan->key_limbs;
                         c.key.components;
                       }) {
-          C without = c;  // a key has limbs and digits that a lower level has no use for
+          C without = c;  // key without the limbs and digits that this level does not use
           without.key = c.key.with_components(0, std::min(c.key.components, 2 * c.plan->digits.size()))
                             .with_limbs(0, c.plan->extended.size());
           count = counted(without);

@@ -16,7 +16,7 @@
 
 namespace heliograph::io {
 
-static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "arrays are written in memory order");
 
 namespace {
 
@@ -54,21 +54,23 @@ bool all_zero(std::span<const std::byte> bytes) {
 
 void check_writable(const Container& container) {
   require<InternalError>(!container.type.empty() && container.type.size() <= max_type,
-                         "a container's type has 1 to 64 bytes");
-  require<InternalError>(container.header.is_object(), "a container's header is a JSON object");
-  require<InternalError>(container.arrays.size() <= max_arrays, "a container has too many arrays");
+                         "a container's type must have 1 to 64 bytes");
+  require<InternalError>(container.header.is_object(), "a container's header must be a JSON object");
+  require<FormatError>(container.arrays.size() <= max_arrays, "cannot write this file: it must have at most 65,536 arrays");
   std::set<std::string_view> names;
   for (const Array& array : container.arrays) {
-    require<InternalError>(!array.name.empty() && array.name.size() <= max_name, "an array's name has 1 to 256 bytes");
-    require<InternalError>(names.insert(array.name).second, "two arrays of a container have the same name");
-    require<InternalError>(dtype_size(array.dtype) != 0, "an array of an unknown dtype");
+    require<InternalError>(!array.name.empty() && array.name.size() <= max_name, "an array's name must have 1 to 256 bytes");
+    require<InternalError>(names.insert(array.name).second, "the names of a container's arrays must differ");
+    require<InternalError>(dtype_size(array.dtype) != 0, "an array has an unknown dtype");
     require<InternalError>(array.shape.size() <= max_axes, "an array has too many axes");
     for (const std::size_t axis : array.shape) require<InternalError>(axis <= max_axis, "an array's axis is too long");
-    require<InternalError>(array.elsewhere || array.data.size() == array.bytes(), "an array's data does not fit its shape");
+    require<InternalError>(array.elsewhere || array.data.size() == array.bytes(),
+                           "an array's data must have the length of its shape");
   }
 }
 
-/// One array's entry in the header; `offset` is where it must lie and then where the next one must.
+/// Reads the header's entry of one array. `offset` is the offset that this array must have; the function sets it to the next
+/// array's.
 Array read_entry(const Json& entry, std::size_t& offset, std::size_t end) {
   entry.require_only({"name", "dtype", "shape", "offset", "bytes"}, "arrays");
   Array array;
@@ -82,9 +84,10 @@ Array read_entry(const Json& entry, std::size_t& offset, std::size_t end) {
   for (const std::size_t axis : array.shape) {
     if (__builtin_mul_overflow(bytes, axis, &bytes)) damaged("the size of array '" + array.name + "' overflows");
   }
-  if (entry.unsigned_at("bytes") != bytes) damaged("the length of array '" + array.name + "' is not that of its shape");
-  if (entry.unsigned_at("offset") != offset) damaged("array '" + array.name + "' does not lie where the format puts it");
+  if (entry.unsigned_at("bytes") != bytes) damaged("the length of array '" + array.name + "' does not match its shape");
+  if (entry.unsigned_at("offset") != offset) damaged("array '" + array.name + "' has the wrong offset");
   if (offset > end || bytes > end - offset) damaged("array '" + array.name + "' ends beyond the file");
+  array.offset = offset;
   offset = aligned(offset + bytes);
   return array;
 }
@@ -115,7 +118,7 @@ Held Held::owned() const {
   try {
     return of(std::vector<std::byte>(bytes.begin(), bytes.end()));
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("no memory for an array of " + readable_bytes(bytes.size()));
+    throw OutOfMemoryError("cannot allocate " + readable_bytes(bytes.size()));
   }
 }
 
@@ -129,12 +132,12 @@ Array Array::owned() const {
 
 void Held::require_elements(std::size_t bytes_each) const {
   const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  require<InternalError>(address % bytes_each == 0 && bytes.size() % bytes_each == 0, "an array's values are not aligned");
+  require<InternalError>(address % bytes_each == 0 && bytes.size() % bytes_each == 0, "an array's values must be aligned");
 }
 
 void Array::check_values(const char* expected_dtype) const {
-  require<InternalError>(dtype == expected_dtype, "an array's values are asked for as another dtype");
-  require<InternalError>(data.size() == bytes(), "an array's values are asked for, but they were not loaded");
+  require<InternalError>(dtype == expected_dtype, "an array was accessed as another dtype");
+  require<InternalError>(data.size() == bytes(), "an array was accessed that was not loaded");
 }
 
 const Array* Container::find(std::string_view name) const {
@@ -145,7 +148,7 @@ const Array* Container::find(std::string_view name) const {
 const Array& Container::array(std::string_view name, std::string_view dtype,
                               const std::vector<std::size_t>& expected_shape) const {
   const Array* found = find(name);
-  if (found == nullptr) damaged("a file of type '" + type + "' without its array '" + std::string(name) + "'");
+  if (found == nullptr) damaged("the file of type '" + type + "' lacks its array '" + std::string(name) + "'");
   if (found->dtype != dtype || found->shape != expected_shape) {
     damaged("array '" + found->name + "' is " + found->dtype + shape_text(found->shape) + ", expected " +
             std::string(dtype) + shape_text(expected_shape));
@@ -165,7 +168,8 @@ namespace layout {
 Plan plan(const Container& container) {
   check_writable(container);
   Plan plan;
-  // Offsets depend on the header's length and the header holds the offsets: sizes first, then offsets until they agree.
+  // Offsets depend on the header's length, and the header contains the offsets. So repeat until the length no longer
+  // changes.
   std::size_t header_guess = 0;
   std::string text;
   do {
@@ -206,19 +210,19 @@ Prefix read_prefix(std::span<const std::byte> first, std::size_t size) {
   if (first.size() < 12) truncated(prefix_bytes);
   const auto version = load_le<std::uint32_t>(first, 8);
   if (version < 1 || version > format_version) {
-    throw VersionError("a Heliograph file of format version " + std::to_string(version) +
-                       "; this Heliograph reads versions 1 to 3");
+    throw VersionError("unsupported file format version " + std::to_string(version) +
+                       "; this release reads versions 1 to 3. Use a newer release");
   }
   if (first.size() < prefix_bytes) truncated(prefix_bytes);
   if (load_le<std::uint32_t>(first, 12) != 0) damaged("the reserved field is not zero");
   const auto header = load_le<std::uint64_t>(first, 16), total = load_le<std::uint64_t>(first, 24);
-  if (header > Json::max_text) damaged("a header of " + std::to_string(header) + " bytes; at most 1 MiB is allowed");
+  if (header > Json::max_text) damaged("the header has " + std::to_string(header) + " bytes; at most 1 MiB is allowed");
   if (total < aligned(prefix_bytes + header) + digest_bytes) damaged("the header is longer than the file");
   if (size < total) {
     throw DamagedFileError("truncated: " + std::to_string(size) + " of " + std::to_string(total) + " bytes");
   }
   if (size > total) {
-    throw DamagedFileError("oversized: " + std::to_string(size) + " bytes where the file says " + std::to_string(total));
+    throw DamagedFileError("oversized: " + std::to_string(size) + " bytes, but the file states " + std::to_string(total));
   }
   return {header, total, version};
 }
@@ -229,11 +233,19 @@ std::size_t array_bytes(const Prefix& prefix) {
 
 void require_within(const Prefix& prefix, std::size_t most_bytes) {
   if (array_bytes(prefix) > most_bytes)
-    throw LimitError("a file of " + readable_bytes(prefix.total_bytes) + ", " + readable_bytes(most_bytes) +
-                     " beside its header are allowed");
+    throw LimitError("the file has " + readable_bytes(prefix.total_bytes) + ", but " + readable_bytes(most_bytes) +
+                     " without its header are allowed; pass a larger limit=");
 }
 
-Container read_header(std::span<const std::byte> text, const Prefix& prefix, std::vector<std::size_t>& offsets) {
+std::string read_type(std::span<const std::byte> first) {
+  if (first.size() < prefix_bytes) damaged("it is shorter than the prefix of 32 bytes");
+  const Prefix prefix = read_prefix(first.first(prefix_bytes), load_le<std::uint64_t>(first, 24));
+  if (first.size() - prefix_bytes < prefix.header_bytes) damaged("it ends within the header");
+  const auto text = first.subspan(prefix_bytes, prefix.header_bytes);
+  return Json::parse({reinterpret_cast<const char*>(text.data()), text.size()}).string_at("type", max_type);
+}
+
+Container read_header(std::span<const std::byte> text, const Prefix& prefix) {
   const std::string_view view(reinterpret_cast<const char*>(text.data()), text.size());
   const Json root = Json::parse(view);
   root.require_only({"type", "header", "arrays"}, "(whole header)");
@@ -246,11 +258,10 @@ Container read_header(std::span<const std::byte> text, const Prefix& prefix, std
   const std::size_t end = prefix.total_bytes - digest_bytes;
   std::set<std::string> names;
   for (const Json& entry : root.array_at("arrays", max_arrays)) {
-    offsets.push_back(offset);
     container.arrays.push_back(read_entry(entry, offset, end));
     if (!names.insert(container.arrays.back().name).second) damaged("two arrays have the same name");
   }
-  if (offset != end) damaged("the arrays do not fill the file");
+  if (offset != end) damaged("the arrays do not fill the file up to its digest");
   container.file_bytes = prefix.total_bytes;
   container.version = prefix.version;
   return container;
@@ -258,7 +269,6 @@ Container read_header(std::span<const std::byte> text, const Prefix& prefix, std
 
 namespace {
 
-/// Hashes a container's bytes as they come.
 class Hashing {
  public:
   Hashing(Stream& from, std::span<const std::byte> first, bool secret)
@@ -269,7 +279,7 @@ class Hashing {
     hash_.update(first);
   }
   std::size_t here() const { return here_; }
-  /// Calls `see` with the bytes up to `to`, in pieces, which go to `into` where that is not null.
+  /// Reads the bytes up to position `to` and calls `see` with pieces of them. Stores the bytes in `into` unless it is null.
   template <class See>
   void pass(std::size_t to, std::byte* into, See see) {
     while (here_ < to) {
@@ -285,11 +295,15 @@ class Hashing {
   void pass(std::size_t to, std::byte* into = nullptr) {
     pass(to, into, [](std::span<const std::byte>) {});
   }
-  /// Whether what follows is the digest of all before.
-  bool ends() {
+  /// Returns whether the next bytes are the digest of all previous bytes. Sets `all` to the digest of all bytes, including
+  /// the digest.
+  bool ends(Digest& all) {
+    Sha256 whole = hash_;
     const Digest digest = hash_.finish();
-    const std::span<const std::byte> told = from_.next({room_.get(), digest_bytes});
-    return std::memcmp(told.data(), digest.data(), digest_bytes) == 0;
+    const std::span<const std::byte> stored = from_.next({room_.get(), digest_bytes});
+    whole.update(stored);
+    all = whole.finish();
+    return std::memcmp(stored.data(), digest.data(), digest_bytes) == 0;
   }
 
  private:
@@ -309,9 +323,9 @@ Pass read(Stream& from, const Prefix& prefix, std::span<const std::byte> first, 
   std::vector<std::byte> text(prefix.header_bytes);
   bytes.pass(first.size() + text.size(), text.data());
   Pass pass;
-  std::exception_ptr fault;  // of the header: told after what the digest tells
+  std::exception_ptr fault;  // error of the header, thrown only after the digest has been checked
   try {
-    pass.container = read_header(text, prefix, pass.offsets);
+    pass.container = read_header(text, prefix);
   } catch (const DamagedFileError&) {
     fault = std::current_exception();
   }
@@ -320,23 +334,23 @@ Pass read(Stream& from, const Prefix& prefix, std::span<const std::byte> first, 
     bytes.pass(to, nullptr, [&](std::span<const std::byte> zeros) { padded = padded && all_zero(zeros); });
   };
   for (std::size_t i = 0; i < pass.container.arrays.size() && !fault; ++i) {
-    padding(pass.offsets[i]);
     Array& array = pass.container.arrays[i];
+    padding(array.offset);
     const std::size_t size = array.bytes();
     if (place == Place::nowhere) {
       Sha256 own;
-      bytes.pass(pass.offsets[i] + size, nullptr, [&](std::span<const std::byte> piece) {
+      bytes.pass(array.offset + size, nullptr, [&](std::span<const std::byte> piece) {
         if (digests) own.update(piece);
       });
       if (digests) pass.digests.push_back(own.finish());
     } else {
       const std::shared_ptr<std::byte> storage = allocate(size, secret);
-      bytes.pass(pass.offsets[i] + size, storage.get());
+      bytes.pass(array.offset + size, storage.get());
       array.data = {storage.get(), size}, array.owner = storage;
     }
   }
   fault ? bytes.pass(end) : padding(end);
-  if (!bytes.ends()) damaged("its digest does not match; bytes were changed after it was written");
+  if (!bytes.ends(pass.container.digest)) damaged("its digest does not match; bytes were changed after it was written");
   if (fault) std::rethrow_exception(fault);
   if (!padded) damaged("the padding is not zero");
   return pass;
@@ -349,7 +363,7 @@ std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret) {
   }
   const auto found = [&](void* memory) {
     if (memory == nullptr || memory == MAP_FAILED)
-      throw OutOfMemoryError("no memory for an array of " + readable_bytes(bytes));
+      throw OutOfMemoryError("cannot allocate memory for an array of " + readable_bytes(bytes));
     return static_cast<std::byte*>(memory);
   };
   static constexpr std::size_t large = std::size_t{1} << 20, huge = std::size_t{1} << 23;
@@ -357,10 +371,10 @@ std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret) {
     std::byte* const memory = found(std::aligned_alloc(alignment, std::max(alignment, aligned(bytes))));
     return {memory, [](std::byte* owned) { std::free(owned); }};
   }
-  // Pages of its own, which the system has back as soon as it goes: a heap may keep and not reuse what was aligned.
+  // Separate pages return to the system when they are freed; a heap may keep aligned blocks without reusing them.
   constexpr int rights = PROT_READ | PROT_WRITE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
   std::byte* const memory = found(::mmap(nullptr, bytes, rights, kind, -1, 0));
-  if (bytes >= huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // a hint; fewer page faults
+  if (bytes >= huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // a hint, for fewer page faults
   return {memory, [bytes](std::byte* owned) { ::munmap(owned, bytes); }};
 }
 
@@ -381,7 +395,7 @@ void write_planned(const Container& container, const layout::Plan& plan, std::by
 
 void write_bytes(const Container& container, std::span<std::byte> out) {
   const layout::Plan plan = layout::plan(container);
-  require<InternalError>(out.size() == plan.total, "a container is written into memory of another size");
+  require<InternalError>(out.size() == plan.total, "the memory for a container must have byte_size() bytes");
   write_planned(container, plan, out.data());
 }
 
@@ -392,7 +406,7 @@ std::vector<std::byte> to_bytes(const Container& container) {
     write_planned(container, plan, out.data());
     return out;
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("no memory for a container of " + readable_bytes(plan.total));
+    throw OutOfMemoryError("cannot allocate memory for a container of " + readable_bytes(plan.total));
   }
 }
 
@@ -426,11 +440,16 @@ Container from_bytes(std::span<const std::byte> bytes, bool copy, std::size_t mo
   layout::require_within(prefix, most_bytes);
   const bool in_place = !copy && reinterpret_cast<std::uintptr_t>(bytes.data()) % 8 == 0;
   layout::Pass pass = layout::read(from, prefix, first, in_place ? layout::Place::nowhere : layout::Place::memory);
-  for (std::size_t i = 0; in_place && i < pass.offsets.size(); ++i) {
-    Array& array = pass.container.arrays[i];
-    array.data = bytes.subspan(pass.offsets[i], array.bytes());
-  }
+  if (in_place)
+    for (Array& array : pass.container.arrays) array.data = bytes.subspan(array.offset, array.bytes());
   return std::move(pass.container);
+}
+
+Container verify(std::span<const std::byte> bytes) {
+  const std::function<void(std::size_t)> none;
+  Memory from(bytes, none);
+  const auto first = from.next(std::min(bytes.size(), layout::prefix_bytes));
+  return layout::read(from, layout::read_prefix(first, bytes.size()), first, layout::Place::nowhere).container;
 }
 
 }  // namespace heliograph::io

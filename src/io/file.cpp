@@ -39,7 +39,7 @@ class File {
   int descriptor_;
 };
 
-/// A file open for reading, with its size.
+/// A file open for reading, and its size.
 struct Input final : layout::Stream {
   explicit Input(const std::string& path) : path(path), file(open(path)) {
     struct stat status;
@@ -49,24 +49,24 @@ struct Input final : layout::Stream {
     size = static_cast<std::size_t>(status.st_size);
   }
 
-  /// Fills `out` with the next bytes; DamagedFileError where the file ends first.
+  /// Fills `out` with the next bytes. Throws DamagedFileError if the file ends first.
   void read(std::span<std::byte> out) {
     while (!out.empty()) {
       const ssize_t got = ::read(file.get(), out.data(), out.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail("read", path, errno);
-      if (got == 0) throw DamagedFileError("truncated while it was read");
+      if (got == 0) throw DamagedFileError("the file was truncated while it was read");
       out = out.subspan(static_cast<std::size_t>(got));
     }
   }
 
-  /// The same from `offset` on, wherever the next bytes are.
+  /// Fills `out` with the bytes from `offset` on; does not change the read position.
   void read_at(std::size_t offset, std::span<std::byte> out) const {
     while (!out.empty()) {
       const ssize_t got = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail("read", path, errno);
-      if (got == 0) throw DamagedFileError("it was cut short after it was loaded");
+      if (got == 0) throw DamagedFileError("the file was truncated after it was loaded");
       out = out.subspan(static_cast<std::size_t>(got)), offset += static_cast<std::size_t>(got);
     }
   }
@@ -89,13 +89,13 @@ struct Input final : layout::Stream {
  private:
   static int open(const std::string& path) {
     check_path("read", path);
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not block here
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // O_NONBLOCK: no wait for a named pipe
     if (descriptor < 0) fail("read", path, errno);
     return descriptor;
   }
 };
 
-/// Runs `body`, putting the path before the message of a file that cannot be read.
+/// Runs `body`, and puts the path in front of messages of errors in the file's contents.
 template <class Body>
 auto naming(const std::string& path, Body body) {
   const auto with_path = [&](const Error& error) { return "'" + path + "': " + error.what(); };
@@ -110,7 +110,8 @@ auto naming(const std::string& path, Body body) {
   }
 }
 
-/// Where a save ends up: through links, so that a link stays one. Only regular files are replaced.
+/// Returns the file that a save replaces, with links resolved, so that links are kept. Throws FileError if it is not a
+/// regular file.
 std::string target_of(const std::string& path) {
   check_path("write", path);
   struct stat status;
@@ -129,15 +130,15 @@ std::string folder_of(const std::string& path) {
   return slash == path.npos ? "." : path.substr(0, slash + 1);
 }
 
-/// What two names are made of: nobody else's.
+/// Returns the path of a random new name in the folder.
 std::string random_name(const std::string& folder) {
   std::array<unsigned char, 8> random;
   fill_random(random);
   return folder + "/.heliograph-" + to_hex(random) + ".tmp";
 }
 
-/// Gives the file at `from` (a link to an open one) the name `target`, whatever had it. No call does that with a file that has
-/// no name, so it gets one for a moment. Returns an errno.
+/// Gives the open file at `from` (a link in /proc) the name `target`, and replaces any file of that name. No system call
+/// does this for an unnamed file, so the file temporarily has the name `between`. Returns an errno.
 int link_over(const char* from, const char* between, const char* target) {
   if (::linkat(AT_FDCWD, from, AT_FDCWD, between, AT_SYMLINK_FOLLOW) != 0) return errno;
   if (::rename(between, target) == 0) return 0;
@@ -146,8 +147,9 @@ int link_over(const char* from, const char* between, const char* target) {
   return code;
 }
 
-/// The same from a process of its own, which shares this one's memory and is waited for: killed, this process leaves no whole
-/// secret under the name between. Only what kills both, a control group or the machine, can do that within those microseconds.
+/// Calls link_over in a child process that shares memory and is waited for. So no secret remains under the temporary name if
+/// this process is killed. Only the end of both processes (of the control group, or the machine) within these microseconds
+/// leaves the file.
 int link_over_apart(const char* from, const char* between, const char* target) {
   struct Names {
     const char *from, *between, *target;
@@ -158,28 +160,29 @@ int link_over_apart(const char* from, const char* between, const char* target) {
   };
   constexpr std::size_t stack_bytes = std::size_t{1} << 16;
   const std::unique_ptr<std::byte[]> stack(new std::byte[stack_bytes]);
-  sigset_t all, before;  // no handler of this process may run in that one
+  sigset_t all, before;  // block signals: this process's handlers must not run in the child
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  // Its end signals nothing: a host that waits for children of its own does not see it.
+  // The child has no exit signal, so that a program that waits for its own children does not see this one.
   const pid_t helper = ::clone(run, stack.get() + stack_bytes, CLONE_VM | CLONE_VFORK, &names);
   int status = 0;
   pid_t waited = -1;
   while (helper > 0 && (waited = ::waitpid(helper, &status, __WCLONE)) < 0 && errno == EINTR) {
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (helper < 0) return link_over(from, between, target);  // no more processes, or not allowed
+  if (helper < 0) return link_over(from, between, target);  // the system could not start a process
   return waited == helper && WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 }
 
-/// A new file that disappears unless it gets the target's name. It has no name before, where the target's file system has
-/// such files (O_TMPFILE: ext4, xfs, btrfs, tmpfs); else one beside the target that a killed process leaves there.
+/// A new file that disappears unless it gets the target's name. The new file is unnamed if the target's file system supports
+/// this (O_TMPFILE: ext4, xfs, btrfs, tmpfs). Otherwise the file has a temporary name in the target's folder, and remains if
+/// the process is killed.
 class Temporary {
  public:
   Temporary(const std::string& path, bool secret)
       : path_(path), target_(target_of(path)), folder_(folder_of(target_)), file_(open_nameless(secret)) {
     if (file_.get() >= 0) return;
-    for (int attempt = 0; file_.get() < 0; ++attempt) {  // a name that somebody has is another's
+    for (int attempt = 0; file_.get() < 0; ++attempt) {  // if the name exists, another process has it
       name_ = random_name(folder_);
       File named(::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode(secret)));
       const int code = errno;
@@ -216,8 +219,8 @@ class Temporary {
   static mode_t mode(bool secret) { return secret ? 0600 : 0666; }
 
   int open_nameless(bool secret) const {
-    if (::faccessat(AT_FDCWD, "/proc/self/fd", X_OK, AT_EACCESS) != 0) return -1;  // what names it
-    // Where it is for another reason that there is none, the attempt with a name says so.
+    if (::faccessat(AT_FDCWD, "/proc/self/fd", X_OK, AT_EACCESS) != 0) return -1;  // /proc is needed later to link the file
+    // If open() fails for another reason, the attempt with a temporary name reports it.
     return ::open(folder_.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode(secret));
   }
 
@@ -231,11 +234,11 @@ class Temporary {
 
   const std::string& path_;
   std::string target_, folder_;
-  std::string name_;  // empty: it has none
+  std::string name_;  // temporary name; empty if the file is unnamed
   File file_;
 };
 
-/// An array's bytes, which must be those that `digest` is of.
+/// Reads an array's bytes again from the file and compares their digest with `digest`.
 Held read_again(const Input& from, const std::string& name, std::size_t offset, std::size_t bytes, const Digest& digest) {
   const std::shared_ptr<std::byte> memory = layout::allocate(bytes, false);
   const std::span<std::byte> all(memory.get(), bytes);
@@ -259,7 +262,8 @@ void save(const std::string& path, const Container& container, bool secret) {
 }
 
 Container load(const std::string& path, const Reading& how) {
-  // Read, not mapped: a file cut short or changed by another process is then an error, not a signal or a surprise.
+  // The file is read, not mapped: if another process truncates or changes it, this gives an error instead of a signal or
+  // wrong data.
   return naming(path, [&] {
     const auto input = std::make_shared<Input>(path);
     std::array<std::byte, layout::prefix_bytes> first{};
@@ -270,14 +274,22 @@ Container load(const std::string& path, const Reading& how) {
                                 : how.secret ? layout::Place::secret_memory
                                              : layout::Place::memory;
     layout::Pass pass = layout::read(*input, prefix, first, place, stays);
-    for (std::size_t i = 0; stays && i < pass.offsets.size(); ++i) {
+    for (std::size_t i = 0; stays && i < pass.container.arrays.size(); ++i) {
       Array& array = pass.container.arrays[i];
-      array.elsewhere = [input, name = array.name, bytes = array.bytes(), offset = pass.offsets[i],
-                         digest = pass.digests[i]] {
+      array.elsewhere = [input, name = array.name, bytes = array.bytes(), offset = array.offset, digest = pass.digests[i]] {
         return naming(input->path, [&] { return read_again(*input, name, offset, bytes, digest); });
       };
     }
     return std::move(pass.container);
+  });
+}
+
+Container verify(const std::string& path) {
+  return naming(path, [&] {
+    Input input(path);
+    std::array<std::byte, layout::prefix_bytes> first{};
+    const layout::Prefix prefix = input.read_prefix(first);
+    return layout::read(input, prefix, first, layout::Place::nowhere).container;
   });
 }
 
@@ -288,8 +300,7 @@ Container peek(const std::string& path) {
     const layout::Prefix prefix = input.read_prefix(first);
     std::vector<std::byte> text(prefix.header_bytes);
     input.read(text);
-    std::vector<std::size_t> offsets;
-    Container container = layout::read_header(text, prefix, offsets);
+    Container container = layout::read_header(text, prefix);
     container.verified = false;
     return container;
   });

@@ -32,7 +32,7 @@ std::string quoted(std::string_view name) {
 
 void dump_string(std::string& out, std::string_view text) {
   static constexpr char digits[] = "0123456789abcdef";
-  require<InternalError>(is_utf8(text), "a string that is not UTF-8 cannot be written");
+  require<InternalError>(is_utf8(text), "a string must be UTF-8 to be written");
   out += '"';
   for (const char c : text) {
     switch (c) {
@@ -76,12 +76,13 @@ void dump_number(std::string& out, Number value) {
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   const std::string_view digits(text, static_cast<std::size_t>(end - text));
   out += digits;
-  if (std::is_floating_point_v<Number> && digits.find_first_of(".e") == digits.npos) out += ".0";  // stays a double
+  if (std::is_floating_point_v<Number> && digits.find_first_of(".e") == digits.npos)
+    out += ".0";  // makes the parser read a double
 }
 
 }  // namespace
 
-// Out of line: a variant's copies and destructor are long, and g++ 12 warns about them wrongly where it inlines them.
+// Not inline: the copies and the destructor of a variant are long, and g++ 12 gives false warnings if they are inlined.
 Json::Json(const Json& other) = default;
 Json::Json(Json&& other) noexcept = default;
 Json& Json::operator=(const Json& other) = default;
@@ -119,7 +120,7 @@ Json::Kind Json::kind() const {
 Json& Json::operator[](std::string_view key) {
   if (is_null()) value_ = Object();
   auto* members = std::get_if<Object>(&value_);
-  if (members == nullptr) throw InternalError("a field is set in a JSON value that is no object");
+  if (members == nullptr) throw InternalError("a field can be set in a JSON object only");
   const auto place = members->lower_bound(key);
   if (place != members->end() && place->first == key) return place->second;
   return members->emplace_hint(place, std::string(key), Json())->second;
@@ -128,7 +129,7 @@ Json& Json::operator[](std::string_view key) {
 Json& Json::push_back(Json item) {
   if (is_null()) value_ = Array();
   auto* items = std::get_if<Array>(&value_);
-  if (items == nullptr) throw InternalError("an item is added to a JSON value that is no array");
+  if (items == nullptr) throw InternalError("an item can be added to a JSON array only");
   items->push_back(std::move(item));
   return items->back();
 }
@@ -174,7 +175,7 @@ void Json::require_only(std::initializer_list<std::string_view> keys, std::strin
   for (const auto& [key, value] : as_object(what)) {
     bool known = false;
     for (const std::string_view allowed : keys) known = known || key == allowed;
-    if (!known) throw DamagedFileError("the header's field " + quoted(what) + " has an unknown field " + quoted(key));
+    if (!known) throw DamagedFileError("the header's field " + quoted(what) + " has the unknown field " + quoted(key));
   }
 }
 
@@ -232,8 +233,8 @@ const Json::Object& Json::as_object(std::string_view what) const {
 }
 
 void Json::dump_to(std::string& out, std::size_t depth) const {
-  require<InternalError>(out.size() <= max_text, "a JSON text beyond 1 MiB");
-  require<InternalError>(depth < max_depth || !(is_array() || is_object()), "a JSON value nested beyond 32 levels");
+  require<FormatError>(out.size() <= max_text, "cannot write this header: it must have at most 1 MiB as JSON");
+  require<InternalError>(depth < max_depth || !(is_array() || is_object()), "a JSON value must have at most 32 levels");
   if (is_null()) {
     out += "null";
   } else if (const auto* boolean = std::get_if<bool>(&value_)) {
@@ -243,7 +244,7 @@ void Json::dump_to(std::string& out, std::size_t depth) const {
   } else if (const auto* natural = std::get_if<std::uint64_t>(&value_)) {
     dump_number(out, *natural);
   } else if (const auto* real = std::get_if<double>(&value_)) {
-    require<InternalError>(std::isfinite(*real), "JSON has no infinities and no NaN");
+    require<InternalError>(std::isfinite(*real), "a number in JSON must be finite");
     dump_number(out, *real);
   } else if (const auto* text = std::get_if<std::string>(&value_)) {
     dump_string(out, *text);
@@ -269,7 +270,7 @@ void Json::dump_to(std::string& out, std::size_t depth) const {
 std::string Json::dump() const {
   std::string out;
   dump_to(out, 0);
-  require<InternalError>(out.size() <= max_text, "a JSON text beyond 1 MiB");
+  require<FormatError>(out.size() <= max_text, "cannot write this header: it must have at most 1 MiB as JSON");
   return out;
 }
 

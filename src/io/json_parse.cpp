@@ -1,4 +1,4 @@
-// RFC 8259, nothing more lenient, within the bounds of json.h.
+// Strict JSON parser (RFC 8259) within the limits of json.h.
 #include <charconv>
 #include <cmath>
 
@@ -14,10 +14,10 @@ class Parser {
   explicit Parser(std::string_view text) : text_(text) {}
 
   Json whole() {
-    if (text_.size() > Json::max_text) fail("longer than 1 MiB");
+    if (text_.size() > Json::max_text) fail("the text is longer than 1 MiB");
     Json value = any(0);
     skip_space();
-    if (here_ != text_.size()) fail("bytes after the value");
+    if (here_ != text_.size()) fail("bytes follow the value");
     return value;
   }
 
@@ -67,7 +67,6 @@ class Parser {
     fail("not a value");
   }
 
-  /// From one bracket to the other, `read()` each thing between commas.
   template <class Read>
   void enclosed(std::size_t depth, char end, const char* unended, Read read) {
     if (depth == Json::max_depth) fail("nested beyond 32 levels");

@@ -29,7 +29,7 @@ std::uint32_t load_be32(const unsigned char* p) {
 }
 
 #if defined(__x86_64__)
-// SHA-NI keeps the state as (a,b,e,f) and (c,d,g,h), highest word first; an instruction makes two rounds.
+// SHA-NI keeps the state as (a,b,e,f) and (c,d,g,h), the highest word first; an instruction performs two rounds.
 __attribute__((target("sha,sse4.1,ssse3"))) void compress_sha_ni(std::uint32_t state[8], const unsigned char* data,
                                                                  std::size_t blocks) {
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
@@ -49,7 +49,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void compress_sha_ni(std::uint32_t s
       const __m128i sum = _mm_add_epi32(now, _mm_load_si128(reinterpret_cast<const __m128i*>(round_constants + 4 * i)));
       cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
       abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
-      if (i < 12) {  // the words four steps ahead: w[t] = s1(w[t-2]) + w[t-7] + s0(w[t-15]) + w[t-16]
+      if (i < 12) {  // computes words four steps ahead: w[t] = s1(w[t-2]) + w[t-7] + s0(w[t-15]) + w[t-16]
         const __m128i next = w[(i + 3) % 4];
         const __m128i partial =
             _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) % 4]), _mm_alignr_epi8(next, w[(i + 2) % 4], 4));
@@ -172,9 +172,9 @@ std::vector<unsigned char> from_hex(std::string_view text) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    throw DamagedFileError("not a hexadecimal number in lower case");
+    throw DamagedFileError("a hexadecimal number must have digits 0-9 and a-f only");
   };
-  require<DamagedFileError>(text.size() % 2 == 0, "a hexadecimal number with an odd number of digits");
+  require<DamagedFileError>(text.size() % 2 == 0, "a hexadecimal number must have an even number of digits");
   std::vector<unsigned char> bytes(text.size() / 2);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<unsigned char>(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));

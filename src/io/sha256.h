@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): the digest of files and of parameter sets. It catches accidents, not attackers.
+// SHA-256 (FIPS 180-4), the digest of files and parameter sets. The digest detects accidental changes, not attacks.
 #pragma once
 
 #include <algorithm>
@@ -21,35 +21,35 @@ using Digest = std::array<unsigned char, 32>;
 using Sha256Compress = void (*)(std::uint32_t state[8], const unsigned char* data, std::size_t blocks);
 
 void sha256_compress_scalar(std::uint32_t state[8], const unsigned char* data, std::size_t blocks);
-/// The processor's own instructions, or null where it has none.
+/// Returns the implementation with the processor's SHA instructions; null if it has none.
 Sha256Compress sha256_compress_native();
 
-/// A digest of bytes that come in pieces. Copyable: a copy continues on its own.
+/// Computes the digest of data that is given in pieces. A copy continues independently.
 class Sha256 {
  public:
-  Sha256();                                  // the fastest way this processor has
-  explicit Sha256(Sha256Compress compress);  // one chosen way (tests)
+  Sha256();                                  // uses the fastest implementation for this processor
+  explicit Sha256(Sha256Compress compress);  // uses a given implementation (tests)
   Sha256(const Sha256&) = default;
   Sha256& operator=(const Sha256&) = default;
-  ~Sha256() { wipe(block_.data(), block_.size()); }  // bytes of a secret key, maybe
+  ~Sha256() { wipe(block_.data(), block_.size()); }  // the block may have bytes of a secret key
   void update(std::span<const std::byte> bytes);
-  Digest finish();  // once; the object is spent
+  Digest finish();  // finish() may be called once
 
  private:
   std::array<std::uint32_t, 8> state_;
   std::array<unsigned char, 64> block_{};
-  std::size_t fill_ = 0;     // bytes waiting in block_
-  std::uint64_t total_ = 0;  // bytes seen
+  std::size_t fill_ = 0;     // number of buffered bytes in block_
+  std::uint64_t total_ = 0;  // number of bytes hashed so far
   Sha256Compress compress_;
 };
 
 Digest sha256(std::span<const std::byte> bytes);
 Digest sha256(std::string_view text);
 
-/// Lower-case hexadecimal, and back; DamagedFileError for anything but pairs of 0-9a-f.
+/// Converts to lower-case hexadecimal; from_hex inverts it and throws DamagedFileError for other digits.
 std::string to_hex(std::span<const unsigned char> bytes);
 std::vector<unsigned char> from_hex(std::string_view text);
-/// The same of exactly N bytes; DamagedFileError names `what` otherwise.
+/// Converts exactly N bytes; throws DamagedFileError, which names `what`, for other lengths.
 template <std::size_t N>
 std::array<unsigned char, N> bytes_from_hex(std::string_view text, std::string_view what) {
   const std::vector<unsigned char> raw = from_hex(text);

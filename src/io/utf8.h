@@ -1,4 +1,4 @@
-// UTF-8 (RFC 3629): what counts as well-formed.
+// Validation of UTF-8 (RFC 3629).
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace heliograph::io {
 
-/// Bytes of the well-formed sequence `text` begins with (1 to 4), 0 where there is none: overlong forms,
-/// surrogates and code points above U+10FFFF are not well-formed.
+/// Returns the length (1 to 4 bytes) of the valid UTF-8 sequence at the start of `text`, or 0. Overlong forms, surrogates
+/// and code points above U+10FFFF are invalid.
 inline std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (text.empty()) return 0;
@@ -18,8 +18,8 @@ inline std::size_t utf8_length(std::string_view text) {
                              : lead >= 0xf0 && lead <= 0xf4 ? 4
                                                             : 0;
   if (length == 0 || text.size() < length) return 0;
-  const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;   // overlong below
-  const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;  // surrogates, too large above
+  const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;   // lower values are overlong
+  const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;  // higher values are surrogates or too large
   if (byte(1) < low || byte(1) > high) return 0;
   for (std::size_t i = 2; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;

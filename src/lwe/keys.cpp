@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "lwe/products.h"
 #include "math/reducer.h"
 
@@ -11,15 +12,15 @@ namespace heliograph::lwe {
 
 namespace {
 
-constexpr std::size_t kStep = 64;  // rows of a key between two looks at the progress
+constexpr std::size_t kStep = 64;  // rows of a key between two calls of progress
 
 template <class F>
-void in_steps(std::size_t count, std::size_t words_each, double from, double to, const std::function<void(double)>& progress,
-              F&& f) {
+void in_steps(std::size_t count, std::size_t words_each, F&& f) {
+  ProgressSteps steps(count);
   for (std::size_t first = 0; first < count; first += kStep) {
     const std::size_t step = std::min(kStep, count - first);
     parallel_for(step, step * words_each, [&](std::size_t i) { f(first + i); });
-    if (progress) progress(from + (to - from) * static_cast<double>(first + step) / static_cast<double>(count));
+    steps.add(step);
   }
 }
 
@@ -51,7 +52,7 @@ SecretVector<u64> SecretKey::wide_masks() const {
 }
 
 EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret, const Key256& seed,
-                                    const Key256& secret_seed, const std::function<void(double)>& progress) {
+                                    const Key256& secret_seed) {
   const device::BootstrapShape& b = p.bootstrap;
   const device::KeySwitchShape& s = p.key_switch;
   const std::size_t n = b.degree, row_count = bootstrap_rows(b);
@@ -59,7 +60,7 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
   std::vector<BinaryPolynomial> polynomials;
   for (std::size_t c = 0; c < b.k; ++c) polynomials.emplace_back(std::span(secret.wide).subspan(c * n, n));
 
-  in_steps(row_count, b.k * n * 64, 0, 0.9, progress, [&](std::size_t row) {
+  const auto fill_bootstrap = [&](std::size_t row) {
     const std::size_t digit = row % b.gadget.length, r = row / b.gadget.length % (b.k + 1);
     const std::size_t value = row / b.rows() % b.values(), group = row / b.rows() / b.values();
     const std::span<u64> body = std::span(keys.bootstrap).subspan(row * n, n);
@@ -70,22 +71,23 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
       fill_bootstrap_mask(seed, row, c, mask);
       polynomials[c].multiply_add(mask, body);
     }
-    // Whether the group's bits are this value: all ones, or 0. No branch tells.
+    // `here` is all ones if the group's key bits have this value, else 0; computed without a branch.
     std::size_t actual = 0;
     for (std::size_t j = 0; j < b.group; ++j) actual |= std::size_t{secret.narrow[group * b.group + j]} << j;
     const u64 here = math::mask_of(actual == value);
-    // What belongs into mask r is subtracted from the body times S_r instead: masks stay the seed's.
+    // For mask r the gadget's term is not added to the mask. Instead -S_r times the term is added to the body, so that the
+    // seed alone determines the masks.
     const u64 scale = here & u64{1} << (64 - b.gadget.log_base * (digit + 1));
     if (r == b.k) {
       body[0] += scale;
     } else {
       for (std::size_t i = 0; i < n; ++i) body[i] -= secret.wide[r * n + i] * scale;
     }
-  });
+  };
 
   SecretVector<u32> narrow(s.to);
   std::transform(secret.narrow.begin(), secret.narrow.end(), narrow.begin(), [](unsigned char bit) { return u32{0} - bit; });
-  in_steps(keys.key_switch.size(), s.to, 0.9, 1, progress, [&](std::size_t row) {
+  const auto fill_switch = [&](std::size_t row) {
     const std::size_t digit = row % s.gadget.length, i = row / s.gadget.length;
     thread_local std::vector<u32> mask;
     mask.resize(s.to);
@@ -94,7 +96,10 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
     fill_errors(secret_seed, {.purpose = kSwitchError, .item = static_cast<u32>(row)}, p.lwe_noise, {&error, 1});
     const u64 message = secret.wide[i] * (u64{1} << (64 - s.gadget.log_base * (digit + 1)));
     keys.key_switch[row] = dot(mask, narrow) + static_cast<u32>((message + error + (u64{1} << 31)) >> 32);
-  });
+  };
+  ProgressSteps steps(10);
+  steps.part(9, [&] { in_steps(row_count, b.k * n * 64, fill_bootstrap); });
+  steps.part(1, [&] { in_steps(keys.key_switch.size(), s.to, fill_switch); });
   return keys;
 }
 
@@ -135,7 +140,7 @@ void encrypt(const Parameters& p, std::span<const u64> wide_masks, std::span<con
 
 void expand(const Parameters& p, std::span<const u64> bodies, const Key256& seed, u32 first_item, std::span<u64> out) {
   const std::size_t each = device::lwe_words(p.wide());
-  require<InternalError>(out.size() == bodies.size() * each, "ciphertexts have another size than their messages");
+  require<InternalError>(out.size() == bodies.size() * each, "the words of ciphertexts must match the number of bodies");
   parallel_for(bodies.size(), out.size(), [&](std::size_t i) {
     u64* const c = out.data() + i * each;
     fill_uniform(seed, {.purpose = kMask, .item = first_item + static_cast<u32>(i)}, std::span<u64>(c, p.wide()));

@@ -10,10 +10,11 @@ namespace heliograph::lwe {
 
 namespace {
 
-/// E[d^2] of a signed digit in [-B/2, B/2) of a uniform word: B^2 / 12 - 1 / 12, and the square of its mean, -1/2.
+/// Returns E[d^2] of a signed digit d in [-B/2, B/2) of a uniform word: B^2 / 12 - 1 / 12, plus the squared mean (-1/2)^2.
 double digit_square(const device::Gadget& g) { return (std::exp2(2.0 * g.log_base) + 2) / 12; }
 
-/// Variance of what is cut off a uniform word: it is uniform in +- 2^-(log_base * length) / 2.
+/// Returns the variance of the part of a uniform word that the gadget discards: uniform between -+ 2^-(log_base * length) /
+/// 2.
 double cut_off(const device::Gadget& g) { return std::exp2(-2.0 * g.log_base * g.length) / 12; }
 
 double weight_of(const SecretKey& s) {
@@ -29,16 +30,17 @@ NoiseModel::NoiseModel(const Parameters& p, double wide_weight) {
   const device::BootstrapShape& b = p.bootstrap;
   const auto groups = static_cast<double>(b.groups()), wide = static_cast<double>(b.wide()), n = static_cast<double>(b.n);
   fresh = p.glwe_noise.variance();
-  // A step multiplies each digit with the errors of all the group's GGSW ciphertexts, each turned by a power of X; the words
-  // cut off by the gadget are added, those of the masks times the key.
+  // A step multiplies each digit by the errors of all GGSW ciphertexts of the group, each rotated by a power of X. The step
+  // also adds the parts that the gadget discards; the masks' parts are multiplied by the key.
   const double products =
       static_cast<double>(b.values() * b.rows() * b.degree) * digit_square(b.gadget) * p.glwe_noise.variance();
   bootstrap = groups * (products + cut_off(b.gadget) * (1 + wide_weight));
-  // Words of the key and the body are rounded to 32 bits; masks are drawn as 32 bits.
+  // The key-switching key's bodies and the ciphertext's body are rounded to 32 bits; masks are drawn with 32 bits.
   const double word = 0x1p-64 / 12;
   key_switch = wide * p.key_switch.gadget.length * digit_square(p.key_switch.gadget) * (p.lwe_noise.variance() + word) +
                cut_off(p.key_switch.gadget) * wide_weight + word;
-  // An error e_i of the mask adds e_i (s_i - 1/2): half of the sum of all is taken off the body, which is rounded itself.
+  // Rounding error e_i of a mask word adds e_i (s_i - 1/2), because half the sum of the errors is subtracted from the body;
+  // the body's own rounding adds one more.
   const double step = 1 / (2 * static_cast<double>(b.degree));
   modulus_switch = (n / 4 + 1) * step * step / 12;
 }
@@ -60,7 +62,7 @@ struct Point {
   double dimension, log2_deviation;
 };
 
-/// Of TUniform(b): 2^b / sqrt(3) units of 2^-64.
+/// Returns log2 of the standard deviation of TUniform(b), as a fraction of a turn: 2^b / sqrt(3) units of 2^-64.
 double log2_deviation(double b) { return b - 64 - std::log2(3.0) / 2; }
 
 const std::array<Point, 5>& published() {
@@ -74,7 +76,7 @@ const std::array<Point, 5>& published() {
 
 double slope(const Point& a, const Point& b) { return (b.log2_deviation - a.log2_deviation) / (b.dimension - a.dimension); }
 
-/// Bits a dimension, where no set is published: the steepest between two that are.
+/// Returns the steepest slope between published sets, in bits per dimension; used for dimensions outside their range.
 double steepest() {
   double s = 0;
   for (std::size_t i = 1; i < published().size(); ++i) s = std::min(s, slope(published()[i - 1], published()[i]));

@@ -20,8 +20,9 @@ T dot_of(std::span<const T> a, std::span<const T> s) {
   return sum;
 }
 
-// A polynomial modulo X^N + 1 as its values at the roots of X^N = -1: X^(2t) - z^2 splits into X^t - z and X^t + z, as the
-// transforms of the rings do (math/ring.h), here in complex doubles. Compiled for several instruction sets from one body.
+// A polynomial modulo X^N + 1 is represented by its values at the roots of X^N = -1. A step splits X^(2t) - z^2 into X^t - z
+// and X^t + z, as in the ring transforms (math/ring.h), but in complex doubles. The same source is compiled for several
+// instruction sets.
 typedef double Doubles2 __attribute__((vector_size(16)));
 typedef double Doubles4 __attribute__((vector_size(32)));
 typedef double Doubles8 __attribute__((vector_size(64)));
@@ -34,7 +35,8 @@ struct ConstComplexes {
 };
 
 template <class V>
-[[gnu::always_inline]] inline void load(const double* from, V& v) {  // no vector is returned: older processors have none
+[[gnu::always_inline]] inline void load(const double* from,
+                                        V& v) {  // reference, because older processors cannot return vectors in registers
   std::memcpy(&v, from, sizeof v);
 }
 template <class V>
@@ -42,7 +44,7 @@ template <class V>
   std::memcpy(to, &v, sizeof v);
 }
 
-/// The butterfly of two points t apart.
+/// Computes the butterfly of two points at distance t.
 struct ForwardStep {
   template <class V>
   [[gnu::always_inline]] static inline void apply(double* re, double* im, std::size_t t, double c, double s) {
@@ -62,7 +64,7 @@ struct InverseStep {
   }
 };
 
-/// One stage, of m splits: z of split m + i in w[m + i].
+/// Runs one stage of m splits; w[m + i] is the root z of split i.
 template <class V, class Step>
 [[gnu::always_inline]] inline void stage_of(std::size_t n, std::size_t m, const ConstComplexes& w, const Complexes& x) {
   constexpr std::size_t lanes = sizeof(V) / sizeof(double);
@@ -79,13 +81,13 @@ template <class V>
 [[gnu::always_inline]] inline void forward_of(std::size_t n, const ConstComplexes& w, const Complexes& x) {
   for (std::size_t m = 1; m < n; m *= 2) stage_of<V, ForwardStep>(n, m, w, x);
 }
-/// The same undone, but for a factor n.
+/// Inverts the transform, except for a factor of n.
 template <class V>
 [[gnu::always_inline]] inline void inverse_of(std::size_t n, const ConstComplexes& w, const Complexes& x) {
   for (std::size_t m = n / 2; m >= 1; m /= 2) stage_of<V, InverseStep>(n, m, w, x);
 }
 
-/// x = the product of x with what `factor` are the values of, times n.
+/// Multiplies x by the polynomial whose values are `factor`, and by n.
 template <class V>
 [[gnu::always_inline]] inline void multiply_of(std::size_t n, const ConstComplexes& w, const ConstComplexes& factor,
                                                const Complexes& x) {
@@ -123,7 +125,8 @@ Multiply best_multiply() {
   return multiply_plain;
 }
 
-/// Real parts, then imaginary parts, of z of every split: z = exp(i pi angle / 2) where X^(2t) = exp(i pi angle).
+/// Returns the roots z of all splits, first the real parts, then the imaginary parts. If X^(2t) = exp(i pi angle), then z =
+/// exp(i pi angle / 2).
 const std::vector<double>& roots(std::size_t n) {
   static std::mutex mutex;
   static std::map<std::size_t, std::vector<double>> made;
@@ -140,7 +143,7 @@ const std::vector<double>& roots(std::size_t n) {
   return w;
 }
 
-/// The nearest integer, |x| < 2^51.
+/// Returns the integer nearest to x, for |x| < 2^51.
 u64 rounded(double x) {
   constexpr double shift = 0x1.8p52;
   return std::bit_cast<u64>(x + shift) - std::bit_cast<u64>(shift);
@@ -154,7 +157,7 @@ u32 dot(std::span<const u32> a, std::span<const u32> s) { return dot_of(a, s); }
 BinaryPolynomial::BinaryPolynomial(std::span<const unsigned char> coefficients)
     : degree_(coefficients.size()), roots_(roots(degree_)), values_(2 * degree_) {
   require<InternalError>(std::has_single_bit(degree_) && degree_ >= 8 && degree_ <= kMostCoefficients,
-                         "a binary polynomial has 2^3 to 2^12 coefficients");
+                         "a binary polynomial must have 2^3 to 2^12 coefficients");
   for (std::size_t i = 0; i < degree_; ++i) values_[i] = static_cast<double>(coefficients[i]);
   const Complexes x{values_.data(), values_.data() + degree_};
   forward_of<Doubles2>(degree_, {roots_.data(), roots_.data() + degree_}, x);
@@ -165,8 +168,8 @@ void BinaryPolynomial::multiply_add(std::span<const u64> a, std::span<u64> out) 
   const std::size_t n = degree_;
   std::array<double, 2 * kMostCoefficients> words;
   const Complexes x{words.data(), words.data() + n};
-  // The low half of each word, as a number from -2^31, is the real part, what is left the imaginary part. With a real factor
-  // neither meets the other.
+  // The real part is the low half of each word as a signed number; the imaginary part is the rest. The factor is a real
+  // polynomial, so the two products stay separate.
   for (std::size_t i = 0; i < n; ++i) {
     const auto low = static_cast<std::int32_t>(a[i]);
     x.re[i] = low;
@@ -175,7 +178,7 @@ void BinaryPolynomial::multiply_add(std::span<const u64> a, std::span<u64> out) 
   multiply(n, {roots_.data(), roots_.data() + n}, {values_.data(), values_.data() + n}, x);
   const double scale = 1 / static_cast<double>(n);
   for (std::size_t i = 0; i < n; ++i) out[i] += rounded(x.re[i] * scale) + (rounded(x.im[i] * scale) << 32);
-  wipe(words.data(), 2 * n * sizeof(double));  // the product with a known polynomial is as good as the key
+  wipe(words.data(), 2 * n * sizeof(double));  // a product and its known factor reveal the key
 }
 
 }  // namespace heliograph::lwe

@@ -13,12 +13,13 @@ namespace heliograph::lwe {
 
 namespace {
 
-// A word of several blocks at a time, one block a lane. Compiled for several instruction sets from one body.
+// A vector has the same word of several ChaCha20 blocks, one block per lane. The same source is compiled for several
+// instruction sets.
 typedef u32 Words4 __attribute__((vector_size(16)));
 typedef u32 Words8 __attribute__((vector_size(32)));
 typedef u32 Words16 __attribute__((vector_size(64)));
 
-constexpr std::size_t kStreamWords = 256;  // of 16 blocks
+constexpr std::size_t kStreamWords = 256;  // words of 16 ChaCha20 blocks
 
 template <class V>
 [[gnu::always_inline]] inline void step(V& x, const V& y, V& z, int by) {
@@ -32,10 +33,10 @@ template <class V>
   step(a, b, d, 16), step(c, d, b, 12), step(a, b, d, 8), step(c, d, b, 7);
 }
 
-/// Lane i of `out` is lane `from[i]` of a and b, one after the other.
+/// Selects lanes: lane i of `out` is lane `from[i]` of the concatenation of a and b.
 template <class V>
 [[gnu::always_inline]] inline void shuffle(const V& a, const V& b, const V& from, V& out) {
-#ifdef __clang__  // its own builtin takes constants alone
+#ifdef __clang__  // clang's builtin takes constant indices only
   constexpr u32 lanes = sizeof(V) / 4;
   for (u32 i = 0; i < lanes; ++i) out[i] = from[i] < lanes ? a[from[i]] : b[from[i] - lanes];
 #else
@@ -43,7 +44,7 @@ template <class V>
 #endif
 }
 
-/// Transposes a square of lanes: halves change places at every distance.
+/// Transposes a square matrix of lanes by exchanging halves at every distance.
 template <class V>
 [[gnu::always_inline]] inline void transpose(V* rows) {
   constexpr u32 lanes = sizeof(V) / 4;
@@ -62,7 +63,7 @@ template <class V>
   }
 }
 
-/// Blocks counter .. counter + 15, one after another.
+/// Computes the ChaCha20 blocks counter .. counter + 15, in this order.
 template <class V>
 [[gnu::always_inline]] inline void blocks_of(const u32* start, u32 counter, u32* out) {
   constexpr std::size_t lanes = sizeof(V) / 4;
@@ -105,7 +106,7 @@ Blocks best_blocks() {
   return blocks_plain;
 }
 
-/// The first `bytes` of the stream.
+/// Writes the first `bytes` bytes of the ChaCha20 stream of a position.
 void stream(const Key256& key, const Position& at, std::byte* out, std::size_t bytes) {
   static const Blocks blocks = best_blocks();
   std::array<u32, 16> start = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
@@ -150,9 +151,9 @@ void fill_binary(const Key256& key, const Position& at, std::span<unsigned char>
 void fill_errors(const Key256& key, const Position& at, const Noise& noise, std::span<u64> out) {
   if (noise.tuniform) {
     const auto b = static_cast<unsigned>(noise.value);
-    require<ParameterError>(b <= 62 && b == noise.value, "TUniform(b) has a whole number b of at most 62");
+    require<ParameterError>(b <= 62 && b == noise.value, "b of TUniform(b) must be an integer of at most 62");
     fill_uniform(key, at, out);
-    // b + 2 bits, halved upwards: the two ends are hit by one value, all others by two.
+    // b + 2 random bits, halved and rounded up: each of the two ends comes from one number, every other value from two.
     for (u64& x : out) x = (((x >> (62 - b)) + 1) >> 1) - (u64{1} << b);
     return;
   }

@@ -1,5 +1,6 @@
-// Random words on the host, from ChaCha20 (math/sampler.h). What is drawn is a function of (key, purpose, component, object,
-// item, coefficient): the nonce is draw_nonce(purpose, component, 0, object, item), the stream of its blocks is read in order.
+// Random words on the host, from ChaCha20 (math/sampler.h). A draw is a function of (key, purpose, component, object, item,
+// coefficient). The nonce of a draw is draw_nonce(purpose, component, 0, object, item); the stream of blocks is read in
+// order.
 #pragma once
 
 #include <span>
@@ -12,7 +13,8 @@ using math::Key256;
 using math::u32;
 using math::u64;
 
-/// The `purpose` of each draw, apart from those of rlwe. Public seeds: masks. Secret seeds: the rest.
+/// The `purpose` of each draw; the numbers differ from the purposes in rlwe. Masks come from public seeds, all other draws
+/// from secret seeds.
 enum Purpose : unsigned char {
   kNarrowSecret = 32,
   kWideSecret = 33,
@@ -31,23 +33,23 @@ struct Position {
   unsigned char component = 0;
 };
 
-/// How errors are drawn, in units of 2^-64 turns.
+/// Distribution of errors, in units of 2^-64 turns.
 struct Noise {
-  bool tuniform = true;  // TUniform(b): integers in [-2^b, 2^b], the two ends half as often; else a rounded Gaussian
-  double value = 0;      // b; or log2 of the Gaussian's standard deviation as a part of a turn
+  bool tuniform = true;  // TUniform(b): integers in [-2^b, 2^b], both ends half as likely; else a rounded Gaussian
+  double value = 0;      // TUniform: b; Gaussian: log2 of the standard deviation as a fraction of a turn
   bool operator==(const Noise&) const = default;
 
-  /// In turns squared.
+  /// Returns the variance of the distribution in squared turns.
   double variance() const;
 };
 
-/// Uniform words: 8 bytes of the stream each (u64), or 4 (u32).
+/// Fill `out` with uniform words. A u64 takes 8 bytes of the stream, a u32 takes 4.
 void fill_uniform(const Key256& key, const Position& at, std::span<u64> out);
 void fill_uniform(const Key256& key, const Position& at, std::span<u32> out);
-/// 0 or 1: bits of the stream, the lowest of each byte first.
+/// Fills `out` with values 0 or 1: the bits of the stream, the lowest bit of each byte first.
 void fill_binary(const Key256& key, const Position& at, std::span<unsigned char> out);
-/// Errors modulo 2^64: TUniform takes 8 bytes of the stream each, a Gaussian 16 (lwe/gaussian.h, the first of two). Without a
-/// branch that depends on them.
+/// Fills `out` with errors modulo 2^64, without branches on them. An error of TUniform takes 8 bytes of the stream. A
+/// Gaussian error takes 16 bytes (lwe/gaussian.h, the first of two deviates).
 void fill_errors(const Key256& key, const Position& at, const Noise& noise, std::span<u64> out);
 
 }  // namespace heliograph::lwe

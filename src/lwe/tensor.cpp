@@ -19,7 +19,7 @@ Tensor concatenate(const std::vector<Tensor>& parts, std::size_t axis) {
   for (const Tensor& p : parts) {
     require<MismatchError>(
         p.session() == parts[0].session() && p.wires() == parts[0].wires() && p.view().n == parts[0].view().n,
-        "tensors to concatenate are of different types or parameters");
+        "tensors to concatenate must have one type and one parameter set");
     shapes.push_back(p.shape());
   }
   const Shape shape = device::concatenate_shapes(shapes, axis);

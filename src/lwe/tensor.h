@@ -1,5 +1,5 @@
-// Tensors of wide LWE ciphertexts: [batch..., wire, words], 64-bit words, lwe_words(k * N) of them. Tensors are values that
-// share storage; nothing here writes to an argument.
+// Tensors of wide LWE ciphertexts: [batch..., wire, words] with lwe_words(k * N) 64-bit words. A tensor is a value that may
+// share storage with others; operations do not write to their arguments.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ using device::View;
 class Tensor : public device::TensorOf<Tensor> {
  public:
   Tensor() = default;
-  /// Uninitialised storage on the session's device, for ciphertexts of `words` words. Throws ShapeError as View::dense,
-  /// OutOfMemoryError.
+  /// Allocates uninitialized ciphertexts of `words` words on the session's device. Throws ShapeError if the tensor exceeds
+  /// device::kMaxViewBytes, and OutOfMemoryError.
   Tensor(std::shared_ptr<Session> session, const Shape& shape, std::size_t wires, std::size_t words);
 
   bool empty() const { return session_ == nullptr; }
@@ -32,9 +32,9 @@ class Tensor : public device::TensorOf<Tensor> {
 
 Tensor copy(const Tensor& a);
 Tensor concatenate(const std::vector<Tensor>& parts, std::size_t axis);
-/// The words, item by item, wire by wire. Waits.
+/// Returns the words in the order of item and wire. Waits for the device.
 std::vector<math::u64> download(const Tensor& a);
-/// The same in the key holder (device/device.h) alone; empty elsewhere.
+/// Returns the words in the key holder (device/device.h), and an empty vector in other processes.
 std::vector<math::u64> gather(const Tensor& a);
 void upload(const Tensor& to, std::span<const math::u64> from);
 

@@ -15,7 +15,7 @@ u64 product_mod(const std::vector<u64>& values, u64 q, std::size_t skip = ~std::
   return r;
 }
 
-/// [multiplier * (F / f_i)^-1] mod f_i
+/// Returns [multiplier * (F / f_i)^-1] mod f_i for each modulus f_i; F is the product of `from`.
 std::vector<u64> source_constants(const std::vector<u64>& from, u64 multiplier) {
   std::vector<u64> result;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -28,21 +28,22 @@ std::vector<u64> source_constants(const std::vector<u64>& from, u64 multiplier) 
 }  // namespace
 
 FixedPoint fixed_point(const std::vector<u64>& moduli) {
-  require<ParameterError>(!moduli.empty() && moduli.size() < 64, "a conversion has 1 to 63 source moduli");
+  require<ParameterError>(!moduli.empty() && moduli.size() < 64, "a conversion must have 1 to 63 source moduli");
   const auto [low, high] = std::minmax_element(moduli.begin(), moduli.end());
   FixedPoint f;
-  // 58 at most, so that 63 terms below 2^bits and the half fit 64 bits; a power of two counts as the shorter length, so
-  // that a fraction fits 64 bits (52 with shift 52).
+  // Here `bits` is at most 58, so that 63 terms below 2^bits plus one half fit 64 bits. For a power of two, `bits` is one
+  // less, so that a fraction fits 64 bits (52 bits with shift 52).
   const int shortest = std::min(bit_length(*low - 1) - 1, 58);
   if (*high < (u64{1} << 30)) {
     f.shift = 0, f.bits = 58;
   } else {
     f.shift = *high < (u64{1} << 50) ? 52 : 64;
     f.bits = shortest;
-    require<ParameterError>(shortest >= 28, "moduli of very different lengths cannot share a conversion");
+    require<ParameterError>(shortest >= 28,
+                            "moduli of 50 bits or more need source moduli of at least 29 bits in one conversion");
   }
   for (u64 q : moduli) f.fractions.push_back(static_cast<u64>((u128{1} << (f.shift + f.bits)) / q));
-  // Each floor of a fraction loses up to y / 2^(shift+bits) < q / 2^(shift+bits), each floor of a term one unit.
+  // Rounding a fraction down loses up to y / 2^(shift+bits) < q / 2^(shift+bits); rounding a term down loses one unit.
   const double unit = std::ldexp(1.0, -f.bits);
   for (u64 q : moduli) f.error += std::ldexp(static_cast<double>(q), -(f.shift + f.bits)) + (f.shift ? unit : 0);
   return f;

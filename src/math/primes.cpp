@@ -48,8 +48,8 @@ bool is_prime(u64 n) {
 }
 
 std::vector<u64> largest_primes(int bits, std::size_t count, u64 step, const std::vector<u64>& taken) {
-  require<ParameterError>(bits >= 2 && bits <= 60, "a prime has 2 to 60 bits");
-  require<ParameterError>(step >= 1, "primes are 1 modulo a number of at least 1");
+  require<ParameterError>(bits >= 2 && bits <= 60, "the length of primes must be 2 to 60 bits");
+  require<ParameterError>(step >= 1, "the step of primes must be at least 1");
   std::vector<u64> found;
   const u64 top = u64{1} << bits, bottom = u64{1} << (bits - 1);
   if (step < top) {
@@ -60,14 +60,14 @@ std::vector<u64> largest_primes(int bits, std::size_t count, u64 step, const std
     }
   }
   if (found.size() < count) {
-    throw ParameterError("there are only " + std::to_string(found.size()) + " free primes of " + std::to_string(bits) +
-                         " bits that are 1 modulo " + std::to_string(step) + "; " + std::to_string(count) + " were asked");
+    throw ParameterError("only " + std::to_string(found.size()) + " free primes have " + std::to_string(bits) +
+                         " bits and are 1 modulo " + std::to_string(step) + "; " + std::to_string(count) + " are needed");
   }
   return found;
 }
 
 std::vector<u64> prime_chain(std::size_t n, int log_q, int max_bits, const std::vector<u64>& taken) {
-  require<ParameterError>(log_q > 1 && log_q <= kLongestChain, "log q lies between 2 and 10000");
+  require<ParameterError>(log_q > 1 && log_q <= kLongestChain, "log q must be 2 to 10000");
   require<ParameterError>(std::has_single_bit(n) && n <= (std::size_t{1} << 17), "N must be a power of two up to 2^17");
   const int count = (log_q + max_bits - 1) / max_bits;
   const int small_bits = log_q / count, longer = log_q % count;
@@ -78,13 +78,14 @@ std::vector<u64> prime_chain(std::size_t n, int log_q, int max_bits, const std::
 }
 
 u64 smallest_primitive_root(u64 order, u64 q) {
-  require<ParameterError>(std::has_single_bit(order) && (q - 1) % order == 0, "the prime has no root of that order");
+  require<ParameterError>(std::has_single_bit(order) && (q - 1) % order == 0,
+                          "the order of a root must be a power of two that divides q - 1");
   u64 root = 0;
   for (u64 base = 2; root == 0; ++base) {
     const u64 candidate = pow_mod(base, (q - 1) / order, q);
     if (pow_mod(candidate, order / 2, q) == q - 1) root = candidate;
   }
-  // The primitive roots are the odd powers of any one of them.
+  // Every primitive root is an odd power of any other one.
   const u64 square = mul_mod(root, root, q);
   u64 best = root;
   for (u64 i = 0, power = root; i < order / 2; ++i, power = mul_mod(power, square, q)) best = std::min(best, power);

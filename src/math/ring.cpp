@@ -25,9 +25,9 @@ Ring::Ring(Rows, std::size_t n, Word word, std::vector<u64> primes)
 
 Ring Ring::rows(std::size_t n, Word word, std::vector<u64> primes) { return Ring(Rows{}, n, word, std::move(primes)); }
 
-/// Primes of the word, distinct, all 1 modulo `step`.
+/// Throws ParameterError unless the primes fit the word, differ, and are 1 modulo `step`.
 void Ring::check_primes(u64 step) const {
-  require<ParameterError>(primes_.size() < 1024, "a ring has fewer than 1024 primes");
+  require<ParameterError>(primes_.size() < 1024, "a ring must have fewer than 1024 primes");
   const u64 limit = u64{1} << (word_ == Word::w32 ? 30 : 60);
   for (u64 q : primes_) {
     if (q >= limit || (q - 1) % step != 0 || !is_prime(q)) {

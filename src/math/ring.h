@@ -1,5 +1,5 @@
-// A polynomial ring Z[X]/(X^N + 1) modulo a list of primes: what every backend prepares its tables from. Or rows of residues
-// alone, of any length, for work that takes each residue by itself.
+// A polynomial ring Z[X]/(X^N + 1) modulo a list of primes, from which every backend prepares its tables. A ring may also be
+// rows of residues of any length, for operations on single residues.
 #pragma once
 
 #include <memory>
@@ -9,36 +9,34 @@
 
 namespace heliograph::math {
 
-/// The word residues are stored in.
+/// The word size of stored residues.
 enum class Word : unsigned char { w32 = 4, w64 = 8 };
 inline std::size_t word_bytes(Word w) { return static_cast<std::size_t>(w); }
 
-/// Position of a prime in its ring's list.
 using PrimeIndex = std::uint16_t;
 
-/// The order of a polynomial at rest.
+/// The order of the words of a stored polynomial.
 /// `coefficient`: position i is the coefficient of X^i.
-/// `ntt`: position i is the value at psi^(2 rev(i) + 1), rev reversing log2 N bits, psi the numerically
-/// smallest primitive 2N-th root of unity modulo the prime. Words are canonical residues in both.
+/// `ntt`: position i is the value at psi^(2 rev(i) + 1), where rev reverses log2 N bits and psi is the numerically smallest
+/// primitive 2N-th root of unity modulo the prime. Words are canonical residues in both.
 enum class Domain : unsigned char { coefficient = 0, ntt = 1 };
 
 class Ring {
  public:
-  /// Throws ParameterError unless n is a power of two in [2^1, 2^17], the primes are distinct, 1 modulo 2n, below
-  /// 2^30 (w32) or 2^60 (w64).
+  /// Makes a polynomial ring. Throws ParameterError unless n is a power of two in [2^1, 2^17] and the primes differ, are 1
+  /// modulo 2n, and are below 2^30 (w32) or 2^60 (w64).
   Ring(std::size_t n, Word word, std::vector<u64> primes);
-  /// Rows of n residues, of no polynomial: there is no transform. Throws ParameterError unless n is a multiple of 64 up to
-  /// 2^20, the primes are distinct and below 2^30 (w32) or 2^60 (w64).
+  /// Makes a ring of rows of n residues, without transforms. Throws ParameterError unless n is a multiple of 64 up to 2^20
+  /// and the primes differ and are below 2^30 (w32) or 2^60 (w64).
   static Ring rows(std::size_t n, Word word, std::vector<u64> primes);
 
   std::size_t n() const { return n_; }
-  /// log2 n, where there are transforms.
   int log_n() const { return log_n_; }
   Word word() const { return word_; }
   const std::vector<u64>& primes() const { return primes_; }
   u64 prime(PrimeIndex i) const { return primes_[i]; }
   bool transforms() const { return transforms_; }
-  /// psi of prime i, where there are transforms.
+  /// Returns psi of prime i, for rings with transforms.
   u64 root(PrimeIndex i) const { return roots_[i]; }
 
  private:
@@ -53,12 +51,12 @@ class Ring {
   std::vector<u64> primes_, roots_;
 };
 
-/// psi^rev(i), i = 0..n-1: the forward NTT's twiddles, in the order a Cooley-Tukey network reads them.
+/// Returns psi^rev(i) for i = 0..n-1: the twiddles of the forward NTT, in the order of a Cooley-Tukey network.
 std::vector<u64> forward_twiddles(std::size_t n, u64 root, u64 prime);
-/// psi^-rev(i): the inverse NTT's.
+/// Returns psi^-rev(i): the twiddles of the inverse NTT, in the same order.
 std::vector<u64> inverse_twiddles(std::size_t n, u64 root, u64 prime);
 
-/// Where each output of the automorphism X -> X^g comes from, in the NTT domain: out[i] = in[table[i]].
+/// Returns the automorphism X -> X^g in the NTT domain as source indices: out[i] = in[table[i]].
 std::vector<u32> automorphism_table(std::size_t n, u64 galois);
 
 }  // namespace heliograph::math

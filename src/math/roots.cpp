@@ -9,7 +9,7 @@ namespace heliograph::math {
 
 namespace {
 
-constexpr int kPoint = 62;  // fraction bits
+constexpr int kPoint = 62;  // fraction bits of fixed-point numbers
 constexpr i64 kOne = i64{1} << kPoint;
 
 struct Root {
@@ -31,7 +31,7 @@ u64 square_root(u128 x) {
   return root;
 }
 
-/// Half the angle, of a quarter of a turn at most.
+/// Returns the root at half the angle, which must be at most a quarter turn.
 Root halved(const Root& r) {
   const auto cosine = static_cast<i64>(square_root(static_cast<u128>((i128{kOne} + r.cosine) / 2) << kPoint));
   return {cosine, static_cast<i64>((i128{r.sine} << (kPoint - 1)) / cosine)};
@@ -45,7 +45,7 @@ double number(i64 fixed) { return std::ldexp(static_cast<double>(fixed), -kPoint
 
 RealRoots::RealRoots(std::size_t n) : cosine_(n), sine_(n), reversed_(n / 2) {
   const int log_n = std::countr_zero(n);
-  std::vector<Root> roots(n, {kOne, 0}), steps = {kQuarter};  // halves of a half turn
+  std::vector<Root> roots(n, {kOne, 0}), steps = {kQuarter};  // steps: roots at 1/4, 1/8, 1/16, ... of a turn
   while (steps.size() < static_cast<std::size_t>(log_n)) steps.push_back(halved(steps.back()));
   for (std::size_t from = 1; from < n; from *= 2, steps.pop_back())
     for (std::size_t i = 0; i < from; ++i) roots[from + i] = product(roots[i], steps.back());
@@ -60,7 +60,8 @@ std::complex<double> RealRoots::root(std::size_t j) const {
 }
 
 std::complex<double> turn(u64 part, u64 whole) {
-  const auto fraction = static_cast<u64>(((u128{part} << kPoint) + whole / 2) / whole);  // of a turn
+  const auto fraction =
+      static_cast<u64>(((u128{part} << kPoint) + whole / 2) / whole);  // the angle in units of 2^-kPoint of a turn
   Root r{kOne, 0}, step{-kOne, 0};
   for (int bit = 1; bit <= kPoint; ++bit) {
     if (fraction >> (kPoint - bit) & 1) r = product(r, step);
@@ -69,7 +70,8 @@ std::complex<double> turn(u64 part, u64 whole) {
   return {number(r.cosine), number(r.sine)};
 }
 
-// With z = exp(i pi (4k + 1) / n), z^(n/2) = i: p(z) = sum_(j < n/2) (p_j + i p_(j + n/2)) exp(i pi j / n) exp(2 pi i j k / (n/2)).
+// With z = exp(i pi (4k + 1) / n), z^(n/2) = i: p(z) = sum_(j < n/2) (p_j + i p_(j + n/2)) exp(i pi j / n) exp(2 pi i j k /
+// (n/2)).
 
 void RealRoots::evaluate(const double* polynomial, double* re, double* im) const {
   const std::size_t m = reversed_.size(), n = 2 * m;
@@ -106,7 +108,7 @@ void RealRoots::interpolate(double* re, double* im, double factor, double* polyn
       }
     }
   }
-  const double each = factor / static_cast<double>(m);  // m is a power of two: one rounding in all
+  const double each = factor / static_cast<double>(m);  // exact, because m is a power of two
   for (std::size_t j = 0; j < m; ++j) {
     const double x = re[reversed_[j]], y = im[reversed_[j]];
     polynomial[j] = (x * cosine_[j] + y * sine_[j]) * each;

@@ -1,4 +1,4 @@
-// Key switching and BFV's product: whole on the members that hold whole items, else over limbs.
+// Key switching and BFV's product: by items if members hold complete items, else over limbs.
 #include <algorithm>
 
 #include "device/chunks.h"
@@ -13,7 +13,7 @@ void post_in_stretches(Operation& op, std::size_t m, const Call& call) {
   const std::size_t items = stretch_of(call, op.state().member(m).device->kernels().preferred_items(each));
   const std::size_t bytes = scratch_bytes(call, items);
   op.post(m, [call, items, bytes, scratch = op.scratch(m, bytes)](Device&, Queue& queue) {
-    for_stretches(call, items, {}, [&](Call& part) {
+    for_stretches(call, items, [&](Call& part) {
       give_scratch(part, Workspace(scratch, bytes));
       queue.enqueue(part);
     });
@@ -32,7 +32,7 @@ MeshKernels::Temporary MeshKernels::over_limbs(Queue& q, const View& like, std::
 // ---- key switching
 
 void MeshKernels::run(Queue& q, const KeySwitch& c) {
-  if (by_items(q, c)) return;
+  if (by_items(q, c) || shares_key_switch(q, c)) return;
   const KeySwitchPlan& plan = *c.plan;
   if (c.domain == math::Domain::coefficient) {
     const Temporary sum = over_limbs(q, c.out, 2, plan.extended);
@@ -71,7 +71,7 @@ void MeshKernels::run(Queue& q, const ApplyKey& c) {
   divide_over_limbs(q, plan.down, sum.view, c.out);
 }
 
-/// The digits of `x`, in the coefficient domain, times the key.
+/// Sums the products of the key and the digits of `x`, in the coefficient domain.
 void MeshKernels::sum_over_limbs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View& sum) {
   if (state_->options().key_switch == SwitchMethod::output) {
     aggregate_outputs(q, plan, x, key, sum);
@@ -90,7 +90,7 @@ void MeshKernels::run(Queue& q, const Decompose& c) {
   run(q, Copy{t.view, c.digits});
 }
 
-/// Input broadcast: every member gathers the polynomial and makes its own limbs of every digit.
+/// Input broadcast: every member gathers the polynomial and computes its own limbs of every digit.
 void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits) {
   Operation op(*state_, q);
   const std::vector<Block> parts = op.parts(digits), in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
@@ -115,7 +115,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
       }
       if (!targets.empty()) raise.conversion = on(digit.raise, part.member, targets);
       raises.push_back(std::move(raise));
-      // The digit's own limbs are the polynomial's.
+      // The limbs of a digit are those of the polynomial itself.
       Block source{.member = part.member,
                    .first = 0,
                    .count = part.count,
@@ -145,8 +145,8 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
   }
 }
 
-/// Output aggregation: every member raises the digits that are its own to all limbs of Q and P; the sums are added up over
-/// the members, divided by P once. The key's digits are fixed, so the bits are those of input broadcast.
+/// Output aggregation: every member raises its own digits to all limbs of Q and P. The sums are added up over the members
+/// and divided by P once. The digits are those of the key, so the bits equal those of input broadcast.
 void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View& sum) {
   const std::size_t limbs = plan.extended.size();
   const std::vector<std::size_t> bounds = shares(plan.digits.size(), state_->limb_weights());
@@ -190,7 +190,7 @@ void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const V
   }
 }
 
-/// From the sums over Q and P to the result.
+/// Computes the result of a key switch from the sums over Q and P.
 void MeshKernels::finish_key_switch(Queue& q, const KeySwitchPlan& plan, const View& sum, const std::optional<View>& added,
                                     const View& out) {
   const std::size_t chain = plan.chain.size();
@@ -207,14 +207,14 @@ void MeshKernels::finish_key_switch(Queue& q, const KeySwitchPlan& plan, const V
 
 // ---- BFV's product
 
-void MeshKernels::run(Queue& q, const BfvMultiply& c) {
+void MeshKernels::run(Queue& q, const ScaledTensor& c) {
   if (!by_items(q, c)) multiply_over_limbs(q, *c.plan, c.a, c.b, c.out);
 }
 
 void MeshKernels::multiply_over_limbs(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out) {
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size();
   const bool square = same_operand(a, b);
-  // Both factors side by side: one exchange for both.
+  // The raised factors are components of one tensor, so that one exchange moves both.
   const std::size_t factors = a.components + (square ? 0 : b.components);
   const Temporary raised = over_limbs(q, out, factors, plan.extended);
   run(q, Copy{a, raised.view.with_components(0, a.components).with_limbs(0, chain)});
@@ -233,7 +233,7 @@ void MeshKernels::multiply_over_limbs(Queue& q, const MultiplyPlan& plan, const 
     run(q, Convert{plan.lower, scaled.view, std::nullopt, out});
     return;
   }
-  // Scaled and lowered in one stay in the coefficient layout.
+  // Scales and divides in one step, in the coefficient layout.
   Operation op(*state_, q);
   std::vector<Block> parts = op.parts(out, {}, Layout::coefficient);
   const std::vector<Block> in = op.fetch(product.view, with_limbs(parts, range(0, chain + auxiliary)));

@@ -1,4 +1,4 @@
-// Composites on whole items, each member its own.
+// Composites on complete items: each member computes its own items.
 #pragma once
 
 #include "device/expand.h"
@@ -6,7 +6,7 @@
 
 namespace heliograph::mesh {
 
-/// A composite on a member, in batches of the size that the member prefers, with scratch there.
+/// Posts a composite to a member in chunks of the size that the member prefers, with scratch on the member.
 void post_in_stretches(Operation& op, std::size_t m, const Call& call);
 
 template <class C>
@@ -24,7 +24,7 @@ bool MeshKernels::by_items(Queue& q, const C& call) {
   Operation op(*state_, q);
   if (runs_over_limbs(op, out)) return false;
   const std::vector<Block> parts = op.parts(out);
-  // Each input once, however often it is named.
+  // An input that occurs several times is fetched once.
   std::vector<const View*> inputs;
   std::vector<std::vector<Block>> fetched;
   std::vector<LocalKey> keys;

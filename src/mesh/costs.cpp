@@ -24,27 +24,33 @@ using Clock = std::chrono::steady_clock;
 using io::Json;
 
 constexpr std::size_t kDegree = std::size_t{1} << 14;
-constexpr int kFormat = 3;  // of the cached measurement
+constexpr int kFormat = 4;  // version of the format in which measurements are cached
+/// Age in seconds after which a measurement is repeated, because drivers, clocks and other load change.
+constexpr double kOld = 30 * 86400.0;
+/// Runnable threads per core above which other programs are presumed to disturb a measurement.
+constexpr double kBusy = 0.5;
 
-/// What one ciphertext takes, for each limb of its chain: measured on H200s at N = 2^14 to 2^16 (h200.json, h200-levelled.json,
-/// h200x2-levelled.json, h200x4-flags.json); the predictions were within a quarter of what was measured.
+/// Costs of one ciphertext per limb of its chain. Measured on H200s at N = 2^14 to 2^16 (h200.jsonl, h200-levelled.jsonl,
+/// h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
 struct Needs {
-  double transforms;  // whose time it takes on one member, where it is fused
-  double gathered;    // over limbs: limbs that every member reads the others' of
-  double transposed;  // limbs that go to the coefficient layout, or back
+  double transforms;  // time on one member with fused kernels, in transforms
+  double gathered;    // over limbs: limbs that every member reads from others
+  double transposed;  // over limbs: limbs that move to the coefficient layout or back
   double exchanges, steps;
 };
 constexpr Needs needs_of(Work work) {
-  // A product: four conversions by transposition move 17 chains to and fro, a key switch gathers one and a half.
+  // A BFV product moves 17 chains to the coefficient layout and back, in four conversions by transposition. A key switch
+  // gathers one and a half chains.
   return work == Work::multiply ? Needs{50, 1.5, 17, 9, 14} : Needs{16, 1.5, 0, 3, 8};
 }
-/// Kernels over limbs are small ones: what is fused on one member takes so much more.
+/// Factor by which kernels over limbs take longer, because they are not fused.
 constexpr double kUnfused = 1.5;
-/// Predictions may be wrong by this.
+/// Largest ratio of a prediction and the measured time.
 constexpr double kMargin = 4.0 / 3;
-/// Two measurements of the same links differ by less: those of busy hosts by a factor of two.
+/// Largest factor between two measurements of the same link. On busy hosts they differ by a factor of two.
 constexpr double kLinksDiffer = 3;
-/// Seconds of an exchange of 1 MiB a member that make a longer measurement needless: there the bytes count, not the exchange.
+/// Seconds of an exchange of 1 MiB per member. A slower link is limited by its bandwidth, so no longer measurement is
+/// needed.
 constexpr double kSlowExchange = 5e-3;
 
 double seconds(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
@@ -54,7 +60,8 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-/// Runs `work` on a member's thread, where its slowdown counts. The least time: whatever disturbs only adds to it.
+/// Returns the minimum time of `work` on a member's thread, because disturbances only add time. It includes the member's
+/// slowdown.
 template <class Work>
 double timed(Member& member, Work work) {
   double least = 1e9;
@@ -73,7 +80,7 @@ double transforms_a_second(Member& member, const std::shared_ptr<const math::Rin
   const auto prepared = d.kernels().prepare(ring);
   const PrimeList primes = PrimeList::range(0, ring->primes().size());
   double rate = 0;
-  for (std::size_t items = 4; items <= 256; items *= 8) {  // more where a few are done in no time
+  for (std::size_t items = 4; items <= 256; items *= 8) {  // more items if the time is too short to measure
     const std::size_t limbs = items * primes.size();
     const Buffer buffer = d.allocate(limbs * kDegree * 8, *queue);
     const View v = View::dense(buffer->address(), Word::w64, {items}, 1, primes.size(), kDegree);
@@ -88,15 +95,16 @@ double transforms_a_second(Member& member, const std::shared_ptr<const math::Rin
   return rate;
 }
 
-/// Memory over the members, by items in shares or by coefficients.
+/// Allocates memory over the members: by items in shares, or by coefficients.
 std::shared_ptr<MeshMemory> measured_memory(MeshQueue& queue, std::size_t items, std::size_t n, Layout layout) {
   const View shape = View::dense(nullptr, Word::w64, {items}, 1, 1, n);
   const State& state = queue.state();
   return std::make_shared<MeshMemory>(queue.shared_state(), shape, PrimeList{0},
-                                      Placement{layout, Deal::shares(shares(items, state.weights()))}, queue.queues());
+                                      Placement{layout, Distribution::shares(shares(items, state.weights()))},
+                                      queue.queues());
 }
 
-/// Words that no transport makes shorter.
+/// Fills memory with words that transports cannot compress.
 void fill(MeshQueue& queue, const MeshMemory& memory) {
   State& state = queue.state();
   for (std::size_t m = 0; m < state.size(); ++m) {
@@ -112,10 +120,10 @@ void fill(MeshQueue& queue, const MeshMemory& memory) {
 }
 
 struct ExchangeTime {
-  double seconds, host;  // of one among many; what the host takes to post it
+  double seconds, host;  // seconds: time of one exchange in a sequence; host: host time that posts it
 };
 
-/// An exchange in which every member reads from all others, `items` limbs in all.
+/// Measures an exchange in which every member reads from all others; together they read `items` limbs.
 ExchangeTime exchange_time(MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
   const auto from = measured_memory(queue, items, n, Layout::batch),
              to = measured_memory(queue, items, n, Layout::coefficient);
@@ -134,7 +142,7 @@ ExchangeTime exchange_time(MeshQueue& queue, std::size_t items, std::size_t n, i
   return {median(std::move(times)), median(std::move(host))};
 }
 
-/// Seconds of a small call that is waited for, of `items` items.
+/// Returns the seconds of a small call of `items` items, until it has finished.
 double call_time(MeshQueue& queue, std::size_t items) {
   const auto memory = measured_memory(queue, items, 1024, Layout::batch);
   std::vector<double> times;
@@ -147,7 +155,7 @@ double call_time(MeshQueue& queue, std::size_t items) {
   return median(std::move(times));
 }
 
-/// Makes the weights those of `members` alone while `measure(queue)` runs.
+/// Calls `measure(queue)` with equal weights for `members`, and weight 0 for the others.
 template <class Measure>
 void among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members, Measure measure) {
   const auto before = state->weigh([&](std::vector<double>& weights) {
@@ -159,21 +167,22 @@ void among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& 
   state->weigh([&](std::vector<double>& weights) { weights = before; });
 }
 
-/// Rank 0's answer, on every rank.
-bool rank_0_says(State& state, bool answer) {
-  std::byte said{answer};
-  state.transport().broadcast({&said, 1});
-  return said != std::byte{0};
+/// Returns the answer of rank 0 on every rank.
+bool broadcast_decision(State& state, bool answer) {
+  std::byte decision{answer};
+  state.transport().broadcast({&decision, 1});
+  return decision != std::byte{0};
 }
 
-/// Between these members, all others idle. `brief`: with few and short exchanges, to compare with a cached measurement.
+/// Measures the links between these members while all others are idle. `brief`: makes few short exchanges, which suffice
+/// for a comparison with a cached measurement.
 Links links_among(State& state, const std::vector<std::size_t>& members, bool brief = false) {
   Links links;
   among(state.shared_from_this(), members, [&](MeshQueue& queue) {
     const std::size_t count = members.size();
     links.exchange_seconds = exchange_time(queue, count, 1024, brief ? 3 : 20).seconds;
-    constexpr std::size_t kLong = std::size_t{1} << 17;         // words: 1 MiB
-    const auto exchange = [&](std::size_t each, int repeats) {  // so many MiB a member
+    constexpr std::size_t kLong = std::size_t{1} << 17;         // words of 1 MiB
+    const auto exchange = [&](std::size_t each, int repeats) {  // `each` MiB per member
       const double time = exchange_time(queue, each * count, kLong, repeats).seconds;
       const double read =
           static_cast<double>(each * kLong * 8) * static_cast<double>(count - 1) / static_cast<double>(count);
@@ -181,18 +190,18 @@ Links links_among(State& state, const std::vector<std::size_t>& members, bool br
       return time;
     };
     const double time = exchange(1, 1);
-    if (!brief && rank_0_says(state, time < kSlowExchange)) exchange(16, 3);
+    if (!brief && broadcast_decision(state, time < kSlowExchange)) exchange(16, 3);
   });
   return links;
 }
 
-/// Whether a brief measurement contradicts a cached one by more than measurements of one link differ.
+/// Returns whether a brief measurement differs from a cached one by more than the measurement error.
 bool contradicts(const Links& brief, const Links& cached) {
   const auto apart = [](double a, double b) { return !(a < b * kLinksDiffer && b < a * kLinksDiffer); };
   return apart(brief.bytes_a_second, cached.bytes_a_second) || apart(brief.exchange_seconds, cached.exchange_seconds);
 }
 
-/// What the host and its threads take.
+/// Measures the time per call of the host and of the members' threads.
 void measure_calls(const std::shared_ptr<State>& state, Costs& costs) {
   double alone = 0, together = 0;
   among(state, {0}, [&](MeshQueue& queue) { alone = call_time(queue, 1); });
@@ -201,8 +210,9 @@ void measure_calls(const std::shared_ptr<State>& state, Costs& costs) {
     costs.step_seconds = exchange_time(queue, state->size(), 1024, 5).host / static_cast<double>(state->size());
   });
   costs.spread_seconds = std::max(1e-6, together - alone);
-  // A composite is ten launches of each member's thread, which has to be woken: two products of N = 2^14 took 26 us longer on two
-  // H200s than on one, sixteen of 2^15 46 us longer on four than a quarter of them.
+  // A composite is about ten launches on each member's thread, which must be woken. Two products of N = 2^14 took 26 us
+  // longer on two H200s than one product on one. Sixteen products of N = 2^15 took 46 us longer on four H200s than four
+  // products on one.
   if (!state->member(0).device->in_host_memory())
     costs.spread_seconds = std::max(costs.spread_seconds, 25e-6 + 5e-6 * static_cast<double>(state->size()));
 }
@@ -221,23 +231,38 @@ Json read_cache() {
     text << file.rdbuf();
     Json json = Json::parse(text.str());
     if (json.is_object() && json.unsigned_at("format") == kFormat) return json;
-  } catch (const Error&) {  // a damaged cache is measured anew
+  } catch (const Error&) {  // a damaged cache is ignored, and the measurement repeated
   }
   return Json::object({{"format", kFormat}, {"meshes", Json::object()}});
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// Returns the runnable threads per core over the last minute; 0 if unknown.
+double load() {
+  double last = 0;
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  return getloadavg(&last, 1) == 1 && cores > 0 ? last / static_cast<double>(cores) : 0;
+}
+
+/// Returns whether a cached measurement is outdated: it is old, its time is in the future, or the machine was busy then
+/// and is not now.
+bool is_stale(const Json& one) {
+  const double age = now() - one.double_at("measured_at"), then = one.double_at("load");
+  return !(age > -86400 && age < kOld) || (then > kBusy && load() < then / 2);
 }
 
 Json to_json(const Links& l) {
   return Json::object({{"bytes_a_second", l.bytes_a_second}, {"exchange_seconds", l.exchange_seconds}});
 }
 
-/// False where they cannot be meant.
 bool read_links(const Json& json, Links& l) {
   l = {.bytes_a_second = json.double_at("bytes_a_second"), .exchange_seconds = json.double_at("exchange_seconds")};
   return l.bytes_a_second > 0 && std::isfinite(l.bytes_a_second) && l.exchange_seconds > 0 &&
          std::isfinite(l.exchange_seconds);
 }
 
-void write_cache(const std::string& key, const Costs& c) {
+void write_cache(const std::string& key, const Costs& c, double load_before) {
   std::error_code ignored;
   const std::filesystem::path path = cache_file();
   if (path.empty()) return;
@@ -246,10 +271,12 @@ void write_cache(const std::string& key, const Costs& c) {
   Json one = Json::object({{"limbs_a_second", Json::array_of(c.limbs_a_second)},
                            {"links", to_json(c.all)},
                            {"spread_seconds", c.spread_seconds},
-                           {"step_seconds", c.step_seconds}});
+                           {"step_seconds", c.step_seconds},
+                           {"measured_at", now()},
+                           {"load", load_before}});
   if (c.inside) one["links_inside_a_host"] = to_json(*c.inside);
   json["meshes"][key] = one;
-  // Written aside and moved: a reader never sees half of it. A cache that cannot be written is measured again next time.
+  // A rename replaces the file atomically. If it fails, the next process repeats the measurement.
   const std::filesystem::path aside = path.string() + "." + std::to_string(getpid());
   {
     std::ofstream file(aside);
@@ -259,7 +286,8 @@ void write_cache(const std::string& key, const Costs& c) {
   std::filesystem::rename(aside, path, ignored);
 }
 
-/// Members within a fifth of the mean are alike: devices of one kind differ by less than a measurement does.
+/// Returns weights from rates. Members within a fifth of the mean get equal weights, because devices of one kind differ
+/// less than their measurements.
 std::vector<double> weights_of(const std::vector<double>& rates) {
   const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
   std::vector<double> weights;
@@ -275,7 +303,7 @@ std::vector<double> weights_of(const std::vector<double>& rates) {
 bool read_costs(const Json& cache, const std::string& key, std::size_t members, Costs& costs) {
   try {
     const Json* const one = cache.at("meshes").find(key);
-    if (one == nullptr) return false;
+    if (one == nullptr || is_stale(*one)) return false;
     std::vector<double> rates;
     for (const Json& r : one->array_at("limbs_a_second", 64)) rates.push_back(r.as_double("a rate"));
     if (rates.size() != members) return false;
@@ -321,7 +349,7 @@ bool Costs::limbs_pay(std::size_t limbs, std::size_t n) const {
 }
 
 bool Costs::limbs_stay_on_one_host() const {
-  // One place for each prime, whatever the tensor: decided for a size that many programs have.
+  // A prime has one owner in all tensors, so this decision uses a typical size for all of them.
   constexpr std::size_t kLimbs = 16, kN = std::size_t{1} << 15;
   const auto seconds = [&](std::size_t members, const Links& links) {
     return over_limbs(Work::multiply, kLimbs, kN, members, links);
@@ -338,7 +366,7 @@ std::vector<double> Costs::limb_weights() const {
 
 namespace {
 
-/// The rates of all ranks' members, each measured by its own.
+/// Returns the rates of all ranks' members. Each rank measures its own members.
 std::vector<double> all_rates(State& state) {
   const auto ring = std::make_shared<const math::Ring>(kDegree, Word::w64, math::largest_primes(50, 8, 2 * kDegree));
   std::vector<double> rates(state.size());
@@ -349,15 +377,15 @@ std::vector<double> all_rates(State& state) {
   return rates;
 }
 
-/// Members that describe themselves alike are equally fast, at the best of their rates: one that others kept busy while it
-/// was measured is no slower a device.
+/// Gives members with equal descriptions the best of their rates, because other load may have disturbed the others'
+/// measurement.
 void equalize(std::vector<double>& rates, const std::vector<std::string>& descriptions) {
   std::map<std::string, double> best;
   for (std::size_t m = 0; m < rates.size(); ++m) best[descriptions[m]] = std::max(best[descriptions[m]], rates[m]);
   for (std::size_t m = 0; m < rates.size(); ++m) rates[m] = best[descriptions[m]];
 }
 
-/// Rank 0's numbers on every rank: all must choose alike.
+/// Copies rank 0's numbers to every rank, because all ranks must choose equally.
 void agree(State& state, Costs& costs) {
   std::vector<double> numbers = costs.limbs_a_second;
   for (const Links& l : {costs.all, costs.inside.value_or(Links())})
@@ -387,19 +415,20 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
   costs.group = group;
   const bool chief = state->transport().rank() == 0;
   const std::vector<std::size_t> members = range(0, state->size());
-  bool known = rank_0_says(*state, chief && read_costs(read_cache(), key, state->size(), costs));
+  bool known = broadcast_decision(*state, chief && read_costs(read_cache(), key, state->size(), costs));
   if (known && state->over_ranks()) {
-    // The network may have changed since, or join other hosts of the same names.
+    // The network may have changed, or it connects other hosts with the same names.
     const Links now = links_among(*state, members, true);
-    known = rank_0_says(*state, !contradicts(now, costs.all));
+    known = broadcast_decision(*state, !contradicts(now, costs.all));
   }
   if (!known) {
+    const double load_before = load();
     costs.limbs_a_second = all_rates(*state);
     costs.all = links_among(*state, members);
     costs.inside.reset();
     if (group.size() > 1) costs.inside = links_among(*state, group);
     measure_calls(state, costs);
-    if (chief) write_cache(key, costs);
+    if (chief) write_cache(key, costs, load_before);
   }
   costs.limbs_a_second.resize(state->size());
   equalize(costs.limbs_a_second, kinds);

@@ -1,4 +1,4 @@
-// The device that several devices make: memory over the members, and what moves between it and the host.
+// The mesh as a device: memory over the members, and transfers to and from the host.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -12,7 +12,11 @@ namespace heliograph::mesh {
 
 namespace {
 
-class MeshDevice final : public Mesh {
+class MeshDevice final : public Mesh,
+                         private device::Simulation,
+                         private device::Processes,
+                         private device::Measurement,
+                         private device::TransferCounter {
  public:
   MeshDevice(std::vector<std::shared_ptr<device::Device>> members, Options options, std::unique_ptr<Transport> transport)
       : state_(std::make_shared<State>(std::move(members), std::move(options), std::move(transport))),
@@ -44,23 +48,25 @@ class MeshDevice final : public Mesh {
       const device::MemoryState one = state_->memory_of(m);
       sum.total += one.total, sum.available += one.available, sum.pooled += one.pooled;
     }
-    if (!state_->over_ranks()) sum.pooled += state_->kept_bytes();  // over ranks they are never freed for room
+    // ranks never free cached copies, see State::allocate
+    if (!state_->over_ranks()) sum.pooled += state_->cached_bytes();
     return sum;
   }
 
   Buffer allocate(std::size_t bytes, Queue& queue) override {
-    // Bytes of no known shape: words of one row, whole on a member.
+    // Memory of unknown shape is one row of words on one member.
     const View row = View::dense(nullptr, Word::w64, {1}, 1, 1, (bytes + 63) / 64 * 8);
     return allocate(row, {}, state_->choose(row), queue);
   }
   Buffer allocate(const View& shape, const PrimeList& primes, Queue& queue) override {
-    // Words of no prime, or not of a ring's degree, are LWE ciphertexts: of no use in pieces.
+    // A tensor without primes, or whose length is no ring degree, has LWE ciphertexts, which cannot be split.
     const bool whole = shape.limbs == 1 && (primes.size() == 0 || !std::has_single_bit(shape.n));
     if (!whole) return allocate(shape, primes, state_->choose(shape), queue);
-    const std::optional<std::size_t> put = state_->put_on();
-    const Deal deal = put ? Deal::whole(*put, shape.items()) : Deal::shares(shares(shape.items(), state_->weights()));
-    auto memory = allocate(shape, primes, {Layout::batch, deal}, queue);
-    memory->settled = true;  // what is computed on them takes long wherever they come from
+    const std::optional<std::size_t> assigned = state_->assigned_member();
+    const Distribution distribution = assigned ? Distribution::whole(*assigned, shape.items())
+                                               : Distribution::shares(shares(shape.items(), state_->weights()));
+    auto memory = allocate(shape, primes, {Layout::batch, distribution}, queue);
+    memory->placement_fixed = true;  // TFHE operations take longer than moves of operands, so the placement may stay
     return memory;
   }
 
@@ -73,7 +79,7 @@ class MeshDevice final : public Mesh {
     transfer(queue, copies, to,
              [&](device::Device& d, Queue& q, const Copy& c) { d.upload(q, from.subspan(c.host, c.bytes), c.here); });
   }
-  /// Every rank gets all bytes.
+  /// Every rank receives all bytes of the tensor.
   void download(Queue& queue, const std::byte* from, std::span<std::byte> to) override {
     if (!to.empty()) {
       const Copies copies = fetch(queue, from, to.size(), to);
@@ -82,8 +88,18 @@ class MeshDevice final : public Mesh {
     queue.wait();
   }
 
+  device::Capabilities capabilities() override {
+    bool has_tfhe = true;
+    for (std::size_t m = 0; m < size(); ++m)
+      has_tfhe = has_tfhe && (!state_->here(m) || state_->member(m).device->capabilities().tfhe != nullptr);
+    return {.simulation = state_->simulated() ? this : nullptr,
+            .processes = state_->over_ranks() ? this : nullptr,
+            .measurement = this,
+            .transfers = this,
+            .tfhe = has_tfhe ? &tfhe_ : nullptr};
+  }
+
   device::Device* key_holder() override {
-    if (!state_->over_ranks()) return this;
     if (rank() != 0) return nullptr;
     const std::lock_guard lock(state_->mutex());
     if (!key_holder_) {
@@ -100,36 +116,35 @@ class MeshDevice final : public Mesh {
     return key_holder_.get();
   }
   std::vector<std::byte> broadcast(const std::function<std::vector<std::byte>()>& make) override {
-    return state_->over_ranks() ? broadcast_result(state_->transport(), make) : make();
+    return broadcast_result(state_->transport(), make);
   }
   void scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to) override {
-    if (!state_->over_ranks()) return Device::scatter(queue, from, bytes, to);
     if (bytes == 0) return;
     state_->require_sound();
     Copies copies = copies_of(to, bytes);
     std::vector<std::vector<std::byte>> each(ranks());
     if (rank() == 0) {
-      require<InternalError>(from.size() == bytes, "the key holder scatters all bytes");
+      require<InternalError>(from.size() == bytes, "the key holder must scatter all bytes");
       for (std::size_t m = 0; m < size(); ++m) {
         if (!state_->here(m)) pack(from.data(), copies[m], each[state_->rank_of(m)]);
       }
     }
     const std::vector<std::byte> packed = state_->transport().scatter(std::move(each));
     if (rank() != 0) {
-      require<DeviceError>(repack(copies) == packed.size(), "a rank does not run the same program");
+      require<DeviceError>(repack(copies) == packed.size(),
+                           "the ranks must run the same program; one rank made another call");
       from = packed;
     }
     transfer(queue, copies, to,
              [&](device::Device& d, Queue& q, const Copy& c) { d.upload(q, from.subspan(c.host, c.bytes), c.here); });
   }
   void gather(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) override {
-    if (!state_->over_ranks()) return Device::gather(queue, from, bytes, to);
     if (bytes > 0) {
       state_->require_sound();
       Copies copies = copies_of(const_cast<std::byte*>(from), bytes);
       std::vector<std::byte> packed(rank() == 0 ? 0 : repack(copies));
       const std::span<std::byte> host = rank() == 0 ? to : std::span<std::byte>(packed);
-      require<InternalError>(rank() != 0 || to.size() == bytes, "the key holder gathers all bytes");
+      require<InternalError>(rank() != 0 || to.size() == bytes, "the key holder must gather all bytes");
       transfer(queue, copies, nullptr,
                [&](device::Device& d, Queue& q, const Copy& c) { d.download(q, c.here, host.subspan(c.host, c.bytes)); });
       const auto of_ranks = state_->transport().gather(std::move(packed));
@@ -138,16 +153,10 @@ class MeshDevice final : public Mesh {
     queue.wait();
   }
   void confirm(const std::string& what, const std::string& value) override {
-    if (state_->over_ranks()) mesh::confirm(state_->transport(), what, value);
+    mesh::confirm(state_->transport(), what, value);
   }
 
   device::Kernels& kernels() override { return kernels_; }
-  device::TfheKernels& tfhe() override {
-    for (std::size_t m = 0; m < size(); ++m) {
-      if (state_->here(m)) state_->member(m).device->tfhe();  // throws here, not on its thread, where it has none
-    }
-    return tfhe_;
-  }
   double product_ceiling() override { return sum_of(&device::Device::product_ceiling); }
   double sum_ceiling() override { return sum_of(&device::Device::sum_ceiling); }
   device::Traffic traffic() const override {
@@ -162,20 +171,16 @@ class MeshDevice final : public Mesh {
     return sum;
   }
 
-  std::optional<device::Cycles> cycles() override {
-    std::optional<device::Cycles> sum;
-    for (std::size_t m = 0; m < size(); ++m) {
-      if (!state_->here(m)) continue;
-      if (const auto one = state_->member(m).device->cycles()) (sum ? *sum : sum.emplace()) += *one;
-    }
+  device::Cycles cycles() override {
+    device::Cycles sum;
+    for (device::Simulation* const one : simulations()) sum += one->cycles();
     return sum;
   }
 
-  /// Of the first member that has one.
+  /// Returns the timeline of the first member with a simulation.
   std::vector<device::Span> timeline() override {
-    for (std::size_t m = 0; m < size(); ++m) {
-      if (!state_->here(m)) continue;
-      if (auto spans = state_->member(m).device->timeline(); !spans.empty()) return spans;
+    for (device::Simulation* const one : simulations()) {
+      if (auto spans = one->timeline(); !spans.empty()) return spans;
     }
     return {};
   }
@@ -194,8 +199,8 @@ class MeshDevice final : public Mesh {
   Buffer reshard(const View& from, const PrimeList& primes, Layout to, Queue& queue) override {
     const std::vector<std::size_t> batch(from.shape.begin(), from.shape.begin() + from.axes);
     View target = View::dense(nullptr, from.word, batch, from.components, from.limbs, from.n);
-    auto memory = allocate(target, primes, {to, state_->over_all(from.items()).deal}, queue);
-    memory->settled = true;
+    auto memory = allocate(target, primes, {to, state_->over_all(from.items()).distribution}, queue);
+    memory->placement_fixed = true;
     target.data = memory->address();
     queue.enqueue(device::Copy{from, target});
     return memory;
@@ -210,7 +215,8 @@ class MeshDevice final : public Mesh {
             .sent_bytes = state_->transport().sent_bytes()};
   }
 
-  /// Of this process's members together; others have as many. What one call takes depends on where its operands lie.
+  /// Returns the sum of the members' rates. Members of other processes are assumed to be as fast as those of this
+  /// process. Times of single calls also depend on their operands' layouts.
   device::Rates measure_rates() override {
     device::Rates sum;
     double here = 0;
@@ -221,6 +227,14 @@ class MeshDevice final : public Mesh {
     }
     const double all = static_cast<double>(size()) / std::max(1.0, here);
     return {.bytes = all * sum.bytes, .butterflies = all * sum.butterflies, .sums = all * sum.sums};
+  }
+  std::vector<device::Simulation*> simulations() {
+    std::vector<device::Simulation*> all;
+    for (std::size_t m = 0; m < size(); ++m) {
+      device::Simulation* const one = state_->here(m) ? state_->member(m).device->simulation() : nullptr;
+      if (one) all.push_back(one);
+    }
+    return all;
   }
   double sum_of(double (device::Device::*what)()) {
     double sum = 0;
@@ -236,14 +250,14 @@ class MeshDevice final : public Mesh {
     return std::make_shared<MeshMemory>(state_, shape, primes, placement, own(queue).queues());
   }
 
-  /// Bytes of a member and their place among the host's.
+  /// A range of bytes in a member's memory, and the offset of these bytes in the host's buffer.
   struct Copy {
     std::byte* here;
     std::size_t host, bytes;
   };
-  using Copies = std::vector<std::vector<Copy>>;  // each member's
+  using Copies = std::vector<std::vector<Copy>>;  // copies of each member
 
-  /// What this rank's members have of the `bytes` bytes at `from`.
+  /// Starts this rank's copies of the tensor's `bytes` bytes from address `from`.
   Copies fetch(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) {
     state_->require_sound();
     Copies copies = copies_of(const_cast<std::byte*>(from), bytes);
@@ -252,7 +266,7 @@ class MeshDevice final : public Mesh {
     return copies;
   }
 
-  /// Where the `bytes` bytes at `address` and after lie.
+  /// Returns the ranges of the members' memory that contain the `bytes` bytes from `address` on.
   Copies copies_of(std::byte* address, std::size_t bytes) {
     View probe;
     probe.data = address;
@@ -260,8 +274,8 @@ class MeshDevice final : public Mesh {
     const View& shape = memory.shape();
     const std::size_t row = shape.n * shape.word_size();
     const auto offset = static_cast<std::size_t>(address - memory.address());
-    require<InternalError>(offset + bytes <= memory.bytes(), "a transfer beyond its memory");
-    // Whole items in one go where they lie whole; else limb by limb.
+    require<InternalError>(offset + bytes <= memory.bytes(), "a transfer must stay within its memory");
+    // Copies complete items if each item is on one member, else limb by limb.
     const std::size_t item = shape.components * shape.limbs * row;
     const bool whole = memory.layout() == Layout::batch && offset % item == 0 && bytes % item == 0;
     Copies copies(size());
@@ -301,7 +315,7 @@ class MeshDevice final : public Mesh {
     return copies;
   }
 
-  /// Does `one(device, queue, copy)` for all of this rank's, and waits.
+  /// Calls `one(device, queue, copy)` for each of this rank's copies, and waits for all of them.
   template <class One>
   void transfer(Queue& queue, const Copies& copies, const std::byte* written, One one) {
     MeshQueue& mine = own(queue);
@@ -313,7 +327,7 @@ class MeshDevice final : public Mesh {
         probe.data = const_cast<std::byte*>(written);
         Operation(*state_, queue).writes(probe);
       }
-      // By the threads: who waits for a device keeps nobody else from posting.
+      // The copies run on the members' threads, so that a wait for one device does not delay the others.
       for (std::size_t m = 0; m < size(); ++m) {
         if (copies[m].empty() || !state_->here(m)) continue;
         mine.touch(m);
@@ -328,14 +342,14 @@ class MeshDevice final : public Mesh {
     state_->require_sound();
   }
 
-  // The bytes of one rank's members are packed one copy after the other.
+  // Packs the bytes of one rank's members, one copy after another.
   static void pack(const std::byte* host, const std::vector<Copy>& copies, std::vector<std::byte>& packed) {
     std::size_t bytes = packed.size();
     for (const Copy& c : copies) bytes += c.bytes;
     packed.reserve(bytes);
     for (const Copy& c : copies) packed.insert(packed.end(), host + c.host, host + c.host + c.bytes);
   }
-  /// Lets this rank's copies show where they lie in what is packed; how many bytes that is.
+  /// Replaces the host offsets of this rank's copies by offsets in the packed bytes. Returns the number of packed bytes.
   std::size_t repack(Copies& copies) {
     std::size_t at = 0;
     for (std::size_t m = 0; m < size(); ++m) {
@@ -347,7 +361,7 @@ class MeshDevice final : public Mesh {
   static void unpack(const std::vector<std::byte>& packed, std::size_t& at, const std::vector<Copy>& copies,
                      std::byte* host) {
     for (const Copy& c : copies) {
-      require<DeviceError>(packed.size() - at >= c.bytes, "a rank does not run the same program");
+      require<DeviceError>(packed.size() - at >= c.bytes, "the ranks must run the same program; one rank made another call");
       std::memcpy(host + c.host, packed.data() + at, c.bytes);
       at += c.bytes;
     }
@@ -368,13 +382,20 @@ class MeshDevice final : public Mesh {
   }
 
   std::shared_ptr<State> state_;
-  Moved measuring_;                             // what its own measurements moved
-  std::shared_ptr<device::Device> key_holder_;  // rank 0's, over ranks; made at first use
+  Moved measuring_;                             // traffic of the mesh's own measurements
+  std::shared_ptr<device::Device> key_holder_;  // device of the keys in rank 0, over ranks; made at first use
   MeshKernels kernels_;
   MeshTfheKernels tfhe_;
 };
 
 }  // namespace
+
+std::vector<device::Device*> members_of(device::Device& device) {
+  std::vector<device::Device*> all;
+  auto* const mesh = dynamic_cast<Mesh*>(&device);
+  for (std::size_t m = 0; mesh && m < mesh->size(); ++m) all.push_back(&mesh->member(m));
+  return all;
+}
 
 std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options,
                                 std::unique_ptr<Transport> transport) {

@@ -1,4 +1,4 @@
-// Calls whose operands all lie whole on one member: passed to it as they are, as if there were no mesh.
+// Calls whose operands are all on one member. The member executes them unchanged, without the overhead of a mesh.
 #include <array>
 
 #include "mesh/composites.h"
@@ -7,7 +7,7 @@ namespace heliograph::mesh {
 
 template <class C>
 bool MeshKernels::directly(Queue& q, const C& call) {
-  constexpr std::size_t kMost = 64;  // views of a call
+  constexpr std::size_t kMost = 64;  // largest number of views of a call
   std::array<MeshMemory*, kMost> memories{};
   std::optional<std::size_t> member;
   std::size_t views = 0;
@@ -26,11 +26,11 @@ bool MeshKernels::directly(Queue& q, const C& call) {
   views = 0;
   device::each_view(mine, [&](View& v, Access access) {
     MeshMemory& memory = *memories[views++];
-    if (access != Access::read) memory.settled = true;
+    if (access != Access::read) memory.placement_fixed = true;
     if (state_->here(m)) v.data = memory.local(m)->address() + (v.data - memory.address());
   });
   std::optional<Operation> op;
-  if (!plain) {  // copies that others made are void
+  if (!plain) {  // cached copies on other members become invalid
     op.emplace(*state_, q);
     device::each_view(call, [&](const View& v, Access access) {
       if (access != Access::read) op->writes(v);

@@ -1,4 +1,4 @@
-// What this process's device tells its users of itself.
+// Public functions about this process's device.
 #include "heliograph/device.h"
 #include "mesh/mesh.h"
 #include "mesh/transport/mpi.h"
@@ -22,25 +22,28 @@ Traffic device_traffic() {
 }
 
 std::optional<Cycles> device_cycles() {
-  const std::optional<device::Cycles> c = mesh::default_device().cycles();
-  if (!c) return std::nullopt;
-  return Cycles{.cycles = c->cycles,
-                .predicted = c->predicted,
-                .waited = c->waited,
-                .lists = c->lists,
-                .instructions = c->descriptors,
-                .bytes_read = c->bytes_read,
-                .bytes_written = c->bytes_written,
-                .stalled = c->stalled,
-                .sampled = c->sampled,
-                .moved = c->moved,
-                .busy = c->busy,
-                .clock = c->clock};
+  device::Simulation* const simulation = mesh::default_device().simulation();
+  if (simulation == nullptr) return std::nullopt;
+  const device::Cycles c = simulation->cycles();
+  return Cycles{.cycles = c.cycles,
+                .predicted = c.predicted,
+                .waited = c.waited,
+                .lists = c.lists,
+                .instructions = c.descriptors,
+                .bytes_read = c.bytes_read,
+                .bytes_written = c.bytes_written,
+                .stalled = c.stalled,
+                .sampled = c.sampled,
+                .moved = c.moved,
+                .busy = c.busy,
+                .clock = c.clock};
 }
 
 std::vector<Span> device_timeline() {
   std::vector<Span> all;
-  for (device::Span& s : mesh::default_device().timeline()) all.push_back({std::move(s.unit), s.begin, s.end});
+  device::Simulation* const simulation = mesh::default_device().simulation();
+  if (simulation == nullptr) return all;
+  for (device::Span& s : simulation->timeline()) all.push_back({std::move(s.unit), s.begin, s.end});
   return all;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "mesh/composites.h"
+
 namespace heliograph::mesh {
 
 // ---- constants
@@ -45,20 +47,20 @@ void set_key_limbs(LinearPlan& plan, const PrimeList& limbs) {
 
 std::size_t MeshKernels::preferred_items(std::size_t bytes_an_item) const {
   std::size_t sum = 0;
-  for (std::size_t m = 0; m < state_->size(); ++m) {  // those of other ranks are unknown here
+  for (std::size_t m = 0; m < state_->size(); ++m) {  // this rank does not know the devices of other ranks
     if (state_->here(m)) sum += state_->member(m).device->kernels().preferred_items(bytes_an_item);
   }
   return sum;
 }
 
-// ---- calls that each part makes by itself
+// ---- calls that each part computes independently
 
 template <class C, class Adapt>
 void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adapt) {
   const View& out = call.out;
   if (out.items() == 0) return;
   Operation op(*state_, q);
-  // A word that serves a run of the result's is at home with none of the parts of a limb.
+  // A word that stands for a run of the result's words belongs to no part of a limb.
   bool runs = false;
   device::each_view(call, [&](const View& v, Access) { runs = runs || v.n != out.n; });
   const bool away = (whole_limbs || runs) && op.home(out) == Layout::coefficient;
@@ -66,7 +68,7 @@ void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adap
   if constexpr (requires { call.primes; }) primes = call.primes;
   std::vector<Block> parts = away ? op.parts(out, primes, Layout::limb) : op.parts(out);
   std::vector<std::vector<Block>> fetched;
-  bool adds = false;  // to what is there already
+  bool adds = false;  // whether the call adds to existing words
   device::each_view(call, [&](const View& v, Access access) {
     if (access == Access::read) fetched.push_back(op.fetch(v, v.n == out.n ? parts : with_words(parts, v.n)));
     if (access == Access::read_write) adds = true;
@@ -136,7 +138,7 @@ void MeshKernels::run(Queue& q, const Permute& c) {
 }
 
 void MeshKernels::run(Queue& q, const Sample& c) {
-  // The draw of an item is its number's: items that do not follow each other are drawn one by one.
+  // A sample depends on the item's number, so items at a distance are sampled one by one.
   if (c.out.items() == 0) return;
   Operation op(*state_, q);
   const std::vector<Block> own = op.rows(c.out);
@@ -164,12 +166,12 @@ void MeshKernels::run(Queue& q, const Sample& c) {
 void MeshKernels::run(Queue& q, const Copy& c) {
   if (c.out.items() == 0) return;
   Operation op(*state_, q);
-  const std::vector<Block> from = op.rows(c.a);  // read before the copies of `out` are let go: it may be `a`
+  const std::vector<Block> from = op.rows(c.a);  // the parts are read before op.writes, because `out` may be the same memory
   op.writes(c.out);
   op.store(from, c.out);
 }
 
-// ---- calls that need limbs or items of each other
+// ---- calls in which limbs or items depend on others
 
 std::vector<MeshKernels::LocalKey> MeshKernels::fetch_key(Operation& op, const View& key, const PrimeList& key_limbs,
                                                           const std::vector<Block>& parts) const {
@@ -214,7 +216,7 @@ void MeshKernels::run(Queue& q, const InnerProduct& c) {
   if (away) op.store(parts, c.out);
 }
 
-/// Each item where it lies, or all on one member; the bytes are kept there.
+/// Multiplies each item on its member, or all items on one member. The members cache copies of the bytes.
 void MeshKernels::run(Queue& q, const ByteProduct& c) {
   if (c.out.items() == 0) return;
   Operation op(*state_, q);
@@ -236,7 +238,7 @@ void MeshKernels::run(Queue& q, const ByteProduct& c) {
 
 namespace {
 
-/// A conversion's operands, fetched to where its parts are.
+/// Operands of a conversion, copied to the members of its parts.
 class ConversionParts {
  public:
   ConversionParts(Operation& op, const Convert& c, const std::vector<Block>& parts)
@@ -260,7 +262,7 @@ void MeshKernels::run(Queue& q, const Convert& c) {
   {
     Operation op(*state_, q);
     if (op.home(c.out) != Layout::limb) {
-      // Each part has all limbs.
+      // Each part has all limbs of its items.
       const std::vector<Block> parts = op.parts(c.out);
       const ConversionParts operands(op, c, parts);
       op.writes(c.out);
@@ -274,7 +276,7 @@ void MeshKernels::run(Queue& q, const Convert& c) {
   prefers_transpose(c) ? convert_by_transpose(q, c) : convert_by_broadcast(q, c);
 }
 
-/// Whether a conversion over limbs moves less by way of the coefficient layout.
+/// Returns whether a conversion over limbs is faster through the coefficient layout.
 bool MeshKernels::prefers_transpose(const Convert& c) const {
   if (state_->options().exchange != Exchange::automatic) return state_->options().exchange == Exchange::transpose;
   const double limb = static_cast<double>(c.out.items() * c.out.components * c.out.n * c.out.word_size());
@@ -289,13 +291,13 @@ bool MeshKernels::prefers_transpose(const Convert& c) const {
 
 namespace {
 
-/// The targets of a conversion among a part's limbs, and where they lie among these.
+/// The targets of a conversion that are limbs of a part, and their positions in the part.
 struct Targets {
   std::vector<std::size_t> targets;
   PrimeList place;
 };
 
-/// None where target j is limb j, and there are no other limbs.
+/// Returns the positions of the targets; nullopt if target j is limb j and there are no other limbs.
 std::optional<PrimeList> unless_straight(const PrimeList& place, const View& out) {
   return place == PrimeList::range(0, out.limbs) ? std::nullopt : std::optional(place);
 }

@@ -14,11 +14,12 @@ namespace heliograph::mesh {
 namespace {
 
 constexpr std::size_t kN = std::size_t{1} << 14;
-constexpr double kProducts = 14.0 / 2 * kN;  // of a transform of 2^14 words
-/// Bytes that a member reads and writes while it transforms 2^14 words: an addition takes 0.6 of a transform (choice.cpp).
+constexpr double kProducts = 14.0 / 2 * kN;  // products in a transform of 2^14 words
+/// Bytes that are read and written in the time of a transform of 2^14 words. An addition takes 0.6 of a transform
+/// (choice.cpp).
 constexpr double kBytes = 3 * 8 * kN / 0.6;
-constexpr double kLaunch = 3e-6;  // seconds of a call of no work, one after another
-/// Seconds of the host for a piece that a member runs as a program of its own, most of them the graph's.
+constexpr double kLaunch = 3e-6;  // seconds of a call without work, among other calls
+/// Host seconds of a piece that a member runs as its own program. Most of them are the launch of its graph.
 constexpr double kPiece = 15e-6;
 
 View whole_view(const MeshMemory& memory) {
@@ -32,7 +33,6 @@ View dense_like(const View& v, std::byte* address) {
   return View::dense(address, v.word, batch, v.components, v.limbs, v.n);
 }
 
-/// The items of what a call writes: of its largest result.
 std::size_t written_items(const device::Call& call, View& shape) {
   std::size_t items = 0;
   std::visit(
@@ -64,7 +64,7 @@ double MeshMembers::seconds_alone(const device::Call& call, const device::Count&
   const double transform = state_.costs().transform(kN);
   const double moved = static_cast<double>(bytes) / kBytes * transform;
   const double products = static_cast<double>(work.products) / kProducts * transform;
-  // A matrix product brings its inputs together before it sums.
+  // A matrix product first gathers its inputs, then sums.
   return kLaunch + (std::holds_alternative<device::Product>(call) ? moved + products : std::max(moved, products));
 }
 
@@ -75,7 +75,7 @@ double MeshMembers::bootstrap_seconds(const device::Evaluate& call, const device
   const double most = weights[state_.fastest()];
   const double one =
       static_cast<double>(work.products) / static_cast<double>(rows * items) / kProducts * state_.costs().transform(kN);
-  // A member does so many bootstraps in the time of one.
+  // A member computes `parallel` bootstraps in the time of one.
   const auto on_member = [&](std::size_t m, std::size_t bootstraps) {
     const std::size_t together = std::max<std::size_t>(1, parallel[m]), waves = (bootstraps + together - 1) / together;
     return kLaunch + static_cast<double>(waves * together) * one * most / weights[m];
@@ -89,7 +89,7 @@ double MeshMembers::bootstrap_seconds(const device::Evaluate& call, const device
     if (mine > 0) longest = std::max(longest, on_member(m, mine * rows)), ++holders;
   }
   if (holders == size() || rows * items <= parallel[0]) return longest;
-  // Idle members take rows: combinations go there and results come back.
+  // Idle members compute part of the rows. The combinations move to them, and the results back.
   const std::vector<std::size_t> each = shares(rows * items, weights);
   double shared = 0;
   for (std::size_t m = 0; m < size(); ++m) shared = std::max(shared, on_member(m, each[m + 1] - each[m]));
@@ -110,10 +110,10 @@ double MeshMembers::seconds(const device::Call& call, const device::Count& work,
   const Placement placement = state_.choose(shape);
   const double count = static_cast<double>(size());
   if (placement.layout != Layout::batch) return 1.5 * alone / count + 3 * costs.limb_links().exchange_seconds;
-  if (placement.deal.sole()) return alone;
+  if (placement.distribution.sole()) return std::min(alone, state_.seconds_shared(call).value_or(alone));
   double longest = 0;
   for (std::size_t m = 0; m < size(); ++m)
-    longest = std::max(longest, static_cast<double>(placement.deal.items_on(m)) * weights[home] / weights[m]);
+    longest = std::max(longest, static_cast<double>(placement.distribution.items_on(m)) * weights[home] / weights[m]);
   return kLaunch + longest / static_cast<double>(items) * (alone - kLaunch) + costs.spread_seconds;
 }
 
@@ -122,7 +122,7 @@ device::Members::Link MeshMembers::link(std::size_t from, std::size_t to) const 
   const Costs& costs = state_.costs();
   const bool near = from < size() && to < size() && costs.inside && state_.on_one_host(from, to);
   const Links& links = near ? *costs.inside : costs.all;
-  // Of what lies on all members one part is there already.
+  // A member lacks only the other members' parts of memory that is on all members.
   const double count = static_cast<double>(size()), lacking = from < size() && to < size() ? 1 : (count - 1) / count;
   return {links.exchange_seconds, links.bytes_a_second / std::max(lacking, 1e-3)};
 }
@@ -134,7 +134,7 @@ device::Members::Host MeshMembers::host(std::size_t executor) const {
   return own ? Host{0, kPiece} : Host{step, step};
 }
 
-// ---- where words lie
+// ---- locations of words
 
 MeshMemory& MeshMembers::memory_of(const Buffer& memory) const {
   View probe;
@@ -153,11 +153,11 @@ class MeshMoves final : public device::Moves {
   MeshMoves& operator=(const MeshMoves&) = delete;
 
   ~MeshMoves() override {
-    // Memory that others read is freed, or written again, after they have.
+    // Memory is released or overwritten only after the other members have read it.
     try {
       const std::lock_guard lock(state_.mutex());
       for (const auto& [from, to] : reads_) queue_.after(from, to, queue_.mark(to));
-    } catch (...) {  // a mesh that has failed computes nothing any more, and says so elsewhere
+    } catch (...) {  // a failed mesh executes no more calls, and reports its fault at the next call
     }
   }
 
@@ -179,12 +179,12 @@ class MeshMoves final : public device::Moves {
     Placement placement{Layout::batch, {}};
     if (to_all) {
       placement = state_.choose(target);
-      if (placement.layout != Layout::batch || placement.deal.sole()) return view;
+      if (placement.layout != Layout::batch || placement.distribution.sole()) return view;
     } else {
-      placement.deal = Deal::whole(executor, target.items());
+      placement.distribution = Distribution::whole(executor, target.items());
     }
     const auto memory = std::make_shared<MeshMemory>(queue_.shared_state(), target, PrimeList{}, placement, queue_.queues());
-    memory->settled = true;
+    memory->placement_fixed = true;
     target.data = memory->address();
     if (!to_all && sole && memory->sole() == executor && state_.reaches(executor, *sole) && !state_.over_ranks())
       pull(from, view.memory, source, *sole, *memory, target, executor, made);
@@ -200,7 +200,7 @@ class MeshMoves final : public device::Moves {
   }
 
  private:
-  /// The reading member copies, behind the point at which the words are there. The other one does not wait for it now.
+  /// Makes the reader copy after the mark at which the words are valid. The owner does not wait for the copy here.
   void pull(MeshMemory& from, const Buffer& held, const View& source, std::size_t owner, MeshMemory& to, const View& target,
             std::size_t reader, std::optional<std::size_t> made) {
     if (!made) {
@@ -220,10 +220,10 @@ class MeshMoves final : public device::Moves {
   MeshQueue& queue_;
   State& state_;
   std::vector<std::shared_ptr<Mark>> marks_;
-  std::vector<std::optional<std::size_t>> begin_;        // of each member, before the first copy from there
-  std::set<std::pair<std::size_t, std::size_t>> waits_;  // reader and mark
-  std::set<std::pair<std::size_t, std::size_t>> reads_;  // owner and reader
-  std::vector<Buffer> held_;                             // what is read
+  std::vector<std::optional<std::size_t>> begin_;        // mark of each member before the first copy from it
+  std::set<std::pair<std::size_t, std::size_t>> waits_;  // pairs of reader and mark
+  std::set<std::pair<std::size_t, std::size_t>> reads_;  // pairs of owner and reader
+  std::vector<Buffer> held_;                             // memory that readers may still read
 };
 
 }  // namespace
@@ -236,21 +236,22 @@ Buffer MeshMembers::copy(const Buffer& memory, std::size_t member) {
   if (from.sole() == member) return memory;
   const View source = whole_view(from);
   View target = dense_like(source, nullptr);
-  auto copied = std::make_shared<MeshMemory>(queue_.shared_state(), target, PrimeList{},
-                                             Placement{Layout::batch, Deal::whole(member, target.items())}, queue_.queues());
-  copied->settled = true;
+  auto copied =
+      std::make_shared<MeshMemory>(queue_.shared_state(), target, PrimeList{},
+                                   Placement{Layout::batch, Distribution::whole(member, target.items())}, queue_.queues());
+  copied->placement_fixed = true;
   target.data = copied->address();
   queue_.enqueue(device::Copy{source, target});
   return copied;
 }
 
 void MeshMembers::on(std::size_t executor, const std::function<void()>& body) {
-  std::optional<Homed> there;
+  std::optional<ResultsOnMember> there;
   if (executor < size()) there.emplace(state_, executor);
   body();
 }
 
-// ---- members that run programs of their own
+// ---- members that run their own programs
 
 const device::Session* MeshMembers::session(std::size_t m) {
   const Member& member = state_.member(m);
@@ -305,12 +306,12 @@ Buffer MeshMembers::key(const Buffer& key, std::size_t m) {
       .member = m, .first = 0, .count = whole.items(), .limbs = range(0, whole.limbs), .begin = 0, .length = whole.n};
   const View there = Operation(state_, queue_).fetch(whole, {part}, true).front().view;
   if (memory.local(m) && memory.local(m)->address() == there.data && memory.local(m)->bytes() == whole.bytes())
-    return memory.local(m);  // a member that holds every limb
+    return memory.local(m);  // the member holds every limb of the key
   for (const MeshMemory::Copy& copy : memory.copies) {
     if (copy.part.member == m && copy.buffer->address() == there.data && copy.buffer->bytes() >= whole.bytes())
       return copy.buffer;
   }
-  throw InternalError("a member's copy of a key is not kept");
+  throw InternalError("a member has no copy of a key");
 }
 
 Buffer MeshMembers::adopt(const View& from, const View& shape, std::size_t m) {
@@ -318,7 +319,7 @@ Buffer MeshMembers::adopt(const View& from, const View& shape, std::size_t m) {
   if (from.data != words->address() || words->bytes() != shape.bytes())
     words = std::make_shared<Within>(std::move(words), from.data, shape.bytes());
   auto memory = std::make_shared<MeshMemory>(queue_.shared_state(), shape, m, std::move(words));
-  memory->settled = true;
+  memory->placement_fixed = true;
   memory->is_for({.word = shape.word, .components = shape.components, .limbs = shape.limbs, .n = shape.n});
   return memory;
 }

@@ -1,4 +1,4 @@
-// The members of a mesh as recorded programs place calls on them.
+// The members of a mesh as placement targets of recorded programs.
 #pragma once
 
 #include "device/members.h"
@@ -9,7 +9,7 @@ namespace heliograph::mesh {
 
 class MeshMembers final : public device::Members {
  public:
-  /// Both outlive it.
+  /// Both arguments must outlive the object.
   MeshMembers(MeshQueue& queue, const MeshTfheKernels& lwe);
 
   std::size_t size() const override { return state_.size(); }
@@ -38,7 +38,7 @@ class MeshMembers final : public device::Members {
   MeshQueue& queue_;
   State& state_;
   const MeshTfheKernels& lwe_;
-  const bool always_;  // members in host memory run programs of their own too: for tests
+  const bool always_;  // tests set it: members in host memory then also run their own programs
   std::mutex mutex_;
   std::vector<std::unique_ptr<const device::Session>> sessions_;  // made at first use
 };

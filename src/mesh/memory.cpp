@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device/address.h"
 #include "mesh/state.h"
 
 namespace heliograph::mesh {
@@ -13,14 +14,14 @@ bool is_one_item(const View& v) {
 
 namespace {
 
-/// Whether two views that begin at one word show the same words; of one item alone, if that is all there is.
+/// Returns whether two views with the same address have the same words. `one`: compares only their first items.
 bool same_words(const View& a, const View& b, bool one) {
   const bool inside = a.components == b.components && (a.components < 2 || a.component_stride == b.component_stride) &&
                       a.limbs == b.limbs && (a.limbs < 2 || a.limb_stride == b.limb_stride);
   return inside && (one ? is_one_item(a) : a.axes == b.axes && a.shape == b.shape && a.stride == b.stride);
 }
 
-/// Where a view lies in its tensor, in whole items, components and limbs.
+/// Position of a view in its tensor, in items, components and limbs.
 struct Origin {
   std::size_t item, component, limb;
   std::size_t component_step, limb_step;
@@ -29,20 +30,20 @@ struct Origin {
 Origin origin_of(const View& shape, const View& v) {
   const std::size_t limb = shape.n, component = shape.limbs * limb, item = shape.components * component;
   const std::size_t words = static_cast<std::size_t>(v.data - shape.data) / v.word_size();
-  require<InternalError>(v.word == shape.word && v.n == shape.n && words % limb == 0, "a view is not of whole limbs");
+  require<InternalError>(v.word == shape.word && v.n == shape.n && words % limb == 0, "a view must consist of whole limbs");
   Origin o{.item = words / item, .component = words % item / component, .limb = words % component / limb};
   o.component_step = v.components > 1 ? v.component_stride / component : 1;
   o.limb_step = v.limbs > 1 ? v.limb_stride / limb : 1;
   require<InternalError>(
       (v.components < 2 || v.component_stride % component == 0) && (v.limbs < 2 || v.limb_stride % limb == 0),
-      "a view is not of whole limbs");
+      "a view must consist of whole limbs");
   for (int i = 0; i < v.axes; ++i)
     require<InternalError>(v.shape[i] < 2 || v.stride[i] % static_cast<std::ptrdiff_t>(item) == 0,
-                           "a view is not of whole items");
+                           "a view must consist of whole items");
   return o;
 }
 
-/// Consecutive items of a view that lie at one stride, in items of its tensor: back to front where `step` is negative.
+/// Items of a view at one stride. `item` and `step` count the tensor's items; `step` is negative for reversed items.
 struct Row {
   std::size_t first, count;
   std::ptrdiff_t item, step;
@@ -89,24 +90,18 @@ MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const Pr
     : Memory(nullptr, shape.bytes()),
       state_(std::move(state)),
       shape_(shape),
+      primes_(primes),
       layout_(placement.layout),
-      deal_(placement.deal),
+      distribution_(placement.distribution),
       local_(state_->size()) {
-  const std::size_t members = state_->size(), limb_words = shape_.components * shape_.n;
-  for (auto& l : local_) l.words = limb_words * shape_.limbs;
+  const std::size_t members = state_->size();
+  for (auto& l : local_) l.words = shape_.components * shape_.n * shape_.limbs;
   if (layout_ == Layout::coefficient) {
     bounds_ = shares(shape_.n, state_->limb_weights(), 64);
     for (std::size_t m = 0; m < members; ++m)
       local_[m].words = shape_.components * shape_.limbs * (bounds_[m + 1] - bounds_[m]);
   } else if (layout_ == Layout::limb) {
-    limbs_.resize(members);
-    for (std::size_t l = 0; l < shape_.limbs; ++l) {
-      const std::size_t m = state_->owners()[l < primes.size() ? primes[l] : static_cast<PrimeIndex>(l)];
-      owner_.push_back(m);
-      rank_.push_back(limbs_[m].size());
-      limbs_[m].push_back(l);
-    }
-    for (std::size_t m = 0; m < members; ++m) local_[m].words = limb_words * limbs_[m].size();
+    share_limbs();
   }
   if (!fits_elsewhere(queues)) allocate(queues);
   hold(true);
@@ -118,7 +113,7 @@ MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, std::siz
       state_(std::move(state)),
       shape_(shape),
       layout_(Layout::batch),
-      deal_(Deal::whole(member, shape.items())),
+      distribution_(Distribution::whole(member, shape.items())),
       local_(state_->size()) {
   for (auto& l : local_) l.words = shape_.components * shape_.limbs * shape_.n;
   local_[member].buffer = std::move(words);
@@ -127,7 +122,7 @@ MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, std::siz
 }
 
 std::size_t MeshMemory::bytes_on(std::size_t m) const {
-  const std::size_t held = layout_ == Layout::batch ? deal_.items_on(m) : shape_.items();
+  const std::size_t held = layout_ == Layout::batch ? distribution_.items_on(m) : shape_.items();
   return held * local_[m].words * shape_.word_size();
 }
 
@@ -141,17 +136,19 @@ void MeshMemory::hold(bool held) {
   for (std::size_t m = 0; m < local_.size(); ++m) held ? state_->hold(m, bytes_on(m)) : state_->release(m, bytes_on(m));
 }
 
-/// What lies on some members alone lies on the next ones where these have no room: keys fill one after the other.
+/// Allocates the items on the next members that have memory, so that keys fill one member after another. Returns false if
+/// no members have memory, for tensors on all members, and over ranks.
 bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
   const std::size_t members = local_.size();
-  if (layout_ != Layout::batch || deal_.order().empty() || deal_.order().size() == members || state_->over_ranks())
+  if (layout_ != Layout::batch || distribution_.order().empty() || distribution_.order().size() == members ||
+      state_->over_ranks())
     return false;
-  const Deal first = deal_;
+  const Distribution first = distribution_;
   for (std::size_t shift = 0; shift < members; ++shift) {
     try {
       std::vector<std::size_t> order = first.order();
       for (std::size_t& m : order) m = (m + shift) % members;
-      deal_ = Deal::round(std::move(order), first.items(), first.block());
+      distribution_ = Distribution::round(std::move(order), first.items(), first.block());
       for (std::size_t m = 0; m < members; ++m) {
         if (const std::size_t bytes = bytes_on(m)) local_[m].buffer = state_->member(m).device->allocate(bytes, *queues[m]);
       }
@@ -160,22 +157,44 @@ bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
       for (auto& l : local_) l.buffer = nullptr;
     }
   }
-  deal_ = first;
+  distribution_ = first;
   return false;
 }
 
-void MeshMemory::move_to(const Deal& deal, const std::vector<Queue*>& queues) {
-  require<InternalError>(layout_ == Layout::batch && !settled, "memory that has been written does not move");
+void MeshMemory::share_limbs() {
+  const std::size_t members = local_.size();
+  limbs_.resize(members);
+  for (std::size_t l = 0; l < shape_.limbs; ++l) {
+    const std::size_t m = state_->owners()[l < primes_.size() ? primes_[l] : static_cast<PrimeIndex>(l)];
+    owner_.push_back(m);
+    rank_.push_back(limbs_[m].size());
+    limbs_[m].push_back(l);
+  }
+  for (std::size_t m = 0; m < members; ++m) local_[m].words = shape_.components * shape_.n * limbs_[m].size();
+}
+
+void MeshMemory::move_to_limbs(const std::vector<Queue*>& queues) {
+  require<InternalError>(layout_ == Layout::batch && !placement_fixed, "memory must move before it is written");
   hold(false);
-  for (auto& l : local_) l.buffer = nullptr;  // nobody has used it
-  deal_ = deal;
+  for (auto& l : local_) l.buffer = nullptr;
+  layout_ = Layout::limb, distribution_ = {};
+  share_limbs();
+  allocate(queues);
+  hold(true);
+}
+
+void MeshMemory::move_to(const Distribution& distribution, const std::vector<Queue*>& queues) {
+  require<InternalError>(layout_ == Layout::batch && !placement_fixed, "memory must move before it is written");
+  hold(false);
+  for (auto& l : local_) l.buffer = nullptr;  // no call has used the memory yet
+  distribution_ = distribution;
   allocate(queues);
   hold(true);
 }
 
 MeshMemory::~MeshMemory() {
   state_->forget(address_);
-  // Tasks posted before may still use the words: they are freed after these.
+  // The words are freed after earlier tasks, which may still use them.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < local_.size(); ++m) {
     std::vector<Buffer> mine;
@@ -184,9 +203,11 @@ MeshMemory::~MeshMemory() {
       if (c.part.member == m) mine.push_back(std::move(c.buffer));
     }
     for (const Buffer& b : mine) state_->release(m, b->bytes());
-    if (!mine.empty())
-      state_->post(
-          m, [mine = std::move(mine)]() mutable { mine.clear(); }, true);
+    if (mine.empty()) continue;
+    // If the member's thread is idle, free here, because waking that thread takes longer.
+    if (state_->run_here(m, [&mine] { mine.clear(); })) continue;
+    state_->post(
+        m, [mine = std::move(mine)]() mutable { mine.clear(); }, true);
   }
 }
 
@@ -204,7 +225,7 @@ Block MeshMemory::block_of(const View& v, std::size_t m) const {
       if (owner_[l] != m) continue;
       if (first) start = rank_[l];
       if (b.limbs.size() == 1) step = rank_[l] - previous;
-      require<InternalError>(b.limbs.size() < 2 || rank_[l] - previous == step, "a view skips limbs unevenly");
+      require<InternalError>(b.limbs.size() < 2 || rank_[l] - previous == step, "the limbs of a view must have one stride");
       previous = rank_[l];
       first = false;
       b.limbs.push_back(i);
@@ -222,12 +243,13 @@ Block MeshMemory::block_of(const View& v, std::size_t m) const {
   b.view.component_stride = o.component_step * component;
   for (int i = 0; i < v.axes; ++i)
     b.view.stride[i] = v.stride[i] / static_cast<std::ptrdiff_t>(item_words) * static_cast<std::ptrdiff_t>(item);
-  b.view.data = (local_[m].buffer ? local_[m].buffer->address() : nullptr) + (o.component * component + start * n) * word;
+  b.view.data = device::displaced(local_[m].buffer ? local_[m].buffer->address() : nullptr,
+                                  (o.component * component + start * n) * word);
   return b;
 }
 
 void MeshMemory::begin_at(Block& b, std::size_t place) const {
-  b.view.data += place * local_[b.member].words * b.view.word_size();
+  b.view.data = device::displaced(b.view.data, place * local_[b.member].words * b.view.word_size());
 }
 
 std::optional<ItemRow> MeshMemory::row(const View& v) const {
@@ -249,7 +271,7 @@ std::vector<std::size_t> MeshMemory::items_of(const View& v) const {
 View MeshMemory::held(const View& v, std::size_t m) const {
   View all = block_of(v, m).view;
   all.axes = 1;
-  all.shape[0] = deal_.items_on(m), all.stride[0] = static_cast<std::ptrdiff_t>(local_[m].words);
+  all.shape[0] = distribution_.items_on(m), all.stride[0] = static_cast<std::ptrdiff_t>(local_[m].words);
   return all;
 }
 
@@ -257,8 +279,8 @@ bool MeshMemory::Copy::shows(const View& v, std::size_t from, bool one) const {
   return offset == from && components == v.components && same_words(source, v, one);
 }
 
-const MeshMemory::Copy* MeshMemory::kept_items(const View& v, std::size_t m, const std::vector<math::u32>& inputs,
-                                               const std::vector<std::size_t>& items) const {
+const MeshMemory::Copy* MeshMemory::cached_items(const View& v, std::size_t m, const std::vector<math::u32>& inputs,
+                                                 const std::vector<std::size_t>& items) const {
   const auto offset = static_cast<std::size_t>(v.data - address());
   for (const Copy& c : copies) {
     if (c.items.size() != inputs.size() || c.items.empty() || c.part.member != m || !c.shows(v, offset)) continue;
@@ -269,7 +291,7 @@ const MeshMemory::Copy* MeshMemory::kept_items(const View& v, std::size_t m, con
   return nullptr;
 }
 
-bool MeshMemory::kept_stretches(const View& v) const {
+bool MeshMemory::caches_ranges(const View& v) const {
   const auto offset = static_cast<std::size_t>(v.data - address());
   return std::any_of(copies.begin(), copies.end(), [&](const Copy& c) {
     return c.items.empty() && c.part.length != v.n && c.part.count == v.items() && c.shows(v, offset);
@@ -278,7 +300,8 @@ bool MeshMemory::kept_stretches(const View& v) const {
 
 namespace {
 
-/// Items of a row that lie on one member at one distance: k first, first + step, ... are its items place, place + stride, ...
+/// Items of a row on one member at one stride. The row's entries first, first + step, ... are the member's items place,
+/// place + stride, ...
 struct Run {
   std::size_t member, first, count, step, place;
   std::ptrdiff_t stride;
@@ -288,11 +311,11 @@ struct Run {
   }
 };
 
-std::vector<Run> runs_of(const Deal& deal, const Row& row) {
+std::vector<Run> runs_of(const Distribution& distribution, const Row& row) {
   std::vector<Run> runs;
-  std::vector<std::size_t> open;  // each member's last run, plus one
+  std::vector<std::size_t> open;  // index of each member's last run, plus one
   for (std::size_t k = 0; k < row.count; ++k) {
-    const std::size_t item = row.at(k), member = deal.owner(item), place = deal.place(item);
+    const std::size_t item = row.at(k), member = distribution.owner(item), place = distribution.place(item);
     if (member >= open.size()) open.resize(member + 1);
     if (open[member] > 0) {
       Run& r = runs[open[member] - 1];
@@ -308,7 +331,7 @@ std::vector<Run> runs_of(const Deal& deal, const Row& row) {
   return runs;
 }
 
-/// The same of consecutive shares, without looking at each item.
+/// As above, for consecutive shares. The time does not depend on the number of items.
 std::vector<Run> runs_of(const std::vector<std::size_t>& bounds, const Row& row) {
   std::vector<Run> runs;
   for (std::size_t k = 0; k < row.count;) {
@@ -336,7 +359,7 @@ std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
   const Origin o = origin_of(shape_, v);
   const std::size_t item_words = shape_.components * shape_.limbs * shape_.n;
   const bool by_items = layout_ == Layout::batch;
-  if (const auto sole = by_items ? deal_.sole() : std::nullopt; sole && !in_rows) {
+  if (const auto sole = by_items ? distribution_.sole() : std::nullopt; sole && !in_rows) {
     result.push_back(block_of(v, *sole));
     begin_at(result.back(), o.item);
     return result;
@@ -354,30 +377,30 @@ std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
     return result;
   }
   const std::vector<Row> rows = rows_of(v, item_words, o.item);
-  if (const std::size_t stretch = deal_.stretch(); by_items && !in_rows && stretch > 0 && rows.size() == 1 &&
-                                                   rows[0].step == 1 && rows[0].count > stretch && o.item % stretch == 0 &&
-                                                   rows[0].count % stretch == 0) {
-    // Whole stretches: what a member has of them lies in one piece.
+  if (const std::size_t stretch = distribution_.stretch(); by_items && !in_rows && stretch > 0 && rows.size() == 1 &&
+                                                           rows[0].step == 1 && rows[0].count > stretch &&
+                                                           o.item % stretch == 0 && rows[0].count % stretch == 0) {
+    // The view has complete repetitions, so each member's part is contiguous.
     for (std::size_t m = 0; m < local_.size(); ++m) {
       Block& b = whole[m];
       if (b.limbs.empty()) continue;
-      b.run = deal_.bounds()[m + 1] - deal_.bounds()[m], b.apart = stretch;
-      b.first = deal_.bounds()[m], b.count = rows[0].count / stretch * b.run;
+      b.run = distribution_.bounds()[m + 1] - distribution_.bounds()[m], b.apart = stretch;
+      b.first = distribution_.bounds()[m], b.count = rows[0].count / stretch * b.run;
       begin_at(b, o.item / stretch * b.run);
       b.view.axes = 1, b.view.shape[0] = b.count, b.view.stride[0] = static_cast<std::ptrdiff_t>(local_[m].words);
       result.push_back(std::move(b));
     }
     return result;
   }
-  if (by_items && deal_.in_shares() && !in_rows) {
-    // All on one member: the view as it is.
+  if (by_items && distribution_.in_shares() && !in_rows) {
+    // If one member has all items, the view is the only part.
     std::ptrdiff_t least = rows.front().item, most = least;
     for (const Row& r : rows) {
       least = std::min({least, r.item, r.last()}), most = std::max({most, r.item, r.last()});
     }
-    const std::size_t m = deal_.owner(static_cast<std::size_t>(least));
-    if (deal_.owner(static_cast<std::size_t>(most)) == m) {
-      begin_at(whole[m], deal_.place(o.item));
+    const std::size_t m = distribution_.owner(static_cast<std::size_t>(least));
+    if (distribution_.owner(static_cast<std::size_t>(most)) == m) {
+      begin_at(whole[m], distribution_.place(o.item));
       return {whole[m]};
     }
   }
@@ -394,7 +417,8 @@ std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
   };
   for (const Row& row : rows) {
     if (by_items) {
-      for (const Run& run : deal_.in_shares() ? runs_of(deal_.bounds(), row) : runs_of(deal_, row)) cut(row, run);
+      for (const Run& run : distribution_.in_shares() ? runs_of(distribution_.bounds(), row) : runs_of(distribution_, row))
+        cut(row, run);
       continue;
     }
     for (std::size_t m = 0; m < local_.size(); ++m) {

@@ -1,5 +1,5 @@
-// Several devices as one: a device whose tensors lie over the members, and whose kernels run on all of them. Same contract,
-// same bits; what is above never counts devices.
+// Several devices as one. Tensors are distributed over these devices, the members, and kernels run on all of them. The
+// contract and the bits are those of one device. Code in higher layers never counts devices.
 #pragma once
 
 #include <memory>
@@ -12,79 +12,83 @@
 
 namespace heliograph::mesh {
 
-/// How a conversion between RNS bases runs over a limb layout.
+/// Algorithm of a conversion between RNS bases in the limb layout.
 enum class Exchange : unsigned char {
   automatic,
   broadcast,  // every member gathers all source limbs and computes its own target limbs
-  transpose,  // to the coefficient layout and back (Al Badawi 2020, Algorithms 1 and 2)
+  transpose,  // tensors move to the coefficient layout and back (Al Badawi and others, 2020, algorithms 1 and 2)
 };
-/// How a key switch runs over a limb layout (Cinnamon; Kim 2025).
+/// Algorithm of a key switch in the limb layout (Cinnamon; Kim 2025).
 enum class SwitchMethod : unsigned char {
   automatic,
-  input,   // input broadcast: the polynomial is gathered, keys and sums are split by limbs
-  output,  // output aggregation: keys are split by digits, the sums over Q and P are added up
+  input,   // input broadcast: every member gathers the polynomial; keys and sums are divided by limbs
+  output,  // output aggregation: keys are divided by digits; the sums over Q and P are added over the members
 };
 
-/// For tests, benchmarks and experienced users. Results never depend on them.
+/// Options for tests, benchmarks and experts. Results never depend on them.
 struct Options {
-  std::string name;              // as given to open_device; empty: the members' names
-  std::optional<Layout> layout;  // of every tensor
-  bool staged = false;           // no peer access: all that moves goes through the host
-  bool events = false;           // members wait for each other's events, not for flags in each other's memory
-  std::vector<double> weights;   // shares of the members; empty: measured
-  std::vector<double> slowdown;  // makes members slow
-  std::vector<double> hosts;     // members of one number count as of one host, which a forced layout then respects
+  std::string name;              // name of the mesh for open_device; empty: the members' names
+  std::optional<Layout> layout;  // layout of every tensor; nullopt: chosen for each tensor
+  bool staged = false;           // no peer access: all transfers go through the host
+  bool events = false;           // members synchronise by events, not by flags in each other's memory
+  std::vector<double> weights;   // shares of work of the members; empty: measured
+  std::vector<double> slowdown;  // factors by which members are slowed down
+  std::vector<double> hosts;     // members with equal numbers count as one host; a forced layout also distributes by host
   Exchange exchange = Exchange::automatic;
   SwitchMethod key_switch = SwitchMethod::automatic;
-  bool calibrate = true;  // false: equal members, and links as on NVSwitch
-  /// In place of a calibration: transforms a second of each member, bytes a second of the links, then seconds: of an exchange,
-  /// of spreading a call, of the host for a step. See mesh/costs.h.
+  bool calibrate = true;  // false: members count as equally fast, with links as fast as NVSwitch
+  /// Replaces a measurement (mesh/costs.h). The numbers are transforms per second of each member, bytes per second of the
+  /// links, seconds of an exchange, of distributing a call, and of host time for a step.
   std::vector<double> costs;
-  bool sockets = false;  // between processes: no channels of the devices
+  bool sockets = false;  // no direct channels between devices of different processes
 };
 
-/// What moved between the members of all ranks; through this rank's host; from this rank to others, words of members and
-/// what was broadcast, scattered and gathered. The mesh's own measurements do not count.
+/// Bytes moved: between the members of all ranks, through this rank's host, and from this rank to others, which includes
+/// broadcasts, scatters and gathers. Excludes the mesh's own measurements.
 struct Moved {
   device::u64 exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };
 
-/// A mesh is a Device too.
+/// A device that is made of several devices.
 class Mesh : public device::Device {
  public:
   virtual std::size_t size() const = 0;
-  /// A member of another rank has a name and no memory here.
+  /// Returns a member. A member of another rank has a name, but no memory in this process.
   virtual device::Device& member(std::size_t m) = 0;
-  /// The number of processes of this mesh, and this one's rank.
   virtual std::size_t ranks() const = 0;
   virtual std::size_t rank() const = 0;
   virtual Moved moved() const = 0;
-  /// Copies a tensor's words to a new allocation of that layout (repartitioning in the literature).
+  /// Copies a tensor's words to a new allocation with another layout.
   virtual device::Buffer reshard(const device::View& from, const device::PrimeList& primes, Layout to, device::Queue&) = 0;
-  /// Text to read: members, weights and links, one line each.
+  /// Returns a readable report, one line per member, weight or link.
   virtual std::vector<std::string> report() = 0;
 };
 
+/// Returns the members of a mesh; empty if `device` is not a mesh. For code in higher layers, which does not know this
+/// class.
+std::vector<device::Device*> members_of(device::Device& device);
+
 class Transport;
-/// Over several processes (mesh/ranks.h): their members in rank order, joined by `transport`.
+/// Makes a mesh. Over several processes (mesh/ranks.h) it has the members of all ranks, in the order of ranks, and
+/// `transport` connects them.
 std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {},
                                 std::unique_ptr<Transport> transport = nullptr);
 
-/// A device by name: those of device::open_device; the bare name of a kind of which device::found_devices lists several: all
-/// of them; "cpu,cpu:avx2" and "3*cpu": a mesh of these.
-/// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input",
-/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/hosts=0:0:1", "/uncalibrated", "/costs=6e6:250e9:15e-6:40e-6:8e-6", "/sockets". Throws ParameterError, DeviceError.
-///
-/// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and what is opened is the mesh of all ranks'
-/// (docs/ranks.md). All ranks make the same calls in the same order; a failure on one ends the mesh on all.
+/// Opens a device by name. Names of device::open_device open one device. A kind that device::found_devices numbers opens all
+/// devices of the kind. "cpu,cpu:avx2" and "3*cpu" open a mesh of these. Options may follow the members: "/batch", "/limb",
+/// "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input", "/output", "/weights=2:1:1", "/slowdown=1:4",
+/// "/hosts=0:0:1", "/uncalibrated", "/costs=6e6:250e9:15e-6:40e-6:8e-6", "/sockets". Throws ParameterError, DeviceError.
+/// If HELIOGRAPH_RANKS is above 1, the name lists the devices of this rank, and the result is the mesh of all ranks
+/// (docs/ranks.md). All ranks make the same calls in order; a failure on one ends the mesh on all.
 std::unique_ptr<device::Device> open_device(const std::string& name);
 
-/// The device of this process, opened at first use: all GPUs this build can use as one, else the processor's cores; or what
-/// HELIOGRAPH_DEVICE names. Over ranks one GPU a rank, in turn. Throws ForkError in a child of the process that opened it.
+/// Returns the device of this process, opened at first use: HELIOGRAPH_DEVICE if set, else all GPUs that this build can
+/// use as one, else the CPU. Over ranks, each rank uses one GPU. Throws ForkError in a fork of the process that opened
+/// it.
 device::Device& default_device();
-/// Throws ForkError in a child of the process that opened it. Opens nothing and does not wait.
+/// Throws ForkError in a fork of the process that opened the device. Never opens the device or waits.
 void require_own_process();
-/// Whether that device is to be several processes: what the environment says, without opening it.
+/// Returns whether the environment selects a mesh of several processes. Does not open the device.
 bool over_ranks();
 
 }  // namespace heliograph::mesh

@@ -1,4 +1,4 @@
-// Devices by name, and the one of this process.
+// Devices by name, and the device of this process.
 #include <sched.h>
 #include <unistd.h>
 
@@ -29,13 +29,13 @@ std::vector<double> numbers(const std::string& text, const std::string& name) {
     double value = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
     if (error != std::errc() || end != part.data() + part.size())
-      throw ParameterError("the device \"" + name + "\" has \"" + part + "\" where a number is wanted");
+      throw ParameterError("cannot open device \"" + name + "\": \"" + part + "\" must be a number");
     values.push_back(value);
   }
   return values;
 }
 
-/// An option of one word, and what it sets.
+/// An option of a mesh without a value.
 struct Flag {
   std::string_view word;
   void (*set)(Options&);
@@ -53,7 +53,7 @@ constexpr Flag kFlags[] = {
     {"uncalibrated", [](Options& o) { o.calibrate = false; }},
     {"sockets", [](Options& o) { o.sockets = true; }},
 };
-/// One followed by numbers.
+/// An option of a mesh with a list of numbers.
 struct List {
   std::string_view name;
   std::vector<double> Options::*values;
@@ -75,15 +75,15 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
     } else if (list != std::end(kLists)) {
       o.*list->values = numbers(w.substr(list->name.size()), name);
     } else {
-      throw ParameterError("a mesh knows no option \"" + w +
-                           "\"; there are batch, limb, coefficient, staged, events, broadcast, transpose, input, output, "
+      throw ParameterError("cannot open this mesh: unknown option \"" + w +
+                           "\"; options are batch, limb, coefficient, staged, events, broadcast, transpose, input, output, "
                            "weights=, slowdown=, hosts=, costs=, uncalibrated and sockets");
     }
   }
   return o;
 }
 
-/// Divides the devices of a host among its ranks; where there are fewer devices, several ranks share one.
+/// Returns this rank's share of its host's devices. If there are fewer devices than ranks, several ranks share a device.
 std::vector<std::string> share_of(const LaunchInfo& launch, const std::vector<std::string>& all) {
   if (all.size() < launch.local_ranks) return {all[launch.local_rank % all.size()]};
   const std::size_t begin = launch.local_rank * all.size() / launch.local_ranks,
@@ -91,10 +91,11 @@ std::vector<std::string> share_of(const LaunchInfo& launch, const std::vector<st
   return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-/// "3*cpu" is three; a kind that found_devices lists with numbers is all of these, over ranks this rank's share.
+/// Returns the names of a list's devices. "3*cpu" is three devices. A kind that found_devices numbers is all devices of
+/// the kind, or this rank's share.
 std::vector<std::string> members_of(const std::string& list, const std::optional<LaunchInfo>& launch) {
   std::vector<std::string> names;
-  // A device's own options follow it by commas too: "rtl:butterflies=8,lanes=8".
+  // A device's options may contain commas: "rtl:butterflies=8,lanes=8".
   std::vector<std::string> words;
   for (const std::string& part : split(list, ',')) {
     if (!words.empty() && words.back().find(':') != std::string::npos && part.find('=') < part.find(':'))
@@ -108,7 +109,7 @@ std::vector<std::string> members_of(const std::string& list, const std::optional
       int count = 0;
       const auto [end, error] = std::from_chars(word.data(), word.data() + star, count);
       if (error != std::errc() || end != word.data() + star || count < 1 || count > 64)
-        throw ParameterError("\"" + word + "\" does not say how many devices there are, 1 to 64");
+        throw ParameterError("cannot open devices \"" + word + "\": the number before \"*\" must be from 1 to 64");
       names.insert(names.end(), static_cast<std::size_t>(count), word.substr(star + 1));
       continue;
     }
@@ -135,7 +136,7 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
     o.name = name;
     return o;
   };
-  // A device that counts instead of computing has nothing to share.
+  // The null device runs in each process separately.
   if (std::optional<Rendezvous> meeting = name == "null" ? std::nullopt : rendezvous_from_environment()) {
     const auto open = [&] { return Own{open_all(members_of(words[0], meeting->launch)), options()}; };
     return join_ranks(std::move(*meeting), open, name.substr(words[0].size()));
@@ -148,7 +149,8 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
 
 namespace {
 
-/// Divides the cores of a host among its ranks, unless the number of threads is given or the launcher bound the ranks to cores.
+/// Gives this rank its share of the host's cores, unless HELIOGRAPH_THREADS is set or the launcher bound the ranks to
+/// cores.
 void share_cores(const LaunchInfo& launch) {
   if (!launch.launched || std::getenv("HELIOGRAPH_THREADS") != nullptr) return;
   cpu_set_t mine;
@@ -163,10 +165,11 @@ void share_cores(const LaunchInfo& launch) {
 
 namespace {
 
-std::atomic<pid_t> owner{0};  // of the device; set before it opens: a child of a fork never waits for the mutex
+std::atomic<pid_t> owner{0};  // process that opened the device; set before opening, so that a fork never waits for the mutex
 
 [[noreturn]] void refuse_fork() {
-  throw ForkError("this process was forked after Heliograph had opened its device; start workers with spawn instead");
+  throw ForkError(
+      "cannot use Heliograph in this process: it was forked after Heliograph opened its device; start workers with spawn");
 }
 
 }  // namespace

@@ -12,12 +12,11 @@ PrimeList primes_of(const Block& part, const PrimeList& primes) {
 
 namespace {
 
-/// A dense view of a part, on its member.
 View dense(std::byte* data, const Block& part, std::size_t components, Word word) {
   return View::dense(data, word, {part.count}, components, part.limbs.size(), part.length);
 }
 
-/// The view of `have`, which covers `part`, narrowed to it; none where no view shows just those words.
+/// Returns the view of `part`, which is within `have`; nullopt if no view has exactly these words.
 std::optional<View> shown(const Block& have, const Block& part, bool any_limbs) {
   View v = have.view;
   if (have.first != part.first || have.count != part.count) {
@@ -108,13 +107,13 @@ std::vector<Block> Operation::room(const std::vector<Block>& parts, std::size_t 
 std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& parts, bool keep, bool any_limbs) {
   MeshMemory& memory = state_.find(v);
   const std::vector<Block> whole = memory.blocks(v, false);
-  std::vector<Block> rows;  // made where something must be copied
+  std::vector<Block> rows;  // computed if a copy is necessary
   const bool one = is_one_item(v) && v.items() > 0;
   keep = keep || one;
   const auto offset = static_cast<std::size_t>(v.data - memory.address());
   std::vector<Block> result;
-  std::vector<Move> moves;
-  std::vector<MeshMemory::Copy> fresh;
+  Pending mine;
+  Pending& pending = pending_ ? *pending_ : mine;
   for (const Block& part : parts) {
     const auto found = std::find_if(whole.begin(), whole.end(), [&](const Block& b) { return b.covers(part); });
     if (found != whole.end()) {
@@ -126,7 +125,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
         continue;
       }
     }
-    // A part of one repeated item: fetched once, shown `count` times.
+    // If the view repeats one item, this item is fetched once, and the part's view repeats it.
     Block wanted = part;
     if (one) wanted.first = 0, wanted.count = 1, wanted.step = 1, wanted.run = 0;
     const auto repeated = [&](const View& item) {
@@ -143,14 +142,17 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
              c.part.limbs == wanted.limbs && c.part.begin == wanted.begin && c.part.length == wanted.length &&
              c.shows(v, offset, one);
     };
-    const MeshMemory::Copy* kept = nullptr;
-    for (const auto* list : {&memory.copies, &fresh}) {
-      const auto at = std::find_if(list->begin(), list->end(), serves);
-      if (keep && at != list->end()) kept = &*at;
+    const MeshMemory::Copy* cached = nullptr;
+    if (keep) {
+      if (const auto at = std::find_if(memory.copies.begin(), memory.copies.end(), serves); at != memory.copies.end())
+        cached = &*at;
+      for (const Fresh& f : pending.fresh) {
+        if (f.memory == &memory && serves(f.copy)) cached = &f.copy;
+      }
     }
-    if (kept != nullptr) {
-      temporary_[part.member].push_back(kept->buffer);  // it may be dropped while this is at work
-      result.push_back(repeated(kept->view));
+    if (cached != nullptr) {
+      temporary_[part.member].push_back(cached->buffer);  // held, because the cache may drop the copy before it is used
+      result.push_back(repeated(cached->view));
       continue;
     }
     const View shape = dense(nullptr, wanted, v.components, v.word);
@@ -163,41 +165,54 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       rows = memory.blocks(source, true);
     }
     for (const Block& r : rows) {
-      for (const Pair& p : intersect(r, wanted)) moves.push_back({r.member, part.member, p});
+      for (const Pair& p : intersect(r, wanted)) pending.moves.push_back({r.member, part.member, p});
     }
     if (keep) {
-      fresh.push_back({.part = wanted,
-                       .offset = offset,
-                       .components = v.components,
-                       .source = v,
-                       .view = wanted.view,
-                       .buffer = buffer});
-      fresh.back().part.view = {};
+      pending.fresh.push_back({&memory,
+                               {.part = wanted,
+                                .offset = offset,
+                                .components = v.components,
+                                .source = v,
+                                .view = wanted.view,
+                                .buffer = buffer}});
+      pending.fresh.back().copy.part.view = {};
     }
     result.push_back(repeated(wanted.view));
   }
-  exchange(moves);
-  // Only now are they copies: had memory run out above, nobody would have filled them.
-  for (auto& copy : fresh) {
-    state_.hold(copy.part.member, copy.buffer->bytes());
-    memory.copies.push_back(std::move(copy));
-  }
+  if (!pending_) finish(std::move(mine));
   return result;
+}
+
+void Operation::finish(Pending pending) {
+  exchange(pending.moves);
+  // The copies are registered after the exchange was posted. If an allocation failed before, no exchange would fill them.
+  for (Fresh& f : pending.fresh) {
+    state_.hold(f.copy.part.member, f.copy.buffer->bytes());
+    f.memory->copies.push_back(std::move(f.copy));
+  }
+}
+
+void Operation::together(const std::function<void()>& fetches) {
+  pending_.emplace();
+  fetches();
+  Pending all = std::move(*pending_);
+  pending_.reset();
+  finish(std::move(all));
 }
 
 std::vector<View> Operation::collect(const View& v, const std::vector<std::size_t>& items,
                                      const std::vector<std::vector<math::u32>>& wanted, const Meanwhile& meanwhile) {
   MeshMemory& memory = state_.find(v);
-  const Deal& deal = memory.deal();
+  const Distribution& distribution = memory.distribution();
   const auto offset = static_cast<std::size_t>(v.data - memory.address());
   std::vector<View> result(state_.size());
   std::vector<Move> moves;
   std::vector<MeshMemory::Copy> fresh;
   for (std::size_t m = 0; m < wanted.size(); ++m) {
     if (wanted[m].empty()) continue;
-    if (const MeshMemory::Copy* const kept = memory.kept_items(v, m, wanted[m], items)) {
-      temporary_[m].push_back(kept->buffer);  // it may be dropped while this is at work
-      result[m] = kept->view;
+    if (const MeshMemory::Copy* const cached = memory.cached_items(v, m, wanted[m], items)) {
+      temporary_[m].push_back(cached->buffer);  // held, because the cache may drop the copy before it is used
+      result[m] = cached->view;
       continue;
     }
     const Block part{
@@ -211,9 +226,10 @@ std::vector<View> Operation::collect(const View& v, const std::vector<std::size_
     for (const math::u32 i : wanted[m]) copy.items.push_back(items[i]);
     const std::vector<std::size_t>& list = copy.items;
     for (std::size_t k = 0; k < list.size();) {
-      const std::size_t from = deal.owner(list[k]), place = deal.place(list[k]);
+      const std::size_t from = distribution.owner(list[k]), place = distribution.place(list[k]);
       std::size_t count = 1;
-      while (k + count < list.size() && deal.owner(list[k + count]) == from && deal.place(list[k + count]) == place + count)
+      while (k + count < list.size() && distribution.owner(list[k + count]) == from &&
+             distribution.place(list[k + count]) == place + count)
         ++count;
       moves.push_back({from, m, {memory.held(v, from).with_leading(place, count), result[m].with_leading(k, count)}});
       k += count;
@@ -245,7 +261,7 @@ void Operation::writes(const View& out) {
     temporary_[copy.part.member].push_back(std::move(copy.buffer));
   }
   memory.copies.clear();
-  memory.settled = true;
+  memory.placement_fixed = true;
 }
 
 void Operation::exchange(const std::vector<Move>& moves, const Meanwhile& meanwhile) {
@@ -272,7 +288,7 @@ void Operation::exchange(const std::vector<Move>& moves, const Meanwhile& meanwh
     if (m.from != m.to) reads[m.to][m.from] = 1;
   }
   if (bytes > 0) ++state_.exchanges, state_.exchanged_bytes += bytes;
-  // Where all take part, all meet before and behind, without the host.
+  // If all members take part, their devices synchronise before and after the exchange, without the host.
   bool everyone = bytes > 0;
   for (std::size_t m = 0; m < members; ++m) {
     bool part = false;
@@ -290,7 +306,7 @@ void Operation::exchange(const std::vector<Move>& moves, const Meanwhile& meanwh
     stage(staged);
     return rest();
   }
-  // Else what is read is ready, is read by all at once, and changes only when all have read it: a task for each member.
+  // Otherwise a task on each member waits for its sources, reads them, and marks them as read.
   std::vector<std::shared_ptr<Mark>> ready(members), done(members);
   for (std::size_t d = 0; d < members; ++d) {
     for (std::size_t s = 0; s < members; ++s) {
@@ -352,7 +368,7 @@ void Operation::stage(const std::vector<Move>& moves) {
 
 namespace {
 
-/// Whether the words of a view lie one after the other, in its order.
+/// Returns whether the words of a view are contiguous, in the order of the view.
 bool is_packed(const View& v) {
   std::size_t step = v.n;
   if (v.limbs > 1 && v.limb_stride != step) return false;
@@ -366,7 +382,7 @@ bool is_packed(const View& v) {
   return true;
 }
 
-/// What one member sends to another, or receives: the views on its side, in the order of the moves, which all ranks know.
+/// Data between this member and another one: views on this member, in the order of the moves, which all ranks know.
 struct Parcel {
   std::size_t other;
   std::vector<View> views;
@@ -389,7 +405,7 @@ void Operation::ship(const std::vector<Move>& moves, const Meanwhile& meanwhile)
     if ((state_.here(m.from) || state_.here(m.to)) && state_.transport().is_staged())
       state_.staged_bytes += m.pair.to.bytes();
   }
-  // Through the hosts' memory nobody waits for what is sent: what needs none of it is done between sending and receiving.
+  // A send through host memory never blocks, so independent work runs between sends and receives.
   const bool apart = meanwhile && state_.transport().is_staged();
   std::vector<std::function<void()>> later;
   for (std::size_t m = 0; m < state_.size(); ++m) {
@@ -397,7 +413,7 @@ void Operation::ship(const std::vector<Move>& moves, const Meanwhile& meanwhile)
     std::vector<Transport::Part> sends, receives;
     std::vector<device::Piece> packed, unpacked;
     const auto wrap = [&](const Parcel& parcel, bool outward) {
-      constexpr std::size_t kApart = 64;  // as gathers like it
+      constexpr std::size_t kApart = 64;  // alignment that Gather requires
       std::size_t bytes = 0;
       std::vector<std::size_t> at;
       for (const View& v : parcel.views) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "device/address.h"
+
 namespace heliograph::mesh {
 
 const char* to_string(Layout layout) {
@@ -24,7 +26,7 @@ std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& we
   double sum = 0;
   for (std::size_t m = 0; m < weights.size(); ++m) {
     sum += weights[m];
-    // Rounded up: where there are fewer units than members, the first ones get them.
+    // Bounds are rounded up, so that the first members get one unit each if there are few units.
     const double want = static_cast<double>(units) * sum / total;
     const auto whole = static_cast<std::size_t>(want + 1 - 1e-9);
     bounds.push_back(std::min(whole, units) * unit);
@@ -36,37 +38,37 @@ std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& we
   return bounds;
 }
 
-Deal Deal::shares(std::vector<std::size_t> bounds) {
-  Deal d;
+Distribution Distribution::shares(std::vector<std::size_t> bounds) {
+  Distribution d;
   d.items_ = bounds.back();
   d.bounds_ = std::move(bounds);
   return d;
 }
 
-Deal Deal::repeated(std::vector<std::size_t> bounds, std::size_t items) {
-  require<InternalError>(bounds.back() > 0 && items % bounds.back() == 0, "shares repeat in whole stretches");
-  Deal d;
+Distribution Distribution::repeated(std::vector<std::size_t> bounds, std::size_t items) {
+  require<InternalError>(bounds.back() > 0 && items % bounds.back() == 0, "the items must be a multiple of a repetition");
+  Distribution d;
   d.items_ = items;
   d.bounds_ = std::move(bounds);
   return d;
 }
 
-Deal Deal::round(std::vector<std::size_t> order, std::size_t items, std::size_t block) {
-  Deal d;
+Distribution Distribution::round(std::vector<std::size_t> order, std::size_t items, std::size_t block) {
+  Distribution d;
   d.order_ = std::move(order);
   d.items_ = items;
-  // One member holds all in any block.
+  // A single member holds all items for any block size, so equal distributions have equal sizes.
   d.block_ = d.order_.size() == 1 ? 1 : block;
   return d;
 }
 
-std::size_t Deal::owner(std::size_t item) const {
+std::size_t Distribution::owner(std::size_t item) const {
   if (!order_.empty()) return order_[item / block_ % order_.size()];
   item %= bounds_.back();
   return static_cast<std::size_t>(std::upper_bound(bounds_.begin(), bounds_.end(), item) - bounds_.begin()) - 1;
 }
 
-std::size_t Deal::place(std::size_t item) const {
+std::size_t Distribution::place(std::size_t item) const {
   if (order_.empty()) {
     const std::size_t m = owner(item), each = bounds_[m + 1] - bounds_[m];
     return item / bounds_.back() * each + item % bounds_.back() - bounds_[m];
@@ -74,7 +76,7 @@ std::size_t Deal::place(std::size_t item) const {
   return item / (block_ * order_.size()) * block_ + item % block_;
 }
 
-std::size_t Deal::items_on(std::size_t member) const {
+std::size_t Distribution::items_on(std::size_t member) const {
   if (order_.empty()) return items_ == 0 ? 0 : items_ / bounds_.back() * (bounds_[member + 1] - bounds_[member]);
   const auto at = std::find(order_.begin(), order_.end(), member);
   if (at == order_.end()) return 0;
@@ -83,7 +85,7 @@ std::size_t Deal::items_on(std::size_t member) const {
   return items_ / round * block_ + (rest > before ? std::min(block_, rest - before) : 0);
 }
 
-std::optional<std::size_t> Deal::sole() const {
+std::optional<std::size_t> Distribution::sole() const {
   if (items_ == 0) return {};
   const std::size_t first = owner(0);
   return items_on(first) == items_ ? std::optional(first) : std::nullopt;
@@ -133,20 +135,20 @@ bool Block::covers(const Block& o) const {
 
 namespace {
 
-/// Of a block's view items first, first + step, ... (`count`), counted in the view; words [begin, begin + length) of it.
+/// Narrows a block's view to the `count` items first, first + step, ..., and to the words [begin, begin + length).
 View narrowed(const View& v, std::size_t first, std::size_t count, std::size_t step, std::size_t begin, std::size_t length) {
   View r = v;
   if (first != 0 || count != v.items()) {
-    require<InternalError>(v.axes == 1, "only rows of items can be cut");
+    require<InternalError>(v.axes == 1, "a narrowed view must have one batch axis");
     r = v.with_leading(first, count);
     r.stride[0] *= static_cast<std::ptrdiff_t>(step);
   }
-  r.data += begin * v.word_size();
+  r.data = device::displaced(r.data, begin * v.word_size());
   r.n = length;
   return r;
 }
 
-/// Items that two blocks have in common: of the view of each the first, and the way to the next.
+/// Common items of two blocks: their number, and for each view the first item and the step.
 struct Shared {
   std::size_t count = 0, a = 0, a_step = 1, b = 0, b_step = 1;
 };
@@ -156,7 +158,7 @@ Shared shared_items(const Block& a, const Block& b) {
   if (a.count == 0 || b.count == 0) return s;
   const std::size_t a_step = a.count > 1 ? a.step : 1, b_step = b.count > 1 ? b.step : 1;
   const std::size_t least = std::max(a.first, b.first), most = std::min(a.last(), b.last());
-  // The first item of `a` at `least` or behind that is one of `b`: they repeat after at most b_step of them.
+  // Finds the first common item from `least` on. If there is one, it is among b_step items of `a`.
   std::size_t item = a.first + (least - a.first + a_step - 1) / a_step * a_step;
   for (std::size_t tried = 0; item <= most && (item - b.first) % b_step != 0; ++tried, item += a_step) {
     if (tried == b_step) return s;
@@ -174,7 +176,7 @@ Shared shared_items(const Block& a, const Block& b) {
 
 namespace {
 
-/// The runs of a block, as blocks of one run.
+/// Splits a block with several runs into blocks with one run each.
 std::vector<Block> in_runs(const Block& b) {
   std::vector<Block> runs;
   for (std::size_t r = 0; r < b.runs(); ++r) {
@@ -205,7 +207,7 @@ std::vector<Pair> intersect(const Block& from, const Block& to) {
   if (items.count == 0 || begin >= end) return pairs;
   const View a = narrowed(from.view, items.a, items.count, items.a_step, begin - from.begin, end - begin);
   const View b = narrowed(to.view, items.b, items.count, items.b_step, begin - to.begin, end - begin);
-  // Common limbs in runs of one stride on either side.
+  // Groups common limbs into runs with one stride in both views.
   struct Common {
     std::size_t a, b;
   };

@@ -1,4 +1,4 @@
-// Which part of a tensor lies on which member of a mesh.
+// Distribution of a tensor over the members of a mesh.
 #pragma once
 
 #include <optional>
@@ -13,60 +13,58 @@ using device::PrimeList;
 using device::View;
 
 enum class Layout : unsigned char {
-  batch,        // whole items
-  limb,         // some limbs of every item
-  coefficient,  // a stretch of every limb's words
+  batch,        // a member has all words of some items
+  limb,         // a member has some limbs of every item
+  coefficient,  // a member has a range of every limb's words
 };
 const char* to_string(Layout);
 
-/// Which member holds each item of a tensor laid out by items: consecutive shares, of all items or of every stretch of so many, or
-/// items dealt round.
-class Deal {
+/// Distribution of a tensor by items: in consecutive shares of all items, in shares of each repetition, or round robin.
+class Distribution {
  public:
-  Deal() = default;
+  Distribution() = default;
   /// Member m holds items [bounds[m], bounds[m + 1]).
-  static Deal shares(std::vector<std::size_t> bounds);
-  /// The same of each stretch of bounds.back() items, which all are whole: of a batch of pictures every member holds the same rows.
-  static Deal repeated(std::vector<std::size_t> bounds, std::size_t items);
-  /// Item i is on member order[i / block % order.size()], each member named once: so a slice of a few items lies on many
-  /// members, and where a fresh tensor of as many items does.
-  static Deal round(std::vector<std::size_t> order, std::size_t items, std::size_t block = 1);
-  /// All on one member.
-  static Deal whole(std::size_t member, std::size_t items) { return round({member}, items); }
+  static Distribution shares(std::vector<std::size_t> bounds);
+  /// The items repeat with period bounds.back(), and each repetition is divided by these bounds. So in a batch of
+  /// pictures, a member has the same rows of each picture.
+  static Distribution repeated(std::vector<std::size_t> bounds, std::size_t items);
+  /// Item i is on member order[i / block % order.size()]; `order` has no duplicates. A slice of few items is then on many
+  /// members, in the order of a new tensor of this many items.
+  static Distribution round(std::vector<std::size_t> order, std::size_t items, std::size_t block = 1);
+  static Distribution whole(std::size_t member, std::size_t items) { return round({member}, items); }
 
   bool in_shares() const { return order_.empty() && stretch() == items_; }
-  /// Of shares, and of those of every stretch.
+  /// Returns the bounds of the shares, or of the shares within a repetition.
   const std::vector<std::size_t>& bounds() const { return bounds_; }
-  /// The items after which shares repeat; 0 where items are dealt round.
+  /// Returns the number of items of a repetition; 0 for round robin.
   std::size_t stretch() const { return bounds_.empty() ? 0 : bounds_.back(); }
   const std::vector<std::size_t>& order() const { return order_; }
   std::size_t block() const { return block_; }
   std::size_t items() const { return items_; }
   std::size_t owner(std::size_t item) const;
-  /// The place of an item among those of its owner.
+  /// Returns the index of an item among the items of its owner.
   std::size_t place(std::size_t item) const;
   std::size_t items_on(std::size_t member) const;
-  /// The member that holds all items; none where there are several, or no items.
+  /// Returns the member of all items; nullopt if there are several members or no items.
   std::optional<std::size_t> sole() const;
-  bool operator==(const Deal&) const = default;
+  bool operator==(const Distribution&) const = default;
 
  private:
   std::vector<std::size_t> bounds_, order_;
   std::size_t block_ = 1, items_ = 0;
 };
 
-/// Bounds of consecutive shares of `count`, in proportion to `weights` and in multiples of `unit` (the last one of any weight
-/// takes the rest): one more than there are weights.
+/// Returns the bounds of consecutive shares of `count`, proportional to `weights`, in multiples of `unit`. The last
+/// member with a nonzero weight gets the rest. There is one bound more than weights.
 std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& weights, std::size_t unit = 1);
 
-/// Where a tensor lies.
 struct Placement {
   Layout layout = Layout::batch;
-  Deal deal = {};  // by items
+  Distribution distribution = {};  // used only in the batch layout
 };
 
-/// The member that holds the limb of each prime, whatever the tensor: dealt round in proportion to the weights, so that
-/// tensors of different levels lie alike and a dropped level unbalances nothing.
+/// The owner of each prime's limb in all tensors. Owners are assigned round robin, in proportion to the weights. So
+/// tensors of different levels are aligned, and shares remain balanced when a level is dropped.
 class LimbOwners {
  public:
   explicit LimbOwners(const std::vector<double>& weights);
@@ -76,15 +74,16 @@ class LimbOwners {
   std::vector<unsigned char> owner_;
 };
 
-/// A rectangle of a view's index space, or of a tensor's, on one member.
+/// A block of a tensor on one member: ranges of its items, limbs and words of a limb.
 struct Block {
   std::size_t member = 0;
-  std::size_t first = 0, count = 0;   // flat items: first, first + step, ...; see `run`
-  std::vector<std::size_t> limbs;     // positions, ascending
-  std::size_t begin = 0, length = 0;  // words of a limb
-  View view;                          // its words, where they are known: items in order, limbs in order
-  std::size_t step = 1;               // from one item to the next
-  std::size_t run = 0, apart = 0;     // after so many items the next is `apart` from where these began; 0: never
+  std::size_t first = 0, count = 0;   // flat indices of items: first, first + step, ...; see `run`
+  std::vector<std::size_t> limbs;     // positions of limbs, ascending
+  std::size_t begin = 0, length = 0;  // range of words of a limb
+  View view;                          // view of the block's words, if known: items in order, limbs in order
+  std::size_t step = 1;               // distance of consecutive items
+  // after `run` items, the next run starts at a distance of `apart` from the start of this run; 0: a single run
+  std::size_t run = 0, apart = 0;
 
   bool covers(const Block& other) const;
   std::size_t runs() const { return run == 0 || count == 0 ? 1 : count / run; }
@@ -97,16 +96,16 @@ struct Block {
   }
 };
 
-/// first, first + 1, ..., `count` of them.
+/// Returns the `count` numbers first, first + 1, ...
 std::vector<std::size_t> range(std::size_t first, std::size_t count);
-/// The same items and words, other limbs.
+/// Returns the parts with these limbs instead of their own.
 std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::size_t>& limbs);
-/// The same limbs and words, all of other items.
+/// Returns the parts with all of `count` items instead of their own.
 std::vector<Block> with_items(std::vector<Block> parts, std::size_t count);
-/// Whole limbs of another length.
+/// Returns the parts with all words of limbs of length n.
 std::vector<Block> with_words(std::vector<Block> parts, std::size_t n);
 
-/// What two rectangles share, as pairs of equal views.
+/// The intersection of two blocks, as pairs of views of the same words.
 struct Pair {
   View from, to;
 };

@@ -12,10 +12,10 @@ namespace {
 using device::GatheredProduct;
 using math::u32;
 constexpr u32 kNone = GatheredProduct::kNone;
-/// Shares of a product that are remembered, each for one way its operands lie.
+/// Number of cached splits of a product. Each layout of the operands has its own split.
 constexpr std::size_t kMostKnown = 8;
 
-/// The product at some positions alone, of the inputs that have a number; terms that read none of these are left out.
+/// Restricts a product to some positions, and to the inputs that have a number. Removes terms that read no such input.
 GatheredProduct restricted(const GatheredProduct& g, const std::vector<u32>& positions, const std::vector<u32>& number,
                            std::size_t inputs) {
   const auto read = [&](std::size_t group, u32 position, std::size_t k) {
@@ -42,7 +42,8 @@ GatheredProduct restricted(const GatheredProduct& g, const std::vector<u32>& pos
   return r;
 }
 
-/// What a member does at these positions with the inputs that it holds and, unless `others` is false, with others'.
+/// Returns a member's share of a product at these positions. It reads the member's own inputs and, if `others`, those of
+/// other members.
 ProductShare share_of(const GatheredProduct& g, const ProductPlace& place, std::size_t m, std::vector<u32> positions,
                       bool others) {
   ProductShare s{.positions = std::move(positions), .held = std::vector<u32>(g.inputs, kNone)};
@@ -156,11 +157,12 @@ MeshProduct::Constant MeshProduct::of_lacking(const ProductSplit& split, std::si
   });
 }
 
-// ---- what they take
+// ---- costs
 
 namespace {
 
-/// What one way of sharing a product takes: pairs and additions of items on each member, bytes that come there and leave.
+/// Costs of one split of a product: work of each member, in pairs of weight and input plus additions of items; bytes that
+/// it receives; bytes that it sends.
 struct Load {
   std::vector<double> work, in, away;
   std::size_t exchanges = 1;
@@ -171,7 +173,7 @@ struct Load {
 double bytes_of(const View& v) { return static_cast<double>(v.components * v.limbs * v.n * v.word_size()); }
 
 double seconds_of(const State& state, const View& out, const Load& load) {
-  constexpr double kPairs = 7;  // of a transform of 2^14 words: that makes so many products for each word
+  constexpr double kPairs = 7;  // pairs that take the time of a transform of 2^14 words, with 7 products per word
   const Costs& costs = state.costs();
   const double pair = costs.transform(out.n) / kPairs * static_cast<double>(out.components * out.limbs);
   const double fastest = state.weights()[state.fastest()];
@@ -193,7 +195,7 @@ Load load_of_split(const State& state, const device::Product& call, const MeshMe
     load.work[m] += s.pairs;
     if (!split.by_sums) {
       if (s.count > 0) load.work[m] += rows * static_cast<double>(s.affected.size());
-      if (in.kept_items(call.in, m, s.lacking, split.place.inputs) != nullptr) continue;
+      if (in.cached_items(call.in, m, s.lacking, split.place.inputs) != nullptr) continue;
       for (const u32 i : s.lacking) load.in[m] += input, load.away[split.place.in.owner(split.place.inputs[i])] += input;
       continue;
     }
@@ -206,7 +208,7 @@ Load load_of_split(const State& state, const device::Product& call, const MeshMe
   return load;
 }
 
-/// In the coefficient layout: inputs go there, unless they were kept, and outputs back.
+/// Returns the load in the coefficient layout. Inputs move to this layout unless cached, and outputs move back.
 Load load_of_coefficients(const State& state, const device::Product& call, const MeshMemory& in, const ProductPlace& place) {
   Load load(state.size());
   const std::vector<double>& weights = state.limb_weights();
@@ -215,24 +217,24 @@ Load load_of_coefficients(const State& state, const device::Product& call, const
                outputs = static_cast<double>(place.out.items());
   std::vector<double> held(state.size());
   for (const std::size_t item : place.inputs) held[place.in.owner(item)] += 1;
-  const bool kept = in.kept_stretches(call.in);
-  load.exchanges = kept ? 1 : 2;
+  const bool cached = in.caches_ranges(call.in);
+  load.exchanges = cached ? 1 : 2;
   for (std::size_t m = 0; m < state.size(); ++m) {
     const double share = weights[m] / total, made = static_cast<double>(place.out.items_on(m));
     load.work[m] = static_cast<double>(call.product->pairs()) * share;
-    load.in[m] = made * (1 - share) * output + (kept ? 0 : (inputs - held[m]) * share * input);
-    load.away[m] = (outputs - made) * share * output + (kept ? 0 : held[m] * (1 - share) * input);
+    load.in[m] = made * (1 - share) * output + (cached ? 0 : (inputs - held[m]) * share * input);
+    load.away[m] = (outputs - made) * share * output + (cached ? 0 : held[m] * (1 - share) * input);
   }
   return load;
 }
 
 }  // namespace
 
-ProductWay way_of(const State& state, const device::Product& call, MeshMemory& in, const Deal& out) {
+ProductWay way_of(const State& state, const device::Product& call, MeshMemory& in, const Distribution& out) {
   const GatheredProduct& g = call.product->product();
   if (in.layout() != Layout::batch || g.terms == 0 || call.product->pairs() == 0) return {};
   const auto& product = form_on<MeshProduct>(*call.product, state.slot);
-  const ProductPlace place{in.items_of(call.in), in.deal(), out};
+  const ProductPlace place{in.items_of(call.in), in.distribution(), out};
   ProductWay best{nullptr, seconds_of(state, call.out, load_of_coefficients(state, call, in, place))};
   for (const auto& split : {product.by_sums(place), product.by_positions(place)}) {
     if (!split) continue;
@@ -242,20 +244,20 @@ ProductWay way_of(const State& state, const device::Product& call, MeshMemory& i
   return best;
 }
 
-Deal deal_of(const State& state, const device::Product& call, MeshMemory& in, std::size_t items) {
+Distribution best_distribution(const State& state, const device::Product& call, MeshMemory& in, std::size_t items) {
   const GatheredProduct& g = call.product->product();
-  const auto shared = [&](std::size_t stretch) { return Deal::repeated(shares(stretch, state.weights()), items); };
-  Deal best = shared(items);
+  const auto shared = [&](std::size_t stretch) { return Distribution::repeated(shares(stretch, state.weights()), items); };
+  Distribution best = shared(items);
   if (in.layout() != Layout::batch) return best;
   double least = way_of(state, call, in, best).seconds;
-  std::vector<std::size_t> stretches = {g.positions};  // as positions lie, or as inputs do
-  if (const std::size_t like = in.deal().stretch(); like > 0 && g.positions * like % in.deal().items() == 0)
-    stretches.push_back(g.positions * like / in.deal().items());
+  std::vector<std::size_t> stretches = {g.positions};  // candidates for the period: all positions, or the inputs' period
+  if (const std::size_t like = in.distribution().stretch(); like > 0 && g.positions * like % in.distribution().items() == 0)
+    stretches.push_back(g.positions * like / in.distribution().items());
   for (const std::size_t stretch : stretches) {
     if (stretch == 0 || stretch == items) continue;
-    Deal deal = shared(stretch);
-    if (const double seconds = way_of(state, call, in, deal).seconds; seconds < least)
-      least = seconds, best = std::move(deal);
+    Distribution distribution = shared(stretch);
+    if (const double seconds = way_of(state, call, in, distribution).seconds; seconds < least)
+      least = seconds, best = std::move(distribution);
   }
   return best;
 }
@@ -270,13 +272,13 @@ void MeshKernels::run(Queue& q, const Product& c) {
   const bool by_items = out.layout() == Layout::batch;
   const std::optional<ItemRow> row = by_items ? out.row(c.out) : std::nullopt;
   if (row == ItemRow{0, out.items(), 1}) {
-    if (const ProductWay way = way_of(*state_, c, in, out.deal()); way.split)
+    if (const ProductWay way = way_of(*state_, c, in, out.distribution()); way.split)
       return way.split->by_sums ? product_by_sums(op, c, *way.split) : product_by_positions(op, c, *way.split);
   }
   std::vector<Block> parts = op.parts(c.out);
   bool away = false;
   if (by_items) {
-    // Each output wants inputs of every member, unless all lie on one.
+    // Each output needs inputs of every member, unless one member has all of them.
     const std::vector<Block> inputs = op.parts(c.in);
     away = parts.size() != 1 || inputs.size() != 1 || parts[0].member != inputs[0].member ||
            inputs[0].limbs.size() != c.in.limbs;
@@ -294,13 +296,13 @@ void MeshKernels::run(Queue& q, const Product& c) {
 
 namespace {
 
-/// Room for so many results of a product on a member, one after the other.
+/// Allocates contiguous memory on a member for results of a product.
 View room_for(Operation& op, std::size_t m, const View& out, std::size_t items) {
   const Block part{.member = m, .first = 0, .count = items, .limbs = range(0, out.limbs), .begin = 0, .length = out.n};
   return op.room({part}, out.components, out.word).front().view;
 }
 
-/// Of `rows` rows of `length` items each `count` from `first` on.
+/// Returns a view of the items [first, first + count) of each of `rows` rows of `length` items.
 View columns(View v, std::size_t rows, std::size_t length, std::size_t first, std::size_t count) {
   v = v.with_leading(first, rows);
   v.axes = 2;
@@ -311,7 +313,8 @@ View columns(View v, std::size_t rows, std::size_t length, std::size_t first, st
 
 }  // namespace
 
-/// What a member holds is multiplied while the others' inputs are on their way; then what it lacked is added.
+/// Computes a product by positions. Members multiply their own inputs while other members' inputs are in transit, then
+/// add the products of these inputs.
 void MeshKernels::product_by_positions(Operation& op, const Product& c, const ProductSplit& split) {
   const auto& product = form_on<MeshProduct>(*c.product, slot());
   const GatheredProduct& g = c.product->product();
@@ -330,7 +333,7 @@ void MeshKernels::product_by_positions(Operation& op, const Product& c, const Pr
       if (s.count > 0)
         post(m, product.of_held(split, m), in.held(c.in, m).with_leading(s.first, s.count), out.held(c.out, m));
       else if (s.affected.size() < s.positions.size())
-        op.post(m, Zero{out.held(c.out, m)});  // padding alone
+        op.post(m, Zero{out.held(c.out, m)});  // all inputs of these positions are padding
     }
   });
   for (std::size_t m = 0; m < split.shares.size(); ++m) {
@@ -358,9 +361,9 @@ void MeshKernels::product_by_positions(Operation& op, const Product& c, const Pr
 void MeshKernels::product_by_sums(Operation& op, const Product& c, const ProductSplit& split) {
   const auto& product = form_on<MeshProduct>(*c.product, slot());
   const MeshMemory &in = state_->find(c.in), &out = state_->find(c.out);
-  const Deal& deal = split.place.out;
+  const Distribution& distribution = split.place.out;
   op.writes(c.out);
-  std::vector<std::vector<View>> terms(state_->size());  // of each member's results, what each has for it
+  std::vector<std::vector<View>> terms(state_->size());  // partial sums for each member's results
   std::vector<Operation::Move> moves;
   for (std::size_t m = 0; m < split.shares.size(); ++m) {
     const ProductShare& s = split.shares[m];
@@ -370,14 +373,16 @@ void MeshKernels::product_by_sums(Operation& op, const Product& c, const Product
                        in.held(c.in, m).with_leading(s.first, s.count), sums});
     std::vector<View> rooms(state_->size());
     for (std::size_t d = 0; d < rooms.size(); ++d) {
-      if (deal.items_on(d) == 0) continue;
-      rooms[d] = terms[d].empty() ? out.held(c.out, d) : room_for(op, d, c.out, deal.items_on(d));
+      if (distribution.items_on(d) == 0) continue;
+      rooms[d] = terms[d].empty() ? out.held(c.out, d) : room_for(op, d, c.out, distribution.items_on(d));
       terms[d].push_back(rooms[d]);
     }
-    for (std::size_t i = 0; i < deal.items();) {
-      const std::size_t d = deal.owner(i), place = deal.place(i);
+    for (std::size_t i = 0; i < distribution.items();) {
+      const std::size_t d = distribution.owner(i), place = distribution.place(i);
       std::size_t count = 1;
-      while (i + count < deal.items() && deal.owner(i + count) == d && deal.place(i + count) == place + count) ++count;
+      while (i + count < distribution.items() && distribution.owner(i + count) == d &&
+             distribution.place(i + count) == place + count)
+        ++count;
       moves.push_back({m, d, {sums.with_leading(i, count), rooms[d].with_leading(place, count)}});
       i += count;
     }

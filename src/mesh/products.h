@@ -1,4 +1,4 @@
-// Matrix products over a batch whose items lie on several members: what each makes where it is, and what it wants of others.
+// Matrix products over a batch whose items are on several members: each member's own work, and inputs from others.
 #pragma once
 
 #include <mutex>
@@ -7,48 +7,47 @@
 
 namespace heliograph::mesh {
 
-/// Where a product's operands lie: by items, the result all of its memory.
+/// The distribution of a product's operands by items. The result is a complete tensor.
 struct ProductPlace {
-  std::vector<std::size_t> inputs;  // the item that each input is
-  Deal in, out;
+  std::vector<std::size_t> inputs;  // number of each input's item
+  Distribution in, out;
   bool operator==(const ProductPlace&) const = default;
 };
 
-/// One member's share of a product.
 struct ProductShare {
-  std::vector<math::u32> positions;  // where it makes outputs, ascending: all, or those that lie there
-  std::vector<math::u32> held;       // by input: its number among those read that the member holds, else kNone
-  std::size_t first = 0, count = 0;  // these, among the items that the member holds
-  std::vector<math::u32> lacking;    // inputs that it reads and others hold
-  std::vector<math::u32> affected;   // which of `positions` read some of these
-  double pairs = 0;                  // of a weight and an input
+  std::vector<math::u32> positions;  // positions of its outputs, ascending: all positions, or those of outputs that it holds
+  std::vector<math::u32> held;       // for each input: its index among the inputs that the member holds, or kNone
+  std::size_t first = 0, count = 0;  // range of the held inputs among the member's items
+  std::vector<math::u32> lacking;    // inputs that it reads from other members
+  std::vector<math::u32> affected;   // indices of `positions` that read lacking inputs
+  double pairs = 0;                  // number of pairs of a weight and an input
 };
 
-/// How a product is shared: by positions, each member makes the outputs that lie there; by sums, each adds up the inputs that it
-/// holds, and what it has for outputs of others goes to them.
+/// A division of a product among members. By positions: each member computes the outputs that it holds. By sums: each
+/// member sums over the inputs that it holds, and sends partial sums to the owners of the outputs.
 struct ProductSplit {
   bool by_sums = false;
   ProductPlace place;
-  std::vector<ProductShare> shares;  // each member's
+  std::vector<ProductShare> shares;  // share of each member
 };
 
-/// What a mesh has of a product: its shares.
+/// A mesh's form of a product: its splits for several distributions.
 class MeshProduct final : public device::FormOf<device::ProductConstant> {
  public:
   using FormOf::FormOf;
-  /// None where an output's position does not tell on which member it lies.
+  /// Returns the split by positions; null if outputs at the same position are on several members.
   std::shared_ptr<const ProductSplit> by_positions(ProductPlace place) const;
   std::shared_ptr<const ProductSplit> by_sums(ProductPlace place) const;
 
   using Constant = std::shared_ptr<const device::ProductConstant>;
-  /// A member's product of the inputs that it holds; null where it reads none.
+  /// Returns a member's product of the inputs that it holds; null if it reads none.
   Constant of_held(const ProductSplit& split, std::size_t member) const;
-  /// Of those that it lacks, in their order, at the affected positions; null where it lacks none.
+  /// Returns a member's product of its lacking inputs, in order, at the affected positions; null if it lacks none.
   Constant of_lacking(const ProductSplit& split, std::size_t member) const;
 
  private:
   struct Known {
-    std::shared_ptr<const ProductSplit> split;  // null: by positions it cannot be
+    std::shared_ptr<const ProductSplit> split;  // null: a split by positions is impossible
     ProductPlace place;
     bool by_sums;
     std::vector<Constant> held, lacking;
@@ -62,14 +61,13 @@ class MeshProduct final : public device::FormOf<device::ProductConstant> {
   mutable std::vector<Known> known_;
 };
 
-/// How a product is shared that is predicted to take least; no split: in the coefficient layout.
+/// The split with the least predicted time; null: compute in the coefficient layout.
 struct ProductWay {
   std::shared_ptr<const ProductSplit> split;
   double seconds = 0;
 };
-/// `out`: where the result lies, or would lie.
-ProductWay way_of(const State& state, const device::Product& call, MeshMemory& in, const Deal& out);
-/// Where a product's result lies best.
-Deal deal_of(const State& state, const device::Product& call, MeshMemory& in, std::size_t items);
+/// Returns the fastest way to compute a product. `out`: distribution of the result.
+ProductWay way_of(const State& state, const device::Product& call, MeshMemory& in, const Distribution& out);
+Distribution best_distribution(const State& state, const device::Product& call, MeshMemory& in, std::size_t items);
 
 }  // namespace heliograph::mesh

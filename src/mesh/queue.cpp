@@ -47,14 +47,16 @@ bool MeshQueue::supports(const device::Call& call) const { return device::perfor
 void MeshQueue::perform(const device::Call& call) {
   const std::lock_guard lock(state_->mutex());
   state_->require_sound();
-  if (ring_->directly(*this, call)) return;
-  state_->settle(call, *this);
+  // If one member holds all operands, it executes the call. The exception is a long call of one ciphertext, which the
+  // limbs' owners may share.
+  if (!State::is_long(call) && ring_->directly(*this, call)) return;
+  state_->place_result(call, *this);
   if (!ring_->directly(*this, call)) device::perform(*this, call, *ring_, *lwe_);
 }
 
 MeshQueue::~MeshQueue() {
   members_ = nullptr;
-  // The members' queues outlive what was posted.
+  // Posted work must end before the members' queues do.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m)
     state_->post(
@@ -63,7 +65,7 @@ MeshQueue::~MeshQueue() {
 
 MeshQueue& own(Queue& queue) {
   auto* const mine = dynamic_cast<MeshQueue*>(&queue);
-  require<MismatchError>(mine != nullptr, "a queue of another device");
+  require<MismatchError>(mine != nullptr, "cannot use a queue of another device");
   return *mine;
 }
 
@@ -77,7 +79,7 @@ const std::shared_ptr<device::Meeting>& MeshQueue::meeting() {
   if (!meeting_) {
     meeting_ = nullptr;
     if (!state_->options().events && !state_->options().staged && state_->size() > 1) {
-      state_->drain();  // no thread uses the queues now
+      state_->drain();  // waits until no thread uses the queues
       std::vector<device::Device*> devices;
       for (std::size_t m = 0; m < state_->size(); ++m) devices.push_back(state_->member(m).device.get());
       meeting_ = devices[0]->make_meeting(devices, queues());
@@ -110,14 +112,14 @@ std::shared_ptr<device::Event> MeshQueue::record() {
 
 void MeshQueue::after(const device::Event& event) {
   const auto* const mine = dynamic_cast<const MeshEvent*>(&event);
-  require<MismatchError>(mine != nullptr, "an event of another device");
+  require<MismatchError>(mine != nullptr, "cannot use an event of another device");
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m) touch(m), after(m, m, mine->marks()[m]);
 }
 
 void MeshQueue::uses(const Buffer& buffer) {
   const auto* const memory = dynamic_cast<const MeshMemory*>(buffer.get());
-  require<MismatchError>(memory != nullptr, "memory of another device");
+  require<MismatchError>(memory != nullptr, "cannot use memory of another device");
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m) {
     if (!memory->local(m)) continue;
@@ -137,7 +139,8 @@ void MeshQueue::wait() {
   for (std::size_t m = 0; m < queues_.size(); ++m) {
     if (waited_[m].load() >= posted[m]) continue;
     queues_[m]->wait();
-    waited_[m].store(std::max(waited_[m].load(), posted[m]));  // of two who wait the later may be the first: then again
+    // of two waiting threads, the later one may finish first; then it waits again
+    waited_[m].store(std::max(waited_[m].load(), posted[m]));
   }
   state_->require_sound();
 }

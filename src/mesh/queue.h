@@ -1,21 +1,21 @@
-// A queue of a mesh: one of each member.
+// A queue of a mesh: one queue for each member.
 #pragma once
 
 #include "mesh/state.h"
 
 namespace heliograph::mesh {
 
-/// A point in a member's queue that another member may wait for before the host has reached it.
+/// A point in a member's queue. Another member can wait for it before the host has reached it.
 class Mark {
  public:
-  /// On the member's thread.
+  /// Sets the point. The member's thread calls it.
   void set(std::shared_ptr<device::Event> event) {
     event_ = std::move(event);
     signal_.set();
   }
-  /// Releases the waiting threads although the point is never reached.
+  /// Releases the waiting threads if the point will never be reached.
   void give_up() { signal_.set(); }
-  /// Blocks until the host has reached the point; null where it never will.
+  /// Blocks until the host reaches the point. Returns null if the host never will.
   const std::shared_ptr<device::Event>& get() {
     signal_.wait();
     return event_;
@@ -26,7 +26,7 @@ class Mark {
   std::shared_ptr<device::Event> event_;
 };
 
-/// Sets a mark, or gives it up when destroyed before that.
+/// Sets a mark, or abandons it on destruction.
 class Setter {
  public:
   explicit Setter(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
@@ -52,7 +52,7 @@ class MeshQueue final : public Queue {
   void after(const device::Event& event) override;
   void uses(const Buffer& buffer) override;
   void wait() override;
-  /// Null where a layout is forced, or there is one member alone.
+  /// Returns null if a layout is forced, and for a single member.
   device::Members* members() override;
 
   State& state() const { return *state_; }
@@ -60,13 +60,14 @@ class MeshQueue final : public Queue {
   Queue& queue(std::size_t member) const { return *queues_[member]; }
   const std::shared_ptr<Queue>& shared_queue(std::size_t member) const { return queues_[member]; }
   std::vector<Queue*> queues() const;
-  /// Something is posted to a member's queue: who waits for this queue waits for it. The mesh's mutex is held.
+  /// Records that work is posted to a member's queue, so that wait() waits for it. The caller must hold the mesh's mutex.
   void touch(std::size_t member) { ++posted_[member]; }
-  /// The members' synchronisation without the host; null where they have none. Made at the first call.
+  /// Returns the barrier of the members' devices, which works without the host; null if they have none. Made at the first
+  /// call.
   const std::shared_ptr<device::Meeting>& meeting();
-  /// A mark after all that was posted to a member so far.
+  /// Returns a mark after all work that is posted to a member so far.
   std::shared_ptr<Mark> mark(std::size_t member);
-  /// Work posted to a member from now on starts after `mark`, of member `from`.
+  /// Makes later work of a member start after `mark` of member `from`.
   void after(std::size_t member, std::size_t from, std::shared_ptr<Mark> mark);
 
  protected:
@@ -77,13 +78,13 @@ class MeshQueue final : public Queue {
   std::unique_ptr<MeshKernels> ring_;
   std::unique_ptr<MeshTfheKernels> lwe_;
   std::vector<std::shared_ptr<Queue>> queues_;
-  std::vector<device::u64> posted_;               // times that each was touched
-  std::vector<std::atomic<device::u64>> waited_;  // of these, how many are known to be done
+  std::vector<device::u64> posted_;               // for each member, the number of touches
+  std::vector<std::atomic<device::u64>> waited_;  // for each member, the number of touches whose work has finished
   std::optional<std::shared_ptr<device::Meeting>> meeting_;
   std::unique_ptr<device::Members> members_;
 };
 
-/// `queue` as a mesh's. Throws MismatchError.
+/// Casts `queue` to a mesh's queue. Throws MismatchError.
 MeshQueue& own(Queue& queue);
 
 }  // namespace heliograph::mesh

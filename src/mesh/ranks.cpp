@@ -16,14 +16,14 @@ namespace heliograph::mesh {
 
 namespace {
 
-constexpr const char* kProtocol = "3";  // of what ranks send, and of all that they compute alike
+constexpr const char* kProtocol = "3";  // version of the messages, and of the decisions that all ranks must make equally
 
 class NowhereMemory final : public device::Memory {
  public:
   explicit NowhereMemory(std::size_t bytes) : Memory(reinterpret_cast<std::byte*>(std::size_t{1} << 48), bytes) {}
 };
 
-[[noreturn]] void misuse() { throw InternalError("a device of another rank was told to work"); }
+[[noreturn]] void misuse() { throw InternalError("a device of another rank cannot execute calls"); }
 
 class IdleQueue final : public device::Queue {
  public:
@@ -50,7 +50,7 @@ device::Kernels& RemoteDevice::kernels() { misuse(); }
 
 namespace {
 
-/// An error as bytes: its type, errno where it has one, what it says.
+/// A type of exception whose objects are sent as bytes: index of the type, errno if it has one, and message.
 struct Thrown {
   bool (*is)(const std::exception&);
   void (*raise)(const std::string&, int);
@@ -65,7 +65,8 @@ constexpr Thrown kind() {
               throw E(text);
           }};
 }
-// A derived type stands behind its base: they are looked for from the end, where what is none of them is an InternalError.
+// A derived type follows its base type, because the search for an exception's type runs from the end. Unknown types
+// become InternalError.
 #define HELIOGRAPH_KIND(Name, Base) , kind<Name>()
 constexpr Thrown kThrown[] = {kind<FileError>() HELIOGRAPH_ERRORS(HELIOGRAPH_KIND)};
 #undef HELIOGRAPH_KIND
@@ -75,7 +76,7 @@ constexpr Thrown kThrown[] = {kind<FileError>() HELIOGRAPH_ERRORS(HELIOGRAPH_KIN
 std::vector<std::byte> broadcast_result(Transport& transport, const std::function<std::vector<std::byte>()>& make) {
   struct Head {
     u64 bytes = 0;
-    std::uint32_t error = 0, code = 0;  // 0: none, else one more than the place in kThrown
+    std::uint32_t error = 0, code = 0;  // 0: no error; otherwise the index in kThrown plus one
   } head;
   std::vector<std::byte> bytes;
   std::exception_ptr mine;
@@ -94,7 +95,7 @@ std::vector<std::byte> broadcast_result(Transport& transport, const std::functio
     head.bytes = bytes.size();
   }
   transport.broadcast(std::as_writable_bytes(std::span(&head, 1)));
-  require<DeviceError>(head.error <= std::size(kThrown), "a rank does not run the same program");
+  require<DeviceError>(head.error <= std::size(kThrown), "the ranks must run the same program; one rank made another call");
   bytes.resize(head.bytes);
   transport.broadcast(bytes);
   if (mine) std::rethrow_exception(mine);
@@ -147,9 +148,12 @@ std::unique_ptr<Mesh> join_ranks(Rendezvous meeting, const std::function<Own()>&
   auto sockets = std::make_unique<SocketTransport>(meeting, std::move(joined));
   if (meeting.by_mpi && !own.options.sockets)
     sockets->use(mpi::make_link(meeting.launch.rank, meeting.launch.ranks, sockets->handlers(), meeting.arrival));
-  // Channels join devices that are all different.
+  // Channels require that no two members are the same device.
   std::string identities;
-  for (const auto& d : own.devices) identities += own.options.sockets ? "-\n" : d->channel_identity() + "\n";
+  for (const auto& d : own.devices) {
+    device::Endpoint* const endpoint = d->endpoint();
+    identities += own.options.sockets ? "-\n" : (endpoint ? endpoint->identity() : "") + "\n";
+  }
   std::set<std::string> different;
   std::size_t with_channel = 0;
   for (const auto& theirs : sockets->all_gather(std::as_bytes(std::span(identities)))) {

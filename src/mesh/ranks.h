@@ -1,4 +1,4 @@
-// A mesh over several processes: every rank takes the same decisions for all members and computes on its own members.
+// A mesh over several processes. Every rank makes the decisions for all members, and computes on its own members.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,8 @@
 
 namespace heliograph::mesh {
 
-/// Stands for a device of another rank: has a name, and addresses that are never dereferenced; computes nothing.
+/// A placeholder for a device of another rank, with a name, and addresses that this rank never dereferences. It computes
+/// nothing.
 class RemoteDevice final : public device::Device {
  public:
   RemoteDevice(MemberInfo info, std::string host, std::size_t rank)
@@ -20,7 +21,7 @@ class RemoteDevice final : public device::Device {
   std::string name() const override { return info_.name; }
   std::string description() const override { return info_.description; }
   std::vector<std::string> report() override;
-  device::MemoryState memory() const override { return {}; }  // known to its own rank, see State
+  device::MemoryState memory() const override { return {}; }  // only the device's own rank knows it, see State
   device::Buffer allocate(std::size_t bytes, device::Queue& queue) override;
   std::unique_ptr<device::Queue> make_queue() override;
   void upload(device::Queue&, std::span<const std::byte>, std::byte*) override;
@@ -33,18 +34,17 @@ class RemoteDevice final : public device::Device {
   std::size_t rank_;
 };
 
-/// Calls `make` on rank 0 and returns its result, or throws what it threw with the same type, on every rank.
+/// Calls `make` on rank 0. Every rank returns its result, or throws an exception of the same type.
 std::vector<std::byte> broadcast_result(Transport& transport, const std::function<std::vector<std::byte>()>& make);
-/// Throws MismatchError on every rank where one rank's `value` differs from rank 0's.
+/// Throws MismatchError on every rank if a rank's `value` differs from rank 0's.
 void confirm(Transport& transport, const std::string& what, const std::string& value);
 
-/// One rank's devices and options.
 struct Own {
   std::vector<std::shared_ptr<device::Device>> devices;
   Options options;
 };
-/// The mesh of all ranks. Where `open` throws, the other ranks throw too. `options`: their text.
-/// Throws MismatchError on every rank where versions or options differ, DeviceError where a rank does not connect.
+/// Makes the mesh of all ranks. If `open` throws on a rank, all ranks throw. `options`: the options as text. Throws
+/// MismatchError on every rank if versions or options differ, DeviceError if a rank does not connect.
 std::unique_ptr<Mesh> join_ranks(Rendezvous meeting, const std::function<Own()>& open, const std::string& options);
 
 }  // namespace heliograph::mesh

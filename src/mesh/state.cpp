@@ -10,21 +10,22 @@ namespace heliograph::mesh {
 
 State::State(std::vector<std::shared_ptr<device::Device>> devices, Options options, std::unique_ptr<Transport> transport)
     : options_(std::move(options)), transport_(std::move(transport)) {
-  require<ParameterError>(!devices.empty() && devices.size() <= 64, "a mesh has 1 to 64 members");
+  require<ParameterError>(!devices.empty() && devices.size() <= 64, "a mesh must have 1 to 64 members");
   const std::size_t count = devices.size();
-  require<ParameterError>(options_.hosts.empty() || options_.hosts.size() == count, "a mesh needs one host for each member");
+  require<ParameterError>(options_.hosts.empty() || options_.hosts.size() == count,
+                          "a mesh must have one host for each member");
   for (const auto* list : {&options_.weights, &options_.slowdown}) {
-    require<ParameterError>(list->empty() || list->size() == count, "a mesh needs one weight for each member");
-    for (double w : *list) require<ParameterError>(w > 0 && w <= 1e6, "a member's weight lies between 0 and a million");
+    require<ParameterError>(list->empty() || list->size() == count, "a mesh must have one weight for each member");
+    for (double w : *list) require<ParameterError>(w > 0 && w <= 1e6, "a member's weight must be above 0 and at most 1e6");
   }
-  require<ParameterError>(options_.costs.empty() || options_.costs.size() == 5, "a mesh's costs are five figures");
-  for (double figure : options_.costs) require<ParameterError>(figure > 0, "a mesh's costs are above 0");
-  // An idle thread looks for work for a while where there are processors to spare: longer than most calls take, since waking
-  // it takes tens of microseconds.
+  require<ParameterError>(options_.costs.empty() || options_.costs.size() == 5, "the costs of a mesh must be five numbers");
+  for (double figure : options_.costs) require<ParameterError>(figure > 0, "the costs of a mesh must be above 0");
+  // Idle threads poll before they sleep if there are enough processors. They poll longer than most calls take, because
+  // waking a thread takes tens of microseconds.
   const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 4 * count ? 2000 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
-    // An asynchronous device is fed ahead of time; with a synchronous one a long queue would only hold memory.
+    // An asynchronous device receives calls in advance. For a synchronous device, a long queue would only hold memory.
     const std::size_t most = devices[m]->in_host_memory() ? 2 : 512;
     const auto* const remote = dynamic_cast<const RemoteDevice*>(devices[m].get());
     ranks_.push_back(remote ? remote->rank() : transport_->rank());
@@ -63,7 +64,7 @@ std::vector<std::size_t> State::largest_group() const {
 }
 
 void State::require_sound() const {
-  transport_->require_sound();  // failures of workers after that are its consequences
+  transport_->require_sound();  // first, because failures of workers follow from a failure of the transport
   for (const Member& m : members_) {
     if (m.worker) m.worker->require_sound();
   }
@@ -85,9 +86,9 @@ void State::forget(std::byte* address) {
 MeshMemory& State::find(const View& view) {
   const std::lock_guard lock(book_mutex_);
   const auto after = book_.upper_bound(view.data);
-  require<MismatchError>(after != book_.begin(), "memory of another device");
+  require<MismatchError>(after != book_.begin(), "cannot use memory of another device");
   MeshMemory* const memory = std::prev(after)->second;
-  require<MismatchError>(view.data <= memory->address() + memory->bytes(), "memory of another device");
+  require<MismatchError>(view.data <= memory->address() + memory->bytes(), "cannot use memory of another device");
   return *memory;
 }
 
@@ -112,7 +113,7 @@ void State::flush() {
   for (std::size_t m = 0; m < size(); ++m) {
     if (!waiting_[m].empty()) ++busy, only = m;
   }
-  if (busy == 1 && !over_ranks() && members_[only].launches && members_[only].worker->idle() && !put_on()) {
+  if (busy == 1 && !over_ranks() && members_[only].launches && members_[only].worker->idle() && !assigned_member()) {
     for (Worker::Entry& entry : std::exchange(waiting_[only], {})) members_[only].worker->run_here(entry);
     return;
   }
@@ -123,7 +124,7 @@ void State::flush() {
 
 void State::drain() {
   if (builder_.load() == std::this_thread::get_id()) flush();
-  std::vector<std::shared_ptr<Signal>> done;  // of all at once
+  std::vector<std::shared_ptr<Signal>> done;  // signals of all members
   for (Member& m : members_) {
     if (m.worker && !m.worker->idle()) done.push_back(m.worker->drained());
   }
@@ -138,7 +139,7 @@ Buffer State::allocate(std::size_t m, std::size_t bytes, Queue& queue) {
     try {
       return members_[m].device->allocate(bytes, queue);
     } catch (const OutOfMemoryError&) {
-      if (!drained) {  // memory freed before may still be in the workers' queues
+      if (!drained) {  // memory that is already freed may still be in the workers' queues
         drain();
         drained = true;
       } else if (over_ranks()) {
@@ -171,7 +172,7 @@ bool State::drop_copies() {
   return any;
 }
 
-std::size_t State::kept_bytes() {
+std::size_t State::cached_bytes() {
   const std::lock_guard lock(mutex_);
   const std::lock_guard book(book_mutex_);
   std::size_t bytes = 0;
@@ -191,7 +192,7 @@ device::MemoryState State::memory_of(std::size_t m) const {
 }
 
 bool State::simulated() const {
-  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.device && m.device->cycles(); });
+  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.device && m.device->simulation(); });
 }
 
 void State::calibrate() {
@@ -203,7 +204,7 @@ void State::calibrate() {
     if (costs_.group = largest_group(); !costs_.group.empty()) costs_.inside = costs_.all;
   } else if (options_.calibrate && size() > 1 && !simulated()) {
     std::vector<std::string> descriptions;
-    std::vector<std::string> kinds;  // numbers aside: GPUs of one kind are alike
+    std::vector<std::string> kinds;  // descriptions, which are equal for GPUs of one kind
     for (const Member& m : members_) {
       descriptions.push_back(m.device->name() + ": " + m.device->description());
       kinds.push_back(m.device->description());
@@ -221,7 +222,7 @@ void State::calibrate() {
     costs_ = measure(shared_from_this(), descriptions, kinds, largest_group());
   } else if (costs_.group = largest_group(); !costs_.group.empty()) {
     costs_.inside = costs_.all;
-    costs_.all = {.bytes_a_second = 1.2e9, .exchange_seconds = 50e-6};  // ten gigabits a second
+    costs_.all = {.bytes_a_second = 1.2e9, .exchange_seconds = 50e-6};  // speed of a ten-gigabit network
   }
   if (!options_.weights.empty()) costs_.weights = options_.weights;
   limb_weights_ = options_.layout && options_.hosts.empty() ? costs_.weights : costs_.limb_weights();

@@ -9,7 +9,7 @@ namespace heliograph::mesh {
 
 // ---- keys and layers
 
-/// Keys are large, and preparing them is a transform: all members at once, on threads of their own.
+/// Prepares a key on all members at the same time, on separate threads, because a large key takes long to transform.
 template <class Key, class Word>
 void MeshTfheKernels::on_every_member(const Key& constant, std::size_t bytes, std::span<const Word> key) {
   const auto prepare_on = [&](std::size_t m) { state_->member(m).device->tfhe().prepare(constant, key); };
@@ -20,7 +20,7 @@ void MeshTfheKernels::on_every_member(const Key& constant, std::size_t bytes, st
       if (!state_->here(m)) continue;
       running.emplace_back(m, starting_threads([&] { return std::async(std::launch::async, prepare_on, m); }));
     }
-    for (auto& [m, result] : running) result.wait();  // after a throw below no thread may still read the key
+    for (auto& [m, result] : running) result.wait();  // threads must not read the key after an exception
     for (auto& [m, result] : running) {
       try {
         result.get();
@@ -30,7 +30,7 @@ void MeshTfheKernels::on_every_member(const Key& constant, std::size_t bytes, st
       }
     }
   });
-  for (std::size_t m : short_of_memory) {  // frees kept copies, then residents, as for tensors
+  for (std::size_t m : short_of_memory) {  // frees cached copies, then evicts residents, as for tensors
     for (bool made = false; !made;) {
       const u64 seen = state_->residents ? state_->residents->evicted_bytes() : 0;
       try {
@@ -66,7 +66,7 @@ std::vector<std::size_t> MeshTfheKernels::parallel_of_members(const BootstrapSha
       if (state_->here(m)) counts[m] = state_->member(m).device->tfhe().parallel_bootstraps(shape);
     }
   });
-  if (state_->over_ranks()) state_->share(counts);  // all ranks decide by the same figures
+  if (state_->over_ranks()) state_->share(counts);  // all ranks must decide by the same numbers
   parallel_.emplace_back(shape, counts);
   return counts;
 }
@@ -104,11 +104,11 @@ std::shared_ptr<const LayerConstant> MeshLayer::rows(std::size_t first, std::siz
   return known = std::make_shared<const LayerConstant>(std::move(part));
 }
 
-// ---- each member its items
+// ---- items of each member
 
 namespace {
 
-/// A tensor that a call works on in parts of whole items: as it lies, or fetched and stored again.
+/// A tensor that a call processes in parts of complete items. A part is in place, or is fetched and stored again.
 class Items {
  public:
   Items(Operation& op, const View& v) : op_(op), view_(v), away_(op.home(v) != Layout::batch) {
@@ -116,7 +116,7 @@ class Items {
   }
   const std::vector<Block>& parts() const { return parts_; }
   bool away() const { return away_; }
-  /// The parts were written.
+  /// Records that the call writes the parts.
   void changed() {
     op_.writes(view_);
     if (away_) op_.store(parts_, view_);
@@ -129,14 +129,15 @@ class Items {
   std::vector<Block> parts_;
 };
 
-/// The items of each part, of another tensor.
+/// Returns, for each part, its items in another tensor.
 std::vector<Block> like(const std::vector<Block>& parts, const View& v) {
   std::vector<Block> result = parts;
   for (Block& b : result) b.begin = 0, b.length = v.n, b.view = {};
   return result;
 }
 
-/// Where each part's items of a tensor are written: in place where they lie there. `elsewhere` gets the other blocks.
+/// Returns the blocks that a call writes for each part's items. A block is in place if the member holds it; the others
+/// are also in `elsewhere`.
 std::vector<Block> to_write(Operation& op, const View& v, const std::vector<Block>& parts, std::vector<Block>& elsewhere) {
   const std::vector<Block> have = op.parts(v);
   std::vector<Block> result;
@@ -170,11 +171,11 @@ void MeshTfheKernels::run(Queue& q, const Combine& c) {
 }
 
 void MeshTfheKernels::run(Queue& q, const LweKeySwitch& c) {
-  form_on<Form>(*c.key, slot());  // here and not by a member, whose error would end the mesh
+  form_on<Form>(*c.key, slot());  // throws here, because an exception on a member's thread would end the mesh
   Operation op(*state_, q);
   const Items items(op, c.wires);
   std::vector<Block> elsewhere;
-  const View rows = c.narrow.with_components(0, c.layer->layer().rows());  // what is behind them stays as it is
+  const View rows = c.narrow.with_components(0, c.layer->layer().rows());  // without the padding after the rows
   const std::vector<Block> out = to_write(op, rows, items.parts(), elsewhere);
   op.writes(rows);
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -205,13 +206,14 @@ void MeshTfheKernels::run(Queue& q, const Bootstrap& c) {
 
 namespace {
 
-/// Members that evaluate a layer for the items of one part: the one that holds them, then those that help it, and the bounds
-/// of their rows.
+/// Members that evaluate a layer for the items of one part: the owner of the items, then helping members. `bounds` divide
+/// the rows among them.
 struct Team {
   std::vector<std::size_t> members, bounds;
 };
 
-/// Idle members help where most rows wait; nowhere where the rows do not fill the members there already.
+/// Assigns idle members to the parts with the most rows per member. A part gets none if its members can compute its rows
+/// in parallel.
 std::vector<Team> teams_for(const State& state, const std::vector<Block>& parts, std::size_t rows,
                             const std::vector<std::size_t>& parallel) {
   std::vector<Team> teams;
@@ -240,7 +242,7 @@ std::vector<Team> teams_for(const State& state, const std::vector<Block>& parts,
   return teams;
 }
 
-/// Wires first, first + step, ... (`count`): the results at, at + 1, ... of those asked for.
+/// The `count` wires first, first + step, ..., which are the requested results at, at + 1, ...
 struct Wires {
   std::size_t at, count, first, step;
 };
@@ -262,18 +264,18 @@ std::vector<Wires> runs_of(const std::vector<math::u32>& wires) {
   return runs;
 }
 
-/// Components first, first + step, ...: `count` of them.
+/// Returns the `count` components first, first + step, ...
 View every(const View& v, std::size_t first, std::size_t count, std::size_t step) {
   View r = v.with_components(first, (count - 1) * step + 1);
   r.components = count, r.component_stride = v.component_stride * step;
   return r;
 }
 
-/// A member's share of the rows of a part's items, done on a member that does not hold them.
+/// Rows of a part's items that another member evaluates.
 struct Help {
-  std::size_t first = 0, count = 0;  // rows
-  Block wires, narrow;               // there: results of its rows packed
-  std::vector<Wires> in, out;        // first targets, all targets
+  std::size_t first = 0, count = 0;  // range of rows
+  Block wires, narrow;               // blocks on the helping member: its rows' results without gaps; its narrow ciphertexts
+  std::vector<Wires> in, out;        // wires of the rows' first results; wires of all results
 
   Help(const GateLayer& layer, std::size_t first_row, std::size_t rows) : first(first_row), count(rows) {
     std::vector<math::u32> heads, targets;
@@ -285,8 +287,58 @@ struct Help {
   }
 };
 
-/// More exchanges than this for a share are not worth its help: wires scattered without order.
+/// Largest number of pieces to move for a helping member. Irregular wires need more pieces; help then takes too long.
 constexpr std::size_t kMostRuns = 64;
+
+/// Rows that helping members evaluate, and for each part the number of rows that the owner of its items evaluates.
+struct Division {
+  std::vector<Help> helps;
+  std::vector<std::size_t> own;
+};
+
+/// Divides the rows of a layer between the members that hold items and the idle members.
+Division divide_rows(const State& state, const std::vector<Block>& parts, const GateLayer& gates, const View& narrow,
+                     const std::vector<std::size_t>& parallel) {
+  Division division{.helps = {}, .own = std::vector<std::size_t>(parts.size(), gates.rows())};
+  const std::vector<Team> teams = teams_for(state, parts, gates.rows(), parallel);
+  for (std::size_t i = 0; i < teams.size(); ++i) {
+    const auto& [members, bounds] = teams[i];
+    std::vector<Help> team;
+    for (std::size_t k = 1; k < members.size(); ++k) {
+      if (bounds[k] == bounds[k + 1]) continue;
+      Help h(gates, bounds[k], bounds[k + 1] - bounds[k]);
+      h.wires = parts[i], h.wires.member = members[k];
+      h.narrow = like({h.wires}, narrow).front();
+      team.push_back(std::move(h));
+    }
+    const bool scattered = std::any_of(team.begin(), team.end(),
+                                       [](const Help& h) { return h.in.size() > kMostRuns || h.out.size() > kMostRuns; });
+    if (team.empty() || scattered) continue;
+    division.own[i] = bounds[1];
+    std::move(team.begin(), team.end(), std::back_inserter(division.helps));
+  }
+  return division;
+}
+
+/// Posts the work of a helping member. It fetches the combinations of its rows and bootstraps them, while the owners
+/// evaluate their own rows. `rows`: the layer restricted to the helping member's rows.
+void post_help(Operation& op, const Evaluate& c, const std::shared_ptr<const LayerConstant>& rows, Help& h) {
+  const std::size_t outputs = c.layer->layer().outputs;
+  std::vector<device::Piece> pieces;
+  const Block wanted = h.wires;
+  h.wires = op.room({wanted}, h.count * outputs, c.wires.word).front();
+  h.narrow = op.room({h.narrow}, h.count, c.narrow.word).front();
+  for (const Wires& r : h.in) {
+    const Block from = op.fetch(every(c.wires, r.first, r.count, r.step), {wanted}).front();
+    pieces.push_back({from.view, every(h.wires.view, r.at * outputs, r.count, outputs)});
+  }
+  op.post(h.wires.member, [rows, ks = c.switch_key, bk = c.key, pieces = std::move(pieces), w = h.wires.view,
+                           n = h.narrow.view](Device&, Queue& queue) {
+    queue.enqueue(Gather{pieces});
+    queue.enqueue(LweKeySwitch{ks, rows, w, n});
+    queue.enqueue(Bootstrap{bk, rows, n, w});
+  });
+}
 
 }  // namespace
 
@@ -298,34 +350,17 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   const GateLayer& gates = c.layer->layer();
   Operation op(*state_, q);
   Items items(op, c.wires);
-  std::vector<Block> elsewhere;  // scratch: never stored
+  std::vector<Block> elsewhere;  // scratch, which is not stored
   const std::vector<Block> scratch = to_write(op, c.narrow.with_components(0, gates.rows()), items.parts(), elsewhere);
   op.writes(c.narrow);
-  std::vector<std::size_t> own(items.parts().size(), gates.rows());  // rows that stay with the items
-  std::vector<Help> helps;
-  if (!items.away() && !state_->put_on()) {
-    const std::vector<Team> teams = teams_for(*state_, items.parts(), gates.rows(), parallel);
-    for (std::size_t i = 0; i < teams.size(); ++i) {
-      const auto& [members, bounds] = teams[i];
-      std::vector<Help> team;
-      for (std::size_t k = 1; k < members.size(); ++k) {
-        if (bounds[k] == bounds[k + 1]) continue;
-        Help h(gates, bounds[k], bounds[k + 1] - bounds[k]);
-        h.wires = items.parts()[i], h.wires.member = members[k];
-        h.narrow = like({h.wires}, c.narrow).front();
-        team.push_back(std::move(h));
-      }
-      const bool scattered = std::any_of(team.begin(), team.end(),
-                                         [](const Help& h) { return h.in.size() > kMostRuns || h.out.size() > kMostRuns; });
-      if (team.empty() || scattered) continue;
-      own[i] = bounds[1];
-      std::move(team.begin(), team.end(), std::back_inserter(helps));
-    }
-  }
-  for (std::size_t i = 0; i < own.size(); ++i) {
+  Division division{.helps = {}, .own = std::vector<std::size_t>(items.parts().size(), gates.rows())};
+  if (!items.away() && !state_->assigned_member()) division = divide_rows(*state_, items.parts(), gates, c.narrow, parallel);
+  // The owners of parts without help evaluate all rows. The other owners first compute the combinations, which helping
+  // members fetch.
+  for (std::size_t i = 0; i < division.own.size(); ++i) {
     const std::size_t m = items.parts()[i].member;
     op.post(m, [there = on(c.layer, m), ks = c.switch_key, bk = c.key, w = items.parts()[i].view, n = scratch[i].view,
-                alone = own[i] == gates.rows()](Device&, Queue& queue) {
+                alone = division.own[i] == gates.rows()](Device&, Queue& queue) {
       if (alone)
         queue.enqueue(Evaluate{ks, bk, there, w, n});
       else
@@ -333,37 +368,19 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
     });
   }
   items.changed();
-  if (helps.empty()) return;
-  // Helping members get combinations and return them bootstrapped, while those that hold the items do their own.
-  const unsigned outputs = gates.outputs;
-  for (Help& h : helps) {
-    const std::size_t m = h.wires.member;
-    std::vector<device::Piece> pieces;
-    const Block wanted = h.wires;
-    h.wires = op.room({wanted}, h.count * outputs, c.wires.word).front();
-    h.narrow = op.room({h.narrow}, h.count, c.narrow.word).front();
-    for (const Wires& r : h.in) {
-      const Block from = op.fetch(every(c.wires, r.first, r.count, r.step), {wanted}).front();
-      pieces.push_back({from.view, every(h.wires.view, r.at * outputs, r.count, outputs)});
-    }
-    op.post(m, [there = rows_on(*c.layer, m, h.first, h.count, true), ks = c.switch_key, bk = c.key,
-                pieces = std::move(pieces), w = h.wires.view, n = h.narrow.view](Device&, Queue& queue) {
-      queue.enqueue(Gather{pieces});
-      queue.enqueue(LweKeySwitch{ks, there, w, n});
-      queue.enqueue(Bootstrap{bk, there, n, w});
-    });
-  }
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (own[i] == gates.rows()) continue;
+  if (division.helps.empty()) return;
+  for (Help& h : division.helps) post_help(op, c, rows_on(*c.layer, h.wires.member, h.first, h.count, true), h);
+  for (std::size_t i = 0; i < division.own.size(); ++i) {
+    if (division.own[i] == gates.rows()) continue;
     const std::size_t m = items.parts()[i].member;
-    op.post(m, [there = rows_on(*c.layer, m, 0, own[i], false), ks = c.switch_key, bk = c.key, w = items.parts()[i].view,
-                n = scratch[i].view](Device&, Queue& queue) {
+    op.post(m, [there = rows_on(*c.layer, m, 0, division.own[i], false), ks = c.switch_key, bk = c.key,
+                w = items.parts()[i].view, n = scratch[i].view](Device&, Queue& queue) {
       queue.enqueue(LweKeySwitch{ks, there, w, n});
       queue.enqueue(Bootstrap{bk, there, n, w});
     });
   }
-  op.writes(c.wires);  // the combinations that were fetched are no longer there
-  for (const Help& h : helps) {
+  op.writes(c.wires);  // cached copies of the combinations become invalid
+  for (const Help& h : division.helps) {
     for (const Wires& r : h.out) {
       Block from = h.wires;
       from.view = every(h.wires.view, r.at, r.count, 1);

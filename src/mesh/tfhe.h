@@ -1,6 +1,5 @@
-// TFHE's kernels of device/call.h over the members of a mesh. Keys are on every member. Each member evaluates a layer for the
-// items that lie on it; where items are fewer than members and a layer has more rows than keep those busy, the idle ones
-// take rows.
+// TFHE's kernels of device/call.h on a mesh. Keys are on every member. Each member evaluates a layer for the items that it
+// holds. If there are fewer items than members, idle members compute part of each layer's bootstraps.
 #pragma once
 
 #include "device/kernels.h"
@@ -8,20 +7,20 @@
 
 namespace heliograph::mesh {
 
-using namespace device;  // NOLINT: a mesh speaks of calls by the names of the list
+using namespace device;  // NOLINT: a mesh uses the names of all kernels
 
-/// What a mesh has of a bootstrapping key: how many bootstraps keep each member busy, those of other ranks too.
+/// A mesh's form of a bootstrapping key: the number of bootstraps that fill each member. All ranks have the same numbers.
 struct MeshBootstrap final : Form {
   explicit MeshBootstrap(std::vector<std::size_t> each) : parallel(std::move(each)) {}
   const std::vector<std::size_t> parallel;
 };
 
-/// What a mesh has of a layer: some of its rows alone.
+/// A mesh's form of a layer: the layer restricted to ranges of its rows.
 class MeshLayer final : public FormOf<LayerConstant> {
  public:
   using FormOf::FormOf;
-  /// Rows [first, first + count) whose linear combinations are made already. `packed`: result o of the i-th of them is wire
-  /// i * outputs + o, and their combinations are in the first of these.
+  /// Returns the layer for rows [first, first + count), whose linear combinations exist already. `packed`: result o of
+  /// row first + i is wire i * outputs + o, and the row's combination is in wire i * outputs.
   std::shared_ptr<const LayerConstant> rows(std::size_t first, std::size_t count, bool packed) const;
 
  private:
@@ -33,9 +32,9 @@ class MeshTfheKernels final : public device::TfheKernels {
  public:
   explicit MeshTfheKernels(std::shared_ptr<State> state) : TfheKernels(state->slot), state_(std::move(state)) {}
 
-  /// Summed over all members of all ranks. Collective: every rank calls it with the same shapes in the same order.
+  /// Returns the sum over the members of all ranks. Every rank must call it with the same shapes in the same order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
-  /// How many bootstraps keep each member busy with the key of a call; one where the call has no key yet.
+  /// Returns, for each member, the number of bootstraps with the call's key that fill it; 1 if the call has no key.
   std::vector<std::size_t> parallel_of(const Evaluate& call) const;
 
   HELIOGRAPH_RUNS(Combine, LweKeySwitch, Bootstrap, Evaluate);
@@ -50,7 +49,7 @@ class MeshTfheKernels final : public device::TfheKernels {
     state_->prepare(m, *layer);
     return layer;
   }
-  /// Some of its rows on a member.
+  /// Prepares a range of a layer's rows on a member.
   std::shared_ptr<const LayerConstant> rows_on(const LayerConstant& layer, std::size_t m, std::size_t first,
                                                std::size_t count, bool packed) {
     return on(form_on<MeshLayer>(layer, slot()).rows(first, count, packed), m);
@@ -58,7 +57,7 @@ class MeshTfheKernels final : public device::TfheKernels {
   /// Prepares a key on every member of this rank.
   template <class Key, class Word>
   void on_every_member(const Key& constant, std::size_t bytes, std::span<const Word> key);
-  /// Each member's bootstraps at once.
+  /// Returns the number of parallel bootstraps of each member.
   std::vector<std::size_t> parallel_of_members(const BootstrapShape& shape) const;
 
   std::shared_ptr<State> state_;

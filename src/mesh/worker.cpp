@@ -27,7 +27,7 @@ void Signal::set() {
 }
 
 void Signal::wait() {
-  for (int i = 0; i < 2000; ++i) {  // members run side by side: mostly it is set already or soon
+  for (int i = 0; i < 2000; ++i) {  // members run at the same time, so the signal is often set already, or soon
     if (is_set()) return;
     pause();
   }
@@ -62,7 +62,7 @@ void Worker::post(std::vector<Entry> entries) {
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
-    // What a task waits for was posted before it or is posted with it, to whichever worker: there will be room.
+    // This wait cannot deadlock: a task's dependences are posted before or with the task, so the queue will have room.
     room_.wait(lock, [&] { return entries_.size() < most_; });
     unfinished_.fetch_add(entries.size(), std::memory_order_relaxed);
     for (Entry& entry : entries) entries_.push_back(std::move(entry));
@@ -73,7 +73,7 @@ void Worker::post(std::vector<Entry> entries) {
 }
 
 std::shared_ptr<Signal> Worker::drained() {
-  const auto done = std::make_shared<Signal>();  // shared: the waiting thread may drop it before set() has returned
+  const auto done = std::make_shared<Signal>();  // shared, because the waiting thread may release it before set() returns
   post([done] { done->set(); }, true);
   return done;
 }
@@ -124,7 +124,7 @@ void Worker::run() {
     }
     room_.notify_one();
     execute(entry);
-    entry = {};  // frees what the task holds before the next begins
+    entry = {};  // releases the memory of the task before the next task begins
     unfinished_.fetch_sub(1, std::memory_order_release);
   }
 }

@@ -1,4 +1,4 @@
-// A host thread for each member of a mesh: launching on eight devices takes no longer than on one.
+// A host thread for each member of a mesh. With these threads, a launch on eight devices takes no longer than on one.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,10 @@
 
 namespace heliograph::mesh {
 
-/// Something that happens once, on some thread.
+/// An event between threads that occurs once.
 class Signal {
  public:
   void set();
-  /// Blocks until it is set.
   void wait();
   bool is_set() const { return set_.load(std::memory_order_acquire); }
 
@@ -27,12 +26,13 @@ class Signal {
   std::condition_variable condition_;
 };
 
-/// Runs tasks in order. The first exception is kept, and later tasks are skipped, but for those posted with `always`, for which
-/// other threads wait.
+/// A thread that runs tasks in order. After an exception, which it stores, it skips later tasks. It runs those posted
+/// with `always`, for which other threads wait.
 class Worker {
  public:
-  /// `spin`: how long an idle worker polls before it sleeps. `slowdown`: makes a member slow, for tests; 1 is none.
-  /// `most`: tasks that may be queued; posting more blocks. `on_error` is called with the first exception.
+  /// `spin`: time that an idle worker polls before it sleeps. `slowdown`: factor by which tests slow the member down; 1:
+  /// none. `most`: largest number of queued tasks; a post beyond it blocks. `on_error` is called with the first
+  /// exception.
   Worker(std::chrono::microseconds spin, double slowdown, std::size_t most,
          std::function<void(std::exception_ptr)> on_error = {});
   ~Worker();
@@ -45,17 +45,16 @@ class Worker {
     bool always;
   };
   void post(Task task, bool always = false);
-  /// Several in order: who posts is woken once, and room is waited for once.
+  /// Posts several entries in order, with at most one wait for room and one wake-up.
   void post(std::vector<Entry> entries);
-  /// Whether all that was posted has run.
   bool idle() const { return unfinished_.load(std::memory_order_acquire) == 0; }
-  /// Runs an entry as the thread would, on the caller's: of an idle worker, to which nobody posts meanwhile.
+  /// Runs an entry on the calling thread. The worker must be idle, and no other thread may post during the call.
   void run_here(Entry& entry) { execute(entry); }
-  /// Set when all that was posted so far has run.
+  /// Returns a signal that is set when all tasks posted so far have run.
   std::shared_ptr<Signal> drained();
-  /// Blocks until then. Throws what a task threw.
+  /// Blocks until all posted tasks have run. Throws the exception of a failed task.
   void drain();
-  /// Throws what a task threw.
+  /// Throws the exception of a failed task, if any.
   void require_sound() const;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr u32 kNone = ~u32{0};
 
-/// Whether both show as many words in the same order; an axis of one item may have any stride.
+/// Returns whether two views have equal shapes and strides. An axis with one item may have any stride.
 bool same_form(const View& a, const View& b) {
   const auto axis = [](auto count, auto stride, auto other_count, auto other_stride) {
     return count == other_count && (count <= 1 || stride == other_stride);
@@ -23,8 +23,8 @@ bool same_form(const View& a, const View& b) {
   return same;
 }
 
-// All of two calls of a kernel but what their views show. Of what is listed, as many; constants that a device has prepared, the
-// same ones.
+// Compares all fields, except views, of two calls of one kernel. Lists must have equal lengths, and prepared constants
+// must be the same objects.
 
 bool same_field(const View&, const View&, std::size_t) { return true; }
 template <class T>
@@ -82,7 +82,7 @@ class Comparison {
     for (std::size_t i = 0; i < a_.results.size(); ++i) {
       if (!same(a_.results[i], b_.results[i])) return false;
     }
-    // What was made of what, and when: in one order.
+    // Both recordings must have made the matching constants in the same order.
     std::size_t last = 0;
     for (const auto& [i, j] : made_alike_) {
       if (j < last) return false;
@@ -92,7 +92,7 @@ class Comparison {
   }
 
  private:
-  using Makings = std::vector<std::vector<std::size_t>>;  // of each place
+  using Makings = std::vector<std::vector<std::size_t>>;  // for each place, the makings that write it
 
   static void note(const Program::Parts& parts, Makings& of) {
     of.resize(parts.places.size());
@@ -138,7 +138,7 @@ class Comparison {
       case Place::Kind::constant:
         break;
     }
-    // One memory: which cannot be another's that followed it, for owners are compared.
+    // The constants use the same memory. The comparison of owners excludes later memory at the same address.
     if (!x.origin.owner_before(y.origin) && !y.origin.owner_before(x.origin)) return true;
     if (a_makings_[p].empty() || a_makings_[p].size() != b_makings_[q].size() || !same_form(x.shape, y.shape)) return false;
     for (std::size_t k = 0; k < a_makings_[p].size(); ++k) {
@@ -156,7 +156,7 @@ class Comparison {
   }
 
   const Program::Parts &a_, &b_;
-  std::vector<u32> mate_, taken_;  // the other's place
+  std::vector<u32> mate_, taken_;  // for each place, the matching place of the other recording
   Makings a_makings_, b_makings_;
   std::map<std::size_t, std::size_t> made_alike_;
 };

@@ -1,12 +1,12 @@
-// Whether two recordings are of the same calls.
+// Comparison of two recordings.
 #pragma once
 
 #include "program/program.h"
 
 namespace heliograph::program {
 
-/// Whether replays of one are replays of the other: the same calls on places that are alike, with constants that are the same
-/// memory or were made in the same way of the same values. False where that cannot be told.
+/// Returns whether the recordings have the same replays: equal calls on matching places. Matching constants use the same
+/// memory, or are made by equal steps from equal values. Returns false if equality is not certain.
 bool same_calls(const Program::Parts& a, const Program::Parts& b);
 
 }  // namespace heliograph::program

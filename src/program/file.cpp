@@ -16,14 +16,14 @@ namespace {
 
 using math::Conversion;
 
-constexpr std::size_t kMostPrimes = 4 * device::kMaxLimbs;  // of a ring
+constexpr std::size_t kMostPrimes = 4 * device::kMaxLimbs;  // primes of a ring
 constexpr std::size_t kMostPlaces = std::size_t{1} << 18, kMostSteps = std::size_t{1} << 20;
 
 std::byte* at(u64 address) { return reinterpret_cast<std::byte*>(address); }
 u64 number_of(const std::byte* address) { return reinterpret_cast<u64>(address); }
 
-// One list of fields serves writing and reading: an archive is called with each of them. What is named more than once, a
-// constant or a plan, is written where it is met first, and by its number from then on.
+// One list of fields serves writing and reading: each type calls the archive with its fields. A constant or plan is
+// written at its first occurrence; later occurrences are its number.
 
 template <class Archive>
 void fields(Archive& a, PrimeList& list) {
@@ -94,7 +94,7 @@ void fields(Archive& a, device::MultiplyPlan& p) {
   a(p.ring), a(p.chain), a(p.auxiliary), a(p.extended), a(p.lift), a(p.scale), a(p.lower);
 }
 
-// Constants are made by a constructor that checks them.
+// The constants' constructors check the fields.
 
 template <class Archive>
 void constant(Archive& a, std::shared_ptr<const device::RingConstant>& c) {
@@ -168,7 +168,6 @@ void constant(Archive& a, std::shared_ptr<const device::LayerConstant>& given) {
   if constexpr (Archive::reads) given = std::make_shared<const device::LayerConstant>(std::move(l));
 }
 
-/// A plan.
 template <class Archive, class Plan>
 void constant(Archive& a, std::shared_ptr<const Plan>& given) {
   auto plan = std::make_shared<Plan>();
@@ -180,7 +179,7 @@ void constant(Archive& a, std::shared_ptr<const Plan>& given) {
   }
 }
 
-/// What no recording holds.
+/// Kinds of constants that no recording contains.
 template <class T>
 concept OfTfheKeys = std::is_same_v<T, device::BootstrapKey> || std::is_same_v<T, device::LweSwitchKey>;
 template <class T>
@@ -216,14 +215,14 @@ class Writer {
     words_.push_back(pointer ? static_cast<u64>(found - known.begin()) + 1 : 0);
     if (!pointer || found != known.end()) return;
     if constexpr (Unsaved<T>) {
-      throw RecordingError("a program with TFHE keys of its own cannot be saved: call it with operands that bring them");
+      throw RecordingError("cannot save this program: it holds TFHE keys; pass keys by its operands");
     } else {
       constant(*this, pointer);
       known_[std::type_index(typeid(T))].push_back(pointer.get());
     }
   }
   void operator()(device::Piece& piece) { (*this)(piece.from), (*this)(piece.to); }
-  void operator()(Secret<device::Draw>&) { throw InternalError("a program draws nothing"); }
+  void operator()(Secret<device::Draw>&) { throw InternalError("a program has no random draws"); }
   template <class T>
   requires std::is_class_v<T>
   void operator()(T& value) { fields(*this, value); }
@@ -239,11 +238,11 @@ class Reader {
   Reader(std::span<const u64> words, const std::vector<ParameterSet>& sets) : words_(words), sets_(sets) {}
 
   void require(bool right, const char* what) const {
-    if (!right) throw DamagedFileError(std::string("a saved program holds ") + what + " that is none");
+    if (!right) throw DamagedFileError(std::string("this saved program is damaged: ") + what + " is not valid");
   }
-  void finish() const { require(next_ == words_.size(), "something behind its end"); }
+  void finish() const { require(next_ == words_.size(), "data after its end"); }
   u64 take() {
-    require(next_ < words_.size(), "an end");
+    require(next_ < words_.size(), "its end");
     return words_[next_++];
   }
   std::size_t below(std::size_t limit, const char* what) {
@@ -252,7 +251,8 @@ class Reader {
     return value;
   }
 
-  /// A ring of the program's parameters: no other is made, for a few words could ask for tables of any size.
+  /// Returns a ring of the program's parameters. Other rings are refused, because a few words of a file could request
+  /// tables of any size.
   device::RingHandle ring(u64 n, u64 word, bool transforms, const std::vector<u64>& primes) const {
     for (const ParameterSet& set : sets_) {
       for (const device::RingHandle& known : set.rings) {
@@ -261,7 +261,7 @@ class Reader {
           return known;
       }
     }
-    throw DamagedFileError("a saved program computes in a ring that none of its parameter sets has");
+    throw DamagedFileError("this saved program is damaged: none of its parameter sets has the ring of its calls");
   }
 
   template <class T>
@@ -279,7 +279,8 @@ class Reader {
     list.clear(), list.resize(count);
     for (T& value : list) (*this)(value);
   }
-  /// As many as a call has terms: each is much longer than the word that a wrong count takes.
+  /// The limit is the number of terms of a call. An element takes more memory than its word in the file, so a damaged
+  /// count could request too much.
   void operator()(std::vector<device::LimbConstants>& list) {
     list.resize(below(device::WeightedSum::kMost + 1, "a list of weights"));
     for (device::LimbConstants& weights : list) (*this)(weights);
@@ -302,7 +303,7 @@ class Reader {
     pointer = number > 0 && number <= known.size() ? known[number - 1] : nullptr;
     if (number <= known.size()) return;
     if constexpr (Unsaved<T>) {
-      require(false, "a constant that no recording has");
+      require(false, "a kind of constant");
     } else {
       constant(*this, pointer);
       known.push_back(pointer);
@@ -333,7 +334,7 @@ void all_fields(Archive& a, C& call) {
   std::apply([&](auto&... field) { (a(field), ...); }, C::fields(call));
 }
 
-/// A call of the kernel of that number in the variant.
+/// Returns an empty call of the kernel whose index in the variant is `number`.
 template <std::size_t... i>
 Call call_of(std::size_t number, std::index_sequence<i...>) {
   Call call;
@@ -344,11 +345,10 @@ Call call_of(std::size_t number, std::index_sequence<i...>) {
 u64 session_number(const std::vector<const Session*>& sessions, const Session* session) {
   const auto found = std::find(sessions.begin(), sessions.end(), session);
   if (found == sessions.end())
-    throw RecordingError("a program that computes with more parameters than its operands' cannot be saved");
+    throw RecordingError("cannot save this program: its calls must use only the parameter sets of its operands");
   return static_cast<u64>(found - sessions.begin());
 }
 
-/// The session that uses each place.
 std::vector<const Session*> users(const Program::Parts& parts, const std::vector<const Session*>& of_results) {
   std::vector<const Session*> of(parts.places.size());
   for (std::size_t i = 0; i < parts.results.size(); ++i) of[parts.results[i].place] = of_results[i];
@@ -358,7 +358,7 @@ std::vector<const Session*> users(const Program::Parts& parts, const std::vector
   return of;
 }
 
-/// A whole place as words one after another, whatever is shown of it.
+/// Returns a view of a complete place as one row of words.
 View row_of(const Buffer& memory) {
   View row = View::dense(memory->address(), math::Word::w32, {}, 1, 1, memory->bytes() / 4);
   row.memory = memory;
@@ -375,8 +375,8 @@ void write(const Program::Parts& parts, const std::vector<const Session*>& sessi
   w(parts.places.size());
   for (std::size_t p = 0; p < parts.places.size(); ++p) {
     Place place = parts.places[p];
-    if (!place.alone) throw RecordingError("a program whose operands share memory cannot be saved");
-    if (place.secrecy != Secrecy::open) throw RecordingError("a program that computes with a secret key cannot be saved");
+    if (!place.alone) throw RecordingError("cannot save this program: its operands must not share memory");
+    if (place.secrecy != Secrecy::open) throw RecordingError("cannot save this program: it computes with a secret key");
     const bool holds = place.kind == Place::Kind::constant && place.memory && user[p];
     w(place.kind), w(place.number), w(place.which), w(place.alone), w(place.result);
     place.shape.data = nullptr;
@@ -412,7 +412,7 @@ void write(const Program::Parts& parts, const std::vector<const Session*>& sessi
 
 namespace {
 
-/// Reads one program: its structure first, which is then verified; only then constants are prepared and words uploaded.
+/// Reads one program: parses its structure and verifies it, then prepares constants and uploads words.
 class Loading {
  public:
   Loading(io::Container& from, const Surroundings& around) : from_(from), around_(around), r_(calls_of(from_), around.sets) {
@@ -420,7 +420,8 @@ class Loading {
     for (const io::Json& name : from_.header.array_at("kernels", 256)) {
       const auto found = std::find_if(names.begin(), names.end(),
                                       [&](const char* own) { return name.as_string("a kernel's name", 64) == own; });
-      if (found == names.end()) throw VersionError("a saved program uses a kernel that this version does not have");
+      if (found == names.end())
+        throw VersionError("this saved program uses a kernel that this version does not have; install a newer version");
       kernels_.push_back(static_cast<std::size_t>(found - names.begin()));
     }
   }
@@ -447,7 +448,7 @@ class Loading {
   }
 
  private:
-  /// A constant whose words the file has.
+  /// A constant whose words are in the file.
   struct Held {
     std::size_t place = 0;
     const Session* session = nullptr;
@@ -456,7 +457,8 @@ class Loading {
 
   static std::span<const u64> calls_of(const io::Container& from) {
     const io::Array* const calls = from.find("calls");
-    if (!calls || calls->dtype != "u64" || calls->shape.size() != 1) throw DamagedFileError("a saved program has no calls");
+    if (!calls || calls->dtype != "u64" || calls->shape.size() != 1)
+      throw DamagedFileError("this saved program is damaged: it has no array of calls");
     return calls->values<u64>();
   }
   const Session* session() { return around_.sets[r_.below(around_.sets.size(), "a parameter set")].session; }
@@ -538,11 +540,11 @@ Loaded read(io::Container& from, const Surroundings& around, const Limits& limit
   try {
     return Loading(from, around).run(limits);
   } catch (const ParameterError& e) {
-    throw DamagedFileError(std::string("a saved program's constants are impossible: ") + e.what());
+    throw DamagedFileError(std::string("this saved program is damaged: invalid constants: ") + e.what());
   } catch (const ShapeError& e) {
-    throw DamagedFileError(std::string("a saved program's calls do not fit their operands: ") + e.what());
+    throw DamagedFileError(std::string("this saved program is damaged: invalid operands: ") + e.what());
   } catch (const MismatchError& e) {
-    throw DamagedFileError(std::string("a saved program's calls do not fit their operands: ") + e.what());
+    throw DamagedFileError(std::string("this saved program is damaged: invalid operands: ") + e.what());
   }
 }
 

@@ -9,9 +9,8 @@ namespace heliograph::program {
 namespace {
 
 constexpr std::size_t kMostExits = 4;
-constexpr std::size_t kMostOwners = 8;  // whose graphs an exit keeps
+constexpr std::size_t kMostOwners = 8;  // number of key owners whose graphs an exit keeps
 
-/// Sets a flag while it is there.
 class Busy {
  public:
   explicit Busy(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
@@ -33,8 +32,9 @@ Graphs::Graphs(const Program::Parts& parts)
 }
 
 bool Graphs::pays() const {
-  // Measured on an H200 with 16 cores beside it, in microseconds: what a call takes the host when calls are made one by one,
-  // what a graph and a copy of the inputs take before anything runs, and what two alike calls gain as one.
+  // In microseconds, measured on an H200 with 16 cores. kCall: host time of a single call. kGraph: time of a graph's
+  // launch and of the input copy, before the first kernel. kMerged: time that the merging of two equal calls saves.
+  // kBytes: bytes per microsecond.
   constexpr double kCall = 4, kGraph = 11, kMerged = 10, kBytes = 4e6;
   // Host time of a call if the host makes calls for several members: on four H200s with 64 cores, 29 calls took 520 us.
   constexpr double kMemberCall = 18;
@@ -47,7 +47,7 @@ bool Graphs::pays() const {
   const auto beside = static_cast<double>(parts_.beside);
   const double host = parts_.beside == 1 ? kCall * calls : kMemberCall * calls * beside;
   const double one_by_one = std::max(host, bytes / kBytes);
-  const double more = calls < 16 && parts_.beside == 1 ? 1 : 1.1;  // what a host that is free meanwhile may cost
+  const double more = calls < 16 && parts_.beside == 1 ? 1 : 1.1;  // allowed slowdown, because a graph frees the host
   return kGraph + (bytes + copied) / kBytes - kMerged * (calls - launches) <= more * one_by_one;
 }
 
@@ -113,7 +113,7 @@ Graphs::Exit* Graphs::open(const std::vector<Buffer>& keys) {
     }
     exit = &exits_.emplace_back(std::move(made));
   }
-  // Keys of another owner, or these again elsewhere: what names their memory is captured anew.
+  // A graph contains the addresses of keys, so other keys, or keys that moved, need another capture.
   Bound bound{.keys = {keys.begin(), keys.end()}};
   bound.graph = session_->queue().capture([&] { enqueue_all(*exit, keys); });
   if (exit->bound.size() == kMostOwners) exit->bound.pop_back();
@@ -133,11 +133,12 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
       if (place.kind == Place::Kind::key) held[p] = keys[place.number]->at(place);
     }
     exit = open(held);
-  } catch (const OutOfMemoryError&) {  // one key at a time may still fit
+  } catch (const OutOfMemoryError&) {  // single calls need one key at a time, so the caller's replay may still fit
     exits_.clear();
     arena_ = nullptr;
   } catch (
-      const DeviceError&) {  // no graph can be made of these calls; a device that has failed says so at the first of them
+      // the device cannot capture these calls, or it has failed; a failed device reports its fault at the next call
+      const DeviceError&) {
     refused_ = true;
     exits_.clear();
     arena_ = nullptr;

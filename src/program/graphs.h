@@ -1,4 +1,4 @@
-// Replays of a program as one graph, on devices that have such.
+// Replays of a program as one graph, on devices with graphs.
 #pragma once
 
 #include <atomic>
@@ -9,39 +9,41 @@
 
 namespace heliograph::program {
 
-/// The graphs of one program. Some have results of their own, which are used again when nobody holds them any more: an exit,
-/// which has a graph for each of the owners whose keys were used last. All share the memory in between, for they run one
-/// after another. Under memory pressure they go, and are captured anew.
-/// HELIOGRAPH_REPLAY=batched, for tests: always, and where a device has no graphs the same calls on batches one by one.
+/// The graphs of one program. An exit is a set of result buffers, reused when all results in it are released. An exit has
+/// a graph for each of the owners whose keys were used last. All graphs share the memory of intermediate values, because
+/// they run one after another. Under memory pressure graphs are evicted and captured again later. Tests set
+/// HELIOGRAPH_REPLAY=batched: replays then always use the batched schedule, also on devices without graphs, which execute
+/// it call by call.
 class Graphs final : public device::Resident {
  public:
-  /// `parts` must outlive it.
+  /// `parts` must outlive this object.
   explicit Graphs(const Program::Parts& parts);
-  /// None where this program or its device has no graphs, or memory is short: the calls are then to be made one by one.
+  /// Replays as a graph. Returns nullopt if the program or its device has no graphs, or memory is short; the caller then
+  /// makes each call.
   std::optional<std::vector<View>> replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys);
   std::size_t evictable_bytes() override;
   std::size_t evict() override;
   u64 replays() const { return replays_; }
-  /// Calls of a replay, alike ones on a batch taken together; 0 where there are no graphs.
+  /// Number of calls of a replay after batching; 0 without graphs.
   std::size_t launches() const { return schedule_ ? schedule_->launches() : 0; }
 
  private:
-  /// A graph, and the memory of each key place that it names.
+  /// A graph, and the memory of the keys to which it is bound.
   struct Bound {
     std::vector<std::weak_ptr<Memory>> keys;
-    std::unique_ptr<device::Graph> graph = nullptr;  // null: the calls are made at each replay
+    std::unique_ptr<device::Graph> graph = nullptr;  // null: a replay enqueues the calls one by one
     bool to(const std::vector<Buffer>& memory) const;
   };
   struct Exit {
-    std::vector<Buffer> results;  // of each area that is a result; else null
-    std::list<Bound> bound = {};  // the one used last first
+    std::vector<Buffer> results;  // indexed by area: the buffer of a result; null for other areas
+    std::list<Bound> bound = {};  // most recently used first
     bool free() const;
-    /// The one of these keys, now the first; null where there is none.
+    /// Moves the graph of these keys to the front and returns it; null if there is none.
     Bound* bound_to(const std::vector<Buffer>& keys);
   };
-  /// Whether a replay as a graph is expected to take no longer than its calls one by one.
+  /// Returns whether a graph replay is predicted to be about as fast as single calls, or faster.
   bool pays() const;
-  /// An exit that is free, whose first graph is bound to these keys; null where all are held.
+  /// Returns a free exit whose first graph is bound to these keys; null if no exit is free.
   Exit* open(const std::vector<Buffer>& keys);
   void enqueue_all(const Exit& exit, const std::vector<Buffer>& keys) const;
   std::byte* address(const Spot& spot, const Exit& exit) const;
@@ -49,12 +51,13 @@ class Graphs final : public device::Resident {
 
   const Program::Parts& parts_;
   const Session* session_ = nullptr;
-  std::unique_ptr<const Schedule> schedule_;  // null: no graphs
+  std::unique_ptr<const Schedule> schedule_;  // null: the program has no graphs
   bool always_ = false;
-  std::atomic<bool> refused_{false};  // the device could not capture these calls
-  /// Whoever replays has the mutex and may be asked, by its own allocations, to leave: it must not try to lock.
+  std::atomic<bool> refused_{false};  // the device cannot capture these calls
+  /// Set while a thread replays. That thread holds the mutex, and its allocations may call evict(), which must not lock
+  /// then.
   std::atomic<bool> busy_{false};
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards the members below
   Buffer arena_;
   std::list<Exit> exits_;
   std::atomic<u64> replays_{0};

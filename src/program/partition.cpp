@@ -16,12 +16,14 @@ using u32 = std::uint32_t;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr u32 kNoPiece = ~u32{0};
-/// Predictions of two schedules err alike, but for the host and the links: several executors must gain so much.
+/// Least gain for which a schedule on several executors is chosen. Predictions of two schedules have similar errors,
+/// except for the host and the links.
 constexpr double kGain = 1.1;
-/// The same for all members together against one member.
+/// Least gain for which all members together are chosen instead of one member.
 constexpr double kSlack = 1.03;
+/// Largest time of a cluster on all members together, relative to one member.
 constexpr double kShared = 0.75;
-/// Changes of single clusters that are tried after HEFT.
+/// Largest number of moves of single clusters that are tried after HEFT.
 constexpr std::size_t kMostTried = 4000;
 
 }  // namespace
@@ -56,7 +58,7 @@ Partition lay_out(const TaskGraph& graph, const std::vector<u32>& order, const s
   for (const u32 t : order) {
     const TaskGraph::Task& task = graph.tasks[t];
     const std::size_t e = executor[t];
-    // Calls of all members lie on every member's queue: no other piece goes on across them.
+    // A call on all members together uses every member's queue, so the other pieces end here.
     for (std::size_t other = 0; other < executors; ++other) {
       if ((e == all) != (other == all)) open[other] = kNoPiece;
     }
@@ -115,7 +117,7 @@ Partition on_one(const TaskGraph& graph, std::size_t executor) {
 
 namespace {
 
-/// Tasks grouped into clusters, numbered so that each reads what earlier ones write.
+/// Tasks grouped into clusters. A cluster reads only from earlier ones.
 class Clusters {
  public:
   explicit Clusters(const TaskGraph& graph) : graph_(graph), of_(graph.tasks.size()) {
@@ -130,8 +132,8 @@ class Clusters {
   double seconds(std::size_t c, std::size_t e) const { return seconds_[c][e]; }
   u32 of(u32 task) const { return of_[task]; }
 
-  /// Joins chains, then clusters of less than `grain` seconds with the only one that they read from or that reads from them. No
-  /// other path joins such two, so clusters never wait for each other in a circle.
+  /// Merges chains. Then merges each cluster of less than `grain` seconds with its only predecessor, or its only
+  /// successor. No cycle arises, because no other path connects the two.
   void coarsen(double grain) {
     for (bool more = true; more;) {
       const std::size_t before = size();
@@ -141,7 +143,7 @@ class Clusters {
       more = size() < before;
     }
   }
-  /// Joins all that share a value that a task makes.
+  /// Merges all clusters that are connected by values that tasks write.
   void join_connected() {
     std::vector<u32> root(size());
     std::iota(root.begin(), root.end(), 0);
@@ -158,7 +160,7 @@ class Clusters {
  private:
   double least(u32 c) const { return *std::min_element(seconds_[c].begin(), seconds_[c].end()); }
 
-  /// Joins each cluster with the one that `into` names, all at once.
+  /// Merges each cluster with the cluster that `into` returns for it.
   template <class Into>
   void join(Into into) {
     std::vector<u32> root(size());
@@ -178,7 +180,8 @@ class Clusters {
   }
 
   void build() {
-    // Numbers in topological order, the one with the first task first.
+    // Numbers the clusters in topological order. Among clusters without order, the one with the lowest first task is
+    // first.
     std::map<u32, u32> dense;
     for (const u32 c : of_) dense.try_emplace(c, static_cast<u32>(dense.size()));
     for (u32& c : of_) c = dense[c];
@@ -230,14 +233,13 @@ class Clusters {
   }
 
   const TaskGraph& graph_;
-  std::vector<u32> of_;  // of each task
+  std::vector<u32> of_;  // cluster of each task
   std::vector<std::vector<u32>> tasks_, reads_, before_, after_;
   std::vector<std::vector<double>> seconds_;
 };
 
-/// Where clusters run, and in which order they start.
 struct Assignment {
-  std::vector<std::size_t> executor;  // of each cluster
+  std::vector<std::size_t> executor;  // indexed by cluster
   std::vector<u32> order;
 };
 
@@ -255,7 +257,7 @@ Partition laid(const TaskGraph& graph, const Clusters& clusters, const Assignmen
   return one.seconds <= other.seconds ? one : other;
 }
 
-/// The longest way from a cluster's start to the end, by mean seconds and copies.
+/// Returns the length of the longest path from each cluster's start to the end, in mean seconds of tasks and copies.
 std::vector<double> upward_ranks(const TaskGraph& graph, const Clusters& clusters) {
   const double members = static_cast<double>(graph.members);
   double latency = 0, byte = 0;
@@ -265,9 +267,9 @@ std::vector<double> upward_ranks(const TaskGraph& graph, const Clusters& cluster
       latency += graph.links[a][b].latency, byte += 1 / graph.links[a][b].bytes_a_second;
     }
   }
-  // The mean over all pairs, equal ones included, which cost nothing.
+  // The mean over all pairs of members. A member's copies to itself cost nothing.
   latency /= members * members, byte /= members * members;
-  std::vector<double> bytes(clusters.size());  // that each cluster reads from others
+  std::vector<double> bytes(clusters.size());  // bytes that each cluster reads from other clusters
   std::vector<double> rank(clusters.size());
   for (std::size_t c = 0; c < clusters.size(); ++c) {
     for (const u32 v : clusters.reads(c)) bytes[c] += graph.values[v].bytes;
@@ -287,7 +289,7 @@ struct Interval {
   double begin, end;
 };
 
-/// The first gap of `length` from `ready` on.
+/// Returns the start of the first free interval of `length` seconds after `ready`.
 double gap_in(const std::vector<Interval>& busy, double ready, double length) {
   double at = ready;
   for (const Interval& i : busy) {
@@ -302,21 +304,22 @@ void occupy(std::vector<Interval>& busy, Interval one) {
       std::upper_bound(busy.begin(), busy.end(), one.begin, [](double at, const Interval& i) { return at < i.begin; }), one);
 }
 
-/// HEFT. `together`: clusters may run on all members together.
+/// Schedules clusters by HEFT. `together`: clusters may also run on all members together.
 Assignment heft(const TaskGraph& graph, const Clusters& clusters, bool together) {
   const std::size_t count = clusters.size(), all = graph.all();
   const std::vector<double> rank = upward_ranks(graph, clusters);
   Assignment a{.executor = std::vector<std::size_t>(count), .order = std::vector<u32>(count)};
   std::iota(a.order.begin(), a.order.end(), 0);
   std::stable_sort(a.order.begin(), a.order.end(), [&](u32 x, u32 y) { return rank[x] > rank[y]; });
-  // The list of HEFT respects values because a rank exceeds those behind it; clusters of no time keep their numbers' order.
+  // A cluster's rank exceeds the ranks of its successors, so this order respects dependences. Clusters of zero time
+  // remain in the order of their numbers.
   std::vector<std::vector<Interval>> busy(graph.members);
   std::vector<double> finish(count), start(count);
   std::vector<std::vector<bool>> lies(graph.values.size(), std::vector<bool>(graph.executors()));
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     if (graph.values[v].maker == TaskGraph::kInput) lies[v][graph.values[v].lies] = true;
   }
-  // All members together keep every one busy: only if they are much faster than one is that not left to other clusters.
+  // A cluster on all members together occupies every member. It is allowed only if it is much faster than on one member.
   const auto shares = [&](u32 c) {
     double least = kInfinite;
     for (std::size_t m = 0; m < graph.members; ++m) least = std::min(least, clusters.seconds(c, m));
@@ -360,7 +363,7 @@ Assignment heft(const TaskGraph& graph, const Clusters& clusters, bool together)
   return a;
 }
 
-/// Moves single clusters to other executors while that lessens the predicted time.
+/// Moves single clusters to other executors, as long as the predicted time decreases.
 void improve(const TaskGraph& graph, const Clusters& clusters, Assignment& a, Partition& best) {
   const std::size_t each = clusters.size() * (graph.executors() - 1) * std::max<std::size_t>(1, graph.tasks.size());
   std::size_t left = each > kMostTried * 64 ? 0 : kMostTried;

@@ -13,7 +13,7 @@ using device::Access;
 
 namespace {
 
-/// No step, place or number.
+/// Marks the absence of a step, a place or a number.
 constexpr u32 kNoStep = ~u32{0};
 
 /// Calls `f(place, access)` for each view of a step.
@@ -23,8 +23,8 @@ void each_place(const Step& step, F f) {
   device::each_view(step.call, [&](const View&, Access access) { f(step.places[k++], access); });
 }
 
-/// Groups of nodes that wait for each other in circles, each numbered after those that it waits for: Tarjan 1972, without
-/// recursion.
+/// Strongly connected components of a graph. A component has a higher number than those on which it depends. Tarjan's
+/// algorithm (1972), without recursion.
 class Circles {
  public:
   explicit Circles(const std::vector<std::set<u32>>& next) : next_(next), index_(next.size(), kNoStep), low_(next.size()) {
@@ -32,7 +32,7 @@ class Circles {
     for (u32 v = 0; v < next.size(); ++v) {
       if (index_[v] == kNoStep) visit(v);
     }
-    for (u32& g : of) g = count - 1 - g;  // Tarjan finds the last ones first
+    for (u32& g : of) g = count - 1 - g;  // Tarjan's algorithm finds the last components first
   }
   std::vector<u32> of;
   u32 count = 0;
@@ -78,93 +78,112 @@ class Circles {
   u32 time_ = 0;
 };
 
-}  // namespace
+/// Steps grouped into tasks. All steps that write one place are in one task, and so are steps that wait for each other.
+class Grouping {
+ public:
+  explicit Grouping(const Program::Parts& parts)
+      : writer(parts.places.size(), kNoStep), task_of(parts.steps.size()), parts_(parts), root_(parts.steps.size()) {
+    join_writers();
+    number_tasks(dependencies());
+  }
 
-Tasks::Tasks(const Program::Parts& parts, const device::Members& members, const std::vector<std::size_t>& lies,
-             const std::vector<const KeySource*>* keys, std::size_t peak_bytes) {
-  const std::size_t count = parts.steps.size(), executors = members.size() + 1;
-  // Steps that write one place are together; so is what reads it before.
-  std::vector<u32> root(count), writer(parts.places.size(), kNoStep);
-  for (u32 s = 0; s < count; ++s) root[s] = s;
-  const auto find = [&](u32 s) {
-    while (root[s] != s) s = root[s] = root[root[s]];
+  std::vector<u32> writer;   // first step that writes each place, or kNoStep
+  std::vector<u32> task_of;  // task of each step
+  u32 count = 0;             // number of tasks
+
+ private:
+  u32 find(u32 s) {
+    while (root_[s] != s) s = root_[s] = root_[root_[s]];
     return s;
-  };
-  std::vector<std::vector<u32>> early(parts.places.size());  // steps that read a place that no step has written yet
-  for (u32 s = 0; s < count; ++s) {
-    each_place(parts.steps[s], [&](u32 p, Access access) {
-      if (parts.places[p].kind != Place::Kind::made) return;
-      if (access == Access::read) {
-        if (writer[p] == kNoStep) early[p].push_back(s);
-        return;
+  }
+
+  /// Joins the steps that write one place, and the steps that read it before the first write.
+  void join_writers() {
+    for (u32 s = 0; s < root_.size(); ++s) root_[s] = s;
+    std::vector<std::vector<u32>> early(parts_.places.size());  // steps that read a place before any step writes it
+    for (u32 s = 0; s < root_.size(); ++s) {
+      each_place(parts_.steps[s], [&](u32 p, Access access) {
+        if (parts_.places[p].kind != Place::Kind::made) return;
+        if (access == Access::read) {
+          if (writer[p] == kNoStep) early[p].push_back(s);
+          return;
+        }
+        if (writer[p] == kNoStep) writer[p] = s;
+        root_[find(s)] = find(writer[p]);
+        for (const u32 reader : early[p]) root_[find(reader)] = find(s);
+        early[p].clear();
+      });
+    }
+  }
+
+  /// Returns the successors of each root step. A reader waits for the writer, and a later writer waits for the reader.
+  std::vector<std::set<u32>> dependencies() {
+    std::vector<std::set<u32>> next(root_.size());
+    std::vector<u32> writes_last(parts_.places.size(), kNoStep);
+    for (u32 s = 0; s < root_.size(); ++s) {
+      each_place(parts_.steps[s], [&](u32 p, Access access) {
+        if (access != Access::read) writes_last[p] = s;
+      });
+    }
+    for (u32 s = 0; s < root_.size(); ++s) {
+      each_place(parts_.steps[s], [&](u32 p, Access access) {
+        if (access != Access::read || parts_.places[p].kind != Place::Kind::made || writer[p] == kNoStep) return;
+        const u32 a = find(writer[p]), b = find(s);
+        if (a == b) return;
+        next[a].insert(b);
+        if (writes_last[p] > s) next[b].insert(a);
+      });
+    }
+    return next;
+  }
+
+  /// Numbers the tasks in topological order. Among the tasks that are ready, the one with the earliest step is first.
+  void number_tasks(const std::vector<std::set<u32>>& next) {
+    const Circles circles(next);
+    std::vector<u32> first(circles.count, kNoStep), waits(circles.count), number(circles.count);
+    std::vector<std::set<u32>> after(circles.count);
+    for (u32 s = 0; s < root_.size(); ++s) {
+      const u32 mine = circles.of[find(s)];
+      first[mine] = std::min(first[mine], s);
+      for (const u32 other : next[s]) {
+        if (const u32 theirs = circles.of[other]; theirs != mine && after[mine].insert(theirs).second) ++waits[theirs];
       }
-      if (writer[p] == kNoStep) writer[p] = s;
-      root[find(s)] = find(writer[p]);
-      for (const u32 reader : early[p]) root[find(reader)] = find(s);
-      early[p].clear();
-    });
-  }
-  // A reader waits for the writer, and a writer for those that read before it: where both are so they are one task.
-  std::vector<std::set<u32>> next(count);
-  std::vector<u32> writes_last(parts.places.size(), kNoStep);
-  for (u32 s = 0; s < count; ++s) {
-    each_place(parts.steps[s], [&](u32 p, Access access) {
-      if (access != Access::read) writes_last[p] = s;
-    });
-  }
-  for (u32 s = 0; s < count; ++s) {
-    each_place(parts.steps[s], [&](u32 p, Access access) {
-      if (access != Access::read || parts.places[p].kind != Place::Kind::made || writer[p] == kNoStep) return;
-      const u32 a = find(writer[p]), b = find(s);
-      if (a == b) return;
-      next[a].insert(b);
-      if (writes_last[p] > s) next[b].insert(a);
-    });
-  }
-  const Circles circles(next);
-  // Numbered in topological order, the task of the first step first.
-  std::vector<u32> first(circles.count, kNoStep), waits(circles.count), number(circles.count);
-  std::vector<std::set<u32>> after(circles.count);
-  for (u32 s = 0; s < count; ++s) {
-    const u32 mine = circles.of[find(s)];
-    first[mine] = std::min(first[mine], s);
-    for (const u32 other : next[s]) {
-      if (const u32 theirs = circles.of[other]; theirs != mine && after[mine].insert(theirs).second) ++waits[theirs];
     }
-  }
-  std::set<std::pair<u32, u32>> free;
-  for (u32 g = 0; g < circles.count; ++g) {
-    if (first[g] != kNoStep && waits[g] == 0) free.emplace(first[g], g);
-  }
-  u32 given = 0;
-  while (!free.empty()) {
-    const u32 g = free.begin()->second;
-    free.erase(free.begin());
-    number[g] = given++;
-    for (const u32 other : after[g]) {
-      if (--waits[other] == 0) free.emplace(first[other], other);
+    std::set<std::pair<u32, u32>> ready;
+    for (u32 g = 0; g < circles.count; ++g) {
+      if (first[g] != kNoStep && waits[g] == 0) ready.emplace(first[g], g);
     }
+    while (!ready.empty()) {
+      const u32 g = ready.begin()->second;
+      ready.erase(ready.begin());
+      number[g] = count++;
+      for (const u32 other : after[g]) {
+        if (--waits[other] == 0) ready.emplace(first[other], other);
+      }
+    }
+    for (u32 s = 0; s < root_.size(); ++s) task_of[s] = number[circles.of[find(s)]];
   }
-  steps.resize(given), seconds.resize(given);
-  std::vector<u32> task_of(count);
-  for (u32 s = 0; s < count; ++s) {
-    task_of[s] = number[circles.of[find(s)]];
-    steps[task_of[s]].push_back(s);
-  }
-  graph.members = members.size();
-  graph.tasks.resize(given);
+
+  const Program::Parts& parts_;
+  std::vector<u32> root_;  // union-find over steps
+};
+
+/// Predicts the seconds of each task on each executor: infinity on a member with too little memory for the program.
+void predict(Tasks& tasks, const Program::Parts& parts, const device::Members& members,
+             const std::vector<const KeySource*>* keys, std::size_t peak_bytes) {
+  const std::size_t executors = members.size() + 1;
   std::vector<bool> room(members.size());
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::size_t memory = members.memory(m);
     room[m] = memory == 0 || peak_bytes <= memory / 2;
   }
-  for (u32 t = 0; t < given; ++t) {
-    TaskGraph::Task& task = graph.tasks[t];
-    task.seconds.assign(executors, 0), task.calls = static_cast<double>(steps[t].size());
-    for (const u32 s : steps[t]) {
+  for (u32 t = 0; t < tasks.steps.size(); ++t) {
+    TaskGraph::Task& task = tasks.graph.tasks[t];
+    task.seconds.assign(executors, 0), task.calls = static_cast<double>(tasks.steps[t].size());
+    for (const u32 s : tasks.steps[t]) {
       Call call = parts.steps[s].call;
       if (parts.steps[s].source != Step::kNoSource && keys != nullptr) (*keys)[parts.steps[s].source]->put_in(call);
-      std::vector<double>& of_step = seconds[t].emplace_back(executors);
+      std::vector<double>& of_step = tasks.seconds[t].emplace_back(executors);
       for (std::size_t e = 0; e < executors; ++e) {
         of_step[e] = members.seconds(call, parts.steps[s].work, parts.steps[s].bytes, e);
         task.seconds[e] += of_step[e];
@@ -174,31 +193,39 @@ Tasks::Tasks(const Program::Parts& parts, const device::Members& members, const 
       if (!room[m]) task.seconds[m] = std::numeric_limits<double>::infinity();
     }
   }
-  // Values: inputs, and what other tasks read.
+}
+
+/// Lists the values that tasks pass: inputs, and places that one task writes and another task reads.
+void list_values(Tasks& tasks, const Program::Parts& parts, const Grouping& groups, const std::vector<std::size_t>& lies) {
   std::vector<u32> value(parts.places.size(), kNoStep);
-  std::vector<std::set<u32>> reads(given), writes(given);
-  for (u32 s = 0; s < count; ++s) {
-    const u32 t = task_of[s];
+  std::vector<std::set<u32>> reads(groups.count), writes(groups.count);
+  for (u32 s = 0; s < parts.steps.size(); ++s) {
+    const u32 t = groups.task_of[s];
     each_place(parts.steps[s], [&](u32 p, Access) {
       const Place& place = parts.places[p];
-      const bool made = place.kind == Place::Kind::made && writer[p] != kNoStep;
+      const bool made = place.kind == Place::Kind::made && groups.writer[p] != kNoStep;
       if (!made && place.kind != Place::Kind::input) return;
-      const u32 maker = made ? task_of[writer[p]] : TaskGraph::kInput;
+      const u32 maker = made ? groups.task_of[groups.writer[p]] : TaskGraph::kInput;
       if (maker == t) return;
       if (value[p] == kNoStep) {
-        value[p] = static_cast<u32>(graph.values.size());
-        graph.values.push_back(
+        value[p] = static_cast<u32>(tasks.graph.values.size());
+        tasks.graph.values.push_back(
             {.bytes = static_cast<double>(place.shape.bytes()), .maker = maker, .lies = made ? 0 : lies[p]});
-        places.push_back(p);
+        tasks.places.push_back(p);
         if (made) writes[maker].insert(value[p]);
       }
       reads[t].insert(value[p]);
     });
   }
-  for (u32 t = 0; t < given; ++t) {
-    graph.tasks[t].reads.assign(reads[t].begin(), reads[t].end());
-    graph.tasks[t].writes.assign(writes[t].begin(), writes[t].end());
+  for (u32 t = 0; t < groups.count; ++t) {
+    tasks.graph.tasks[t].reads.assign(reads[t].begin(), reads[t].end());
+    tasks.graph.tasks[t].writes.assign(writes[t].begin(), writes[t].end());
   }
+}
+
+/// Copies from `members` the links between executors, and the host's seconds for a call and a piece.
+void describe_links(TaskGraph& graph, const device::Members& members) {
+  const std::size_t executors = members.size() + 1;
   graph.links.assign(executors, std::vector<TaskGraph::Link>(executors));
   for (std::size_t a = 0; a < executors; ++a) {
     for (std::size_t b = 0; b < executors; ++b) {
@@ -208,6 +235,20 @@ Tasks::Tasks(const Program::Parts& parts, const device::Members& members, const 
     const device::Members::Host host = members.host(a);
     graph.call_host.push_back(host.call), graph.piece_host.push_back(host.piece);
   }
+}
+
+}  // namespace
+
+Tasks::Tasks(const Program::Parts& parts, const device::Members& members, const std::vector<std::size_t>& lies,
+             const std::vector<const KeySource*>* keys, std::size_t peak_bytes) {
+  const Grouping groups(parts);
+  steps.resize(groups.count), seconds.resize(groups.count);
+  for (u32 s = 0; s < parts.steps.size(); ++s) steps[groups.task_of[s]].push_back(s);
+  graph.members = members.size();
+  graph.tasks.resize(groups.count);
+  predict(*this, parts, members, keys, peak_bytes);
+  list_values(*this, parts, groups, lies);
+  describe_links(graph, members);
 }
 
 Placed::Placed(const Program::Parts& parts, device::Members& members, const std::vector<std::size_t>& lies,
@@ -258,8 +299,8 @@ void Placed::make_parts() {
     Part& part = pieces_[i];
     part.takes.assign(takes[i].begin(), takes[i].end()), part.outputs.assign(outputs[i].begin(), outputs[i].end());
     part.keys.assign(keys[i].begin(), keys[i].end());
-    // A member that runs programs of its own gets all of it at once; others their calls in the order of their starts, so that
-    // none waits for another's.
+    // A member with its own programs executes a complete part. On other members single calls of all parts alternate, in
+    // the order of their starts, so that no member waits for another member's calls.
     if (part.executor < members_.size() && members_.session(part.executor) != nullptr) {
       actions_.push_back({partition_.pieces[i].start, i, kNoStep});
       continue;
@@ -272,7 +313,8 @@ void Placed::make_parts() {
       }
     }
   }
-  // A part's own order is kept: starts of its actions never fall. Parts are numbered after those that they wait for.
+  // The sort keeps the order of a part's actions, because their starts do not decrease. A part has a higher number than
+  // those on which it depends.
   std::stable_sort(actions_.begin(), actions_.end(),
                    [](const Action& a, const Action& b) { return std::pair(a.start, a.part) < std::pair(b.start, b.part); });
   std::vector<u32> last(places, kNoStep);
@@ -316,7 +358,8 @@ void Placed::make_own(Part& part) {
           Buffer& copy = constants_[m][p];
           if (!copy) copy = members_.copy(place.memory, m);
           place.memory = members_.local(copy, m);
-          require<OutOfMemoryError>(place.memory != nullptr, "a member has no room for a program's constants");
+          require<OutOfMemoryError>(place.memory != nullptr,
+                                    "a member has too little memory for the constants of a program");
         }
         if (takes.contains(p)) {
           if (place.kind == Place::Kind::made) place.alone = true;
@@ -341,10 +384,10 @@ void Placed::make_own(Part& part) {
 
 namespace {
 
-/// An owner's keys in a member's memory.
-class KeysThere final : public KeySource {
+/// The keys of one owner, in a member's memory.
+class MemberKeys final : public KeySource {
  public:
-  explicit KeysThere(const KeySource& keys) : keys_(keys) {}
+  explicit MemberKeys(const KeySource& keys) : keys_(keys) {}
   std::optional<u64> find(const Memory&) const override { return {}; }
   Buffer at(u64 which) const override { return there.at(which); }
   KeyForm form(u64 which) const override { return keys_.form(which); }
@@ -356,7 +399,6 @@ class KeysThere final : public KeySource {
   const KeySource& keys_;
 };
 
-/// Sets a flag while it is there.
 class Flag {
  public:
   explicit Flag(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
@@ -370,7 +412,6 @@ class Flag {
 
 }  // namespace
 
-/// One replay.
 class Placed::Run {
  public:
   Run(Placed& placed, const std::vector<View>& inputs, const std::vector<const KeySource*>& keys)
@@ -385,7 +426,7 @@ class Placed::Run {
         begun_(placed.pieces_.size()) {}
 
   std::vector<View> results(bool& graphs) {
-    // Inputs first: a copy waits for what its source was given before.
+    // Inputs are copied first, because a copy waits for all earlier work of its source.
     for (const Part& part : placed_.pieces_) {
       for (const u32 p : part.takes) {
         if (parts_.places[p].kind == Place::Kind::input) bring(p, part.executor);
@@ -401,7 +442,7 @@ class Placed::Run {
       }
       if (action.step != kNoStep) {
         perform(part, action.step);
-      } else if (std::optional<bool> as_graph = by_itself(part)) {
+      } else if (std::optional<bool> as_graph = replay_as_program(part)) {
         graphs = graphs || *as_graph;
       } else {
         for (const u32 s : part.steps) perform(part, s);
@@ -432,10 +473,10 @@ class Placed::Run {
  private:
   struct Held {
     Buffer memory = nullptr;
-    std::byte* data = nullptr;  // the place's first byte
+    std::byte* data = nullptr;  // address of the place's first byte
   };
 
-  /// The place's words on an executor, from where they are.
+  /// Makes the words of a place available on an executor, by a copy if necessary.
   void bring(u32 p, std::size_t executor) {
     Held& here = held_[executor][p];
     if (here.memory) return;
@@ -465,7 +506,6 @@ class Placed::Run {
     return {copy, copy->address()};
   }
 
-  /// A step call by call, its results on the part's executor.
   void perform(const Part& part, u32 s) {
     const Step& step = parts_.steps[s];
     members_.on(part.executor, [&] {
@@ -484,7 +524,7 @@ class Placed::Run {
         Held base = mine;
         if (place.kind == Place::Kind::constant) base = constant(p, part.executor);
         if (place.kind == Place::Kind::key) {
-          // Not held beyond the call: all keys together may be more than there is room for.
+          // The key is held only during the call, because all keys together may exceed the memory.
           base.memory = keys_[place.number]->at(place);
           base.data = base.memory->address();
         }
@@ -496,9 +536,9 @@ class Placed::Run {
     });
   }
 
-  /// A part as a program of the member; whether it was replayed as a graph. Nothing is done, and none returned, where its operands
-  /// do not lie there.
-  std::optional<bool> by_itself(Part& part) {
+  /// Replays a part as the member's own program. Returns whether the replay was a graph; nullopt, before any work, if the
+  /// operands are not on the member.
+  std::optional<bool> replay_as_program(Part& part) {
     const std::size_t m = part.executor;
     if (!part.own) placed_.make_own(part);
     std::vector<View> views;
@@ -511,7 +551,7 @@ class Placed::Run {
       v.memory = members_.local(here.memory, m), v.data = address;
       views.push_back(std::move(v));
     }
-    std::vector<KeysThere> there;
+    std::vector<MemberKeys> there;
     for (const KeySource* source : keys_) there.emplace_back(*source);
     for (const u32 p : part.keys) {
       const Place& place = parts_.places[p];
@@ -519,7 +559,7 @@ class Placed::Run {
       if (!key) key = members_.key(keys_[place.number]->at(place), m);
     }
     std::vector<const KeySource*> sources;
-    for (const KeysThere& source : there) sources.push_back(&source);
+    for (const MemberKeys& source : there) sources.push_back(&source);
     bool as_graph = false;
     members_.alone(m, [&] {
       const u64 before = part.own->replays().graphs;
@@ -540,8 +580,8 @@ class Placed::Run {
   const std::vector<View>& inputs_;
   const std::vector<const KeySource*>& keys_;
   const std::unique_ptr<device::Moves> moves_;
-  std::vector<std::vector<Held>> held_;            // of each executor and place
-  std::vector<std::optional<std::size_t>> marks_;  // behind each part
+  std::vector<std::vector<Held>> held_;            // [executor][place]
+  std::vector<std::optional<std::size_t>> marks_;  // queue position after each part
   std::vector<bool> begun_;
 };
 

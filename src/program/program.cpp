@@ -47,16 +47,16 @@ void Program::plan() {
 std::vector<View> Program::replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const {
   ++replays_;
   if (parts_.steps.empty()) return perform(inputs, keys);
-  // A simulated device has the whole program as one list, and counts what it takes.
+  // A simulated device gets all calls as one list, whose cycles are counted.
   device::Device& device = parts_.steps.front().session->device();
-  const std::optional<device::Cycles> before = device.cycles();
+  device::Simulation* const simulation = device.simulation();
+  if (simulation == nullptr) return perform(inputs, keys);
+  const device::Cycles before = simulation->cycles();
   std::vector<View> results = perform(inputs, keys);
-  if (before) {
-    device::Cycles taken = *device.cycles();
-    taken -= *before;
-    const std::lock_guard lock(mutex_);
-    cycles_ = readable(taken);
-  }
+  device::Cycles taken = simulation->cycles();
+  taken -= before;
+  const std::lock_guard lock(mutex_);
+  cycles_ = readable(taken);
   return results;
 }
 
@@ -66,7 +66,7 @@ std::string Program::cycles() const {
 }
 
 std::vector<View> Program::perform(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const {
-  // Whoever sees what this thread does sees calls, not graphs.
+  // An observer of this thread must receive single calls, so graphs are not used.
   if (graphs_->launches() > 0 && !device::observed()) {
     for (const Place& place : parts_.places) {
       if (place.kind == Place::Kind::input && place.used) device::require_words(inputs[place.number]);
@@ -88,7 +88,7 @@ std::vector<View> Program::perform(const std::vector<View>& inputs, const std::v
           std::vector<View> results = here->replay(inputs, keys, graphs);
           if (graphs) ++member_graphs_;
           return results;
-        } catch (const OutOfMemoryError&) {  // spread over all members it may still fit
+        } catch (const OutOfMemoryError&) {  // on all members together the program may still fit
           here->evict();
         }
       }
@@ -111,7 +111,7 @@ std::vector<View> Program::perform_steps(const std::vector<View>& inputs, const 
   }
   for (u32 s = 0; s < parts_.steps.size(); ++s) {
     const Step& step = parts_.steps[s];
-    // Keys first, one step's at a time: together they may be more than the device has room for.
+    // Loads the keys of one step at a time before its operands, because all keys together may exceed the memory.
     std::vector<u32> held;
     for (const u32 p : step.places) {
       const Place& place = parts_.places[p];
@@ -167,7 +167,7 @@ Program::Times Program::times() const {
   const auto seconds = [](u64 amount, double rate) { return rate > 0 ? static_cast<double>(amount) / rate : 0; };
   Times times;
   if (parts_.steps.empty()) return times;
-  // The products of TFHE's kernels are of another kind than those that rates are of.
+  // The device's rates do not apply to the products of TFHE's kernels.
   if (!std::all_of(parts_.steps.begin(), parts_.steps.end(), [](const Step& s) { return of_rings(s.call); })) return times;
   const device::Rates& rates = parts_.steps.front().session->device().rates();
   const device::Count all = work();
@@ -184,7 +184,7 @@ Program::Times Program::times() const {
   if (rates.transforms == 0) return times;
   for (const Step& step : parts_.steps) {
     const double moved = seconds(step.bytes, rates.bytes);
-    // A matrix product brings its inputs together before it sums.
+    // A matrix product first gathers its inputs, then sums.
     times.predicted += std::holds_alternative<device::Product>(step.call)
                            ? moved + seconds(step.work.products, rates.sums)
                            : std::max(moved, seconds(step.work.products, rates.transforms));
@@ -196,7 +196,7 @@ Program::Times Program::times() const {
 device::Members* Program::members() const {
   if (parts_.steps.empty()) return nullptr;
   const Session* const session = parts_.steps.front().session;
-  // Calls of several sessions are of several queues.
+  // Calls of several sessions use several queues, so a placement is not possible.
   for (const Step& step : parts_.steps) {
     if (step.session != session) return nullptr;
   }
@@ -205,7 +205,7 @@ device::Members* Program::members() const {
 
 std::shared_ptr<Placed> Program::placed(const std::vector<std::size_t>& lies,
                                         const std::vector<const KeySource*>* keys) const {
-  constexpr std::size_t kMost = 4;  // each may keep graphs and copies of constants
+  constexpr std::size_t kMost = 4;  // number of placements; each may hold graphs and copies of constants
   const std::lock_guard lock(mutex_);
   const auto known = std::find_if(placed_.begin(), placed_.end(), [&](const auto& p) { return p.first == lies; });
   if (known != placed_.end()) {

@@ -1,4 +1,4 @@
-// Recorded programs: calls on places, which are bound to memory at each replay.
+// Recorded programs: calls on places. Each replay binds the places to memory.
 #pragma once
 
 #include <atomic>
@@ -25,46 +25,46 @@ using math::u64;
 
 struct Place;
 
-/// Keys of one owner. A program keeps none: it asks for them at each replay, so that they may leave the device in between,
-/// and another owner's serve as well.
+/// Evaluation keys of one owner. A program holds no keys. It requests them at each replay. So keys can be evicted between
+/// replays, and replays can use another owner's keys.
 class KeySource {
  public:
   virtual ~KeySource() = default;
-  /// Which of its keys lies in that memory now.
+  /// Returns the number of the key that is in this memory; nullopt if there is none.
   virtual std::optional<u64> find(const Memory& memory) const = 0;
-  /// The memory of a key, brought back where it had left. Throws MissingKeyError, OutOfMemoryError.
+  /// Returns a key's memory, reloaded if evicted. Throws MissingKeyError, OutOfMemoryError.
   virtual Buffer at(u64 which) const = 0;
-  /// Words of a limb, and the modulus of each limb of a key.
+  /// Form of a key: words of a limb, and the modulus of each limb.
   struct KeyForm {
     std::size_t n = 0;
     std::vector<u64> moduli;
   };
   virtual KeyForm form(u64 which) const = 0;
-  /// The memory of a place's key, which is as the program takes it to be. Throws MismatchError besides.
+  /// Returns the memory of a place's key after it has checked the key's form. Also throws MismatchError.
   Buffer at(const Place& place) const;
-  /// Whether a call uses prepared keys of this source, which it then holds no longer.
+  /// Removes this source's prepared keys from a call. Returns whether the call had any.
   virtual bool take_out(Call& /*call*/) const { return false; }
-  /// Gives such a call the prepared keys of this source.
+  /// Sets this source's prepared keys in a call from which they were removed.
   virtual void put_in(Call& /*call*/) const {}
 };
 
-/// Where operands lie.
+/// Memory to which calls refer: bound at each replay.
 struct Place {
   enum class Kind : unsigned char { input, key, constant, made };
   Kind kind = Kind::made;
-  u32 number = 0;                // input: which view; key: which source
-  u64 which = 0;                 // key: which of its keys
-  Buffer memory;                 // constant
-  std::weak_ptr<Memory> origin;  // constant: its memory, whether or not it is needed
-  View shape;                    // made: what is allocated; input: what is shown
-  bool alone = true;             // input: no other input shows the same memory
-  bool used = false;             // by a step
-  // Of a program from a file, what a key given for the place must have:
-  std::size_t reach = 0;   // bytes
-  std::vector<u64> below;  // limbs of moduli that are no larger, or any where this is 0
+  u32 number = 0;                // input: index of the view; key: index of the source
+  u64 which = 0;                 // key: number of the key in its source
+  Buffer memory;                 // memory of a constant
+  std::weak_ptr<Memory> origin;  // constant: its memory, also if no step needs it
+  View shape;                    // made: shape of the allocation; input: shape of the view
+  bool alone = true;             // input: no other input shares its memory
+  bool used = false;             // whether any step uses the place
+  // Requirements on the key of a place, in programs from files:
+  std::size_t reach = 0;   // least number of bytes
+  std::vector<u64> below;  // largest modulus of each limb; 0: no limit
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
-  bool result = false;  // made, and shown by a result
+  bool result = false;  // made, and part of a result
 };
 
 inline Buffer KeySource::at(const Place& place) const {
@@ -73,42 +73,40 @@ inline Buffer KeySource::at(const Place& place) const {
   const KeyForm has = form(place.which);
   bool fits = memory->bytes() >= place.reach && has.n == place.shape.n && has.moduli.size() == place.below.size();
   for (std::size_t l = 0; fits && l < has.moduli.size(); ++l) fits = place.below[l] == 0 || has.moduli[l] <= place.below[l];
-  require<MismatchError>(fits, "a key's limbs differ from those that the program reads");
+  require<MismatchError>(fits, "cannot use this key: the moduli of its limbs differ from those that the program reads");
   return memory;
 }
 
-/// A call on places: each view's `data` counts from the first byte of its place.
+/// A call on places. The `data` of each view is an offset from the first byte of the view's place.
 struct Step {
   static constexpr u32 kNoSource = ~u32{0};
   const Session* session = nullptr;
   Call call;
-  std::vector<u32> places;  // of each view of the call
-  u32 source = kNoSource;   // where its prepared keys come from
+  std::vector<u32> places;  // place of each view of the call
+  u32 source = kNoSource;   // key source of the call's prepared keys
   device::Count work;
-  u64 bytes = 0;  // of its operands
+  u64 bytes = 0;  // bytes of the call's operands
 };
 
 class Graphs;
 class Placed;
 
-/// A view of a place.
 struct Shown {
   u32 place = 0;
-  View view;  // `data` counts from the first byte of the place
+  View view;  // `data` is an offset from the first byte of the place
 };
 
-/// The address of what a view of a place shows, where the place begins at `base`.
+/// Returns the address at an offset in a place that begins at `base`.
 inline std::byte* behind(std::byte* base, const std::byte* offset) {
   return base + reinterpret_cast<std::ptrdiff_t>(offset);
 }
 
-/// How a constant was made while recording: by a call, or by the host. Kept to tell whether another recording's is the same.
+/// The step or host write that made a constant during recording, for comparison with another recording.
 struct Making {
   std::optional<Step> step;
   std::optional<Shown> written;
-  std::optional<io::Digest> digest;  // of what the host wrote; none: not to be told
+  std::optional<io::Digest> digest;  // digest of the bytes from the host; nullopt: they cannot be compared
 
-  /// Calls `f` with each place that it writes.
   template <class F>
   void each_written(F f) const {
     if (written) f(written->place);
@@ -127,38 +125,37 @@ class Program {
     std::vector<Place> places;
     std::vector<Step> steps;
     std::vector<Shown> results;
-    std::vector<Making> makings;  // of the constants
-    std::size_t beside = 1;       // members for which the host makes calls concurrently, counting this program's member
+    std::vector<Making> makings;  // steps and writes that made the constants
+    std::size_t beside = 1;       // members, this one included, for which the host makes calls at the same time
   };
   explicit Program(Parts parts);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program();
 
-  /// Performs the calls on other inputs, whose views have the shapes and strides of the recorded ones and overlap alike.
-  /// Returns the results, in memory of their own. Safe from several threads.
+  /// Executes the calls on other inputs, whose views must have the shapes, strides and overlaps of the recorded ones.
+  /// Returns results in new memory. Thread-safe.
   std::vector<View> replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
 
   const Parts& parts() const { return parts_; }
   const std::vector<Step>& steps() const { return parts_.steps; }
   const std::vector<Place>& places() const { return parts_.places; }
-  /// Steps that must come one after another.
   std::size_t depth() const { return depth_; }
-  /// Bytes of the memory that a replay makes at most at a time, results included, and of the program's constants.
+  /// Returns the peak memory of a replay, results included; constant_bytes returns the size of the program's constants.
   std::size_t peak_bytes() const { return peak_bytes_; }
   std::size_t constant_bytes() const { return constant_bytes_; }
-  /// What its calls read, write and multiply.
   device::Count work() const;
-  /// Seconds of a replay; 0 where nothing is known. Measures the device's rates when first asked for.
+  /// Predicted seconds of a replay; 0 if unknown. The first call measures the device's rates.
   struct Times {
-    double floor = 0;      // no less: what it takes and gives, once, and its products
-    double predicted = 0;  // its calls one by one, each bound by its operands' bytes or by its products
+    double floor = 0;      // lower bound: all products, and each input and result moved once
+    double predicted = 0;  // sum over the calls; each takes the time of its bytes or of its products
   };
   Times times() const;
-  /// Of a device of several: what each member does by prediction, for the operands' places of the last replay; all members together
-  /// are one more. Empty elsewhere, and for TFHE before the first replay, whose keys decide.
+  /// For a device of several parts: the predicted timeline of each member, and of all members together, for the layout of
+  /// the last replay's inputs. Empty on other devices. Empty for TFHE before the first replay, because costs depend on
+  /// the keys.
   struct Event {
-    std::string name;  // of a call; "fetch" of what lies on another member
+    std::string name;  // name of a call; "fetch" for a copy from another member
     double start = 0, end = 0;
   };
   struct Lane {
@@ -170,13 +167,13 @@ class Program {
     double seconds = 0;
   };
   Timeline timeline() const;
-  /// Launches of a replay as a graph: alike calls that do not depend on each other are one. 0: there are none.
+  /// Returns the number of launches of a graph replay, in which equal independent calls are one launch; 0 without graphs.
   std::size_t launches() const;
-  /// Bytes that its graphs would give up.
+  /// Returns the bytes that an eviction of the graphs would free.
   std::size_t graph_bytes() const;
-  /// What the last replay took a simulated device, for a person; empty elsewhere.
+  /// Returns a readable report of the cycles of the last replay on a simulated device; empty on other devices.
   std::string cycles() const;
-  /// Replays so far, and those that a device replayed as one graph.
+  /// Number of replays, and number of replays as one graph.
   struct Replays {
     u64 all = 0, graphs = 0;
   };
@@ -186,19 +183,19 @@ class Program {
   std::vector<View> perform(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
   std::vector<View> perform_steps(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
   void plan();
-  /// The members of its device; null where there are none, or where its calls are of several sessions.
+  /// Returns the members of the program's device; null if it has none, or if the calls have several sessions.
   device::Members* members() const;
-  /// Where its calls run when its inputs lie so: on which executor each place does. Null for TFHE without keys.
+  /// Returns the placement for inputs on these executors. `keys`: null if those of TFHE calls are unknown.
   std::shared_ptr<Placed> placed(const std::vector<std::size_t>& lies, const std::vector<const KeySource*>* keys) const;
 
   Parts parts_;
-  std::vector<std::vector<u32>> born_, dies_;  // places of each step
+  std::vector<std::vector<u32>> born_, dies_;  // places whose first and last use is in each step
   std::size_t depth_ = 0, peak_bytes_ = 0, constant_bytes_ = 0;
   mutable std::atomic<u64> replays_{0}, member_graphs_{0};
   mutable std::mutex mutex_;
-  mutable std::string cycles_;  // with the mutex held
+  mutable std::string cycles_;  // guarded by mutex_
   std::shared_ptr<Graphs> graphs_;
-  /// With the mutex held: by where inputs lie, the last one first.
+  /// Guarded by mutex_: placements by layout of the inputs, the most recently used first.
   mutable std::list<std::pair<std::vector<std::size_t>, std::shared_ptr<Placed>>> placed_;
 };
 

@@ -20,10 +20,10 @@ std::size_t rounded(std::size_t bytes) { return (bytes + kAligned - 1) / kAligne
 
 std::ptrdiff_t offset_of(const View& v) { return reinterpret_cast<std::ptrdiff_t>(v.data); }
 
-/// What a call does with a stretch of a place.
+/// The access of a call to a byte range of a place.
 struct Use {
   u32 step = 0;
-  std::ptrdiff_t begin = 0, end = 0;  // bytes
+  std::ptrdiff_t begin = 0, end = 0;  // range of bytes in the place
   bool writes = false;
 };
 
@@ -42,8 +42,8 @@ Use use_of(const View& v, Access access, u32 step) {
           .writes = access != Access::read};
 }
 
-/// All of a call but its views, as text: two calls of equal texts, whose views are of one form, can be one call on a batch. Empty for
-/// kernels whose batch is not their own affair.
+/// Returns all fields of a call except its views, as text. Calls with equal texts and views of equal layouts can be
+/// batched to one call. Returns an empty text for kernels that cannot be batched.
 class Kind {
  public:
   static std::string of(const Step& step) {
@@ -84,7 +84,7 @@ class Kind {
     device::each_view(c, [&](const View& v, Access) { text_ += device::form_of(v) + ';'; });
     batches_ = batches_ && widens(c);
   }
-  /// Whether all of its operands but keys can have an axis more.
+  /// Returns whether every operand except keys can have one more axis.
   template <class C>
   static bool widens(const C& c) {
     bool room = true;
@@ -111,7 +111,7 @@ class Kind {
   bool batches_ = false;
 };
 
-/// Whether an operand of a call serves its whole batch as it is, one item of it: keys, and the plaintexts of a linear sum.
+/// Returns whether all items of a batch use the same item of an operand: keys, and the plaintexts of a linear sum.
 bool serves_all(const Call& call, const View& v) {
   return std::visit(
       [&](const auto& c) {
@@ -128,7 +128,6 @@ bool serves_all(const Call& call, const View& v) {
       call);
 }
 
-/// Finds places for a program's places.
 class Scheduler {
  public:
   explicit Scheduler(const Program::Parts& parts) : parts_(parts), layer_(layers_of(parts)) {}
@@ -151,7 +150,8 @@ class Scheduler {
 
   bool movable() const {
     if (parts_.steps.empty()) return false;
-    // A device of several lays a tensor out by the shape it was allocated for: no other lies within its memory.
+    // On a device of several parts, the shape of an allocation determines the layout of its words, so no other tensor can
+    // lie inside it.
     if (!parts_.steps.front().session->cuts_batches()) return false;
     for (const Step& step : parts_.steps) {
       if (step.session != parts_.steps.front().session || step.source != Step::kNoSource) return false;
@@ -173,7 +173,7 @@ class Scheduler {
     stack_.assign(parts_.places.size(), kNone), index_.assign(parts_.places.size(), 0);
   }
 
-  /// Calls of a layer that are alike become one where their operands can lie one after another.
+  /// Merges equal calls of a layer, if their operands can be stacked.
   void batch(Schedule& s) {
     const u32 depth = layer_.empty() ? 0 : *std::max_element(layer_.begin(), layer_.end()) + 1;
     std::vector<std::vector<u32>> of_layer(depth);
@@ -195,7 +195,7 @@ class Scheduler {
     }
   }
 
-  /// Whether view `v` of all steps of the group is one and the same.
+  /// Returns whether view `v` is the same for all steps of the group.
   bool shared(const std::vector<u32>& group, std::size_t v) const {
     return std::all_of(group.begin(), group.end(), [&](u32 i) {
       return parts_.steps[i].places[v] == parts_.steps[group[0]].places[v] && offset(i, v) == offset(group[0], v);
@@ -210,7 +210,7 @@ class Scheduler {
     return found;
   }
 
-  /// Lets operands of these steps lie one after another; false, and nothing changes, where they cannot.
+  /// Stacks the operands of these steps. Returns false without changes if they cannot be stacked.
   bool stack(const std::vector<u32>& group) {
     const Step& lead = parts_.steps[group[0]];
     std::vector<Access> access;
@@ -251,7 +251,7 @@ class Scheduler {
     return true;
   }
 
-  /// The steps as one, whose views have an axis more.
+  /// Returns a batch of the steps: one call, whose views have one more axis.
   Step widened(const std::vector<u32>& group) const {
     Step one = parts_.steps[group[0]];
     std::size_t v = 0;
@@ -268,7 +268,7 @@ class Scheduler {
     return one;
   }
 
-  /// An area for each stack, for each place that is in none, and for the scratch of each call.
+  /// Makes an area for each stack, for each place outside stacks, and for the scratch of each call.
   void areas(Schedule& s) {
     s.spots.assign(parts_.places.size(), {});
     std::vector<u32> of_stack(stack_bytes_.size(), kNone), of_place(parts_.places.size(), kNone);
@@ -297,12 +297,12 @@ class Scheduler {
     }
   }
 
-  /// The largest first, each at the lowest offset where nothing lies that is used at the same time.
+  /// Packs areas in order of decreasing size. Each gets the lowest offset where no other area is used at the same time.
   static void pack(Schedule& s) {
     std::vector<u32> order(s.areas.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](u32 a, u32 b) { return s.areas[a].bytes > s.areas[b].bytes; });
-    std::vector<u32> placed;  // by offset
+    std::vector<u32> placed;  // areas, sorted by offset
     for (const u32 number : order) {
       Area& a = s.areas[number];
       if (a.result) {
@@ -326,9 +326,9 @@ class Scheduler {
 
   const Program::Parts& parts_;
   const std::vector<u32> layer_;
-  std::vector<std::size_t> bytes_;        // of each place
-  std::vector<u32> stack_, index_;        // of each place: the stack it is in, and which of it
-  std::vector<std::size_t> stack_bytes_;  // of each stack
+  std::vector<std::size_t> bytes_;        // indexed by place
+  std::vector<u32> stack_, index_;        // indexed by place: its stack, and its index in the stack
+  std::vector<std::size_t> stack_bytes_;  // indexed by stack
 };
 
 }  // namespace

@@ -1,41 +1,42 @@
-// A program as a whole: which calls may run side by side, alike ones as one call on a batch, and where everything lies.
+// The schedule of a whole program: layers of independent calls, equal calls batched into one, and a memory layout.
 #pragma once
 
 #include "program/program.h"
 
 namespace heliograph::program {
 
-/// For each step the layer it belongs to: after all that wrote what it reads or writes, and all that read what it writes.
+/// Returns the layer of each step. It follows the layers of all steps that write the step's operands, and of all earlier
+/// steps that read its outputs.
 std::vector<u32> layers_of(const Program::Parts& parts);
 
-/// A place among the bytes that one replay works in, or in memory of its own.
+/// A position in the arena of a replay, or in memory of a result.
 struct Spot {
   u32 area = 0;
-  std::size_t offset = 0;  // of the place's first byte in its area
+  std::size_t offset = 0;  // offset of the place's first byte in its area
 };
 
 struct Area {
   std::size_t bytes = 0;
-  bool result = false;  // in memory of its own; else at `offset` of the arena
+  bool result = false;  // whether the area has separate memory; otherwise it is at `offset` of the arena
   std::size_t offset = 0;
-  u32 first = 0, last = 0;  // layers that use it
+  u32 first = 0, last = 0;  // first and last layer that use the area
 };
 
 struct Schedule {
   struct Work {
-    Step step;                // its places are those of the parts; with a batch those of the first call of it
-    std::size_t scratch = 0;  // an area
-    std::vector<Spot> spots;  // of each view; of made and input places alone
+    Step step;                // `places` are those of the program; a batch has those of its first call
+    std::size_t scratch = 0;  // area of the call's scratch
+    std::vector<Spot> spots;  // location of each view that is in a made or input place
   };
   std::vector<std::vector<Work>> layers;
   std::vector<Area> areas;
-  std::vector<Spot> spots;  // of each place: the made ones that are used and the inputs
+  std::vector<Spot> spots;  // indexed by place: locations of inputs, and of made places that are used
   std::size_t arena_bytes = 0, result_bytes = 0;
   std::size_t launches() const;
 };
 
-/// Null where a part of the program cannot be moved: memory of a device of several, inputs that are no dense tensors of memory of their own, secrets that are
-/// wiped, calls of several sessions, prepared keys.
+/// Returns null if the program's memory cannot be assigned anew. The reasons are: a device of several parts, calls of
+/// several sessions, prepared keys, secrets that must be wiped, inputs that are not dense or share memory.
 std::unique_ptr<Schedule> schedule(const Program::Parts& parts);
 
 }  // namespace heliograph::program

@@ -37,7 +37,7 @@ void Tape::allocated(const Buffer& buffer, const View& shape, const PrimeList& p
 }
 
 u32 Tape::place_of(const View& view) {
-  require<InternalError>(view.memory != nullptr, "a recorded call shows memory that nobody holds");
+  require<InternalError>(view.memory != nullptr, "a recorded call has a view without memory");
   const auto found = known_.find(view.memory.get());
   if (found != known_.end() && held_[found->second].lock() == view.memory) return found->second;
   Place place{.kind = Place::Kind::constant, .memory = view.memory};
@@ -63,8 +63,9 @@ u32 Tape::place_of(const View& view) {
 bool Tape::enqueues(const Session& session, const Call& call) {
   if (std::holds_alternative<device::Sample>(call))
     throw RecordingError(
-        "a recorded function draws random numbers (it encrypts), which a replay would repeat: encrypt outside of it, "
-        "and pass what is encrypted as an operand");
+        "cannot record this function: it draws random numbers (it encrypts), and a replay would repeat them; encrypt "
+        "outside "
+        "of it and pass the ciphertext as an operand");
   if (device::items_of(call) == 0) return true;
   Step step{.session = &session, .call = call};
   device::give_scratch(step.call, device::Workspace(nullptr, device::scratch_bytes(call, device::items_of(call))));
@@ -85,9 +86,10 @@ bool Tape::enqueues(const Session& session, const Call& call) {
   });
   for (const u32 place : written) {
     if (!varies) continue;
-    require<InternalError>(parts_.places[place].kind == Place::Kind::made, "a recorded call writes what was there before");
+    require<InternalError>(parts_.places[place].kind == Place::Kind::made,
+                           "a recorded call writes memory that existed before");
     varies_[place] = true;
-    parts_.places[place].memory = nullptr;  // each replay has its own
+    parts_.places[place].memory = nullptr;  // each replay allocates the place's memory
   }
   if (!varies) constant_.push_back({.step = step});
   parts_.steps.push_back(std::move(step));
@@ -96,7 +98,7 @@ bool Tape::enqueues(const Session& session, const Call& call) {
 
 void Tape::uploads(const View& to, std::optional<std::span<const std::byte>> from) {
   const u32 place = place_of(to);
-  require<RecordingError>(!varies(place), "a recorded function writes values from the host into a result");
+  require<RecordingError>(!varies(place), "cannot record this function: it writes values from the host into a result");
   Making written{.written = Shown{.place = place, .view = to.lent()}};
   written.written->view.data = from_first_byte(to.data, base_[place]);
   if (from && parts_.places[place].secrecy == Secrecy::open) written.digest = io::sha256(*from);
@@ -106,8 +108,8 @@ void Tape::uploads(const View& to, std::optional<std::span<const std::byte>> fro
 void Tape::downloads(const View& from) {
   require<RecordingError>(
       !varies(place_of(from)),
-      "a recorded function looks at a value: it decrypts, saves or prints what is only computed when the "
-      "program is called; do that with the program's results");
+      "cannot record this function: it reads a value (it decrypts, saves or prints it) that only a replay computes; "
+      "do that with the program's results");
 }
 
 void Tape::keep_makings(std::vector<bool> needed) {
@@ -132,7 +134,7 @@ Program::Parts Tape::parts(const std::vector<View>& outputs) {
     if (place.kind == Place::Kind::made && !varies_[p]) place.kind = Place::Kind::constant;
     if (place.kind == Place::Kind::constant) place.origin = held_[p];
   }
-  // What no result needs is left out: backwards, a step is needed that writes what a later one or the caller reads.
+  // Removes unneeded steps, from the last to the first. A step is needed if a later step or the caller reads its output.
   std::vector<bool> needed(parts_.places.size());
   for (const Shown& r : parts_.results) {
     needed[r.place] = true;

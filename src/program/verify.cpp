@@ -17,10 +17,10 @@ namespace {
 using device::Access;
 using device::Residues;
 
-/// Places lie so far apart while calls are checked.
+/// Distance between the artificial addresses of places during the checks.
 constexpr u64 kSpan = u64{1} << 44;
-constexpr std::size_t kMostSlots = std::size_t{1} << 22;  // limbs that are followed, of all places together
-/// Visits of limbs by operands: so many, and more for each call.
+constexpr std::size_t kMostSlots = std::size_t{1} << 22;  // limit on the tracked limbs of all places together
+/// Limits on the visits of limbs by operands: in total, and per call.
 constexpr std::size_t kMostVisits = std::size_t{1} << 26, kVisitsOfCall = std::size_t{1} << 14;
 
 std::byte* at(u64 address) { return reinterpret_cast<std::byte*>(address); }
@@ -29,7 +29,7 @@ std::ptrdiff_t byte_offset(const View& v) { return reinterpret_cast<std::ptrdiff
 
 void require_right(bool right, const char* what) { require<DamagedFileError>(right, what); }
 
-/// Bytes that a view shows, from its first item's on.
+/// The range of a view's bytes, relative to the first byte of its first item.
 struct Range {
   __int128 first = 0, last = 0;
 };
@@ -48,7 +48,8 @@ Range range_of(const View& v) {
 
 u64 magnitude(std::ptrdiff_t stride) { return stride < 0 ? u64{0} - static_cast<u64>(stride) : static_cast<u64>(stride); }
 
-/// Whether each limb lies at a multiple of 64 bytes, or of its own length where that is less: vector loops require it.
+/// Returns whether each limb starts at a multiple of 64 bytes, or of its length if that is less. Vector loops require
+/// this.
 bool is_aligned(const View& v) {
   const std::size_t words = std::max<std::size_t>(1, std::min<std::size_t>(64 / v.word_size(), v.n));
   const auto fits = [&](u64 stride) { return stride % words == 0; };
@@ -57,7 +58,7 @@ bool is_aligned(const View& v) {
   return all && (v.components <= 1 || fits(v.component_stride)) && (v.limbs <= 1 || fits(v.limb_stride));
 }
 
-/// Whether the limbs of a view lie apart from each other: strides nest.
+/// Returns whether no limbs of a view overlap. The check is that each stride exceeds the extent of the smaller strides.
 bool lies_apart(const View& v) {
   std::vector<std::pair<u64, std::size_t>> steps;
   const auto add = [&](std::size_t count, std::ptrdiff_t stride) {
@@ -75,16 +76,16 @@ bool lies_apart(const View& v) {
   return true;
 }
 
-/// What is known of a place's words, limb by limb.
+/// Known bounds of a place's words, limb by limb.
 struct State {
-  Range held;                      // bytes that views may show
-  std::size_t n = 0, columns = 0;  // limbs of one item; 0 columns: the place is not followed
+  Range held;                      // bytes that views may use
+  std::size_t n = 0, columns = 0;  // limbs of one item; 0 columns: the place is not tracked
   std::size_t items = 0;
-  bool detailed = false;           // a slot for each limb of each item; else all items are alike
-  std::vector<u64> below;          // of each slot: what its words are less than
-  std::vector<bool> filled;        // of each slot: every word was written
-  bool zeroed = false;             // the place begins with zeros
-  const Session* first = nullptr;  // of the first call that writes there
+  bool detailed = false;           // slots are limbs of each item; false: limbs of one item, for all items
+  std::vector<u64> below;          // exclusive bound on the words of each slot
+  std::vector<bool> filled;        // for each slot, whether all its words were written
+  bool zeroed = false;             // the place starts with zeros
+  const Session* first = nullptr;  // session of the first call that writes to the place
 };
 
 class Verifier {
@@ -99,7 +100,7 @@ class Verifier {
     std::vector<std::vector<u64>> results;
     for (const Shown& shown : parts_.results) {
       Place& place = parts_.places[shown.place];
-      require_right(place.kind != Place::Kind::key, "a saved program shows a key as its result");
+      require_right(place.kind != Place::Kind::key, "cannot load this program: a result must not be a key");
       look(shown.place, shown.view);
       place.result = place.kind == Place::Kind::made;
       results.push_back(read(shown.place, shown.view, {std::vector<u64>(shown.view.limbs, Residues::kAny)}));
@@ -119,14 +120,14 @@ class Verifier {
       case Place::Kind::input:
         require_right(
             place.number < around_.inputs.size() && device::form_of(place.shape) == around_.inputs[place.number].form,
-            "a saved program's input is of another form than its operand");
+            "cannot load this program: an input must have the layout of its operand");
         require_right(moduli_of(place).empty() || moduli_of(place).size() == place.shape.limbs,
-                      "a saved program's operand has more or fewer primes than limbs");
+                      "cannot load this program: an operand must have one prime for each limb");
         break;
       case Place::Kind::key:
         require_right(place.number < around_.sources && place.shape.n > 0 && place.shape.limbs <= device::kMaxLimbs &&
                           device::is_dense(place.shape) && place.shape.items() == 1,
-                      "a saved program's key is of no set of keys, or of no key's form");
+                      "cannot load this program: a key must be of one of its key sets, and dense");
         s.held = {0, static_cast<__int128>(place.shape.bytes())};
         place.below.assign(place.shape.limbs, 0);
         break;
@@ -137,20 +138,20 @@ class Verifier {
       case Place::Kind::made:
         require_right(
             device::is_dense(place.shape) && (place.primes.size() == 0 || place.primes.size() == place.shape.limbs),
-            "a saved program makes a tensor of no form");
+            "cannot load this program: a new tensor must be dense, with one prime for each limb");
         s.held = {0, static_cast<__int128>(place.shape.bytes())};
         require_room(static_cast<__int128>(place.shape.bytes()));
         follow(s, place.shape);
         break;
     }
     require_right(s.held.first > -static_cast<__int128>(kSpan / 4) && s.held.last <= static_cast<__int128>(kSpan / 2),
-                  "a saved program's place is larger than any memory");
+                  "cannot load this program: a place is larger than any memory");
     return s;
   }
 
   const std::vector<u64>& moduli_of(const Place& input) const { return around_.inputs[input.number].moduli; }
 
-  /// From now on what is written there is followed, where there are slots left for it.
+  /// Tracks the writes to a place, if the limit on slots permits it.
   void follow(State& s, const View& shape) {
     s.n = shape.n, s.items = shape.items();
     const std::size_t columns = shape.components * shape.limbs;
@@ -189,26 +190,26 @@ class Verifier {
 
   // ---- views
 
-  /// A view of a place shows nothing beyond it.
   void look(u32 place, const View& v) {
     const Place& p = parts_.places[place];
-    require_right(is_aligned(v), "a saved program's operand does not lie where limbs do");
+    require_right(is_aligned(v),
+                  "cannot load this program: the limbs of an operand must be aligned to 64 bytes or to their length");
     if (v.words() == 0) return;
     const Range shown = range_of(v);
     const State& s = states_[place];
     require_right(byte_offset(v) + shown.first >= s.held.first && byte_offset(v) + shown.last <= s.held.last,
-                  "a saved program's operand is not in its place");
-    require_right(v.word == p.shape.word, "a saved program's operand has another word than its place");
+                  "cannot load this program: an operand must be inside its place");
+    require_right(v.word == p.shape.word, "cannot load this program: an operand must have the word size of its place");
   }
 
   void count_visits(std::size_t more) {
     const std::size_t most = kMostVisits + kVisitsOfCall * parts_.steps.size();
     require<LimitError>(more <= most - visits_,
-                        "cannot verify this program: its calls list more single limbs than the verifier follows");
+                        "cannot verify this program: its calls list more single limbs than the verifier tracks");
     visits_ += more;
   }
 
-  /// Whether only the columns of a view matter: its items are a place's items.
+  /// Returns whether each item of a view is an item of the place. Only the limbs of one item then matter.
   static bool by_columns(const State& s, const View& v) {
     if (s.detailed) return false;
     const u64 item = s.columns * s.n;
@@ -218,7 +219,7 @@ class Verifier {
     return true;
   }
 
-  /// Calls `f` with a limb of a view, the slot in which it lies, and whether it is the whole slot.
+  /// Calls `f` with each limb of a view, each of its slots, and whether the limb covers the slot.
   template <class F>
   void each_slot(const State& s, const View& v, F f) {
     const std::size_t items = by_columns(s, v) ? 1 : v.items();
@@ -236,17 +237,17 @@ class Verifier {
     }
   }
 
-  /// Calls `f` with a limb of a view and the limb of the input or key, of that shape, that it is part of.
+  /// Calls `f` with each limb of a view, and the limb of the input or key of shape `shape` that contains it.
   template <class F>
   void each_limb(const View& shape, const View& v, F f) {
-    u64 step = 0;  // limbs of one polynomial tuple lie within a step
+    u64 step = 0;  // a component's limbs are within one step
     const auto add = [&](std::size_t count, std::ptrdiff_t stride) {
       if (count > 1) step = std::gcd(step, magnitude(stride));
     };
     for (int i = 0; i < shape.axes; ++i) add(shape.shape[i], shape.stride[i]);
     add(shape.components, static_cast<std::ptrdiff_t>(shape.component_stride));
     const auto between = static_cast<u64>(shape.limbs > 1 ? shape.limb_stride : 0);
-    const auto unclear = "a saved program reads an input or a key otherwise than limb by limb";
+    const auto unclear = "cannot load this program: it must read inputs and keys limb by limb";
     require_right(step == 0 || static_cast<__int128>(between) * static_cast<__int128>(shape.limbs - 1) +
                                        static_cast<__int128>(shape.n) <=
                                    static_cast<__int128>(step),
@@ -269,9 +270,9 @@ class Verifier {
     }
   }
 
-  // ---- what calls read and write
+  // ---- words that calls read and write
 
-  /// What the words of each limb that is read are less than; throws where they may be no residues.
+  /// Returns the exclusive bound on the words of each limb that a call reads. Throws if they may not be residues.
   std::vector<u64> read(u32 number, const View& v, const Residues& wanted) {
     std::vector<u64> found(v.limbs, 1);
     if (v.words() == 0) return found;
@@ -280,7 +281,7 @@ class Verifier {
     const auto meet = [&](std::size_t limb, u64 below) {
       found[limb] = std::max(found[limb], below);
       require_right(wanted.below.empty() || wanted.below[limb] == 0 || below <= wanted.below[limb],
-                    "a saved program reads words that are not proven to be reduced modulo their prime");
+                    "cannot load this program: it reads words that are not proven to be reduced modulo their prime");
     };
     const auto is_read = [&](std::size_t limb) { return wanted.below.empty() || wanted.below[limb] != 0; };
     if (place.kind == Place::Kind::input) {
@@ -325,7 +326,7 @@ class Verifier {
     });
   }
 
-  /// Where each limb of a view begins, in ascending order.
+  /// Returns the starts of all limbs of a view in ascending order.
   std::vector<std::ptrdiff_t> limbs_of(const View& v) {
     const std::size_t count = v.items() * v.components * v.limbs;
     require<LimitError>(count <= kMostSlots, "cannot verify this program: operands of too many limbs share a place");
@@ -366,19 +367,19 @@ class Verifier {
     u32 place = 0;
   };
 
-  /// A result is written once and overlaps no operand, or is the very operand where a kernel works in place.
+  /// Checks that a result is written once and overlaps no operand, except if the kernel works in place on that operand.
   void verify_apart(const Step& step, const std::vector<Operand>& operands) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const Operand& out = operands[i];
       if (out.access == Access::read || out.view.words() == 0) continue;
-      require_right(lies_apart(out.view), "a saved program's call writes words twice");
+      require_right(lies_apart(out.view), "cannot load this program: a call must not write a word twice");
       for (std::size_t k = 0; k < operands.size(); ++k) {
         const Operand& other = operands[k];
         if (k == i || other.place != out.place || other.view.words() == 0) continue;
         const bool same = other.access == Access::read && other.view.data == out.view.data &&
                           device::form_of(other.view) == device::form_of(out.view);
         require_right((same && device::works_in_place(step.call)) || !meet(out.view, other.view),
-                      "a saved program's call overwrites what it reads");
+                      "cannot load this program: a call must not overwrite its operands");
       }
     }
   }
@@ -392,7 +393,7 @@ class Verifier {
       const u32 place = step.places[operands.size()];
       look(place, v);
       require_right(access == Access::read || parts_.places[place].kind == Place::Kind::made,
-                    "a saved program writes memory that is not its own");
+                    "cannot load this program: it must write only memory that it makes");
       operands.push_back({v, access, place});
       v.data = at((u64{place} + 1) * kSpan + number_of(v.data));
     });
@@ -400,8 +401,8 @@ class Verifier {
     verify_shapes(step, call);
     verify_apart(step, operands);
     const std::vector<Residues> residues = device::residues_of(call);
-    require<InternalError>(residues.size() == operands.size(), "residues_of lists other operands than each_view");
-    std::vector<std::vector<u64>> found(operands.size());  // before the call writes anything
+    require<InternalError>(residues.size() == operands.size(), "residues_of and each_view must list the same operands");
+    std::vector<std::vector<u64>> found(operands.size());  // bounds before the call writes
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].access != Access::write) found[i] = read(operands[i].place, operands[i].view, residues[i]);
     }
@@ -412,12 +413,12 @@ class Verifier {
     }
   }
 
-  /// TFHE's calls are checked with keys of their parameters' shapes.
+  /// Gives a TFHE call keys of the parameters' shapes, for the checks.
   void give_keys(const Step& step, Call& call) const {
     const ParameterSet& set = around_.of(step.session);
     bool wanted = false;
     const auto give = [&](auto& key, const auto& of) {
-      require_right(key == nullptr && of != nullptr, "a saved program has TFHE calls of parameters that are none of TFHE");
+      require_right(key == nullptr && of != nullptr, "cannot load this program: its TFHE calls must have TFHE parameters");
       key = of, wanted = true;
     };
     if (auto* const c = std::get_if<device::Evaluate>(&call)) {
@@ -428,7 +429,7 @@ class Verifier {
     const bool evaluates = std::holds_alternative<device::Evaluate>(call);
     require_right(
         step.source == Step::kNoSource ? !wanted && !evaluates : (wanted || evaluates) && step.source < around_.sources,
-        "a saved program has a call without its keys");
+        "cannot load this program: a call must have keys exactly if its kernel uses them");
   }
 
   void verify_shapes(Step& step, Call& call) {
@@ -437,17 +438,17 @@ class Verifier {
     device::give_scratch(call, device::Workspace(nullptr, device::scratch_bytes(call, device::items_of(call))));
     step.work = device::work(call), step.bytes = device::operand_bytes(call);
     products_ += step.work.products;
-    require<LimitError>(products_ <= limits_.products, "this program makes more products than its caller allows");
+    require<LimitError>(products_ <= limits_.products,
+                        "cannot load this program: it computes more products than the limit of its caller");
   }
 
-  // ---- the whole
+  // ---- the whole program
 
-  /// Places of which words are read that nothing wrote begin with zeros.
   void add_zeros() {
     std::vector<Step> zeros;
     for (u32 p = 0; p < states_.size(); ++p) {
       if (!states_[p].zeroed) continue;
-      require_right(states_[p].first != nullptr, "a saved program reads a tensor that no call writes");
+      require_right(states_[p].first != nullptr, "cannot load this program: it reads a tensor that no call writes");
       Step zero{.session = states_[p].first, .call = device::Zero{parts_.places[p].shape}, .places = {p}, .work = {}};
       zero.work = device::work(zero.call), zero.bytes = device::operand_bytes(zero.call);
       zeros.push_back(std::move(zero));
@@ -456,7 +457,7 @@ class Verifier {
     parts_.steps.insert(parts_.steps.begin(), std::make_move_iterator(zeros.begin()), std::make_move_iterator(zeros.end()));
   }
 
-  /// The most memory of a replay at a time.
+  /// Checks the peak memory of a replay against its limit.
   void require_room() const {
     const std::size_t steps = parts_.steps.size();
     std::vector<u32> first(parts_.places.size(), ~u32{0}), last(parts_.places.size());
@@ -481,8 +482,8 @@ class Verifier {
   void require_room(__int128 bytes) const {
     if (bytes <= static_cast<__int128>(limits_.bytes)) return;
     const auto shown = static_cast<std::size_t>(std::min<__int128>(bytes, std::size_t{1} << 62));
-    throw LimitError("a call of this program takes " + readable_bytes(shown) + " of memory, and its caller allows " +
-                     readable_bytes(limits_.bytes));
+    throw LimitError("cannot load this program: a run takes " + readable_bytes(shown) +
+                     " of memory, and its caller allows " + readable_bytes(limits_.bytes));
   }
 
   Program::Parts& parts_;
@@ -490,7 +491,7 @@ class Verifier {
   const Surroundings& around_;
   const Limits& limits_;
   std::vector<State> states_;
-  std::vector<std::size_t> scratch_;  // bytes, of each step
+  std::vector<std::size_t> scratch_;  // indexed by step
   std::size_t slots_ = 0, visits_ = 0;
   __int128 products_ = 0;
 };
@@ -499,7 +500,7 @@ class Verifier {
 
 const ParameterSet& Surroundings::of(const Session* session) const {
   const auto found = std::find_if(sets.begin(), sets.end(), [&](const ParameterSet& s) { return s.session == session; });
-  require<InternalError>(found != sets.end(), "a program computes with parameters that it does not name");
+  require<InternalError>(found != sets.end(), "a program must list all of its parameter sets");
   return *found;
 }
 

@@ -1,5 +1,5 @@
-// Programs in files: the parameters, what operands must be, the program's own part (program/file.h), what the results say of
-// themselves. Nothing of what was encrypted: of noise and size only figures that follow from operations (docs/format.md).
+// Programs in files: parameters, requirements on operands, the program itself (program/file.h), and the results' metadata.
+// Nothing depends on encrypted values: stored figures of noise and size follow from operations (docs/format.md).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,13 +24,12 @@ namespace recording {
 namespace {
 
 constexpr std::string_view kType = "heliograph.program";
-constexpr std::uint64_t kTables = std::uint64_t{1}
-                                  << 30;  // bytes, of the parameter sets of a program, if its caller says nothing
-constexpr const char* kSchemes[] = {"bfv", "ckks", "tfhe"};  // BGV's sets are read as BFV's are
+constexpr std::uint64_t kTables = std::uint64_t{1} << 30;    // default limit on bytes of the parameter sets' tables
+constexpr const char* kSchemes[] = {"bfv", "ckks", "tfhe"};  // the reader of BFV's sets also reads BGV's
 
 void require_saved(bool right, const char* what) { require<DamagedFileError>(right, what); }
 
-// A figure that is not known is null, one without bound a word: JSON has numbers alone.
+// An unknown figure is null and an infinite one a word, because JSON numbers are finite.
 constexpr const char* kUnbounded = "unbounded";
 
 io::Json figure(double value) {
@@ -41,14 +40,15 @@ double figure_from(const io::Json& json) {
   if (json.is_null()) return std::nan("");
   if (json.kind() != io::Json::Kind::string) return json.as_double("a figure");
   const std::string& word = json.as_string("a figure", 16);
-  require_saved(word == kUnbounded || word == std::string("-") + kUnbounded, "a saved program has a figure that is none");
+  require_saved(word == kUnbounded || word == std::string("-") + kUnbounded,
+                "a figure of a saved program must be a number, null or \"unbounded\"");
   return word == kUnbounded ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
 }
 
-/// Words of a result, which are less than `below`, are residues. No moduli: words of every value.
+/// Throws unless the words of a result are residues. Each word is less than `below`. Without moduli, any word is valid.
 void require_residues(const std::vector<std::uint64_t>& below, const std::vector<std::uint64_t>& moduli) {
   for (std::size_t l = 0; l < moduli.size(); ++l)
-    require_saved(below[l] <= moduli[l], "a saved program's result may hold words that are not reduced modulo its primes");
+    require_saved(below[l] <= moduli[l], "a saved program's result may have words that are not below its primes");
 }
 
 template <class Data>
@@ -82,7 +82,7 @@ program::ParameterSet set_of(tfhe::Context& context) {
           .switch_key = std::make_shared<const device::LweSwitchKey>(p.key_switch)};
 }
 
-// About the bytes of the tables that opening a set makes.
+// Returns the approximate bytes of the tables that a set makes when it is opened.
 template <class Spec>
 std::uint64_t table_bytes(const Spec& spec) {
   std::size_t primes = spec.chain.size() + spec.special.size();
@@ -125,14 +125,16 @@ struct Parameters {
   }
 };
 
-/// `room`: bytes that the tables of the sets that are not open yet may take.
+/// Opens the context of a set. `room`: bytes left for the tables of sets that are not open yet.
 template <class C>
 AnyContext opened(const io::Json& json, std::uint64_t& room) {
   const auto spec = C::spec_from(json.object_at("parameters"));
   require_saved(json.string_at("parameter_hash", 128) == hash_of(spec),
-                "a saved program's parameters are not those of their hash");
+                "a saved program's parameters do not match their hash");
   const std::uint64_t bytes = table_bytes(spec);
-  require<LimitError>(bytes <= room, "the tables of this program's parameter sets take more memory than its caller allows");
+  require<LimitError>(
+      bytes <= room,
+      "the tables of this program's parameter sets exceed the memory limit; raise it (program_limits(memory=))");
   room -= bytes;
   return schemes::open_saved_context<C>(spec, "a saved program's parameters");
 }
@@ -143,25 +145,26 @@ AnyContext context_from(const io::Json& json, std::uint64_t& room) {
   if (scheme == kSchemes[0]) return opened<exact::Context>(json, room);
   if (scheme == kSchemes[1]) return opened<ckks::Context>(json, room);
   if (scheme == kSchemes[2]) return opened<tfhe::Context>(json, room);
-  throw DamagedFileError("a saved program is of a scheme that does not exist");
+  throw DamagedFileError("a saved program has an unknown scheme");
 }
 
-// ---- what results say of themselves
+// ---- metadata of results
 
 io::Json tensor_json(const ring::RnsTensor& t) {
-  if (t.secret()) throw RecordingError("a program whose results are secret cannot be saved");
+  if (t.secret()) throw RecordingError("cannot save a program with secret results");
   return io::Json::object(
       {{"primes", io::Json::array_of(t.primes())}, {"domain", t.domain() == math::Domain::ntt ? "ntt" : "coefficient"}});
 }
 
-/// A tensor of that view.
+/// Makes a tensor over `view`.
 ring::RnsTensor tensor_from(const io::Json& json, const rlwe::Context& c, const View& view) {
   json.require_only({"primes", "domain"}, "a saved program's result");
   device::PrimeList primes;
   for (const std::uint64_t p : json.unsigned_array_at("primes", device::PrimeList::kMost, 0xffff))
     primes.push_back(static_cast<math::PrimeIndex>(p));
   const std::string& domain = json.string_at("domain", 16);
-  require_saved(domain == "ntt" || domain == "coefficient", "a saved program's result is in no domain");
+  require_saved(domain == "ntt" || domain == "coefficient",
+                "the domain of a saved program's result must be ntt or coefficient");
   return rlwe::tensor_over(view, c, primes, domain == "ntt" ? math::Domain::ntt : math::Domain::coefficient);
 }
 
@@ -176,7 +179,7 @@ void describe(io::Json& h, const exact::CiphertextData& x) {
   h["noise"] = std::move(noise), h["parts"] = std::move(parts);
 }
 
-/// Exact, for results' ranges follow from them: [low, high, peak, rms, mean] of each item.
+/// Writes ranges without rounding, because results' ranges depend on them: [low, high, peak, rms, mean] per item.
 io::Json ranges_json(const ckks::Ranges& ranges) {
   io::Json all = io::Json::array();
   for (const ckks::RangePair& pair : ranges.list()) {
@@ -192,10 +195,10 @@ ckks::Ranges ranges_from(const io::Json& json) {
   for (const io::Json& one : json.as_array("ranges", ckks::Ranges::kMost)) {
     std::vector<double> bounds;
     for (const io::Json& bound : one.as_array("a range", 5)) bounds.push_back(figure_from(bound));
-    require_saved(bounds.size() == 5, "a saved program has a range of another number of bounds");
+    require_saved(bounds.size() == 5, "a range of a saved program must have 5 bounds");
     list.push_back({ckks::Range::unknown(), {bounds[0], bounds[1], bounds[2], bounds[3], bounds[4]}});
   }
-  require_saved(!list.empty(), "a saved program has an operand without a range");
+  require_saved(!list.empty(), "each CKKS operand of a saved program must have a range");
   return ckks::Ranges::of(std::move(list));
 }
 
@@ -217,25 +220,27 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Co
   const io::Json::Array& parts = h.array_at("parts", c->parts());
   x.first_part = h.unsigned_at("first_part", c->parts() - 1);
   require_saved(!parts.empty() && x.first_part + parts.size() <= c->parts(),
-                "a saved program's result has another number of parts");
+                "a saved program's result has plaintext moduli that its parameters lack");
   for (const io::Json& part : parts) x.parts.push_back(tensor_from(part, c->rlwe(), *views++));
   for (const ring::RnsTensor& part : x.parts) {
     require_saved(part.shape() == x.front().shape() && part.components() == x.front().components() &&
                       part.domain() == x.front().domain() && part.primes() == x.front().primes(),
-                  "a saved program's result has parts of different kinds");
+                  "the parts of a saved program's result must have one shape, domain and list of primes");
   }
   require_saved(x.level() >= 1 && x.front().primes() == c->rlwe().chain(x.level()),
-                "a saved program's result is of no level");
+                "a saved program's result must have the primes of a level");
   const std::string& packing = h.string_at("packing", 16);
-  require_saved(packing == "slots" || packing == "coefficients", "a saved program's result is packed in no known way");
+  require_saved(packing == "slots" || packing == "coefficients",
+                "the packing of a saved program's result must be slots or coefficients");
   x.packing = packing == "slots" ? exact::Packing::slots : exact::Packing::coefficients;
   x.width = h.unsigned_at("width", c->spec().n);
   for (const io::Json& n : h.array_at("noise", parts.size())) x.noise.push_back(figure_from(n));
   x.factors = h.unsigned_array_at("factors", parts.size());
   require_saved(x.factors.size() == parts.size() && x.noise.size() == parts.size(),
-                "a saved program's result lacks figures");
+                "a saved program's result must have one factor and one noise figure for each part");
   for (std::size_t i = 0; i < parts.size(); ++i)
-    require_saved(x.factors[i] > 0 && x.factors[i] < c->plain(x.first_part + i).t, "a saved program's factor is none");
+    require_saved(x.factors[i] > 0 && x.factors[i] < c->plain(x.first_part + i).t,
+                  "a factor of a saved program's result must be above 0 and below t");
   x.independent = h.bool_at("independent"), x.distinct = h.bool_at("distinct");
   const bool behind = x.packing == exact::Packing::slots && x.width < c->spec().n;
   x.tails.assign(parts.size(), behind ? exact::Tail::from(h, false) : exact::Tail());
@@ -250,22 +255,22 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Con
   ckks::CiphertextData x;
   x.context = c;
   x.level = h.unsigned_at("level", c->top_level());
-  require_saved(x.level >= 1, "a saved program's result is of no level");
+  require_saved(x.level >= 1, "the level of a saved program's result must be at least 1");
   x.scale = h.double_at("scale");
   require_saved(x.scale >= 1 && std::log2(x.scale) + 1 <= c->log_modulus(x.level),
-                "a saved program's result has an impossible scale");
+                "the scale of a saved program's result must be between 1 and half its modulus");
   x.width = h.unsigned_at("width", c->slots()), x.complex = h.bool_at("complex");
   if (x.width < c->period()) x.tail = ckks::Tail::from(h, false);
-  x.noise = {std::nan(""), figure_from(h.at("noise"))};
+  x.noise = rlwe::Figure(std::nan(""), figure_from(h.at("noise")));
   x.tensor = tensor_from(h.at("tensor"), c->rlwe(), *views++);
   if (const io::Json* const ranges = h.find("ranges")) {
     x.ranges = ckks::Ranges::from(*ranges, x.tensor.items());
-  } else if (const io::Json* const bound = h.find("bound")) {  // of a program saved before there were ranges
+  } else if (const io::Json* const bound = h.find("bound")) {  // the program was saved by a release without ranges
     const double most = std::exp2(figure_from(*bound));
     if (std::isfinite(most)) x.ranges = ckks::Ranges({ckks::Range::unknown(), ckks::Range::of(-most, most, 1, 1)});
   }
   require_saved(x.tensor.primes() == c->rlwe().chain(x.level) && x.tensor.domain() == math::Domain::ntt,
-                "a saved program's result is of no level");
+                "a saved program's result must have the primes of its level, in the NTT domain");
   return ckks::Ciphertext(std::make_shared<ckks::CiphertextData>(std::move(x)));
 }
 
@@ -289,7 +294,7 @@ io::Json Form::describe(std::size_t parameters) const {
   if (key_ != kNone)
     h["key"] = key_;
   else if (!std::visit([](const auto& c) { return is_trivial(c.data()); }, x_))
-    throw RecordingError("a program whose results are of another key than its operands' cannot be saved");
+    throw RecordingError("cannot save a program whose results have another key than its operands");
   std::visit([&](const auto& c) { recording::describe(h, c.data()); }, x_);
   if (const auto* const x = std::get_if<exact::Ciphertext>(&x_)) {
     const exact::Growth& bound = x->data().bounds.assumed;
@@ -303,10 +308,10 @@ Form::Form(const io::Json& from, const AnyContext& context, const View*& views, 
   x_ = std::visit([&](const auto& c) { return ciphertext_from(from, c, views); }, context);
   tensors_ = static_cast<std::size_t>(views - first);
   if (from.contains("key")) {
-    require_saved(keys > 0, "a saved program's result has the key of no operand");
+    require_saved(keys > 0, "a saved program's result must have the key of an operand");
     key_ = from.unsigned_at("key", keys - 1);
   }
-  require_saved(key_ != kNone || context.index() == 2, "a saved program's result has no key");
+  require_saved(key_ != kNone || context.index() == 2, "a saved program's result must have a key");
   if (const auto* const x = std::get_if<exact::Ciphertext>(&x_); x && x->data().bounds.assumed.open())
     session_ = x->data().bounds.assumed.session();
 }
@@ -316,20 +321,26 @@ Form::Form(const io::Json& from, const AnyContext& context, const View*& views, 
 bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) const {
   const recording::Takes given(operands);
   require<MismatchError>(given.text != takes.text || given.contexts == takes.contexts,
-                         "a program from a file is on the device in use, and its operands are on another one");
+                         "the operands are on another device than the program, which is on the device in use");
   require<MismatchError>(
       given.text == takes.text && given.limits.size() == takes.limits.size() && given.keys == takes.keys &&
           given.sources == takes.sources,
-      "a program from a file takes tensors of the parameters, shapes, levels, scales and kinds of keys that it was "
-      "recorded with, and has no function to record it anew for others");
+      "a program from a file needs operands with the parameters, shapes, levels, scales and kinds of keys that it was "
+      "recorded with; record a new program for others");
   bool known = true;
   for (std::size_t i = 0; i < given.limits.size(); ++i) {
     require<MismatchError>(!(given.limits[i] > takes.limits[i] + 1e-9),
-                           "an operand has more noise or larger values, or items that depend on each other, and a program "
-                           "from a file was not recorded for that");
+                           "an operand has more noise, larger values or dependent items, for which this program from a file "
+                           "was not recorded; record a new program for it");
     known = known && !std::isnan(given.limits[i]);
   }
-  // Results' ranges hold for operands within those recorded. A program saved before there were ranges has bounds among its limits.
+  for (std::size_t i = 0; i < takes.spreads.size(); ++i) {
+    require<MismatchError>(given.spreads.size() == takes.spreads.size() && !(given.spreads[i] > takes.spreads[i] + 1e-9),
+                           "an operand has noise that grows more in sums over slots, for which this program from a file was "
+                           "not recorded; record a new program for it");
+  }
+  // Results' ranges hold for operands within the recorded ranges. Programs of older releases have no ranges, but bounds
+  // among their limits.
   if (!takes.ranges.empty()) known = known && std::ranges::equal(given.ranges, takes.ranges, &ckks::Ranges::inside);
   return known;
 }
@@ -339,7 +350,7 @@ bool RecordedProgram::State::bounded(const std::vector<Operand>& operands) const
   if (given.size() != takes.bounds.size()) return false;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const exact::Growth& taken = takes.bounds[i];
-    if (!taken.known()) continue;  // nor is anything that follows from it
+    if (!taken.known()) continue;  // results that depend on this operand have unknown bounds too
     if (!given[i].below(taken) || (given[i].open() && given[i].session() != taken.session())) return false;
   }
   return true;
@@ -354,10 +365,12 @@ io::Container RecordedProgram::State::describe(const std::string& note) const {
   for (const recording::Form& form : results) {
     const recording::AnyContext context = form.context();
     if (std::find(takes.contexts.begin(), takes.contexts.end(), context) == takes.contexts.end())
-      throw RecordingError("a program whose results are of other parameters than its operands' cannot be saved");
+      throw RecordingError("cannot save a program whose results have other parameters than its operands");
     described.push_back(form.describe(parameters.number(context)));
   }
   for (const double limit : takes.limits) limits.push_back(recording::figure(limit));
+  io::Json spreads = io::Json::array();
+  for (const double spread : takes.spreads) spreads.push_back(recording::figure(spread));
   if (!takes.bounds.empty()) {
     io::Json bounds = io::Json::array();
     for (const exact::Growth& bound : takes.bounds) bounds.push_back(bound.known() ? to_json(bound) : io::Json());
@@ -369,6 +382,7 @@ io::Container RecordedProgram::State::describe(const std::string& note) const {
   file.header["keys"] = takes.keys;
   file.header["sources"] = takes.sources;
   file.header["limits"] = std::move(limits);
+  if (!takes.spreads.empty()) file.header["spreads"] = std::move(spreads);
   io::Json ranges = io::Json::array();
   for (const ckks::Ranges& r : takes.ranges) ranges.push_back(recording::ranges_json(r));
   if (!takes.ranges.empty()) file.header["ranges"] = std::move(ranges);
@@ -403,21 +417,26 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file, const Pr
   using recording::require_saved;
   if (file.type != recording::kType) throw FormatError("this file holds an object of kind " + file.type + ", not a program");
   const io::Json& h = file.header;
-  h.require_only({"note", "parameters", "operands", "keys", "sources", "limits", "bounds", "ranges", "results", "kernels"},
-                 "a saved program");
+  h.require_only(
+      {"note", "parameters", "operands", "keys", "sources", "limits", "spreads", "bounds", "ranges", "results", "kernels"},
+      "a saved program");
   recording::Parameters parameters;
   std::uint64_t room = limits.memory > 0 ? limits.memory : recording::kTables;
   for (const io::Json& p : h.array_at("parameters", 64)) parameters.list.push_back(recording::context_from(p, room));
-  require_saved(!parameters.list.empty(), "a saved program has no parameters");
+  require_saved(!parameters.list.empty(), "a saved program must have parameters");
   auto state = std::make_shared<State>();
   for (const std::uint64_t number : h.unsigned_array_at("operands", 4096)) {
-    require_saved(number < parameters.list.size(), "a saved program's operand is of no parameters");
+    require_saved(number < parameters.list.size(), "a saved program's operand must refer to one of its parameter sets");
     state->takes.contexts.push_back(parameters.list[number]);
   }
   const std::size_t operands = state->takes.contexts.size();
   state->takes.keys = h.unsigned_at("keys", 2 * operands), state->takes.sources = h.unsigned_at("sources", operands);
   for (const io::Json& limit : h.array_at("limits", std::size_t{1} << 16))
     state->takes.limits.push_back(recording::figure_from(limit));
+  if (const io::Json* const spreads = h.find("spreads")) {
+    for (const io::Json& spread : spreads->as_array("spreads", std::size_t{1} << 16))
+      state->takes.spreads.push_back(recording::figure_from(spread));
+  }
   if (h.contains("ranges")) {
     for (const io::Json& r : h.array_at("ranges", operands)) state->takes.ranges.push_back(recording::ranges_from(r));
   }
@@ -426,11 +445,11 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file, const Pr
       state->takes.bounds.push_back(bound.is_null() ? exact::Growth() : exact::growth_from(bound));
   }
   const io::Array* const text = file.find("takes");
-  require_saved(text && text->dtype == "u8" && text->shape.size() == 1, "a saved program does not say what it takes");
+  require_saved(text && text->dtype == "u8" && text->shape.size() == 1, "a saved program must have the array takes");
   state->takes.text.assign(reinterpret_cast<const char*>(text->data.data()), text->data.size());
   for (const io::Array& array : file.arrays)
     require_saved(array.name == "takes" || array.name == "calls" || array.name.starts_with("constant"),
-                  "a saved program has an array that is none of its own");
+                  "a saved program has an unknown array");
   const program::Surroundings around{
       .sets = parameters.sets(), .inputs = state->takes.inputs(), .sources = state->takes.sources};
   const std::uint64_t memory = limits.memory > 0 ? limits.memory : around.sets.front().session->free_memory();
@@ -442,13 +461,13 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file, const Pr
   const io::Json::Array& results = h.array_at("results", views.size());
   for (const io::Json& result : results) {
     const std::size_t number = result.unsigned_at("parameters");
-    require_saved(number < parameters.list.size(), "a saved program's result is of no parameters");
+    require_saved(number < parameters.list.size(), "a saved program's result must refer to one of its parameter sets");
     const recording::AnyContext& context = parameters.list[number];
     const std::size_t tensors = result.contains("parts") ? result.array_at("parts", views.size()).size() : 1;
     require_saved(tensors <= static_cast<std::size_t>(views.data() + views.size() - next), "a saved program lacks a result");
     state->results.emplace_back(result, context, next, state->takes.keys);
   }
-  require_saved(next == views.data() + views.size(), "a saved program makes what is no result");
+  require_saved(next == views.data() + views.size(), "a saved program has outputs that belong to no result");
   std::size_t shown = 0;
   for (const recording::Form& form : state->results) {
     for (const std::vector<std::uint64_t>& moduli : form.moduli())

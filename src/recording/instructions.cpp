@@ -7,8 +7,8 @@ namespace heliograph::cinnamon {
 
 Written write(const RecordedProgram& program, const Writing& how) {
   const RecordedProgram::State& state = program.state();
-  require<ParameterError>(!state.loaded, "a program from a file is not written as instructions: record it here");
-  return write(state.program->parts(), program.taken(), program.given(), how);
+  require<ParameterError>(!state.loaded, "cannot write a program from a file as instructions; record it in this process");
+  return write(state.program->parts(), program.operands(), program.results(), how);
 }
 
 }  // namespace heliograph::cinnamon

@@ -10,13 +10,12 @@ namespace heliograph {
 
 namespace recording {
 
-/// The operands' key sources: a place for each operand, null where it has no keys.
+/// The key sources of operands, one per operand; null for an operand without keys.
 class Sources {
  public:
   explicit Sources(const std::vector<Operand>& operands) {
     for (const Operand& o : operands) all_.push_back(key_source(o.keys));
   }
-  /// Those that there are.
   std::vector<const program::KeySource*> list() const {
     std::vector<const program::KeySource*> list;
     for (const auto& source : all_) {
@@ -66,7 +65,7 @@ void Recording::stop() { state_ = nullptr; }
 RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results) { return finish(results, {}); }
 
 RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, const std::vector<RecordedProgram>& known) {
-  require<RecordingError>(state_ != nullptr, "this recording has ended");
+  require<RecordingError>(state_ != nullptr, "the recording has already ended");
   const std::unique_ptr<State> state = std::move(state_);
   state->observing = nullptr;
   std::vector<device::View> views;
@@ -88,12 +87,12 @@ RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, con
 
 std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) const {
   const std::vector<Operand>& operands = given.list();
-  bool known = true, bounded = true;  // what is to be said of the results
+  bool known = true, bounded = true;  // whether the results' metadata and integer bounds hold
   if (state_->loaded)
     known = state_->require_fit(operands), bounded = state_->bounded(operands);
   else if (given.signature() != state_->signature)
     throw MismatchError(
-        "a recorded program takes tensors of the parameters, shapes, levels and noise that it was recorded with");
+        "a recorded program needs operands with the parameters, shapes, levels and noise that it was recorded with");
   const recording::Sources sources(operands);
   const std::vector<device::View> views = state_->program->replay(all_views(operands), sources.list());
   std::vector<AnyCiphertext> results;
@@ -128,8 +127,8 @@ std::vector<std::string> RecordedProgram::result_kinds() const {
   return kinds;
 }
 
-std::vector<AnyCiphertext> RecordedProgram::taken() const { return said_of(state_->inputs); }
-std::vector<AnyCiphertext> RecordedProgram::given() const { return said_of(state_->results); }
+std::vector<AnyCiphertext> RecordedProgram::operands() const { return said_of(state_->inputs); }
+std::vector<AnyCiphertext> RecordedProgram::results() const { return said_of(state_->results); }
 
 std::vector<std::uint64_t> RecordedProgram::key_numbers() const {
   std::set<std::uint64_t> numbers;

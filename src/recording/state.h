@@ -1,4 +1,4 @@
-// What a recorded program is made of.
+// The data of a recorded program.
 #pragma once
 
 #include "io/container.h"
@@ -11,17 +11,17 @@ class RecordedProgram::State {
   std::string signature;
   std::vector<recording::Form> results;
   std::vector<recording::Form>
-      inputs;  // they hold the parameters' contexts, whose sessions the calls are for: gone after the program
+      inputs;  // with the parameters' contexts, whose sessions the calls use; must outlive the program
   std::shared_ptr<const program::Program> program;
   recording::Takes takes;
-  bool loaded = false;  // from a file: without a signature and forms of inputs
+  bool loaded = false;  // the program came from a file: it has no signature and no forms of inputs
 
-  /// Of a program from a file: whether what it says of its results holds for these operands. Throws MismatchError where it is not
-  /// for them.
+  /// Returns, for a program from a file, whether its results' metadata hold for these operands. Throws MismatchError if
+  /// the program does not accept them.
   bool require_fit(const std::vector<Operand>& operands) const;
-  /// Of the same: whether the bounds on its results' integers hold for these operands.
+  /// Returns, for a program from a file, whether the bounds on its results' integers hold for these operands.
   bool bounded(const std::vector<Operand>& operands) const;
-  /// As to_bytes and from_bytes.
+  /// Implementations of to_bytes and from_bytes.
   io::Container describe(const std::string& note) const;
   static Noted read(io::Container file, const ProgramLimits& limits);
 };

@@ -16,7 +16,7 @@ namespace recording {
 
 namespace {
 
-/// Values one after the other, as bytes that are equal where the values are.
+/// Serialises values. Equal values give equal bytes.
 class Text {
  public:
   template <class T>
@@ -54,8 +54,8 @@ void add_tensor(Text& to, const ring::RnsTensor& t) {
   for (const math::PrimeIndex p : t.primes()) to.add(p);
 }
 
-// One of each for every scheme. What an operand is of, and what it says of itself: the first decides the calls, the second
-// does where the function looks at it, and else only what the results say of themselves.
+// Overloads per scheme. `add_portable` writes properties that determine the calls. The other metadata affects calls only
+// if the function reads it; otherwise it affects only the results' metadata.
 
 std::vector<ring::RnsTensor> tensors(const exact::CiphertextData& x) { return x.parts; }
 std::vector<ring::RnsTensor> tensors(const ckks::CiphertextData& x) { return {x.tensor}; }
@@ -103,7 +103,7 @@ template <class Data>
 std::optional<exact::Growth::Session> session_of(const Data&) {
   return std::nullopt;
 }
-/// Each once, in the order in which they are first met.
+/// Returns each session once, in order of first occurrence.
 std::vector<exact::Growth::Session> sessions_of(const std::vector<Operand>& operands) {
   std::vector<exact::Growth::Session> all;
   for (const Operand& o : operands) {
@@ -112,11 +112,11 @@ std::vector<exact::Growth::Session> sessions_of(const std::vector<Operand>& oper
   }
   return all;
 }
-/// Which of them a bound is of.
+/// Returns the index of a bound's session.
 std::size_t place_of(const std::vector<exact::Growth::Session>& sessions, const exact::Growth& bound) {
   return static_cast<std::size_t>(std::find(sessions.begin(), sessions.end(), bound.session()) - sessions.begin());
 }
-/// Of each operand, of the session of that place.
+/// Appends the bound of an operand, with its session replaced by its index.
 void add_bound(std::vector<exact::Growth>& to, const std::vector<exact::Growth::Session>& sessions,
                const exact::CiphertextData& x) {
   const exact::Growth& bound = x.bounds.assumed;
@@ -147,13 +147,13 @@ void add_figures(Text& to, const exact::CiphertextData& x) {
   if (x.vouched) to.add(x.bounds.vouched);
 }
 void add_figures(Text& to, const ckks::CiphertextData& x) {
-  to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.ranges.list());
+  to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.noise.spread), to.add(x.ranges.list());
   to.add(x.seed.has_value());
   to.add(x.fresh), to.add(x.tail);
 }
 void add_figures(Text& to, const tfhe::CiphertextData& x) { to.add(x.seed.has_value()); }
 
-// Keys: what they can decides what a function does with them.
+// Keys: their contents affect the function's calls.
 
 void add_keys(Text& to, const std::monostate&) { to.add(false); }
 template <class Keys>
@@ -185,7 +185,7 @@ std::size_t place(const std::vector<KeyId>& ids, const std::optional<KeyId>& id)
   return id ? static_cast<std::size_t>(std::find(ids.begin(), ids.end(), *id) - ids.begin()) : ~std::size_t{0};
 }
 
-/// The handle with its data changed.
+/// Returns a handle of a copy of the data after `change`.
 template <class Ciphertext, class Change>
 AnyCiphertext changed(const Ciphertext& x, Change change) {
   auto data = std::make_shared<std::decay_t<decltype(x.data())>>(x.data());
@@ -193,7 +193,6 @@ AnyCiphertext changed(const Ciphertext& x, Change change) {
   return Ciphertext(std::move(data));
 }
 
-/// BFV's, BGV's and CKKS's keys.
 template <class Keys>
 class RlweSource final : public program::KeySource {
  public:
@@ -237,7 +236,7 @@ class TfheSource final : public program::KeySource {
 
   std::optional<math::u64> find(const device::Memory&) const override { return std::nullopt; }
   device::Buffer at(math::u64) const override {
-    throw MismatchError("TFHE's keys are no tensors, as the program takes them to be");
+    throw MismatchError("the program needs keys that are tensors, which TFHE's are not");
   }
   KeyForm form(math::u64) const override { return {}; }
   bool take_out(device::Call& call) const override {
@@ -302,7 +301,7 @@ Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
   x_ = std::visit([&](const auto& c) { return changed(c, [&](auto& data) { put(data, none.data()); }); }, x);
   const std::vector<KeyId> ids = key_ids(operands);
   key_ = place(ids, key_of(x));
-  if (key_ == ids.size()) key_ = kNone;  // of a key that no operand has: as it is
+  if (key_ == ids.size()) key_ = kNone;  // the key belongs to no operand, so it is stored as it is
   const std::vector<math::Key256> masks = seeds_of(x);
   for (std::size_t i = 0; i < operands.size() && !masks.empty() && seed_ == kNone; ++i) {
     if (seeds_of(operands[i].tensor) == masks) seed_ = i;
@@ -310,7 +309,7 @@ Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
   const auto session = std::visit([](const auto& c) { return session_of(c.data()); }, x);
   const auto sessions = sessions_of(operands);
   if (session) session_ = static_cast<std::size_t>(std::find(sessions.begin(), sessions.end(), *session) - sessions.begin());
-  if (session_ == sessions.size()) session_ = kNone;  // of none of the operands': as it is
+  if (session_ == sessions.size()) session_ = kNone;  // the session belongs to no operand, so it is stored as it is
 }
 
 AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operands) const {
@@ -352,7 +351,7 @@ AnyContext context_of(const AnyCiphertext& x) {
 
 namespace {
 
-// What decides calls, and what results say that is no bound.
+// Write the properties that determine calls, and the metadata of results other than bounds.
 void add_portable(Text& to, const exact::CiphertextData& x) {
   to.add(x.context->hash()), to.add(x.first_part), to.add(x.packing), to.add(x.width), to.add(x.factors);
   for (const ring::RnsTensor& part : x.parts) add_tensor(to, part);
@@ -365,7 +364,7 @@ void add_portable(Text& to, const tfhe::CiphertextData& x) {
   to.add(x.context->hash()), to.add(x.type.text()), to.add(device::form_of(x.tensor.view()));
 }
 
-/// A text read again.
+/// Reads the bytes that Text wrote.
 class Text::Reader {
  public:
   explicit Reader(const std::string& text) : text_(text) {}
@@ -378,7 +377,7 @@ class Text::Reader {
   }
   std::string_view take_text() { return take(take<std::size_t>()); }
   std::string_view take(std::size_t bytes) {
-    require<DamagedFileError>(bytes <= text_.size() - next_, "a saved program says of no operand what it is");
+    require<DamagedFileError>(bytes <= text_.size() - next_, "the description of a saved program's operands is truncated");
     return std::string_view(text_).substr(std::exchange(next_, next_ + bytes), bytes);
   }
 
@@ -387,7 +386,6 @@ class Text::Reader {
   std::size_t next_ = 0;
 };
 
-/// What add_tensor wrote.
 program::InputForm tensor_from(Text::Reader& from, const rlwe::Context& context) {
   program::InputForm input{.form = std::string(from.take_text()), .moduli = {}};
   from.take<math::Domain>(), from.take<unsigned char>();
@@ -402,7 +400,7 @@ program::InputForm tensor_from(Text::Reader& from, const rlwe::Context& context)
   return input;
 }
 
-// What add_portable wrote, from behind the hash.
+// Read the output of add_portable, after the hash.
 void add_inputs(std::vector<program::InputForm>& to, Text::Reader& from, const exact::Context& context) {
   from.take<std::size_t>(), from.take<exact::Packing>(), from.take<std::size_t>();
   const auto parts = from.take<std::size_t>();
@@ -418,7 +416,7 @@ void add_inputs(std::vector<program::InputForm>& to, Text::Reader& from, const t
   to.push_back({.form = std::string(from.take_text()), .moduli = {}});
 }
 
-/// What stands behind an operand's values: nothing where that is zero, as in programs saved before there were tails.
+/// Appends the padding slots' contents of an operand; nothing if they are zero, as in programs of older releases.
 void add_tails(Text& to, std::size_t operand, const exact::CiphertextData& x) {
   if (std::any_of(x.tails.begin(), x.tails.end(), [](const auto& t) { return !t.is_zero(); }))
     to.add(operand), to.add(x.tails);
@@ -430,16 +428,18 @@ void add_tails(Text&, std::size_t, const tfhe::CiphertextData&) {}
 
 void add_limits(std::vector<double>& to, const exact::CiphertextData& x) {
   to.insert(to.end(), x.noise.begin(), x.noise.end());
-  to.push_back(x.independent ? 0 : 1), to.push_back(x.distinct ? 0 : 1);  // figures of independent items are smaller
+  to.push_back(x.independent ? 0 : 1), to.push_back(x.distinct ? 0 : 1);  // independent items have smaller noise
 }
 void add_limits(std::vector<double>& to, const ckks::CiphertextData& x) {
   to.push_back(x.noise.assumed), to.push_back(x.peak().assumed);
 }
 void add_limits(std::vector<double>&, const tfhe::CiphertextData&) {}
 
-void add_ranges(std::vector<ckks::Ranges>& to, const ckks::CiphertextData& x) { to.push_back(x.ranges.unvouched()); }
+void add_ranges(Takes& to, const ckks::CiphertextData& x) {
+  to.spreads.push_back(x.noise.spread.assumed), to.ranges.push_back(x.ranges.unvouched());
+}
 template <class Data>
-void add_ranges(std::vector<ckks::Ranges>&, const Data&) {}
+void add_ranges(Takes&, const Data&) {}
 
 void forget(exact::CiphertextData& x) { x.noise.assign(x.noise.size(), std::nan("")); }
 void forget(ckks::CiphertextData& x) { x.noise = std::nan(""), x.ranges = {}; }
@@ -453,9 +453,8 @@ Takes::Takes(const std::vector<Operand>& operands) {
   std::vector<View> views;
   for (const Operand& o : operands) {
     to.add(o.tensor.index());
-    std::visit(
-        [&](const auto& c) { add_portable(to, c.data()), add_limits(limits, c.data()), add_ranges(ranges, c.data()); },
-        o.tensor);
+    std::visit([&](const auto& c) { add_portable(to, c.data()), add_limits(limits, c.data()), add_ranges(*this, c.data()); },
+               o.tensor);
     to.add(place(ids, key_of(o.tensor))), to.add(o.keys.index()), to.add(place(ids, key_of(o.keys)));
     contexts.push_back(context_of(o.tensor));
     for (const View& v : views_of(o.tensor)) views.push_back(v);
@@ -481,11 +480,11 @@ std::vector<program::InputForm> Takes::inputs() const {
     std::visit(
         [&](const auto& c) {
           require<DamagedFileError>(scheme == context.index() && from.take_text() == c->hash(),
-                                    "a saved program's operand is of other parameters than it says");
+                                    "a saved program's operand has other parameters than its description");
           add_inputs(all, from, *c);
         },
         context);
-    from.take<std::size_t>(), from.take<std::size_t>(), from.take<std::size_t>();  // keys
+    from.take<std::size_t>(), from.take<std::size_t>(), from.take<std::size_t>();  // key indices
   }
   return all;
 }
@@ -532,7 +531,7 @@ std::string shapes_of(const std::vector<Operand>& operands) {
     text.add(o.keys.index());
     std::visit([&](const auto& k) { recording::add_keys(text, k); }, o.keys);
     text.add(recording::place(ids, recording::key_of(o.keys)));
-    // Which share memory, and how: the same operand twice is another computation than two equal ones.
+    // One operand used twice gives other calls than two equal operands, so the text contains the aliasing.
     for (const device::View& v : recording::views_of(o.tensor)) {
       const auto same =
           std::find_if(views.begin(), views.end(), [&](const device::View& w) { return w.memory == v.memory; });

@@ -15,70 +15,69 @@ namespace heliograph::recording {
 using device::View;
 using ring::KeyId;
 
-/// The operands' key ids, each once, in the order in which they are first met: a program knows keys by their place here.
+/// Returns the operands' key ids, each once, in order of first occurrence. A program refers to a key by its index in this
+/// list.
 std::vector<KeyId> key_ids(const std::vector<Operand>& operands);
 
-/// The views of a ciphertext's tensors.
 std::vector<View> views_of(const AnyCiphertext& x);
 
 using AnyContext =
     std::variant<std::shared_ptr<exact::Context>, std::shared_ptr<ckks::Context>, std::shared_ptr<tfhe::Context>>;
 AnyContext context_of(const AnyCiphertext& x);
 
-/// What operands must be for a program from a file, which has no function to ask again.
+/// Requirements on the operands of a program from a file. Such a program has no function that could be recorded again.
 struct Takes {
-  std::string text;  // equal where a program's calls are right for both
+  std::string text;  // programs with equal texts have the same calls
   std::vector<double>
-      limits;  // assumed figures of noise and size, flags that make them smaller: results' grow with them; NaN: unknown
-  std::vector<ckks::Ranges> ranges;  // assumed ones, of each operand of CKKS
-  std::vector<AnyContext> contexts;  // of each operand
-  std::vector<exact::Growth>
-      bounds;  // on the integers of each operand of BFV and BGV; of sessions by their place among the operands'
-  std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
+      limits;  // assumed figures of noise and size, and flags that reduce them; they bound those of results; NaN: unknown
+  std::vector<double> spreads;        // limits on the assumed noise spreads of each CKKS operand; empty in older files
+  std::vector<ckks::Ranges> ranges;   // assumed ranges of each CKKS operand
+  std::vector<AnyContext> contexts;   // context of each operand
+  std::vector<exact::Growth> bounds;  // bounds on the integers of each BFV and BGV operand; sessions are indices
+  std::size_t keys = 0, sources = 0;  // number of distinct key owners; of operands with evaluation keys
 
-  /// The tensors of the operands, as the text has them, of these contexts. Throws DamagedFileError for a text that is none.
+  /// Returns the input tensors that the text describes, for these contexts. Throws DamagedFileError for an invalid text.
   std::vector<program::InputForm> inputs() const;
 
   explicit Takes(const std::vector<Operand>& operands);
   Takes() = default;
 };
 
-/// A ciphertext without its words: what a replay fills in.
+/// A result's ciphertext without words. A replay provides the words.
 class Form {
  public:
-  /// `operands` are what it was computed from.
+  /// `operands`: the operands from which x was computed.
   Form(const AnyCiphertext& x, const std::vector<Operand>& operands);
-  /// How many tensors it has.
   std::size_t tensors() const { return tensors_; }
-  /// The ciphertext with its words in `views`, computed from `operands`.
+  /// Returns the ciphertext with its words in `views`, computed from `operands`.
   AnyCiphertext filled(const View* views, const std::vector<Operand>& operands) const;
   AnyContext context() const { return context_of(x_); }
-  /// The moduli of each tensor's limbs; none of LWE ciphertexts.
+  /// Returns the moduli of each tensor's limbs; none for LWE ciphertexts.
   std::vector<std::vector<math::u64>> moduli() const;
-  /// What is said of it; its words are not there.
+  /// Returns the metadata as a ciphertext without words.
   const AnyCiphertext& said() const { return x_; }
 
-  // In a file: nothing is vouched for that was read.
+  // File form: metadata that was read is not trusted.
 
-  /// Throws RecordingError for a result of a key that no operand has.
+  /// Throws RecordingError for a result with a key that no operand has.
   io::Json describe(std::size_t parameters) const;
-  /// `views` moves on behind those of its tensors. Throws DamagedFileError.
+  /// Reads the form of a result whose words are in `views`, and advances `views` past its tensors. Throws
+  /// DamagedFileError.
   Form(const io::Json& from, const AnyContext& context, const View*& views, std::size_t keys);
-  /// The same of whose noise and size nothing is known.
   Form unknown() const;
-  /// The same of the size of whose integers nothing is known.
+  /// Returns the form with unknown bounds on its integers.
   Form unbounded() const;
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
   AnyCiphertext x_;
   std::size_t tensors_ = 0;
-  std::size_t key_ = kNone;      // among key_ids
-  std::size_t seed_ = kNone;     // the operand whose masks' seed it shares, where it shares one
-  std::size_t session_ = kNone;  // among the sessions of the operands' bounds
+  std::size_t key_ = kNone;      // index of the result's key in key_ids
+  std::size_t seed_ = kNone;     // operand with the same mask seed, if any
+  std::size_t session_ = kNone;  // index of the bound's session among those of the operands
 };
 
-/// The keys of an operand as a program takes them; null where it has none.
+/// Returns the keys of an operand as a program uses them; null if it has none.
 std::unique_ptr<program::KeySource> key_source(const AnyKeys& keys);
 
 }  // namespace heliograph::recording

@@ -14,7 +14,7 @@ device::Permutation automorphism_permutation(const math::Ring& ring, u64 galois,
   if (domain == Domain::ntt) return {.source = math::automorphism_table(n, galois)};
   device::Permutation p{.source = std::vector<math::u32>(n), .negate = std::vector<bool>(n)};
   for (u64 i = 0; i < n; ++i) {
-    const u64 target = i * galois % (2 * n);  // X^i goes to X^target, X^N = -1
+    const u64 target = i * galois % (2 * n);  // X^i maps to X^target; X^N = -1 gives the sign
     p.source[target % n] = static_cast<math::u32>(i);
     p.negate[target % n] = target >= n;
   }

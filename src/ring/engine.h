@@ -1,4 +1,4 @@
-// A ring on a device: what tensors of one parameter set share.
+// A ring on a device: the state that tensors of one parameter set share.
 #pragma once
 
 #include <functional>
@@ -18,25 +18,23 @@ using math::Domain;
 using math::PrimeIndex;
 using math::u64;
 
-using device::Progress;
-
 class Engine : public device::Session {
  public:
-  /// `device` must outlive the engine (the process's own do).
+  /// `device` must outlive this object.
   Engine(device::Device& device, std::shared_ptr<const math::Ring> ring);
 
   const math::Ring& ring() const { return prepared_->ring(); }
   const device::RingHandle& prepared() const { return prepared_; }
-  /// The permutation of X -> X^galois in `domain`, prepared once.
+  /// Returns the permutation of X -> X^galois in `domain`. The first call prepares the permutation; the engine keeps it.
   device::PermutationHandle automorphism(u64 galois, Domain domain);
-  /// A matrix product prepared once, whoever asks for these very weights again: the last few are kept.
+  /// Returns a prepared matrix product. The most recently used products are cached, by their weights and indices.
   std::shared_ptr<const device::ProductConstant> product(device::GatheredProduct product);
 
  private:
   std::shared_ptr<const device::RingConstant> prepared_;
   std::mutex mutex_;
   std::map<std::pair<u64, Domain>, std::shared_ptr<const device::PermutationConstant>> automorphisms_;
-  Recent<device::ProductConstant> products_{64, std::size_t{1} << 24};  // by weights and indices
+  Recent<device::ProductConstant> products_{64, std::size_t{1} << 24};  // found by weights and indices
 };
 
 }  // namespace heliograph::ring

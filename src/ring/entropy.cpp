@@ -23,7 +23,7 @@ Secret<math::Key256> Entropy::next_secret() {
 
 math::Key256 test_seed(const std::string& text) {
   math::Key256 seed{};
-  require<ParameterError>(text.size() == seed.size(), "a test seed has 32 bytes");
+  require<ParameterError>(text.size() == seed.size(), "a test seed must be 32 bytes");
   std::memcpy(seed.data(), text.data(), seed.size());
   return seed;
 }

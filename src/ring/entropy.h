@@ -1,4 +1,4 @@
-// Where keys' and encryptions' randomness comes from, and the names of keys.
+// Randomness of keys and encryptions, and key ids.
 #pragma once
 
 #include <array>
@@ -10,16 +10,16 @@
 
 namespace heliograph::ring {
 
-/// The operating system, except in tests that need known answers. Of a device of several processes the key holder alone draws
-/// (device/device.h), and what others must have, the seed of masks say, is broadcast with what was made of it.
+/// Source of random seeds: the operating system, or in tests a fixed seed. On a device of several processes only the key
+/// holder draws (device/device.h). Public values such as mask seeds are broadcast with the objects made from them.
 class Entropy {
  public:
   Entropy() = default;
-  /// Test only: every key drawn from `seed` by counting.
+  /// For tests: derives every seed from `seed` and a counter.
   explicit Entropy(const math::Key256& seed) : fixed_(seed) {}
-  /// A seed that may be known.
+  /// Returns a seed that may be published.
   math::Key256 next();
-  /// A seed of secrets or errors.
+  /// Returns a seed for secrets or errors.
   Secret<math::Key256> next_secret();
 
  private:
@@ -27,10 +27,10 @@ class Entropy {
   math::u32 count_ = 0;
 };
 
-/// Test only: the 32 bytes of a text. ParameterError.
+/// For tests: converts a text of 32 bytes to a seed. Throws ParameterError for other lengths.
 math::Key256 test_seed(const std::string& text);
 
-/// A key's or key set's name: 16 random bytes.
+/// Identifies a key or a set of keys: 16 random bytes.
 using KeyId = std::array<unsigned char, 16>;
 KeyId new_id(Entropy& entropy);
 std::string key_text(const KeyId& id);

@@ -1,4 +1,4 @@
-// Files of any scheme, before they are read.
+// Public function that inspects files of any scheme (include/heliograph).
 #include "heliograph/files.h"
 
 #include "ring/files.h"

@@ -24,7 +24,7 @@ math::Key256 seed_from(const io::Json& json, std::string_view what) {
 }
 
 void require_arrays(const io::Container& from, std::size_t count) {
-  if (from.arrays.size() != count) throw DamagedFileError("the file has another number of arrays than its kind");
+  if (from.arrays.size() != count) throw DamagedFileError("the number of arrays does not match the kind of object");
 }
 
 device::Shape read_shape(const io::Container& from, std::size_t each, std::size_t limit, const device::Session& session) {
@@ -35,11 +35,11 @@ device::Shape read_shape(const io::Container& from, std::size_t each, std::size_
   try {
     bytes = device::bounded_product(each, shape);
   } catch (const ShapeError&) {
-    throw DamagedFileError("no tensor has the shape " + device::to_string(shape));
+    throw DamagedFileError("impossible shape: " + device::to_string(shape));
   }
   if (bytes > limit) {
     throw LimitError("a tensor of shape " + device::to_string(shape) + " needs " + readable_bytes(bytes) + " in memory, " +
-                     readable_bytes(limit) + " are allowed");
+                     readable_bytes(limit) + " are allowed; pass a larger limit=");
   }
   session.require_memory(device::element_count(shape) * each, "loading this tensor");
   return shape;
@@ -47,7 +47,7 @@ device::Shape read_shape(const io::Container& from, std::size_t each, std::size_
 
 void require_parameters(const std::string& hash, const std::string& wanted) {
   if (wanted.empty() || hash == wanted) return;
-  throw MismatchError("the tensor is of other parameters (hash " + hash.substr(0, 16) + ") than these keys (hash " +
+  throw MismatchError("the tensor and these keys have different parameters (hashes " + hash.substr(0, 16) + " and " +
                       wanted.substr(0, 16) + ")");
 }
 

@@ -1,4 +1,4 @@
-// Objects of rings as files: what all of them say of themselves, and what a tensor from a file may be and cost.
+// Files of ring objects: common header fields, and limits on tensors from files.
 #pragma once
 
 #include "device/session.h"
@@ -8,30 +8,30 @@
 
 namespace heliograph::ring {
 
-/// For whom a tensor's words are read: every process, or the key holder alone, which then writes them.
+/// Processes that read a tensor's words for a file: all processes, or only the key holder, which then writes the words.
 enum class Words : unsigned char { everywhere, at_key_holder };
 
-/// "heliograph.SCHEME.KIND" taken apart; both empty where a file's type is no such name.
+/// The parts of a type "heliograph.SCHEME.KIND"; both are empty if the type has another form.
 struct FileType {
   std::string scheme, kind;
 };
 FileType parts_of(const std::string& type);
 
-/// The header's hash is that of the numbers: `hash(false)` without the set's name, as format 2 takes it, or in files of format
-/// 1 `hash(true)` with it. DamagedFileError.
+/// Checks the header's parameter hash. In format 2 it must be hash(false), which excludes the set's name; in format 1 it may
+/// also be hash(true). Throws DamagedFileError.
 void check_hash(const io::Container& from, const std::function<std::string(bool named)>& hash);
-/// The header's key id. DamagedFileError.
 KeyId key_of(const io::Container& from);
 math::Key256 seed_from(const io::Json& json, std::string_view what);
-/// DamagedFileError unless there are so many.
+/// Throws DamagedFileError unless the file has `count` arrays.
 void require_arrays(const io::Container& from, std::size_t count);
 
-/// The header's "shape" of a tensor whose items take `each` bytes in memory, before any is taken. An axis of length zero
-/// counts as one: a sum over it is as large as the others make it.
-/// DamagedFileError: a shape that no tensor has. LimitError: more than `limit`. OutOfMemoryError: more than there is.
+/// Reads and checks a tensor's "shape" before memory is allocated; an item needs `each` bytes. An axis of length zero counts
+/// as one, because a sum over it has the size of the other axes. Throws DamagedFileError for an impossible shape, LimitError
+/// if the tensor exceeds `limit` bytes, and OutOfMemoryError if it exceeds the free memory.
 device::Shape read_shape(const io::Container& from, std::size_t each, std::size_t limit, const device::Session& session);
 
-/// Throws MismatchError where parameters of that hash are not the wanted ones (empty: any are), before they are opened.
+/// Throws MismatchError if the parameter hash differs from `wanted` (empty: accepts any). Called before parameters are
+/// opened.
 void require_parameters(const std::string& hash, const std::string& wanted);
 
 }  // namespace heliograph::ring

@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// What `make` returns in the key holder of the process's own device.
+/// Runs `make` in the key holder of the process's default device, and broadcasts its result.
 Bytes broadcast_by_own(const std::function<Bytes()>& make) {
   return mesh::over_ranks() ? mesh::default_device().broadcast(make) : make();
 }
@@ -31,7 +31,7 @@ std::string broadcast_text(const std::function<std::string()>& make) {
 
 constexpr std::size_t kAny = ~std::size_t{0};
 
-/// What a container is, without its arrays' bytes.
+/// Returns the description of a container (header, names and shapes of arrays) without the arrays' bytes.
 io::Json summary(const io::Container& k) {
   io::Json arrays = io::Json::array();
   for (const io::Array& a : k.arrays) {
@@ -78,13 +78,14 @@ io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_byte
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret) {
   require_own_process();
   if (is_whole(device)) return io::save(path, container, secret);
-  // What lies on the device all processes read together, in order, also where the key holder could not write.
+  // All processes take part in reading data from the device, in the same order, even if the key holder cannot write the
+  // file.
   std::size_t read = 0;
   std::exception_ptr fault;
   if (device.key_holder() != nullptr) {
     io::Container counted = container;
     for (io::Array& array : counted.arrays) {
-      array.pieces = {};  // the others read whole arrays
+      array.pieces = {};  // read whole arrays, as the other processes do
       if (array.elsewhere) array.elsewhere = [&read, from = array.elsewhere] { return ++read, from(); };
     }
     try {

@@ -1,5 +1,5 @@
-// What the process with the secret keys (the key holder, rank 0: device/device.h) computes for all processes of a device: it
-// alone has the secrets, and reads and writes files. Every process makes every call here; in one process nothing is copied.
+// Computations that the key holder (rank 0: device/device.h) does for all processes of a device. Only the key holder has
+// secrets and accesses files. Every process must make every call here. In a single process nothing is copied.
 #pragma once
 
 #include <cstring>
@@ -17,10 +17,11 @@ namespace heliograph::ring {
 /// Throws ForkError in a child of the process that opened the device.
 void require_own_process();
 
-/// Whether all of the device is this process's.
+/// Returns whether this process has the whole device.
 inline bool is_whole(device::Device& device) { return device.key_holder() == &device; }
 
-/// Calls `compute`, which fills `out`, on the key holder alone, and broadcasts what it wrote or threw.
+/// Calls `compute` in the key holder, where it fills `out`. Broadcasts `out`, or the exception of `compute`, to all
+/// processes.
 template <class T>
 void broadcast(device::Device& device, std::span<T> out, const std::function<void()>& compute) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -31,10 +32,12 @@ void broadcast(device::Device& device, std::span<T> out, const std::function<voi
     compute();
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   });
-  require<DeviceError>(sent.size() == bytes.size(), "a rank does not run the same program");
+  require<DeviceError>(
+      sent.size() == bytes.size(),
+      "the ranks of this run make different calls; all ranks must run the same program with the same arguments");
   if (!sent.empty()) std::memcpy(bytes.data(), sent.data(), sent.size());
 }
-/// The same for a vector whose length only the key holder knows.
+/// Broadcasts a vector whose length only the key holder knows; `compute` fills it there.
 template <class T>
 void broadcast(device::Device& device, std::vector<T>& out, const std::function<void()>& compute) {
   std::size_t size = 0;
@@ -42,7 +45,7 @@ void broadcast(device::Device& device, std::vector<T>& out, const std::function<
   out.resize(size);
   broadcast(device, std::span(out), [] {});
 }
-/// The same for one value.
+/// Broadcasts one value, which `compute` returns in the key holder.
 template <class T>
 T broadcast(device::Device& device, const std::function<T()>& compute) {
   T value{};
@@ -50,20 +53,21 @@ T broadcast(device::Device& device, const std::function<T()>& compute) {
   return value;
 }
 
-// Files and bytes of the process's own device, which is not opened for them where this process is alone.
+// Files and bytes for the process's default device. A single process does not open the device for these functions.
 
-/// io::load of a file that the key holder reads; the others receive its arrays one after another, of a secret key the header
-/// alone. Over several processes none stay in the file: LimitError where they would.
+/// Calls io::load in the key holder. The other processes receive the arrays one after another, but of a secret key only the
+/// header. With several processes, throws LimitError if arrays would stay in the file.
 io::Container load(const std::string& path, io::Reading how = {});
-/// io::from_bytes without a copy. Throws MismatchError where the processes do not have the same bytes.
+/// Calls io::from_bytes without copying `bytes`. Throws MismatchError if the processes have different bytes.
 io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_bytes = io::kAnyBytes);
-/// io::save by the key holder of `device`; elsewhere the arrays' data is not looked at. Every process reads what is elsewhere.
+/// Calls io::save in the key holder of `device`. The other processes ignore the arrays' data, but take part in reading data
+/// from the device.
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret = false);
-/// A JSON text of a file's header, and the type in it; its arrays are not read.
+/// Return a file's header as JSON, and the type in the header. Arrays are not read.
 std::string inspect(const std::string& path);
 std::string file_type(const std::string& path);
 
-/// Throws MismatchError where the processes are about to open different parameters; asks them once for each hash.
+/// Throws MismatchError if the processes open different parameters. Communicates once for each hash.
 void confirm_parameters(const std::string& what, const std::string& hash);
 
 }  // namespace heliograph::ring

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/progress.h"
 #include "device/expand.h"
 #include "ring/tensor.h"
 
@@ -9,16 +10,16 @@ namespace heliograph::ring {
 namespace {
 
 void require_alike(const RnsTensor& a, const RnsTensor& b) {
-  require<MismatchError>(a.engine() == b.engine(), "the operands belong to different parameters");
-  require<MismatchError>(a.primes() == b.primes(), "the operands are at different levels");
-  require<InternalError>(a.domain() == b.domain(), "the operands are in different domains");
+  require<MismatchError>(a.engine() == b.engine(), "the operands must have the same parameter set");
+  require<MismatchError>(a.primes() == b.primes(), "the operands must be at the same level");
+  require<InternalError>(a.domain() == b.domain(), "the operands must be in the same domain");
 }
 
-/// Of what is made from one tensor, or from two.
 Secrecy passed_on(const RnsTensor& a) { return a.secret() ? Secrecy::passing : Secrecy::open; }
 Secrecy passed_on(const RnsTensor& a, const RnsTensor& b) { return a.secret() ? Secrecy::passing : passed_on(b); }
 
-/// out = a op b for the components both have, Op being Add or Sub; the rest of the longer operand as that has it.
+/// Computes out = a op b (op is Add or Sub) on the components that both have. Further components of the longer operand are
+/// copied, or negated if the longer operand is subtracted.
 template <class Op>
 RnsTensor combine(const RnsTensor& a, const RnsTensor& b, bool over) {
   require_alike(a, b);
@@ -61,12 +62,12 @@ bool is_one(const device::LimbConstants& weight, std::size_t limbs) {
   return std::all_of(weight.begin(), weight.begin() + static_cast<std::ptrdiff_t>(limbs), [](u64 w) { return w == 1; });
 }
 
-/// A sum of any number of terms of one shape, in the shortest calls.
+/// Sums any number of terms of one shape with the fewest calls.
 void enqueue_sum(Engine& e, device::WeightedSum sum, const std::vector<device::In>& x,
                  const std::vector<device::LimbConstants>& weights) {
   const std::size_t limbs = sum.primes.size();
   const auto plain = [&](std::size_t k) { return is_one(weights[k], limbs); };
-  if (x.size() == 1 && plain(0) && device::same_operand(x[0], sum.out)) {  // there already
+  if (x.size() == 1 && plain(0) && device::same_operand(x[0], sum.out)) {  // the result is already in its place
     const View part = sum.out.with_components(0, 1);
     if (sum.constant) e.enqueue(device::AddConstants{sum.ring, sum.primes, part, *sum.constant, Domain::ntt, part});
     return;
@@ -79,7 +80,7 @@ void enqueue_sum(Engine& e, device::WeightedSum sum, const std::vector<device::I
     return e.enqueue(device::Add{sum.ring, sum.primes, x[0], x[1], sum.out});
   for (std::size_t first = 0; first < x.size();) {
     std::vector<device::LimbConstants> some;
-    if (first > 0) {  // what the calls before have summed
+    if (first > 0) {  // add the sum of the earlier calls
       sum.x = {View(sum.out)};
       some.emplace_back().fill(1);
       sum.constant.reset();
@@ -96,7 +97,7 @@ void enqueue_sum(Engine& e, device::WeightedSum sum, const std::vector<device::I
 RnsTensor weighted_sum(const std::vector<WeightedTerm>& terms, const std::optional<device::LimbConstants>& constant,
                        bool over) {
   const RnsTensor& lead = terms.front().x;
-  require<InternalError>(!constant || lead.domain() == Domain::ntt, "a constant is added to sums in the NTT domain");
+  require<InternalError>(!constant || lead.domain() == Domain::ntt, "a sum with a constant must be in the NTT domain");
   Shape shape = lead.shape();
   std::size_t all = 0;
   bool secret = false;
@@ -112,7 +113,7 @@ RnsTensor weighted_sum(const std::vector<WeightedTerm>& terms, const std::option
            : RnsTensor(lead.engine(), shape, all, lead.primes(), lead.domain(), secret ? Secrecy::passing : Secrecy::open);
   if (out.items() == 0) return out;
   Engine& e = *lead.engine();
-  for (std::size_t first = 0, end = all; first < all; first = end, end = all) {  // components of the same terms
+  for (std::size_t first = 0, end = all; first < all; first = end, end = all) {  // components with the same terms
     std::vector<device::In> x;
     std::vector<device::LimbConstants> weights;
     for (const WeightedTerm& t : terms) {
@@ -152,7 +153,7 @@ RnsTensor limbs_of(const RnsTensor& a, const PrimeList& primes) {
   std::vector<std::size_t> at;
   for (math::PrimeIndex p : primes) {
     at.push_back(static_cast<std::size_t>(std::find(a.primes().begin(), a.primes().end(), p) - a.primes().begin()));
-    require<InternalError>(at.back() < a.primes().size(), "a tensor lacks a prime that is wanted");
+    require<InternalError>(at.back() < a.primes().size(), "a tensor lacks a required prime");
   }
   bool together = true;
   for (std::size_t i = 1; i < at.size(); ++i) together = together && at[i] == at[i - 1] + 1;
@@ -225,18 +226,20 @@ RnsTensor automorphism(const RnsTensor& a, u64 galois) {
 }
 
 void reserve_index(Engine& engine, device::GatheredProduct& p) {
-  require<ShapeError>(p.inputs <= device::GatheredProduct::kNone / 2, "a matrix product has too many inputs");
+  require<ShapeError>(p.inputs <= device::GatheredProduct::kNone / 2,
+                      "the number of inputs of a matrix product must be below 2^31");
   const std::size_t entries = checked_product(p.groups, p.positions, p.terms);
-  // Beside them pointers to the inputs, and the windows that are compared with each other.
+  // Further memory: pointers to the inputs, and the windows of indices that are compared with each other.
   const std::size_t beside = checked_add(checked_mul(p.inputs, 32), checked_mul(p.positions, 128));
-  engine.require_host_memory(checked_add(checked_mul(entries, 3 * sizeof(math::u32)), beside), "this matrix product");
-  p.index = engine.host_array<math::u32>(entries, "this matrix product");
+  engine.require_host_memory(checked_add(checked_mul(entries, 3 * sizeof(math::u32)), beside),
+                             "the index table of this matrix product");
+  p.index = engine.host_array<math::u32>(entries, "the index table of this matrix product");
   p.index.clear();
 }
 
 device::GatheredProduct matrix_product(Engine& engine, std::vector<math::i64> weights, std::size_t rows, std::size_t columns,
                                        const Shape& shape) {
-  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the weights do not fill their matrix");
+  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the number of weights must be rows x columns");
   if (shape.empty() || shape[0] != columns) {
     throw ShapeError("weights of shape " + to_string({rows, columns}) + " do not multiply a tensor of shape " +
                      to_string(shape));
@@ -256,16 +259,18 @@ device::GatheredProduct matrix_product(Engine& engine, std::vector<math::i64> we
 }
 
 RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::ProductConstant>& product,
-                           const Shape& shape, const Progress& progress) {
+                           const Shape& shape) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain(), passed_on(a));
   const std::size_t limbs = a.primes().size();
-  // Limb by limb only where somebody watches: a whole call keeps the device busy, and is one exchange of several devices.
-  const std::size_t step = progress && e.cuts_batches() ? 1 : limbs;
+  ProgressSteps steps(limbs);
+  // Calls limb by limb only if there is a progress callback. One call for all limbs keeps the device busy and needs only one
+  // exchange between the members of a mesh.
+  const std::size_t step = steps.has_observer() && e.cuts_batches() ? 1 : limbs;
   for (std::size_t first = 0; first < limbs && out.items() > 0; first += step) {
     const RnsTensor in = a.with_limbs(first, step), part = out.with_limbs(first, step);
     e.enqueue(device::Product{e.prepared(), in.primes(), product, in.view(), part.view()});
-    if (progress) progress(static_cast<double>(first + step) / static_cast<double>(limbs));
+    steps.add(step);
   }
   return out;
 }

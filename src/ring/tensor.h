@@ -1,5 +1,5 @@
-// RnsTensor: [batch..., component, limb, N] residues, and operations on whole tensors. Tensors are values that share
-// storage; nothing here writes to an argument.
+// RnsTensor: [batch..., component, limb, N] residues, and operations on whole tensors. A tensor is a value that may share
+// storage with others; operations do not write to their arguments.
 #pragma once
 
 #include <memory>
@@ -21,9 +21,10 @@ using device::to_string;
 class RnsTensor : public device::TensorOf<RnsTensor> {
  public:
   RnsTensor() = default;
-  /// Uninitialised storage on the engine's device. What the operations below make of a secret tensor is secret (passing). Throws
-  /// ShapeError as View::dense, OutOfMemoryError. `words`: of a limb, where it is not N but a word for each run of equal values:
-  /// for calls that take such runs (device/call.h), none of the operations below.
+  /// Allocates an uninitialized tensor on the engine's device. Results of operations on a secret tensor are secret
+  /// (Secrecy::passing). `words`: words per limb, less than N if each word serves a run of equal values. Only calls that
+  /// accept runs (device/call.h) accept such a tensor, the operations below do not. Throws ShapeError if the tensor exceeds
+  /// device::kMaxViewBytes, and OutOfMemoryError.
   RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain,
             Secrecy secrecy = Secrecy::open, std::size_t words = 0);
 
@@ -33,9 +34,8 @@ class RnsTensor : public device::TensorOf<RnsTensor> {
   const PrimeList& primes() const { return primes_; }
   Domain domain() const { return domain_; }
   bool secret() const { return secret_; }
-  /// Whether another tensor shows the same storage.
+  /// Returns whether another tensor or buffer refers to the same storage.
   bool shared() const { return view_.memory.use_count() > 1; }
-  /// A view of some of its limbs.
   RnsTensor with_limbs(std::size_t first, std::size_t count) const;
 
  private:
@@ -45,11 +45,11 @@ class RnsTensor : public device::TensorOf<RnsTensor> {
   bool secret_ = false;
 };
 
-/// Room for several results of `like`'s shape, components, primes and domain, to be written one by one. Side by side in
-/// memory lie the results of one item, so that a batch spread over devices keeps its items where they are.
+/// Storage for several results with the shape, components, primes and domain of `like`. The results of one item are
+/// adjacent, so that an item's results are on the member of a mesh that has the item.
 class Stack {
  public:
-  /// `axis`: the whole has a first axis for the results; without it there is one result.
+  /// `axis`: whether the whole tensor has a first axis for the results; otherwise there is one result.
   Stack(const RnsTensor& like, std::size_t count, bool axis);
   const std::vector<RnsTensor>& entries() const { return entries_; }
   const RnsTensor& whole() const { return whole_; }
@@ -59,49 +59,52 @@ class Stack {
   std::vector<RnsTensor> entries_;
 };
 
-// Element-wise with broadcasting; operands share primes and domain (MismatchError otherwise). Where one operand has more
-// components, add and sub take the missing ones as zero. `over`: into a's memory, where the result fits it (for tensors that nobody
-// else sees).
+// Element-wise operations with broadcasting. Operands must have the same primes and domain (MismatchError). A component that
+// only one operand has counts as zero in the other. `over`: writes the result into a's memory if it fits; a must have no
+// other owner.
 RnsTensor add(const RnsTensor& a, const RnsTensor& b, bool over = false);
 RnsTensor subtract(const RnsTensor& a, const RnsTensor& b, bool over = false);
 RnsTensor negate(const RnsTensor& a);
-/// What a sum takes of a tensor: each limb times a weight.
+/// Term of a weighted sum: limb l of x is multiplied by weight[l].
 struct WeightedTerm {
   RnsTensor x;
   device::LimbConstants weight;
 };
-/// The sum of the terms and, in the NTT domain, of a constant polynomial in component 0. `over`: into the first term's memory.
+/// Returns the sum of the terms plus `constant` in component 0 (only in the NTT domain). `over`: writes the result into the
+/// first term's memory if it fits.
 RnsTensor weighted_sum(const std::vector<WeightedTerm>& terms, const std::optional<device::LimbConstants>& constant,
                        bool over = false);
 RnsTensor to_domain(const RnsTensor& a, Domain domain);
 RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis);
 RnsTensor copy(const RnsTensor& a);
-/// The limbs of some of its primes, in their order: a view where they lie side by side, else a copy. InternalError where one
-/// is not there.
+/// Returns the limbs of the primes in `primes`, in order: a view if the limbs are adjacent, else a copy. Throws
+/// InternalError if a prime is missing.
 RnsTensor limbs_of(const RnsTensor& a, const PrimeList& primes);
-/// In NTT domain: every component of `a` times the one component of `b`.
+/// Multiplies every component of `a` by `b`, which has one component, in the NTT domain.
 RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
-/// Adds `constants` to coefficient 0 of component 0 of items first .. first + count - 1, in place (for dense tensors nobody
-/// else has seen).
+/// Adds `constants` to coefficient 0 of component 0 of items [first, first + count), in place. The tensor must be dense and
+/// have no other owner.
 void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants);
 RnsTensor automorphism(const RnsTensor& a, u64 galois);
-/// Room for the indices of a product whose sizes are there. Throws ShapeError for more inputs than an index counts (a broadcast
-/// tensor costs nothing, its indices do), OutOfMemoryError.
+/// Reserves memory for the indices of a product of known sizes. Throws ShapeError if there are more inputs than an index can
+/// count, because a broadcast input needs no memory but an index does. Throws OutOfMemoryError.
 void reserve_index(Engine& engine, device::GatheredProduct& product);
-/// A matrix [rows, columns] times the first axis of tensors of that shape. ShapeError, OutOfMemoryError.
+/// Returns the product of a matrix [rows, columns] with the first axis of tensors of this shape. Throws ShapeError and
+/// OutOfMemoryError.
 device::GatheredProduct matrix_product(Engine& engine, std::vector<math::i64> weights, std::size_t rows, std::size_t columns,
                                        const Shape& shape);
-/// One modular matrix product; `shape` is the result's.
+/// Applies a modular matrix product; `shape` is the shape of the result.
 RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::ProductConstant>& product,
-                           const Shape& shape, const Progress&);
-/// Coefficient domain; see math/conversion.h.
+                           const Shape& shape);
+/// Converts between RNS bases in the coefficient domain; see math/conversion.h.
 RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::ConversionConstant>& c,
                   std::shared_ptr<Engine> target, PrimeList primes);
-/// The value of each item of `wide`, an array of values in row-major order broadcast to it. Throws OutOfMemoryError where there
-/// is no room for a result of so many items.
+/// Broadcasts an array of values, in row-major order, to the items of `wide`. Throws OutOfMemoryError if memory is too small
+/// for a result with that many items.
 template <class T>
 std::vector<T> broadcast_values(const std::vector<T>& values, const Shape& values_shape, const RnsTensor& wide) {
-  require<ShapeError>(values.size() == element_count(values_shape), "values and shape do not agree");
+  require<ShapeError>(values.size() == element_count(values_shape),
+                      "the number of values must be the product of their shape");
   const Shape shape = wide.shape();
   wide.engine()->require_host_memory(wide.bytes(), "the result");
   auto out = wide.engine()->template host_array<T>(wide.items(), "the result");
@@ -118,7 +121,7 @@ std::vector<T> broadcast_values(const std::vector<T>& values, const Shape& value
   }
   return out;
 }
-/// The residues, item by item, component by component, limb by limb. Waits.
+/// Returns the residues in the order of item, component and limb. Waits for the device.
 std::vector<std::byte> download(const RnsTensor& a);
 SecretVector<std::byte> download_secret(const RnsTensor& a);
 void upload(const RnsTensor& to, std::span<const std::byte> from);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/errors.h"
+#include "base/progress.h"
 
 namespace heliograph::rlwe {
 
@@ -14,7 +15,7 @@ namespace {
 using math::u64;
 constexpr std::size_t kBits = 64;
 
-/// to |= from turned left by `step` places modulo 64 * words.
+/// Computes to |= from, where `from` is rotated left by `step` bits modulo 64 * words.
 void add_turned(std::vector<u64>& to, const std::vector<u64>& from, std::size_t step) {
   const std::size_t words = to.size(), whole = step / kBits, bits = step % kBits;
   for (std::size_t i = 0; i < words; ++i) {
@@ -23,14 +24,14 @@ void add_turned(std::vector<u64>& to, const std::vector<u64>& from, std::size_t 
   }
 }
 
-/// Steps that `cheapest` tries at most: each is a search.
+/// Maximum number of candidates of `cheapest`, each of which needs a search.
 constexpr std::size_t kTried = 8;
 
 }  // namespace
 
 Compositions::Compositions(std::span<const std::int64_t> steps, std::size_t period) : fewest_(period) {
   require<InternalError>(std::has_single_bit(period) && period <= 1 << 16,
-                         "rotations turn 2^16 slots at most, a power of two");
+                         "the period of rotations must be a power of two of at most 2^16");
   for (const std::int64_t step : steps)
     if (const std::size_t s = reduced(step); s > 0) steps_.push_back(static_cast<std::uint32_t>(s));
   std::sort(steps_.begin(), steps_.end());
@@ -39,13 +40,13 @@ Compositions::Compositions(std::span<const std::int64_t> steps, std::size_t peri
 }
 
 std::size_t Compositions::reduced(std::int64_t step) const {
-  return static_cast<std::size_t>(step) & (period() - 1);  // a power of two
+  return static_cast<std::size_t>(step) & (period() - 1);  // the bits below the period, which is a power of two
 }
 
 void Compositions::search() {
   const std::size_t size = period();
   std::vector<std::uint32_t> level = {0};
-  for (std::uint32_t switches = 1; !level.empty(); ++switches) {  // below the size: each level has a new step
+  for (std::uint32_t switches = 1; !level.empty(); ++switches) {  // ends, because each level reaches a new rotation
     std::vector<std::uint32_t> next;
     const auto reach = [&](std::size_t at) {
       if (at == 0 || fewest_[at] != 0) return;
@@ -92,7 +93,7 @@ std::optional<std::vector<std::int64_t>> Compositions::of(std::int64_t step) con
 
 std::int64_t Compositions::cheapest(std::span<const std::int64_t> wanted) const {
   std::vector<std::int64_t> tried;
-  std::size_t divisor = period();  // of all of them
+  std::size_t divisor = period();  // greatest common divisor of the period and all wanted steps
   for (const std::int64_t step : wanted) divisor = std::gcd(divisor, reduced(step));
   for (const std::int64_t step : wanted)
     if (tried.size() < kTried) tried.push_back(static_cast<std::int64_t>(reduced(step)));
@@ -122,8 +123,8 @@ Compositions::Reach Compositions::reach() const {
 }
 
 RotationPlan::RotationPlan(const std::vector<std::vector<std::int64_t>>& compositions, std::size_t period) {
-  std::map<std::size_t, std::size_t> tensor_of = {{0, 0}};  // by the sum of steps
-  std::map<std::size_t, std::size_t> group_of;              // by the tensor that it rotates
+  std::map<std::size_t, std::size_t> tensor_of = {{0, 0}};  // number of the tensor that is rotated by each sum of steps
+  std::map<std::size_t, std::size_t> group_of;              // number of the group for each tensor that is rotated
   for (const std::vector<std::int64_t>& composition : compositions) {
     std::size_t sum = 0, from = 0;
     for (const std::int64_t step : composition) {
@@ -139,16 +140,16 @@ RotationPlan::RotationPlan(const std::vector<std::vector<std::int64_t>>& composi
     results.push_back(from);
     switches = std::max(switches, composition.size());
   }
-  // A tensor's number is above that of the tensor it was rotated from.
+  // A tensor's number is greater than the number of the tensor that it is rotated from.
   std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.from < b.from; });
 }
 
 void rotate(const RotationPlan& plan, const ring::RnsTensor& x, const std::vector<ring::RnsTensor>& out,
-            const RotateBy& rotate_by, const ring::Progress& progress) {
+            const RotateBy& rotate_by) {
   std::vector<ring::RnsTensor> tensors(plan.tensors);
   std::vector<bool> kept(plan.tensors);
   tensors[0] = x, kept[0] = true;
-  std::vector<std::size_t> again;  // results that an earlier one, or the operand, is equal to
+  std::vector<std::size_t> again;  // results that equal an earlier result or the operand
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t t = plan.results[i];
     if (kept[t])
@@ -156,23 +157,18 @@ void rotate(const RotationPlan& plan, const ring::RnsTensor& x, const std::vecto
     else
       tensors[t] = out[i], kept[t] = true;
   }
-  double done = 0;
-  const double all = static_cast<double>(plan.tensors - 1);
+  ProgressSteps steps(plan.groups.empty() ? 1 : plan.tensors - 1);
   for (const RotationPlan::Group& group : plan.groups) {
     std::vector<ring::RnsTensor> to;
     for (const std::size_t t : group.to) {
       if (!kept[t]) tensors[t] = ring::Stack(x, 1, false).whole();
       to.push_back(tensors[t]);
     }
-    const double share = static_cast<double>(group.to.size()) / all;
-    ring::Progress part;
-    if (progress) part = [&](double p) { progress(done + share * p); };
-    rotate_by(tensors[group.from], group.steps, to, part);
-    done += share;
+    steps.part(group.to.size(), [&] { rotate_by(tensors[group.from], group.steps, to); });
     if (!kept[group.from]) tensors[group.from] = {};
   }
   for (const std::size_t i : again) x.engine()->enqueue(device::Copy{tensors[plan.results[i]].view(), out[i].view()});
-  if (progress && plan.groups.empty()) progress(1);
+  if (plan.groups.empty()) steps.add();
 }
 
 }  // namespace heliograph::rlwe

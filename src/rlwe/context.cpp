@@ -7,15 +7,15 @@ namespace heliograph::rlwe {
 
 Context::Context(device::Device& device, RingParameters parameters) : parameters_(std::move(parameters)) {
   const std::size_t total = std::accumulate(parameters_.digits.begin(), parameters_.digits.end(), std::size_t{0});
-  require<ParameterError>(!parameters_.chain.empty(), "a parameter set needs at least one prime");
+  require<ParameterError>(!parameters_.chain.empty(), "a parameter set must have at least one chain prime");
   require<ParameterError>(total == parameters_.chain.size(), "the gadget's digits must take each chain prime once");
-  for (std::size_t d : parameters_.digits) require<ParameterError>(d > 0, "a digit has at least one prime");
+  for (std::size_t d : parameters_.digits) require<ParameterError>(d > 0, "a digit must have at least one prime");
   engine_ = std::make_shared<ring::Engine>(
       device, std::make_shared<math::Ring>(parameters_.n, parameters_.word, parameters_.all_primes()));
 }
 
 PrimeList Context::auxiliary(std::size_t count) const {
-  require<ParameterError>(count <= parameters_.auxiliary.size(), "the set has too few auxiliary primes");
+  require<ParameterError>(count <= parameters_.auxiliary.size(), "the parameter set has too few auxiliary primes");
   return PrimeList::range(parameters_.chain.size() + parameters_.special.size(), count);
 }
 
@@ -31,12 +31,12 @@ device::KeySwitchPlan Context::switch_plan(std::size_t level) {
   device::KeySwitchPlan plan{.ring = engine_->prepared(), .chain = chain(level), .special = special()};
   plan.extended = plan.chain;
   plan.extended.append(plan.special);
-  plan.key_limbs = plan.extended;  // keys hold the chain, then the special primes
-  std::size_t end = 0;             // of the digit, in the chain
+  plan.key_limbs = plan.extended;  // a key has limbs of the chain, then of the special primes
+  std::size_t end = 0;             // end of the digit in the chain
   for (std::size_t at = 0, size = 0, j = 0; at < plan.chain.size(); at += size, ++j) {
     end += parameters_.digits[j];
     for (size = 0; at + size < plan.chain.size() && plan.chain[at + size] < end;) ++size;
-    require<ParameterError>(size > 0, "the primes of a level begin with its gadget's first digit and skip none");
+    require<ParameterError>(size > 0, "the primes of a level must begin with the first digit and skip no digit");
     add_digit(plan, at, size);
   }
   return plan;
@@ -133,7 +133,7 @@ const std::shared_ptr<const device::KeySwitchPlan>& Context::ntt_switch_plan(std
   const std::lock_guard lock(mutex_);
   const auto found = ntt_plans_.find({level, to_level, times});
   if (found != ntt_plans_.end()) return found->second;
-  require<InternalError>(times == 1 || level == to_level, "a key switch to a lower level multiplies by nothing");
+  require<InternalError>(times == 1 || level == to_level, "a key switch to a lower level must have times = 1");
   device::KeySwitchPlan plan = switch_plan(level);
   divide_down(plan, chain(to_level), times);
   return ntt_plans_
@@ -163,7 +163,8 @@ const std::shared_ptr<const device::ConversionConstant>& Context::drop_plan(std:
 RnsTensor switch_level(Context& context, const RnsTensor& x, std::size_t to_level) {
   const std::size_t from_level = x.primes().size();
   if (from_level == to_level) return x;
-  require<LevelError>(to_level >= 1 && to_level < from_level, "a ciphertext can only go to a lower level, at least 1");
+  require<LevelError>(to_level >= 1 && to_level < from_level,
+                      "a ciphertext can only be switched to a lower level of at least 1");
   const RnsTensor c = ring::to_domain(x, Domain::coefficient), own = c.with_limbs(0, to_level);
   return ring::convert(c.with_limbs(to_level, from_level - to_level), &own, context.drop_plan(from_level, to_level),
                        context.engine(), context.chain(to_level));

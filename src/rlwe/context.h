@@ -1,4 +1,4 @@
-// Parameters at work on a device: the engine and the key-switching plans of each level.
+// A parameter set on a device: the engine, and the key-switching plans of each level.
 #pragma once
 
 #include <map>
@@ -12,58 +12,56 @@ namespace heliograph::rlwe {
 
 using device::PrimeList;
 using math::Domain;
-using ring::Progress;
 using ring::RnsTensor;
 using ring::Shape;
 
 class Context {
  public:
-  /// Throws ParameterError unless the primes and the gadget fit together.
+  /// Throws ParameterError if the primes and the gadget contradict each other.
   Context(device::Device& device, RingParameters parameters);
 
   const RingParameters& parameters() const { return parameters_; }
   const std::shared_ptr<ring::Engine>& engine() const { return engine_; }
-  /// The level of a fresh ciphertext; the lowest is 1. Unless the parameters say otherwise level l has the first l primes.
+  /// Returns the level of a fresh ciphertext; the lowest level is 1. Level l has the first l primes, unless the parameters
+  /// list the primes of each level.
   std::size_t top_level() const { return parameters_.levels.empty() ? parameters_.chain.size() : parameters_.levels.size(); }
   PrimeList chain(std::size_t level) const {
     return parameters_.levels.empty() ? PrimeList::range(0, level) : PrimeList(parameters_.levels[level - 1]);
   }
-  /// Bytes of a polynomial of so many limbs.
   std::size_t polynomial_bytes(std::size_t limbs) const {
     return checked_product(limbs, parameters_.n, math::word_bytes(parameters_.word));
   }
   PrimeList special() const { return PrimeList::range(parameters_.chain.size(), parameters_.special.size()); }
-  /// The first `count` auxiliary primes.
   PrimeList auxiliary(std::size_t count) const;
-  /// All primes keys are given in: the chain, then the special ones.
   PrimeList key_primes() const;
   std::vector<u64> moduli(const PrimeList& primes) const;
 
   const std::shared_ptr<const device::KeySwitchPlan>& key_switch_plan(std::size_t level);
-  /// For polynomials in the NTT domain: the result is `times` the switched one, at `to_level`, divided by P and by the ratio
-  /// of the two levels' moduli in one rounding. `times` is 1 where the levels differ.
+  /// Returns the plan of a key switch for polynomials in the NTT domain. The key switch multiplies the switched polynomial
+  /// by `times` and divides it by P and by the ratio of the two levels' moduli, with one rounding. `times` must be 1 if the
+  /// levels differ.
   const std::shared_ptr<const device::KeySwitchPlan>& ntt_switch_plan(std::size_t level, std::size_t to_level,
                                                                       u64 times = 1);
-  /// The same for keys of one digit that are given in `key_primes`, `special` among them: from `chain`, divided down to `to`.
+  /// Returns the plan of a key switch from the primes `chain` down to the primes `to`, for keys of one digit over
+  /// `key_primes`, which include `special`.
   std::shared_ptr<const device::KeySwitchPlan> own_switch_plan(const PrimeList& chain, const PrimeList& special,
                                                                const PrimeList& to, const PrimeList& key_primes) const;
-  /// From the primes `from` to `to`, some of them, in the NTT domain: divided by the others and rounded.
+  /// Returns the plan for division in the NTT domain, with rounding, from the primes `from` to a subset `to`.
   std::shared_ptr<const device::DividePlan> own_divide_plan(const PrimeList& from, const PrimeList& to) const;
-  /// From one level to a lower one in the NTT domain: divided by the ratio of their moduli and rounded, or (`keep` above 1)
-  /// so that what is taken away is 0 modulo `keep`: math::divide_keeping.
+  /// Returns the plan for division in the NTT domain, with rounding, from one level to a lower one. If `keep` is above 1,
+  /// the part that rounding removes is 0 modulo `keep` (math::divide_keeping).
   const std::shared_ptr<const device::DividePlan>& divide_plan(std::size_t from_level, std::size_t to_level, u64 keep = 1);
-  /// Division by the last prime of `level`, rounded.
+  /// Returns the conversion that divides, with rounding, by the primes that `to_level` lacks.
   const std::shared_ptr<const device::ConversionConstant>& drop_plan(std::size_t from_level, std::size_t to_level);
 
  private:
   RingParameters parameters_;
   std::shared_ptr<ring::Engine> engine_;
   std::mutex mutex_;
-  /// Chain, digits and what is between them.
+  /// Returns a plan with the chain, the digits and the conversions between them.
   device::KeySwitchPlan switch_plan(std::size_t level);
-  /// The chain's limbs from `at` on, raised to all other primes.
+  /// Adds a digit: `size` limbs of the chain from `at` on, with the conversion to all other primes (mod up).
   void add_digit(device::KeySwitchPlan& plan, std::size_t at, std::size_t size) const;
-  /// The division at its end, to the primes `to`.
   void divide_down(device::KeySwitchPlan& plan, const PrimeList& to, u64 times) const;
   device::DividePlan division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep) const;
 
@@ -73,7 +71,7 @@ class Context {
   std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const device::ConversionConstant>> drops_;
 };
 
-/// x modulo the product of the primes of `to_level`, divided by the primes dropped and rounded.
+/// Divides x, with rounding, by the primes that `to_level` lacks.
 RnsTensor switch_level(Context& context, const RnsTensor& x, std::size_t to_level);
 
 }  // namespace heliograph::rlwe

@@ -18,11 +18,10 @@ void check_words(const std::string& name, const io::Held& held, const std::vecto
     const u64 q = moduli[i / n % moduli.size()];
     T largest = 0;
     for (std::size_t k = 0; k < n; ++k) largest = std::max(largest, words[i + k]);
-    if (largest >= q) throw DamagedFileError("array " + name + " holds a residue above its modulus");
+    if (largest >= q) throw DamagedFileError("array " + name + " has a residue that is not below its modulus");
   }
 }
 
-/// A tensor's words, in memory to which nothing was written before.
 io::Held downloaded(const RnsTensor& t) {
   const RnsTensor dense = t.contiguous();
   const std::size_t bytes = dense.bytes();
@@ -33,11 +32,11 @@ io::Held downloaded(const RnsTensor& t) {
     dense.engine()->download(dense.view(), room);
     return {room, memory};
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("no memory for a tensor of " + readable_bytes(bytes) + " on the host");
+    throw OutOfMemoryError("cannot allocate " + readable_bytes(bytes) + " on the host for a tensor");
   }
 }
 
-/// The same, some items at a time: what is small stays in cache until it is hashed and sent.
+/// Downloads a tensor in pieces of several items; a piece stays in cache until it is hashed and written.
 void download_pieces(const RnsTensor& t, const io::Sink& sink) {
   static constexpr std::size_t kPiece = std::size_t{1} << 19, kMostPieces = 64;
   const std::size_t items = t.items();
@@ -88,10 +87,10 @@ RnsTensor take_tensor(io::Container& from, const std::string& name, const Contex
 RnsTensor tensor_over(const device::View& view, const Context& c, const PrimeList& primes, Domain domain) {
   const math::Ring& ring = c.engine()->ring();
   for (const math::PrimeIndex p : primes)
-    require<DamagedFileError>(p < ring.primes().size(), "a tensor is of primes that are not there");
+    require<DamagedFileError>(p < ring.primes().size(), "a tensor has a prime that its parameter set lacks");
   require<DamagedFileError>(view.limbs == primes.size() && view.n == ring.n() && view.word == ring.word() &&
                                 view.components >= 2 && view.components <= 3,
-                            "what is to be a ciphertext of a parameter set is none");
+                            "the words of a ciphertext must have the shape that its parameter set gives");
   return RnsTensor(c.engine(), {0}, view.components, primes, domain).over(view);
 }
 
@@ -108,7 +107,8 @@ std::vector<double> figures_from(const io::Container& from, const char* name, st
   if (from.version < 2 || !from.header.find(name)) return std::vector<double>(count, std::nan(""));
   std::vector<double> figures;
   for (const u64 stored : from.header.unsigned_array_at(name, count, kMostStored)) figures.push_back(figure_from(stored));
-  if (figures.size() != count) throw DamagedFileError(std::string("the file has another number of figures of ") + name);
+  if (figures.size() != count)
+    throw DamagedFileError(std::string("the file has a wrong number of bounds in its field ") + name);
   return figures;
 }
 

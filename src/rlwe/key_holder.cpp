@@ -12,7 +12,7 @@ void key_holder_writes(const RnsTensor& to, std::size_t components, const std::s
     write(mine);
     words = ring::download(mine.with_components(0, components));
   });
-  // Its place of each item, or of all at once where nothing lies between them.
+  // Sends one item after another, or all at once if the items are contiguous.
   const RnsTensor target = to.with_components(0, components);
   const std::size_t pieces = target.dense() ? 1 : target.items(), each = target.bytes() / std::max<std::size_t>(1, pieces);
   for (std::size_t i = 0; i < pieces && each > 0; ++i) {

@@ -21,7 +21,7 @@ void sample(ring::Engine& e, const RnsTensor& out, const Key256& key, Distributi
   e.enqueue(device::Sample{e.prepared(), out.primes(), Secret(draw), out.view()});
 }
 
-/// A secret: an error, or what is to be one.
+/// Samples a secret tensor: an error, or a secret key.
 RnsTensor sampled(Context& c, const Shape& shape, const PrimeList& primes, const Key256& key, Distribution distribution,
                   Purpose purpose, math::u32 object, math::u32 first_item = 0) {
   RnsTensor out(c.engine(), shape, 1, primes, Domain::coefficient, Secrecy::passing);
@@ -39,7 +39,7 @@ void upload_residues(const SecretVector<signed char>& ternary, const std::vector
   ring::upload(to, std::as_bytes(std::span(words)));
 }
 
-/// A polynomial of coefficients -1, 0 and 1, in the NTT domain, to be kept.
+/// Uploads a polynomial of coefficients -1, 0 and 1 to the NTT domain, as a lasting secret.
 RnsTensor kept_polynomial(Context& c, const SecretVector<signed char>& ternary, const PrimeList& primes) {
   RnsTensor out(c.engine(), {}, 1, primes, Domain::ntt, Secrecy::lasting);
   const RnsTensor residues(c.engine(), {}, 1, primes, Domain::coefficient, Secrecy::passing);
@@ -51,7 +51,7 @@ RnsTensor kept_polynomial(Context& c, const SecretVector<signed char>& ternary, 
   return out;
 }
 
-/// body = error - mask * s (+ addend), all in the NTT domain
+/// Computes body = error - mask * s (+ addend), all in the NTT domain.
 void finish_body(ring::Engine& e, const RnsTensor& mask, const RnsTensor& s, const RnsTensor& error, const RnsTensor& body) {
   e.enqueue(device::Mul{e.prepared(), body.primes(), mask.view(), s.view(), body.view()});
   e.enqueue(device::Sub{e.prepared(), body.primes(), error.view(), body.view(), body.view()});
@@ -64,7 +64,7 @@ void fill_key_masks(const RnsTensor& pairs, const Key256& seed) {
   }
 }
 
-/// P modulo the limbs of digit j, 0 elsewhere: the gadget's constant for that digit in RNS.
+/// Returns P modulo the limbs of digit j, 0 elsewhere: the gadget's constant for that digit in RNS.
 device::LimbConstants gadget_constants(const Context& c, std::size_t digit) {
   const RingParameters& p = c.parameters();
   std::size_t first = 0;
@@ -92,7 +92,7 @@ SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entr
 }  // namespace
 
 SwitchKey make_key(const SecretKey& secret, const KeyLayout& layout, const std::function<RnsTensor(std::size_t)>& messages,
-                   Entropy& entropy) {
+                   Entropy& entropy, std::size_t errors) {
   Context& c = *secret.context();
   ring::Engine& e = *c.engine();
   const Key256 seed = entropy.next();
@@ -100,10 +100,13 @@ SwitchKey make_key(const SecretKey& secret, const KeyLayout& layout, const std::
   fill_key_masks(pairs, seed);
   const Secret<Key256> error_seed = entropy.next_secret();
   const RnsTensor s = ring::limbs_of(secret.transformed(), layout.primes);
+  const auto drawn = [&](std::size_t object) {
+    return sampled(c, {}, layout.primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(object));
+  };
   for (std::size_t j = 0; j < layout.digits; ++j) {
-    const RnsTensor error = ring::to_domain(
-        sampled(c, {}, layout.primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)),
-        Domain::ntt);
+    RnsTensor sum = drawn(j);
+    for (std::size_t i = 1; i < errors; ++i) sum = ring::add(sum, drawn(i * layout.digits + j));
+    const RnsTensor error = ring::to_domain(sum, Domain::ntt);
     const RnsTensor body = pairs.with_components(2 * j, 1);
     finish_body(e, pairs.with_components(2 * j + 1, 1), s, error, body);
     e.enqueue(device::Add{e.prepared(), layout.primes, body.view(), messages(j).view(), body.view()});
@@ -127,10 +130,10 @@ SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy
 
 SecretKey SecretKey::generate_sparse(std::shared_ptr<Context> context, std::size_t weight, Entropy& entropy) {
   const std::size_t n = context->parameters().n;
-  require<ParameterError>(weight <= n, "a key has at most N coefficients that are not 0");
+  require<ParameterError>(weight <= n, "the weight of a sparse key must be at most N");
   SecretVector<signed char> coefficients(n);
-  // Places by drawing until so many are taken. All coefficients are looked at for each: no address tells a place, and how many
-  // draws met a place again tells none.
+  // Draws positions until `weight` different ones are taken. Each draw examines all coefficients, so that no address reveals
+  // a position. The number of repeated draws reveals no position either.
   for (std::size_t taken = 0; taken < weight;) {
     const Secret<Key256> draw = entropy.next_secret();
     u64 number = 0;
@@ -150,10 +153,10 @@ SecretKey SecretKey::generate_sparse(std::shared_ptr<Context> context, std::size
 
 SecretKey::SecretKey(std::shared_ptr<Context> context, SecretVector<signed char> coefficients, KeyId id)
     : context_(std::move(context)), id_(id), coefficients_(std::move(coefficients)) {
-  require<DamagedFileError>(coefficients_.size() == context_->parameters().n, "a secret key has the wrong length");
-  unsigned others = 0;  // all are looked at before anything is said: no branch on one of them
+  require<DamagedFileError>(coefficients_.size() == context_->parameters().n, "a secret key must have N coefficients");
+  unsigned others = 0;  // collected from all coefficients without branches, tested once
   for (signed char v : coefficients_) others |= static_cast<unsigned>(v + 1) & ~3U, others |= static_cast<unsigned>(v == 2);
-  require<DamagedFileError>(declassified(others) == 0, "a secret key's coefficients are -1, 0 and 1");
+  require<DamagedFileError>(declassified(others) == 0, "a secret key's coefficients must be -1, 0 or 1");
   transformed_ = kept_polynomial(*context_, coefficients_, context_->key_primes());
 }
 
@@ -162,15 +165,14 @@ std::shared_ptr<const void> KeyRoom::take(std::size_t bytes) {
   for (std::size_t taken = taken_; taken + bytes > bytes_; taken = taken_) {
     const std::uint64_t seen = residents_.evicted_bytes();
     if (taken_ == taken && !residents_.make_room(taken + bytes - bytes_, seen)) {
-      throw LimitError("keys in use at once need " + readable_bytes(taken + bytes) +
-                       " of memory; their set was loaded to take " + readable_bytes(bytes_));
+      throw LimitError("the keys that are in use at the same time need " + readable_bytes(taken + bytes) +
+                       " of memory, but they were loaded with memory=" + readable_bytes(bytes_));
     }
   }
   taken_ += bytes;
   return {this, [room = shared_from_this(), bytes](const void*) { room->taken_ -= bytes; }};
 }
 
-/// The pairs of one key, on the device or not.
 class SwitchKey::Pairs final : public device::Resident {
  public:
   Pairs(const Key256& seed, RnsTensor pairs)
@@ -190,7 +192,7 @@ class SwitchKey::Pairs final : public device::Resident {
         room_(std::move(room)),
         bodies_(std::move(bodies)) {
     require<InternalError>(!bodies_ || 2 * bodies_->bytes.size() == bytes(),
-                           "the bodies of a switch key have the wrong length");
+                           "the bodies of a switch key must be half as long as its pairs");
   }
 
   const Key256& seed() const { return seed_; }
@@ -235,7 +237,7 @@ class SwitchKey::Pairs final : public device::Resident {
     const device::Unobserved alone;
     try {
       if (!bodies_ && !stored_) bodies_ = download(pairs_);
-    } catch (const OutOfMemoryError&) {  // the host has no room either: the key stays
+    } catch (const OutOfMemoryError&) {  // without host memory the key stays on the device
       return 0;
     }
     resident_ = false, evicted_ = true;
@@ -245,8 +247,8 @@ class SwitchKey::Pairs final : public device::Resident {
   }
 
  private:
-  /// The lock, where the pairs are on the device and nobody else holds them or is about to. A thread that restores these
-  /// very pairs has the mutex and may be asked, by its own allocation: it must not try to lock.
+  /// Returns the lock if the pairs are on the device and not in use. try_idle() must not block: a thread that restores the
+  /// pairs holds the mutex, and the thread's own allocation may call this function.
   std::unique_lock<std::mutex> try_idle() {
     if (!resident_) return {};
     std::unique_lock lock(mutex_, std::try_to_lock);
@@ -255,7 +257,7 @@ class SwitchKey::Pairs final : public device::Resident {
   }
 
   void restore() {
-    const device::Unobserved alone;  // it is no result of whoever needs the key
+    const device::Unobserved alone;  // a recording must not contain the restoration of a key
     const bool counts = room_ && engine_->device().in_host_memory();
     std::shared_ptr<const void> place = counts ? room_->take(bytes()) : nullptr;
     const std::shared_ptr<const void> reading = room_ ? room_->take(bytes() / 2) : nullptr;
@@ -268,11 +270,12 @@ class SwitchKey::Pairs final : public device::Resident {
     pairs_ = std::move(pairs);
     place_ = std::move(place);
     resident_ = true;
-    // What had to leave once may have to again, and then needs no download. What was read need not.
+    // A key that was evicted once may be evicted again; its bodies stay on the host, so that this needs no download. The
+    // bodies of other keys are released.
     if (!evicted_) bodies_.reset();
   }
 
-  /// Allocates nothing on the device: it may have nothing left.
+  /// Downloads the bodies without allocating on the device, whose memory may be exhausted.
   io::Held download(const RnsTensor& pairs) const {
     try {
       std::vector<std::byte> bodies(bytes() / 2);
@@ -282,7 +285,7 @@ class SwitchKey::Pairs final : public device::Resident {
       }
       return io::Held::of(std::move(bodies));
     } catch (const std::bad_alloc&) {
-      throw OutOfMemoryError("no memory for the " + readable_bytes(bytes() / 2) + " of a key on the host");
+      throw OutOfMemoryError("cannot allocate " + readable_bytes(bytes() / 2) + " on the host for an evicted key");
     }
   }
 
@@ -290,13 +293,13 @@ class SwitchKey::Pairs final : public device::Resident {
   const std::shared_ptr<ring::Engine> engine_;
   const PrimeList primes_;
   const std::size_t digits_;
-  const std::function<io::Held()> stored_;  // with a room: reads the bodies, which are not kept then
+  const std::function<io::Held()> stored_;  // keys in a file: reads the bodies at each use
   const std::shared_ptr<KeyRoom> room_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards the members below
   std::optional<io::Held> bodies_;
   RnsTensor pairs_;
-  std::shared_ptr<const void> place_;  // of the pairs in the room
-  std::atomic<bool> resident_{false};  // whether pairs_ holds them; changed under the mutex
+  std::shared_ptr<const void> place_;  // reservation for the pairs in room_
+  std::atomic<bool> resident_{false};  // whether pairs_ is on the device; writers hold the mutex
   bool evicted_ = false;
 };
 
@@ -313,7 +316,7 @@ SwitchKey::SwitchKey(const Context& context, const KeyLayout& layout, const Key2
                      std::shared_ptr<KeyRoom> room)
     : pairs_(std::make_shared<Pairs>(context, layout, seed, std::nullopt, std::move(bodies), room)) {
   room->residents().add(pairs_);
-  pairs_->engine()->device().residents().add(pairs_);  // whose clock tells which was used longest ago
+  pairs_->engine()->device().residents().add(pairs_);  // the device's clock orders keys by last use
 }
 
 const Key256& SwitchKey::seed() const { return pairs_->seed(); }
@@ -361,7 +364,6 @@ PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Ke
 
 namespace {
 
-/// All of x times one integer, in place.
 void multiply_in_place(const RnsTensor& x, u64 times) {
   if (times == 1) return;
   ring::Engine& e = *x.engine();
@@ -394,13 +396,13 @@ void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& err
 
 namespace {
 
-/// Modulo Q P, divided by P and rounded.
+/// Encrypts modulo Q P, then divides by P with rounding.
 void encrypt_zero_divided(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out) {
   Context& c = *key.context;
   ring::Engine& e = *c.engine();
   std::size_t level = c.top_level();
   while (level > 0 && !(c.chain(level) == out.primes())) --level;
-  require<InternalError>(level > 0, "an encryption has the primes of a level");
+  require<InternalError>(level > 0, "an encryption must have the primes of a level");
   const auto plan = device::division_of(c.ntt_switch_plan(level, level));
   const PrimeList& extended = plan->primes;
   const RnsTensor u = ring::to_domain(
@@ -409,7 +411,7 @@ void encrypt_zero_divided(const PublicKey& key, const Key256& secret_seed, math:
   const RnsTensor whole(c.engine(), out.shape(), 2, extended, Domain::ntt, Secrecy::passing);
   e.enqueue(device::Mul{e.prepared(), extended, pair.view(), u.view(), whole.view()});
   const RnsTensor errors(c.engine(), out.shape(), 2, extended, Domain::coefficient, Secrecy::passing);
-  sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // its two components are drawn apart
+  sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // the components have separate streams
   const RnsTensor transformed(c.engine(), out.shape(), 2, extended, Domain::ntt, Secrecy::passing);
   e.enqueue(device::ForwardNtt{e.prepared(), extended, errors.view(), transformed.view()});
   e.enqueue(device::Add{e.prepared(), extended, whole.view(), transformed.view(), whole.view()});
@@ -422,7 +424,7 @@ void encrypt_zero_divided(const PublicKey& key, const Key256& secret_seed, math:
 
 void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out, u64 times) {
   if (key.divides()) {
-    require<InternalError>(times == 1, "a public key that divides multiplies by nothing");
+    require<InternalError>(times == 1, "a public key that divides must have times = 1");
     return encrypt_zero_divided(key, secret_seed, first_item, out);
   }
   Context& c = *key.context;
@@ -434,7 +436,7 @@ void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 fir
   e.enqueue(device::Mul{e.prepared(), chain, pair.view(), u.view(), out.view()});
   e.enqueue(device::InverseNtt{e.prepared(), chain, out.view(), out.view()});
   const RnsTensor errors(c.engine(), out.shape(), 2, chain, Domain::coefficient, Secrecy::passing);
-  sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // its two components are drawn apart
+  sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // the components have separate streams
   e.enqueue(device::Add{e.prepared(), chain, out.view(), errors.view(), out.view()});
   multiply_in_place(out, times);
 }
@@ -442,7 +444,7 @@ void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 fir
 RnsTensor phase(const SecretKey& secret, const RnsTensor& ciphertext) {
   const RnsTensor s = ring::limbs_of(secret.transformed(), ciphertext.primes());
   const std::size_t degree = ciphertext.components() - 1;
-  // Horner in the secret: (c_d s + c_(d-1)) s + ...
+  // Horner's rule in the secret: (c_d s + c_(d-1)) s + ...
   RnsTensor sum = ring::to_domain(ciphertext.with_components(degree, 1), Domain::ntt);
   for (std::size_t i = degree; i-- > 0;) {
     sum = ring::multiply_polynomial(sum, s);

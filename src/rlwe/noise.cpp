@@ -16,7 +16,7 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 
 using math::u128;
 
-/// [multiplier * (Q / q_i)^-1] mod q_i
+/// Returns [multiplier * (Q / q_i)^-1] mod q_i for each modulus q_i.
 std::vector<u64> reconstruction_constants(const std::vector<u64>& moduli, u64 multiplier) {
   std::vector<u64> result;
   for (std::size_t i = 0; i < moduli.size(); ++i) {
@@ -29,7 +29,7 @@ std::vector<u64> reconstruction_constants(const std::vector<u64>& moduli, u64 mu
   return result;
 }
 
-using Big = std::vector<u64>;  // little-endian words of one length
+using Big = std::vector<u64>;  // words in little-endian order; both numbers have the same length
 
 void add_multiple(Big& sum, const Big& value, u64 factor) {
   u64 carry = 0;
@@ -80,7 +80,9 @@ double log2_sum(double a, double b) {
   if (a == kNone || b == kNone) return kNone;
   if (std::isnan(a) || std::isnan(b)) return a + b;
   const double high = std::max(a, b), low = std::min(a, b);
-  return high == low ? high + 1 : high + std::log2(1 + std::exp2(low - high));  // two of minus infinity have no difference
+  return high == low
+             ? high + 1
+             : high + std::log2(1 + std::exp2(low - high));  // also if both are minus infinity, whose difference is NaN
 }
 
 double log2_max(double a, double b) {
@@ -103,10 +105,18 @@ double NoiseModel::random_product(double log_variance) const {
   return random(log_variance) + more;
 }
 
+double NoiseModel::spread_bits() const {
+  // Coefficients with standard deviation v give a weighted sum of at most D |w| v and a norm of D sqrt(N) v. For one given
+  // factor, a product is a weighted sum of the other factor's coefficients: at most D v per unit of |w|, times the given
+  // factor's norm.
+  const double product = 2 * std::log2(deviations_.one) - std::log2(deviations_.product);
+  return std::max(0.0, std::log2(n_) / 2 - std::max(0.0, product));
+}
+
 double NoiseModel::rounding() const { return random(-std::log2(12.0)) + kRoundingSlack; }
 
 double NoiseModel::rounding_times_secret(std::size_t components) const {
-  // coefficient variance of s: 2/3; of s^2: about 4N/9
+  // A coefficient of s has variance 2/3, one of s^2 about 4N/9.
   double variance = 1;
   if (components > 1) variance += n_ * 2 / 3;
   if (components > 2) variance += n_ * n_ * 4 / 9;
@@ -135,7 +145,7 @@ double NoiseModel::fresh_public_key() const {
 double NoiseModel::phase_over_modulus() const { return rounding_times_secret(2); }
 
 double NoiseModel::key_switch(const std::vector<double>& log_digits, double log_p) const {
-  double log_variance = -1e9;  // of sum_j digit_j * e_j
+  double log_variance = -1e9;  // log2 of the variance of sum_j digit_j * e_j
   for (double d : log_digits)
     log_variance = log2_sum(log_variance, 2 * d - std::log2(12.0) + 2 * std::log2(math::kSigma) + std::log2(n_));
   const double product = random_product(log_variance) - log_p;
@@ -161,7 +171,7 @@ double log2_largest(const u64* words, std::size_t n, const std::vector<u64>& mod
   for (std::size_t k = 0; k < length; ++k) half[k] = half[k] >> 1 | (k + 1 < length ? half[k + 1] << 63 : 0);
   for (std::size_t c = 0; c < n; ++c) {
     Big sum(length);
-    double turns = 0;  // sum / Q, to know how often Q must be taken away
+    double turns = 0;  // sum / Q; its integer part says how often to subtract Q
     for (std::size_t i = 0; i < count; ++i) {
       const u64 y = math::mul_mod(words[i * n + c], constants[i], moduli[i]);
       add_multiple(sum, cofactors[i], y);
@@ -182,8 +192,8 @@ double log2_largest(const u64* words, std::size_t n, const std::vector<u64>& mod
 }
 
 double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier) {
-  // x_i times the constant [multiplier (Q / q_i)^-1]_(q_i) / q_i, summed modulo 1: the constant has 128 bits, the sum 64, and
-  // both drop whole turns by overflowing. No reduction, no division, no comparison.
+  // Sums x_i times the constant [multiplier (Q / q_i)^-1]_(q_i) / q_i, modulo 1. The constant has 128 fraction bits, the sum
+  // has 64, and integer parts overflow. No reduction, division or comparison is needed.
   const std::vector<u64> constants = reconstruction_constants(moduli, multiplier);
   SecretVector<u64> turns(n);
   for (std::size_t i = 0; i < moduli.size(); ++i) {
@@ -193,7 +203,7 @@ double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>&
     for (std::size_t c = 0; c < n; ++c) turns[c] += x[c] * upper + static_cast<u64>(u128{x[c]} * lower >> 64);
   }
   math::i64 worst = 0;
-  for (const u64 turn : turns) {  // in units of 2^-63: a half is 2^62
+  for (const u64 turn : turns) {  // turns in units of 2^-63; 1/2 is 2^62
     const math::i64 signed_turn = static_cast<math::i64>(turn) >> 1, sign = signed_turn >> 63;
     const math::i64 more = ((signed_turn ^ sign) - sign) - worst;
     worst += more & ~(more >> 63);

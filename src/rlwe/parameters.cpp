@@ -23,7 +23,7 @@ double RingParameters::log_q() const { return log2_product(chain); }
 double RingParameters::log_qp() const { return log2_product(chain) + log2_product(special); }
 
 int largest_secure_log_qp(std::size_t n) {
-  constexpr std::array<int, 8> kLargest = {26, 53, 106, 214, 430, 868, 1747, 3523};  // of N = 2^10, 2^11, ..., 2^17
+  constexpr std::array<int, 8> kLargest = {26, 53, 106, 214, 430, 868, 1747, 3523};  // limits for N = 2^10, 2^11, ..., 2^17
   const int from = std::bit_width(n) - 11;
   return std::has_single_bit(n) && from >= 0 && from < static_cast<int>(kLargest.size()) ? kLargest[from] : 0;
 }
@@ -36,7 +36,7 @@ void require_security(const RingParameters& p, bool insecure) {
   throw SecurityError("log QP = " + std::to_string(static_cast<int>(std::ceil(p.log_qp()))) +
                       " at N = " + std::to_string(p.n) + " is below 128 bits of security (" +
                       (bound ? "at most " + std::to_string(bound) : std::string("N must be 2^10 to 2^17")) +
-                      "); say insecure=True to use it all the same");
+                      "); pass insecure=True to use it anyway");
 }
 
 int rough_security_bits(const RingParameters& p) {

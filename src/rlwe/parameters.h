@@ -1,4 +1,4 @@
-// What BFV, BGV and CKKS have in common: a ring, a chain of primes, a gadget.
+// Common parameters of BFV, BGV and CKKS: a ring, a chain of primes, a gadget.
 #pragma once
 
 #include <string>
@@ -15,30 +15,29 @@ using math::Word;
 struct RingParameters {
   std::size_t n = 0;
   Word word = Word::w64;
-  std::vector<u64> chain;           // Q: ciphertext primes
-  std::vector<u64> special;         // P: only inside key switching; may be empty
-  std::vector<u64> auxiliary;       // R: only inside BFV multiplication
-  std::vector<std::size_t> digits;  // the gadget: how many chain primes each digit takes, in order
-  /// The chain primes of each level, ascending, level 1 first. Empty: level l has the first l.
+  std::vector<u64> chain;           // primes of the ciphertext modulus Q
+  std::vector<u64> special;         // primes of P, for key switching; may be empty
+  std::vector<u64> auxiliary;       // primes of R, for BFV multiplication
+  std::vector<std::size_t> digits;  // the gadget: number of chain primes in each digit, in order
+  /// Indices of the chain primes of each level, ascending, from level 1 on. If empty, level l has the first l primes.
   std::vector<std::vector<math::PrimeIndex>> levels;
 
-  /// Chain, special, auxiliary: the order of prime indices in the ring.
+  /// Returns the primes of chain, special and auxiliary, in the order of the ring's indices.
   std::vector<u64> all_primes() const;
   double log_q() const;
   double log_qp() const;
 };
 
-/// Largest log2(QP) that keeps 128 bits against classical attacks: uniform ternary secret, sigma 3.19
-/// (Bossuat and others, ePrint 2024/463). 0 for ring degrees that are not in the table.
+/// Returns the largest log2(QP) with 128 bits of security against classical attacks, for uniform ternary secrets and sigma
+/// 3.19 (Bossuat and others, ePrint 2024/463); 0 for ring degrees outside the table.
 int largest_secure_log_qp(std::size_t n);
 
-/// True where the table allows `parameters`.
 bool is_secure(const RingParameters& parameters);
 
-/// Throws SecurityError where it does not, unless the user said that the set is insecure.
+/// Throws SecurityError if the set is insecure, unless `insecure` is true.
 void require_security(const RingParameters& parameters, bool insecure);
 
-/// A rough level in bits: 128 scaled by table bound over log QP. For telling a person how far off a set is.
+/// Returns a rough security level in bits for an insecure set: 128 times the table's limit over log2(QP).
 int rough_security_bits(const RingParameters& parameters);
 
 using ring::KeyId;

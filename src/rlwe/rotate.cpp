@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/progress.h"
 #include "device/expand.h"
 #include "rlwe/transformed.h"
 
@@ -11,25 +12,22 @@ namespace {
 
 using device::View;
 
-/// One rotation in the NTT domain: nothing is kept for another, so that the digits need not be stored transformed.
+/// Performs a single rotation in the NTT domain in one call, which need not store the transformed digits.
 void rotate_once(const RnsTensor& x, math::u64 galois, const SwitchKey& key, const RnsTensor& out,
-                 const std::shared_ptr<const device::KeySwitchPlan>& plan, const device::LimbConstants* scale,
-                 const Progress& progress) {
+                 const std::shared_ptr<const device::KeySwitchPlan>& plan, const device::LimbConstants* scale) {
   ring::Engine& e = *x.engine();
-  const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
+  const RnsTensor pairs = key.pairs();  // keeps the key on the device while the allocation below evicts other keys
   const RnsTensor from = scaled(x.with_components(1, 1), scale);
-  e.enqueue(device::KeySwitch{plan,
-                              Domain::ntt,
-                              from.view(),
-                              pairs.view(),
-                              x.with_components(0, 1).view(),
-                              out.view(),
-                              {},
-                              e.automorphism(galois, Domain::ntt)},
-            progress);
+  e.enqueue_reporting(device::KeySwitch{plan,
+                                        Domain::ntt,
+                                        from.view(),
+                                        pairs.view(),
+                                        x.with_components(0, 1).view(),
+                                        out.view(),
+                                        {},
+                                        e.automorphism(galois, Domain::ntt)});
 }
 
-/// What several rotations of a stretch of items have between them.
 class Between {
  public:
   Between(const RnsTensor& x, const device::KeySwitchPlan& plan, std::size_t items)
@@ -45,9 +43,9 @@ class Between {
     return (x.domain() == Domain::ntt ? 1 : 2) * room(plan.digits.size(), plan.extended.size()) + room(1, plan.chain.size());
   }
   View digits(std::size_t items) const { return digits_.view().with_leading(0, items); }
-  /// In the NTT domain what is decomposed; else the turned body.
+  /// In the NTT domain, the component to decompose; in the coefficient domain, the rotated body.
   View one(std::size_t items) const { return one_.view().with_leading(0, items); }
-  /// In the coefficient domain, where keys are applied to digits that are turned already.
+  /// Rotated digits, to which keys are applied in the coefficient domain.
   View turned(std::size_t items) const { return turned_.view().with_leading(0, items); }
 
  private:
@@ -55,7 +53,7 @@ class Between {
   RnsTensor digits_, one_, turned_;
 };
 
-/// In the NTT domain, for every Galois element but 1: several keys a call, as many as there is room for on the device.
+/// Applies the keys of all Galois elements except 1, in the NTT domain. A call has several keys, as many as fit the device.
 void apply_turned(ring::Engine& e, const device::ApplyKeys& like, const std::vector<math::u64>& galois,
                   const std::vector<const SwitchKey*>& keys, const View* out) {
   for (std::size_t i = 0; i < keys.size();) {
@@ -80,12 +78,11 @@ void apply_turned(ring::Engine& e, const device::ApplyKeys& like, const std::vec
 
 void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std::vector<const SwitchKey*>& keys,
             const std::vector<RnsTensor>& out, const std::shared_ptr<const device::KeySwitchPlan>& handle,
-            const device::LimbConstants* scale, const Progress& progress) {
+            const device::LimbConstants* scale) {
   ring::Engine& e = *x.engine();
   const bool ntt = x.domain() == Domain::ntt;
-  require<InternalError>(ntt || !scale, "only transformed ciphertexts are scaled before they are rotated");
-  if (ntt && galois.size() == 1 && galois[0] != 1)
-    return rotate_once(x, galois[0], *keys[0], out[0], handle, scale, progress);
+  require<InternalError>(ntt || !scale, "`scale` requires ciphertexts in the NTT domain");
+  if (ntt && galois.size() == 1 && galois[0] != 1) return rotate_once(x, galois[0], *keys[0], out[0], handle, scale);
   const device::KeySwitchPlan& plan = *handle;
   std::vector<View> views = {x.view()};
   for (const RnsTensor& result : out) views.push_back(result.view());
@@ -94,8 +91,9 @@ void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std:
   const std::size_t preferred =
       e.items_at_once(Between::bytes(x, plan) + device::scratch_bytes(like, 1), std::max<std::size_t>(1, x.items()));
   const Between between(x, plan, preferred);
-  const device::Scratch scratch(e, like, preferred);  // of every rotation
-  device::for_chunks(views, preferred, progress, [&](const std::vector<View>& v) {
+  const device::Scratch scratch(e, like, preferred);  // shared by all rotations
+  ProgressSteps steps(x.items());
+  device::for_chunks(views, preferred, [&](const std::vector<View>& v) {
     const std::size_t items = v[0].items();
     const View digits = between.digits(items), one = between.one(items), body = v[0].with_components(0, 1);
     const View mask = v[0].with_components(1, 1);
@@ -112,10 +110,11 @@ void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std:
       e.enqueue(device::Permute{e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), digits,
                                 between.turned(items)});
       e.enqueue(device::Permute{e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient), body, one});
-      // One key at a time is held: together they may be more than the device has room for.
+      // Keeps one key at a time on the device, because all keys together may exceed its memory.
       const RnsTensor pairs = keys[i]->pairs();
       e.enqueue(device::ApplyKey{handle, x.domain(), between.turned(items), pairs.view(), one, v[i + 1], scratch.all()});
     }
+    steps.add(items);
   });
 }
 

@@ -5,11 +5,12 @@
 
 namespace heliograph::rlwe {
 
-/// Applies automorphisms to every item (two components), from one decomposition, and writes one result for each to `out`, in the
-/// domain of `x`; Galois element 1 gives a copy. `keys` has null for it. `plan` is that of the level of `x` in its domain. In
-/// the NTT domain `scale` multiplies what is decomposed (BGV: t^-1; the plan's weight takes it back).
+/// Applies several automorphisms to every item of `x` (two components), which is decomposed once. Writes one tensor of `out`
+/// for each Galois element, in the domain of `x`. Galois element 1 copies `x`, and its key is null. `plan` must have the
+/// level and the domain of `x`. In the NTT domain, component 1 is multiplied by `scale` before it is decomposed. BGV passes
+/// t^-1 as `scale`, and the division of its plan multiplies by t.
 void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std::vector<const SwitchKey*>& keys,
             const std::vector<RnsTensor>& out, const std::shared_ptr<const device::KeySwitchPlan>& plan,
-            const device::LimbConstants* scale = nullptr, const Progress& progress = {});
+            const device::LimbConstants* scale = nullptr);
 
 }  // namespace heliograph::rlwe

@@ -5,7 +5,7 @@ namespace heliograph::rlwe {
 namespace {
 
 void require_transformed(const RnsTensor& x) {
-  require<InternalError>(x.domain() == Domain::ntt, "this operation takes polynomials in the NTT domain");
+  require<InternalError>(x.domain() == Domain::ntt, "this operation needs polynomials in the NTT domain");
 }
 
 }  // namespace
@@ -20,7 +20,7 @@ RnsTensor scaled(const RnsTensor& x, const device::LimbConstants* scale) {
 
 RnsTensor multiply(const RnsTensor& a, const RnsTensor& b) {
   require_transformed(a), require_transformed(b);
-  require<InternalError>(a.primes() == b.primes(), "a product's factors are at one level");
+  require<InternalError>(a.primes() == b.primes(), "the factors of a product must be at one level");
   ring::Engine& e = *a.engine();
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape());
   RnsTensor out(a.engine(), shape, a.components() + b.components() - 1, a.primes(), Domain::ntt);
@@ -29,27 +29,26 @@ RnsTensor multiply(const RnsTensor& a, const RnsTensor& b) {
   return out;
 }
 
-RnsTensor divide(Context& context, const RnsTensor& x, std::size_t level, std::size_t to_level, math::u64 keep,
-                 const Progress& progress) {
+RnsTensor divide(Context& context, const RnsTensor& x, std::size_t level, std::size_t to_level, math::u64 keep) {
   require_transformed(x);
   ring::Engine& e = *context.engine();
   const auto& plan = context.divide_plan(level, to_level, keep);
   RnsTensor out(context.engine(), x.shape(), x.components(), plan->out, Domain::ntt);
-  e.enqueue(device::Divide{plan, x.view(), out.view()}, progress);
+  e.enqueue_reporting(device::Divide{plan, x.view(), out.view()});
   return out;
 }
 
 RnsTensor switch_last(Context& context, const RnsTensor& x, const SwitchKey& key, std::size_t level, std::size_t to_level,
-                      math::u64 times, const Progress& progress, const device::LimbConstants* scale) {
+                      math::u64 times, const device::LimbConstants* scale) {
   require_transformed(x);
   ring::Engine& e = *context.engine();
   const auto& plan = context.ntt_switch_plan(level, to_level, times);
-  const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
+  const RnsTensor pairs = key.pairs();  // keeps the key on the device while the allocation below evicts other keys
   const std::size_t last = x.components() - 1;
   const RnsTensor from = scaled(x.with_components(last, 1), scale);
   RnsTensor out(context.engine(), x.shape(), 2, plan->down.out, Domain::ntt);
-  e.enqueue(device::KeySwitch{plan, Domain::ntt, from.view(), pairs.view(), x.with_components(0, last).view(), out.view()},
-            progress);
+  e.enqueue_reporting(
+      device::KeySwitch{plan, Domain::ntt, from.view(), pairs.view(), x.with_components(0, last).view(), out.view()});
   return out;
 }
 
@@ -74,16 +73,16 @@ std::shared_ptr<const device::LinearPlan> linear_plan(Context& context,
 }
 
 RnsTensor linear_sum(const RnsTensor& x, const std::shared_ptr<const device::LinearPlan>& plan,
-                     const std::vector<const SwitchKey*>& keys, const RnsTensor& plaintexts, const Progress& progress) {
+                     const std::vector<const SwitchKey*>& keys, const RnsTensor& plaintexts) {
   require_transformed(x);
-  std::vector<RnsTensor> pairs;  // held before the memory below is asked for, which may evict other keys
+  std::vector<RnsTensor> pairs;  // keeps the key on the device while the allocation below evicts other keys
   std::vector<device::In> views;
   for (const SwitchKey* key : keys) {
     pairs.push_back(key->pairs());
     views.push_back(pairs.back().view());
   }
   const RnsTensor out(x.engine(), x.shape(), 2, plan->key_switch->down.out, Domain::ntt);
-  x.engine()->enqueue(device::LinearSum{plan, x.view(), std::move(views), plaintexts.view(), out.view(), {}}, progress);
+  x.engine()->enqueue_reporting(device::LinearSum{plan, x.view(), std::move(views), plaintexts.view(), out.view(), {}});
   return out;
 }
 

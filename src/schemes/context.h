@@ -1,4 +1,4 @@
-// Parameter sets at work, of any scheme: their numbers, their device, and how they are shared and compared.
+// Contexts of parameter sets, for any scheme: their numbers, device, sharing and comparison.
 #pragma once
 
 #include "base/shared.h"
@@ -9,9 +9,9 @@
 
 namespace heliograph::schemes {
 
-/// A scheme's Context is this and what the scheme adds. It also has `session()`, `secure()`, `security_bits()`, `scheme()` (as
-/// file types have it), and static `canonical(spec)` (the set under the name we know it by, marked insecure only where it is),
-/// `reads(scheme)` and `spec_from(json)`.
+/// Base of a scheme's Context. The derived class also has `session()`, `secure()`, `security_bits()`, `scheme()` (the
+/// prefix of its file types), and static `canonical(spec)`, `reads(scheme)` and `spec_from(json)`. `canonical` returns
+/// the set with its known name, and `insecure` true only if the set has less than 128 bits.
 template <class Spec>
 class Context {
  public:
@@ -30,15 +30,15 @@ class Context {
   std::shared_ptr<device::Device> own_device_;
 };
 
-/// The open contexts of a scheme, by the hashes of their numbers.
+/// The open contexts of a scheme, by parameter hash.
 template <class C>
 Shared<C>& open_contexts() {
   static Shared<C> open;
   return open;
 }
 
-/// The one context of these numbers on the process's device, whatever they are called, for as long as somebody holds it: so
-/// that objects that were made or read apart share plans and tables, and fit together (docs/adr/0019).
+/// Returns the process-wide context of the set's numbers; the set's name has no effect. It lives while an object uses it.
+/// Objects of equal sets thus share plans and tables, and are compatible (docs/adr/0019).
 template <class C, class Spec>
 std::shared_ptr<C> open_context(const Spec& given) {
   Shared<C>& open = open_contexts<C>();
@@ -48,19 +48,18 @@ std::shared_ptr<C> open_context(const Spec& given) {
   return open.open(hash, [&] { return std::make_shared<C>(spec, nullptr); });
 }
 
-/// The one that a file says. Throws DamagedFileError, `what` first, for numbers that no set has; for what the process's device
-/// is wrong about, as a HELIOGRAPH_DEVICE that names none, what opening it throws: the file has no part in that.
+/// Opens the context of a set from a file. Throws DamagedFileError, prefixed by `what`, for invalid numbers. Errors of
+/// the device (such as an invalid HELIOGRAPH_DEVICE) pass unchanged, because the file did not cause them.
 template <class C, class Spec>
 std::shared_ptr<C> open_saved_context(const Spec& spec, const char* what) {
   mesh::default_device();
   try {
     return open_context<C>(spec);
   } catch (const ParameterError& e) {
-    throw DamagedFileError(std::string(what) + " are impossible: " + e.what());
+    throw DamagedFileError(std::string(what) + " are invalid: " + e.what());
   }
 }
 
-/// What tells two sets apart, in words.
 template <class Spec>
 std::string difference(const Spec& a, const Spec& b) {
   const auto between = [](const char* what, const std::string& one, const std::string& other) {
@@ -69,8 +68,8 @@ std::string difference(const Spec& a, const Spec& b) {
   if constexpr (requires { a.scheme; }) {
     if (a.scheme != b.scheme) return between("schemes", a.scheme, b.scheme);
   }
-  if constexpr (requires { a.edition; }) {
-    if (a.edition != b.edition) return between("editions", a.edition, b.edition);
+  if constexpr (requires { a.word_size; }) {
+    if (a.word_size != b.word_size) return between("word sizes", std::to_string(a.word_size), std::to_string(b.word_size));
   }
   if constexpr (requires { difference_text(a, b); })
     return difference_text(a, b);
@@ -78,16 +77,16 @@ std::string difference(const Spec& a, const Spec& b) {
     return between("parameters", short_text(a), short_text(b));
 }
 
-/// Throws WrongKeyError or MismatchError unless a ciphertext is of this context and key (or of no key, as trivial ones are).
+/// Throws WrongKeyError or MismatchError unless a ciphertext has this context and key. Trivial ciphertexts have no key.
 template <class Data, class C>
 void require_same(const Data& a, const std::shared_ptr<C>& context, const ring::KeyId& key, const char* what) {
   if (a.context != context) {
-    throw MismatchError(std::string("the ciphertext and ") + what + " are of different " +
+    throw MismatchError(std::string("the ciphertext and ") + what + " have different " +
                         difference(a.context->spec(), context->spec()));
   }
   const std::optional<ring::KeyId> own = a.key;
   if (own && *own != key) {
-    throw WrongKeyError("the ciphertext is of key " + ring::key_text(*own).substr(0, 8) + ", " + what + " of key " +
+    throw WrongKeyError("the ciphertext belongs to key " + ring::key_text(*own).substr(0, 8) + ", " + what + " of key " +
                         ring::key_text(key).substr(0, 8));
   }
 }

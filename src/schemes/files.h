@@ -1,8 +1,9 @@
-// Objects of any scheme as files: type, parameters and key id come first (docs/format.md). What follows is the object's own:
+// Objects of any scheme as files: type, parameters and key id come first (docs/format.md). The other fields depend on the
+// kind of object. A scheme defines for each kind:
 //   io::Container describe(const Data&, ring::Words);
 //   Object read(io::Container&&, const Allowed&, As<Object>);
-// for each kind of object that a scheme has. Arrays are described as what makes them, one after another, when they are written,
-// and leave the container as they are read: neither way holds two copies of more than one.
+// A written array is produced just before it is stored; an array that is read is moved out of the container. So neither
+// function holds two copies of more than one array.
 #pragma once
 
 #include "ring/files.h"
@@ -21,7 +22,7 @@ io::Container start(const char* kind, const C& context, const std::string& key) 
   return k;
 }
 
-/// Throws MismatchError unless a file's parameters have the hash `wanted`; empty: any. Names both sets if the other one is open.
+/// Throws MismatchError unless a file's parameters have the hash `wanted` (empty: any). Names both sets if that set is open.
 template <class C, class Spec>
 void require_wanted(const Spec& spec, const std::string& wanted) {
   const std::string hash = hash_of(spec);
@@ -29,19 +30,19 @@ void require_wanted(const Spec& spec, const std::string& wanted) {
     if (const std::shared_ptr<C> other = open_contexts<C>().find(wanted)) {
       if constexpr (requires { C::require_possible(spec); }) {
         try {
-          C::require_possible(spec);  // which its text takes for granted
+          C::require_possible(spec);  // difference needs a valid set
         } catch (const ParameterError& e) {
-          throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
+          throw DamagedFileError(std::string("the file's parameters are invalid: ") + e.what());
         }
       }
-      throw MismatchError("the tensor and these keys are of different " + difference(spec, other->spec()) +
+      throw MismatchError("the tensor and these keys have different " + difference(spec, other->spec()) +
                           " (hashes of their parameters: " + hash.substr(0, 16) + " and " + wanted.substr(0, 16) + ")");
     }
   }
   ring::require_parameters(hash, wanted);
 }
 
-/// The context that a file's parameters say. `wanted`: the hash that they must have; empty: any.
+/// Opens the context of a file's parameters. `wanted`: the required hash; empty: any.
 template <class C>
 std::shared_ptr<C> context_of(const io::Container& from, const char* kind, const std::string& wanted = {}) {
   const ring::FileType type = ring::parts_of(from.type);
@@ -53,7 +54,8 @@ std::shared_ptr<C> context_of(const io::Container& from, const char* kind, const
   ring::check_hash(from, [&](bool named) { return hash_of(spec, named); });
   require_wanted<C>(spec, wanted);
   const std::shared_ptr<C> context = open_saved_context<C>(spec, "the file's parameters");
-  require<DamagedFileError>(context->scheme() == type.scheme, "the parameters are of another scheme");
+  require<DamagedFileError>(context->scheme() == type.scheme,
+                            "the scheme of the parameters must be that of the file's type");
   return context;
 }
 

@@ -1,4 +1,4 @@
-// a += b: in a's own memory, where nothing else shows it.
+// a += b in the memory of `a`, if no other object refers to it.
 #pragma once
 
 #include <utility>
@@ -9,17 +9,18 @@
 
 namespace heliograph::schemes {
 
-/// `a` becomes combine(whether it may write over a's memory), which has a's shape and values. Nobody else has that memory, no
-/// recording sees it, and `combine` writes after all that may fail. Throws ShapeError where b does not broadcast into `a`.
+/// Sets `a` to combine(over), which has a's shape and number of values. `over`: a's memory has no other owner, and no
+/// recording refers to it. combine may then overwrite a's memory, after all steps that may throw. Throws ShapeError if b
+/// does not broadcast to a's shape.
 template <class C, class Combine>
 void become(C& a, const device::Shape& of_b, std::size_t width_of_b, Combine combine) {
   const device::Shape shape = a.shape();
   if (device::broadcast_shapes(shape, of_b) != shape)
-    throw ShapeError("in place, a tensor of shape " + device::to_string(of_b) + " does not broadcast into one of shape " +
-                     device::to_string(shape));
+    throw ShapeError("cannot update in place: a tensor of shape " + device::to_string(of_b) +
+                     " does not broadcast into one of shape " + device::to_string(shape));
   if (width_of_b > a.slots())
-    throw ShapeError("in place, " + std::to_string(width_of_b) + " values do not go into " + std::to_string(a.slots()) +
-                     " slots");
+    throw ShapeError("cannot update in place: " + std::to_string(width_of_b) + " values do not fit " +
+                     std::to_string(a.slots()) + " slots");
   C made = combine(a.unique() && !a.data().shared() && !device::observed());
   a = std::move(made);
 }

@@ -1,12 +1,13 @@
-// What the public handles of every scheme do (heliograph/objects.h). Each scheme's objects.cpp makes its own of it.
+// Implementation of the public handles of every scheme (heliograph/objects.h). Each scheme's objects.cpp instantiates it.
 //
-// A scheme has besides what context.h and files.h ask:
+// In addition to the functions of context.h and files.h, a scheme defines:
 //   SecretKey new_key(const std::shared_ptr<Context>&, std::shared_ptr<ring::Entropy>, As<SecretKey>);
-// and its data has `context`; ciphertexts `key`, `shape()`, `seeded()`, `bytes()`; keys `id()`, and those that others may have
-// `kAtKeyHolder`: whether the key holder alone has them.
+// The data of all objects have `context`. Ciphertexts have `key`, `shape()`, `seeded()` and `bytes()`; keys have `id()`.
+// Public keys have `kAtKeyHolder`, which is true if only the key holder has them.
 #pragma once
 
 #include "schemes/files.h"
+#include "schemes/spec_text.h"
 
 namespace heliograph {
 
@@ -45,6 +46,18 @@ std::string ParametersOf<S>::hash() const {
 }
 
 template <class S>
+std::string ParametersOf<S>::to_json() const {
+  return schemes::text_of(spec());
+}
+
+template <class S>
+typename S::Parameters ParametersOf<S>::from_json(const std::string& text, const std::string& hash) {
+  const typename S::Spec spec = S::Context::spec_from(io::Json::parse(text));
+  require<DamagedFileError>(schemes::hash_of(spec) == hash, "the parameters do not match their hash");
+  return typename S::Parameters(schemes::open_saved_context<typename S::Context>(spec, "the parameters"));
+}
+
+template <class S>
 void ParametersOf<S>::require_memory(std::size_t bytes, const std::string& purpose) const {
   context_->session().require_memory(bytes, purpose.c_str());
 }
@@ -58,7 +71,7 @@ namespace schemes {
 
 inline device::Counter& counter_of(const device::Session& session) {
   device::Counter* const counter = session.device().counter();
-  if (counter == nullptr) throw ParameterError("only the null device counts");
+  if (counter == nullptr) throw ParameterError("only the null device counts calls; set HELIOGRAPH_DEVICE=null");
   return *counter;
 }
 
@@ -160,9 +173,9 @@ typename S::Ciphertext CiphertextOf<S>::from_bytes(std::span<const std::byte> by
 }
 
 template <class S>
-typename S::Ciphertext CiphertextOf<S>::from_coming(std::span<const std::byte> bytes, const Arrival& arrived,
-                                                    const Allowed& allowed) {
-  require<ParameterError>(!mesh::over_ranks(), "over several processes a tensor is read from bytes or from a file");
+typename S::Ciphertext CiphertextOf<S>::from_incoming(std::span<const std::byte> bytes, const Arrival& arrived,
+                                                      const Allowed& allowed) {
+  require<ParameterError>(!mesh::over_ranks(), "from_incoming does not work over several processes; use from_bytes or load");
   return read(io::from_bytes(bytes, false, allowed.bytes, arrived), allowed, schemes::As<typename S::Ciphertext>());
 }
 
@@ -235,14 +248,14 @@ void SecretKeyOf<S>::save(const std::string& path) const {
 
 template <class S>
 Bytes SecretKeyOf<S>::secret_bytes() const {
-  require<ParameterError>(!mesh::over_ranks(),
-                          "over several processes a secret key is saved to a file, by the one that has it");
+  require<ParameterError>(!mesh::over_ranks(), "secret_bytes does not work over several processes; save the key to a file");
   return io::to_bytes(describe(*this->data_, ring::Words::everywhere));
 }
 
 template <class S>
 typename S::SecretKey SecretKeyOf<S>::from_secret_bytes(std::span<const std::byte> bytes) {
-  require<ParameterError>(!mesh::over_ranks(), "over several processes a secret key is loaded from a file");
+  require<ParameterError>(!mesh::over_ranks(),
+                          "from_secret_bytes does not work over several processes; load the key from a file");
   return read(io::from_bytes(bytes, false), {}, schemes::As<typename S::SecretKey>());
 }
 
@@ -253,7 +266,7 @@ typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
 
 }  // namespace heliograph
 
-/// All classes of a scheme of polynomials modulo primes.
+/// Instantiates all classes of a scheme over polynomials modulo primes.
 #define HELIOGRAPH_RING_OBJECTS(scheme)                                                                    \
   template class heliograph::ParametersOf<heliograph::scheme::Scheme>;                                     \
   template class heliograph::RingParametersOf<heliograph::scheme::Scheme>;                                 \

@@ -1,4 +1,4 @@
-// One description for each item of a tensor, or one for all of them.
+// A property of each item of a tensor, or one for all items.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace heliograph::schemes {
 
 using device::Shape;
 
-/// The place of each item of a tensor in a dense array of another shape: `first`, then a step for each axis.
+/// Index of each item of a tensor in a dense array of another shape: `first` plus one step per axis.
 struct Walk {
   std::vector<std::ptrdiff_t> steps;
   std::ptrdiff_t first = 0;
@@ -27,7 +27,7 @@ struct Walk {
     }
     return walk;
   }
-  /// `shape` broadcast to `to`.
+  /// Indices in an array of shape `shape` that is broadcast to `to`.
   static Walk broadcast(const Shape& shape, const Shape& to) {
     Walk walk = dense(shape);
     for (std::size_t axis = 0; axis < shape.size(); ++axis)
@@ -35,14 +35,14 @@ struct Walk {
     walk.steps.insert(walk.steps.begin(), to.size() - shape.size(), 0);
     return walk;
   }
-  /// The axes of `shape` in another order; `to` becomes the new shape.
+  /// Indices in an array of shape `shape` with permuted axes; `to` receives the new shape.
   static Walk transposed(const Shape& shape, const std::vector<std::size_t>& order, Shape& to) {
     const Walk walk = dense(shape);
     Walk turned;
     for (const std::size_t axis : order) turned.steps.push_back(walk.steps[axis]), to.push_back(shape[axis]);
     return turned;
   }
-  /// Every `step`-th entry of an axis.
+  /// Indices of every `step`-th entry of an axis, from `start`.
   static Walk sliced(const Shape& shape, std::size_t axis, std::size_t start, std::ptrdiff_t step) {
     Walk walk = dense(shape);
     walk.first = walk.steps[axis] * static_cast<std::ptrdiff_t>(start);
@@ -51,12 +51,12 @@ struct Walk {
   }
 };
 
-/// T is copyable and comparable. The list has one entry for all items, or one for each in row-major order.
+/// A list with one entry for all items, or one per item in row-major order. T is copyable and comparable.
 template <class T>
 class PerItem {
  public:
   explicit PerItem(T all) : list_{std::move(all)} {}
-  /// `list` has one entry for each item, or none for a tensor without items: then `none` describes it.
+  /// Makes a list from one entry per item. If the tensor has no items, `none` is the common entry.
   static PerItem of(std::vector<T> list, T none) {
     if (list.empty()) return PerItem(std::move(none));
     PerItem items(std::move(list.front()));
@@ -77,7 +77,7 @@ class PerItem {
     for (const T& v : list_) list.push_back(op(v));
     return of(std::move(list), list_.front());
   }
-  /// The items of a tensor of shape `to`, whose places in this list `walk` gives.
+  /// Returns the list of a tensor of shape `to`, whose items are at the indices that `walk` gives.
   PerItem walked(const Shape& to, const Walk& walk) const {
     if (uniform()) return *this;
     const std::size_t items = device::element_count(to);
@@ -107,7 +107,7 @@ class PerItem {
     to[axis] = count;
     return walked(to, Walk::sliced(shape, axis, start, step));
   }
-  /// op(a, b) item by item, both broadcast to `to`.
+  /// Both are broadcast to `to`.
   template <class Op>
   static PerItem both(const PerItem& a, const Shape& of_a, const PerItem& b, const Shape& of_b, const Shape& to, Op op) {
     const PerItem p = a.broadcast(of_a, to), q = b.broadcast(of_b, to);
@@ -117,7 +117,7 @@ class PerItem {
     for (std::size_t i = 0; i < count; ++i) list.push_back(op(p.at(i), q.at(i)));
     return of(std::move(list), p.list_.front());
   }
-  /// Sums along an axis that goes to length 1.
+  /// Returns sums along an axis, which gets length 1.
   template <class Op>
   PerItem summed(const Shape& shape, std::size_t axis, const T& zero, Op add) const {
     Shape rest = shape;
@@ -126,7 +126,7 @@ class PerItem {
     for (std::size_t i = 0; i < shape[axis]; ++i) total = both(total, rest, sliced(shape, axis, i, 1, 1), rest, rest, add);
     return total;
   }
-  /// The items of `b` behind those of `a` along an axis; the shapes differ in that axis alone.
+  /// Concatenates `a` and `b` along an axis; the shapes differ in that axis only.
   static PerItem joined(const PerItem& a, const Shape& of_a, const PerItem& b, const Shape& of_b, std::size_t axis) {
     if (a.uniform() && b.uniform() && a.list_ == b.list_) return a;
     std::size_t inner = 1, outer = 1;
@@ -140,7 +140,7 @@ class PerItem {
     }
     return of(std::move(list), a.list_.front());
   }
-  /// A matrix product of the items: for each output row(its number) and the sum of times(place of a weight, item).
+  /// Returns the matrix product of the items: for each output, row(output) plus the sum of times(weight index, item).
   template <class Row, class Times, class Add>
   static PerItem gathered(const PerItem& x, const device::GatheredProduct& p, Row row, Times times, Add add) {
     std::vector<T> list;

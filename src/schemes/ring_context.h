@@ -1,18 +1,18 @@
-// A parameter set of polynomials modulo a chain of primes at work: what BFV's, BGV's and CKKS's have in common.
+// Contexts of parameter sets over polynomials modulo a chain of primes: the common part of BFV, BGV and CKKS.
 #pragma once
 
 #include "rlwe/key_holder.h"
 #include "schemes/context.h"
+#include "schemes/word_size.h"
 
 namespace heliograph::schemes {
 
-/// ParameterError for editions that do not exist.
+/// Throws ParameterError for word sizes other than 64 and 32.
 template <class Spec>
 rlwe::RingParameters ring_parameters(const Spec& s) {
-  if (s.edition != "w64" && s.edition != "w32")
-    throw ParameterError("there is no edition \"" + s.edition + "\"; there are w64 and w32");
+  require_word_size(s.word_size);
   rlwe::RingParameters r{.n = s.n,
-                         .word = s.edition == "w32" ? math::Word::w32 : math::Word::w64,
+                         .word = s.word_size == 32 ? math::Word::w32 : math::Word::w64,
                          .chain = s.chain,
                          .special = s.special,
                          .digits = s.digits};
@@ -21,14 +21,14 @@ rlwe::RingParameters ring_parameters(const Spec& s) {
   return r;
 }
 
-/// The set marked insecure only where it is.
+/// Returns the set, with `insecure` true only if it has less than 128 bits of security.
 template <class Spec>
 Spec honest(Spec s) {
   s.insecure = s.insecure && !rlwe::is_secure(ring_parameters(s));
   return s;
 }
 
-/// C is the scheme's own context.
+/// C is the scheme's context, which derives from this class.
 template <class C, class Spec>
 class RingContext : public Context<Spec> {
  public:
@@ -43,14 +43,15 @@ class RingContext : public Context<Spec> {
     const rlwe::RingParameters& r = rlwe_->parameters();
     return 2 * r.digits.size() * (r.chain.size() + r.special.size()) * r.n * math::word_bytes(r.word);
   }
-  /// The same set where the secrets are: this one in one process, null in processes that have none.
+  /// Returns the context that holds secrets. In a single process it is this context; over ranks it is null except in the
+  /// key holder.
   C* key_holder() { return sibling_.of(static_cast<C&>(*this)); }
   static std::string title(const Spec& spec) { return C::scheme_of(spec) + " of N = " + std::to_string(spec.n); }
   std::string scheme() const { return C::scheme_of(this->spec()); }
 
  protected:
   using Context<Spec>::Context;
-  /// Throws SecurityError where the set is below 128 bits and not marked insecure.
+  /// Throws SecurityError if the set has less than 128 bits of security and is not marked insecure.
   void open() {
     const rlwe::RingParameters r = ring_parameters(this->spec());
     rlwe::require_security(r, this->spec().insecure);

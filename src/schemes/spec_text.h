@@ -1,4 +1,4 @@
-// A parameter set as text, whatever its scheme, which has `io::Json to_json(const Spec&)`.
+// Text form of a parameter set, for any scheme that has `io::Json to_json(const Spec&)`.
 #pragma once
 
 #include <cstdint>
@@ -6,25 +6,31 @@
 
 #include "io/json.h"
 #include "io/sha256.h"
+#include "schemes/word_size.h"
 
 namespace heliograph::schemes {
 
-/// SHA-256 of the numbers; `named`: of the name too, as files of format 1 may have it.
+template <class Spec>
+std::string text_of(const Spec& spec) {
+  return to_json(spec).dump();
+}
+
+/// Returns the SHA-256 of the set's numbers. `named`: and of its name, as in files of format 1.
 template <class Spec>
 std::string hash_of(const Spec& spec, bool named = false) {
   Spec numbers = spec;
   if (!named) numbers.name.clear();
-  return io::to_hex(io::sha256(to_json(numbers).dump()));
+  return io::to_hex(io::sha256(text_of(numbers)));
 }
 
 inline constexpr std::uint64_t kLargestPrime = std::uint64_t{1} << 60;
 
-/// The fields that sets of BFV, BGV and CKKS share.
+/// Returns the fields that sets of BFV, BGV and CKKS have in common.
 template <class Spec>
 io::Json ring_json(const Spec& s, const std::string& scheme) {
   return io::Json::object({{"scheme", scheme},
                            {"name", s.name},
-                           {"edition", s.edition},
+                           {"edition", word_text(s.word_size)},
                            {"n", s.n},
                            {"chain", io::Json::array_of(s.chain)},
                            {"special", io::Json::array_of(s.special)},
@@ -33,12 +39,13 @@ io::Json ring_json(const Spec& s, const std::string& scheme) {
                            {"insecure", s.insecure}});
 }
 
-/// A set with these. Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
+/// Reads the fields that ring_json writes. Throws DamagedFileError for missing fields, wrong types and values out of
+/// range.
 template <class Spec>
 Spec ring_from_json(const io::Json& j) {
   Spec s;
   s.name = j.string_at("name", 64);
-  s.edition = j.string_at("edition", 8);
+  s.word_size = word_size_of(j.string_at("edition", 8));
   s.n = j.unsigned_at("n", 1 << 17);
   s.chain = j.unsigned_array_at("chain", 128, kLargestPrime);
   s.special = j.unsigned_array_at("special", 128, kLargestPrime);

@@ -1,5 +1,5 @@
-// The tail of a tensor: what stands in the places behind each ciphertext's values. Operations by numbers reach these places too,
-// and sums over all places have to know what they find there.
+// The tail of a tensor: the contents of the padding slots after each ciphertext's values. Operations with numbers change
+// them, and sums over all slots must know them.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace heliograph::schemes {
 
-/// T is a number: modulo a plaintext modulus, or complex. Numbers are one for all items, or one for each in their order, and
-/// follow from public constants alone; what would be too many to keep is unknown.
+/// The type T of the numbers is a residue modulo a plaintext modulus, or complex. Known contents are one number for all
+/// items, or one per item. They depend on public constants only. Lists longer than kMost become unknown.
 template <class T>
 class Tail {
  public:
-  /// known: these numbers; even: in each ciphertext what its values are, all the same; turned: zeros, and values of the
-  /// tensor's own that rotations turned there; unknown: anything.
+  /// known: public numbers. even: each ciphertext's values are all equal, and its padding slots contain the same number.
+  /// turned: zeros, and values of the tensor that rotations moved there. unknown: any contents.
   enum class Kind : unsigned char { known, even, turned, unknown };
 
-  /// Zeros, as encryption leaves them.
+  /// A tail of zeros, as after encryption.
   Tail() = default;
   static Tail unknown() { return Tail(Kind::unknown); }
   static Tail even() { return Tail(Kind::even); }
@@ -29,9 +29,9 @@ class Tail {
 
   Kind kind() const { return kind_; }
   bool is_zero() const { return kind_ == Kind::known && numbers_.uniform() && numbers_.at(0) == T(0); }
-  /// Nothing but what rotations may turn among the values.
+  /// Returns whether the padding slots contain only zeros and rotated values.
   bool is_own() const { return is_zero() || kind_ == Kind::turned; }
-  /// Known, and not zero.
+  /// Returns whether the contents are known and not zero.
   bool is_number() const { return kind_ == Kind::known && !is_zero(); }
   const std::vector<T>& numbers() const { return numbers_.list(); }
   const T& at(std::size_t item) const { return numbers_.at(item); }
@@ -51,14 +51,15 @@ class Tail {
     to[axis] = count;
     return few(to) ? Tail(numbers_.sliced(shape, axis, start, step, count)) : moved();
   }
-  /// Summed along an axis.
+  /// Returns the tail of a sum along an axis.
   template <class Op>
   Tail summed(const Shape& shape, std::size_t axis, Op add) const {
     if (kind_ != Kind::known || is_zero()) return *this;
     return few(shape) || numbers_.uniform() ? Tail(numbers_.summed(shape, axis, T(0), add)) : unknown();
   }
 
-  /// Of a matrix product of the items: for each output row(its number) and the sum of times(a weight's place, number).
+  /// Returns the tail of a matrix product of the items: for each output, row(output) plus the sum of times(weight index,
+  /// number).
   template <class Row, class Times, class Add>
   Tail gathered(const device::GatheredProduct& p, bool biased, Row row, Times times, Add add) const {
     if (kind_ == Kind::turned && biased) return unknown();
@@ -74,20 +75,21 @@ class Tail {
     return of(std::move(numbers));
   }
 
-  /// Of a sum or difference of two tensors that broadcast to `to`.
+  /// Returns the tail of a sum or difference of two tensors that broadcast to `to`.
   template <class Op>
   static Tail sum(const Tail& a, const Shape& of_a, const Tail& b, const Shape& of_b, const Shape& to, Op op) {
     if (a.kind_ == Kind::even && b.kind_ == Kind::even) return even();
     if (a.is_own() && b.is_own() && !(a.is_zero() && b.is_zero())) return turned();
     return both(a, of_a, b, of_b, to, op);
   }
-  /// Of a product of two tensors: 0 times anything is 0.
+  /// Returns the tail of a product of two tensors; the tail is zero if that of a factor is.
   template <class Op>
   static Tail product(const Tail& a, const Shape& of_a, const Tail& b, const Shape& of_b, const Shape& to, Op op) {
     if (a.is_zero() || b.is_zero()) return {};
     return sum(a, of_a, b, of_b, to, op);
   }
-  /// Of op(tensor, number), the numbers public: what is even stays so, and what is turned where op leaves zeros.
+  /// Returns the tail of op(tensor, number) for public numbers. Kind `even` is preserved; kind `turned` only if op(0,
+  /// number) is 0.
   template <class Op>
   Tail with(const Shape& shape, std::vector<T> numbers, const Shape& of_numbers, const Shape& to, Op op) const {
     if (kind_ == Kind::turned)
@@ -95,7 +97,7 @@ class Tail {
         if (op(T(0), number) != T(0)) return unknown();
     return kind_ == Kind::known ? both(*this, shape, of(std::move(numbers)), of_numbers, to, op) : *this;
   }
-  /// Of the second tensor's items behind the first's along an axis; both shapes differ there alone.
+  /// Returns the tail of a concatenation along an axis; the shapes differ in that axis only.
   static Tail joined(const Tail& a, const Shape& of_a, const Tail& b, const Shape& of_b, std::size_t axis) {
     if (a.kind_ != b.kind_) return a.is_own() && b.is_own() ? turned() : unknown();
     if (a.kind_ != Kind::known) return a;
@@ -106,31 +108,32 @@ class Tail {
     return Tail(PerItem<T>::joined(a.numbers_, of_a, b.numbers_, of_b, axis));
   }
 
-  /// In a header: nothing of numbers, which are whoever computed's own constants.
+  /// Writes the kind to a file header. Does not write the numbers, because they are constants of the party that computes.
   void describe(io::Json& header) const {
     if (is_zero() || kind_ == Kind::even || kind_ == Kind::turned)
       header["tail"] = is_zero() ? "zero" : kind_ == Kind::even ? "even" : "turned";
   }
-  /// What a header says; `fresh`: of an encryption. DamagedFileError.
+  /// Reads the kind from a file header. `fresh`: the file has a fresh encryption. Throws DamagedFileError.
   static Tail from(const io::Json& header, bool fresh) {
     if (!header.contains("tail")) return fresh ? Tail() : unknown();
     const std::string& text = header.string_at("tail", 16);
-    if (text != "zero" && text != "even" && text != "turned") throw DamagedFileError("a tail is zero, even or turned");
+    if (text != "zero" && text != "even" && text != "turned")
+      throw DamagedFileError("the tail must be zero, even or turned");
     return text == "zero" ? Tail() : text == "even" ? even() : turned();
   }
 
  private:
-  /// Numbers that are kept for one tensor at most.
+  /// Limit on the numbers that are stored for one tensor.
   static constexpr std::size_t kMost = std::size_t{1} << 20;
 
   explicit Tail(Kind kind) : kind_(kind) {}
   explicit Tail(PerItem<T> numbers) : numbers_(std::move(numbers)) {}
 
-  /// Whether the numbers of a tensor of this shape are kept.
+  /// Returns whether the numbers of a tensor of this shape are stored.
   bool few(const Shape& to) const {
     return kind_ == Kind::known && (numbers_.uniform() || device::element_count(to) <= kMost);
   }
-  /// The tail of a rearranged tensor whose numbers are not kept.
+  /// Returns the tail of a rearranged tensor whose numbers are not stored.
   Tail moved() const { return kind_ == Kind::known ? unknown() : *this; }
 
   template <class Op>

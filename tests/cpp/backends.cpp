@@ -1,4 +1,4 @@
-// Opens devices by their names and prints how many places and forms of constants they have taken, or why there is none.
+// Opens devices by name and prints how many slots and forms of constants they use, or the error.
 #include <cstdio>
 
 #include "base/process_state.h"
@@ -15,5 +15,5 @@ int main(int count, char** names) {
       std::printf("%s: %s\n", names[i], error.what());
     }
   }
-  std::printf("%d devices made\n", static_cast<int>(process_state().slots_made));
+  std::printf("opened %d devices\n", static_cast<int>(process_state().slots_made));
 }

@@ -1,4 +1,4 @@
-// The container that the tests of files share; data/container-v1.hg holds the same.
+// Sample container shared by tests of files; data/container-v1.hg has the same content.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline const std::vector<std::int8_t> weights = {-128, 127, 0};
 inline const std::vector<std::uint32_t> halves = {0xffffffff, 7};
 inline const std::vector<std::int64_t> scalar = {-42};
 
-/// One array of every dtype, one without elements, one without axes.
+/// Returns a container with one array of every dtype, one without elements and one without axes.
 inline Container sample() {
   Container c;
   c.type = "test.sample";

@@ -1,6 +1,6 @@
-// A GPU that is not there: the host's memory, copies at once, launches noted and not run, failures to order. It checks
-// what it is asked as the CUDA runtime would (`misuse`) and knows what was not given back (`left`). There may be several,
-// which wait for each other's events.
+// A simulated GPU driver: host memory, immediate copies, recorded but not executed launches, and injected failures. It
+// checks calls as the CUDA runtime would (`misuse`) and reports unreleased objects (`left`). Several simulated GPUs may
+// exist and wait for each other's events.
 #pragma once
 
 #include <cstdlib>
@@ -26,46 +26,47 @@ class FakeDriver final : public backend::cuda::Driver {
   static constexpr std::size_t kMemory = std::size_t{1} << 30;
 
   struct Call {
-    std::string what;  // the driver's function
+    std::string what;  // name of the called driver function
     StreamHandle stream;
-    const void* subject;  // memory, event or graph
+    const void* subject;  // memory, event or graph that the call is about
   };
 
-  /// `peers`: whether it may read the memory of those that may read its own.
+  /// `peers`: whether this GPU and other simulated GPUs with `peers` can read each other's memory.
   explicit FakeDriver(bool peers = true) : peers_(peers) {}
   ~FakeDriver() override {
     for (const auto& [event, live] : events_) all_events().erase(event);
   }
 
-  // ---- Failures to order
+  // ---- Injected failures
 
-  /// The k-th call of that name from now on, k = 1 the next, returns `status`; `ever_after`: and all later ones.
+  /// Makes the k-th next call of this name (k = 1 is the next) return `status`; with `ever_after` all later calls of this
+  /// name fail, too.
   void fail(const std::string& what, std::size_t k, Status status, bool ever_after = false) {
     const std::lock_guard lock(mutex_);
     order_ = {.what = what, .left = k, .status = status, .ever_after = ever_after};
     struck_ = false;
   }
-  /// The k-th launch from now on is accepted, and its kernel faults: the next call that waits says so, or with
-  /// `seen_at_once` the next call of any kind. From there on every call does, as on a real GPU.
+  /// Makes the kernel of the k-th next launch fault. The next waiting call reports the fault, or with `seen_at_once` the
+  /// next call of any kind; after that every call fails, as on a real GPU.
   void fault(std::size_t k, bool seen_at_once = false) {
     const std::lock_guard lock(mutex_);
     fault_at_ = launches_.size() + k, seen_at_once_ = seen_at_once;
   }
-  /// No ordered failure from now on.
+  /// Removes the injected failure.
   void heal() {
     const std::lock_guard lock(mutex_);
     order_ = {};
   }
-  /// Whether the ordered failure has come.
+  /// Returns whether the injected failure has occurred.
   bool struck() const { return struck_; }
 
-  // ---- What was seen
+  // ---- Observations
 
   std::vector<Call> calls() const {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
-  /// What was asked of the last trim.
+  /// Returns the argument of the last trim: bytes that the driver's memory pool may keep.
   std::size_t trimmed() const {
     const std::lock_guard lock(mutex_);
     return trimmed_;
@@ -79,32 +80,32 @@ class FakeDriver final : public backend::cuda::Driver {
     const std::lock_guard lock(mutex_);
     return counts_;
   }
-  /// The names of all kernels launched.
+  /// Returns the names of all launched kernels.
   std::vector<std::string> launches() const {
     const std::lock_guard lock(mutex_);
     return launches_;
   }
   std::size_t uploaded_bytes() const { return uploaded_; }
   std::size_t downloaded_bytes() const { return downloaded_; }
-  /// What a CUDA runtime would have refused or suffered from; empty where nothing was wrong.
+  /// Returns the misuse of the driver's functions so far, or "".
   std::string misuse() const {
     const std::lock_guard lock(mutex_);
     return misuse_;
   }
-  /// What was made and never given back; empty where nothing was.
+  /// Returns the objects that were created and not released, or "".
   std::string left() const {
     const std::lock_guard lock(mutex_);
     std::string text;
     const auto tell = [&](std::size_t n, const char* of) { text += n ? std::to_string(n) + " " + of + " " : ""; };
     tell(memory_.size(), "allocations"), tell(streams_.size(), "streams");
-    tell(events_.size(), "events"), tell(graphs_.size(), "graphs"), tell(pinned_.size(), "locked blocks");
+    tell(events_.size(), "events"), tell(graphs_.size(), "graphs"), tell(pinned_.size(), "pinned blocks");
     return text;
   }
 
   // ---- Driver
 
   backend::cuda::Properties properties() override {
-    return {.name = "a GPU that is not there",
+    return {.name = "a simulated GPU",
             .major = 9,
             .minor = 0,
             .processors = 132,
@@ -136,18 +137,18 @@ class FakeDriver final : public backend::cuda::Driver {
   }
   Status record(EventHandle e, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
-    require(events_.contains(e), "an event that is gone, or another GPU's, was recorded");
+    require(events_.contains(e), "record of an event that was destroyed or belongs to another GPU");
     recorded_[e] = {s, copies_[s].first + copies_[s].list.size()};
     return enter("record", s, e);
   }
   Status wait_event(StreamHandle s, EventHandle e) override {
     const std::lock_guard lock(mutex_);
-    require(all_events().contains(e), "an event that is gone was waited for");
+    require(all_events().contains(e), "a stream waits for a destroyed event");
     return enter("wait_event", s, e);
   }
   Status synchronize_event(EventHandle e) override {
     const std::lock_guard lock(mutex_);
-    require(events_.contains(e), "an event that is gone was waited for");
+    require(events_.contains(e), "the host waits for a destroyed event");
     const Status status = enter("synchronize_event", nullptr, e, true);
     const auto found = recorded_.find(e);
     if (status == 0 && found != recorded_.end()) perform(found->second.stream, found->second.copies);
@@ -164,7 +165,7 @@ class FakeDriver final : public backend::cuda::Driver {
     Status status = enter("allocate", s);
     if (status == 0 && bytes > kMemory - allocated_) status = kOutOfMemory;
     if (status) return status;
-    require(bytes > 0, "an allocation of nothing");
+    require(bytes > 0, "an allocation of 0 bytes");
     *p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     memory_[*p] = bytes, allocated_ += bytes;
     calls_.back().subject = *p;
@@ -192,14 +193,14 @@ class FakeDriver final : public backend::cuda::Driver {
     const std::lock_guard lock(mutex_);
     const Status status = enter("pin", nullptr, pages);
     require(reinterpret_cast<std::uintptr_t>(pages) % 4096 == 0 && bytes == kPinned,
-            "other blocks than expected were locked");
-    if (status == 0) require(pinned_.insert(pages).second, "pages were locked twice");
+            "pinned memory is not a page-aligned block of the expected size");
+    if (status == 0) require(pinned_.insert(pages).second, "pages were pinned twice");
     return status;
   }
   Status unpin(void* pages) override {
     const std::lock_guard lock(mutex_);
-    for (const auto& [stream, copies] : copies_) require(copies.list.empty(), "pages were unlocked in the middle of a copy");
-    require(pinned_.erase(pages) == 1, "pages were unlocked that were not locked");
+    for (const auto& [stream, copies] : copies_) require(copies.list.empty(), "pages were unpinned during a copy");
+    require(pinned_.erase(pages) == 1, "pages were unpinned that were not pinned");
     return enter("unpin", nullptr, pages);
   }
   Status upload(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
@@ -223,9 +224,9 @@ class FakeDriver final : public backend::cuda::Driver {
   Status launch(const backend::cuda::Launch& l, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
     const Status status = enter("launch", s, l.function);
-    require(l.kernel != nullptr && l.function != nullptr && l.arguments != nullptr, "a launch of nothing");
-    require(l.blocks > 0 && l.blocks < 1u << 31 && l.threads > 0 && l.threads <= 1024, "a launch of an impossible size");
-    require(l.shared_bytes <= properties().shared_bytes_a_block, "a launch with more shared memory than a block has");
+    require(l.kernel != nullptr && l.function != nullptr && l.arguments != nullptr, "a launch without a kernel");
+    require(l.blocks > 0 && l.blocks < 1u << 31 && l.threads > 0 && l.threads <= 1024, "a launch with an invalid size");
+    require(l.shared_bytes <= properties().shared_bytes_a_block, "a launch with more shared memory than a block may use");
     launches_.push_back(l.kernel ? l.kernel : "");
     if (launches_.size() == fault_at_) hurt_ = true;
     return status;
@@ -248,7 +249,7 @@ class FakeDriver final : public backend::cuda::Driver {
   Status end_capture(StreamHandle s, void** graph) override {
     const std::lock_guard lock(mutex_);
     const Status status = enter("end_capture", s);
-    require(capturing_.contains(s), "the end of a capture that never began");
+    require(capturing_.contains(s), "a capture was ended that never began");
     const bool whole = capturing_[s];
     capturing_.erase(s);
     if (status || !whole) return status ? status : kInvalid;
@@ -257,7 +258,7 @@ class FakeDriver final : public backend::cuda::Driver {
   }
   Status replay(void* graph, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
-    require(graphs_.contains(graph), "a graph that is gone was replayed");
+    require(graphs_.contains(graph), "a destroyed graph was replayed");
     return enter("replay", s, graph);
   }
   Status destroy_graph(void* graph) override { return destroy("destroy_graph", graphs_, graph); }
@@ -276,7 +277,7 @@ class FakeDriver final : public backend::cuda::Driver {
   }
   const int number_ = next_number();
   using Handles = std::map<void*, bool>;
-  /// The events of every fake GPU: a stream waits for any.
+  /// The events of all simulated GPUs; any stream may wait for any of them.
   class Events {
    public:
     void insert(EventHandle e) {
@@ -307,11 +308,11 @@ class FakeDriver final : public backend::cuda::Driver {
     bool ever_after = false;
   };
 
-  // Everything below is called with the mutex held.
+  // Callers of the functions below hold the mutex.
 
-  /// Notes a call. Its status: the fault's, the ordered one, or success.
+  /// Records a call and returns its status: success, the status of a fault, or that of an injected failure.
   Status enter(const char* what, StreamHandle stream = nullptr, const void* subject = nullptr, bool waits = false) {
-    require(stream == nullptr || streams_.contains(stream), std::string(what) + " on a stream that is gone");
+    require(stream == nullptr || streams_.contains(stream), std::string(what) + " on a destroyed stream");
     calls_.push_back({what, stream, subject});
     ++counts_[what];
     if (hurt_ && (waits || seen_at_once_)) faulted_ = true;
@@ -324,7 +325,7 @@ class FakeDriver final : public backend::cuda::Driver {
   void require(bool ok, const std::string& message) {
     if (!ok) misuse_ += message + "; ";
   }
-  /// The status of what cannot be captured: a capture that meets it is lost.
+  /// Returns the status of a call that cannot be captured. Such a call invalidates a running capture.
   Status uncapturable(StreamHandle s) {
     const auto found = capturing_.find(s);
     if (found == capturing_.end()) return 0;
@@ -336,12 +337,13 @@ class FakeDriver final : public backend::cuda::Driver {
     return next != pinned_.begin() &&
            static_cast<const std::byte*>(p) < static_cast<const std::byte*>(*std::prev(next)) + kPinned;
   }
-  /// A copy whose host's side is `host`: from and to locked memory it is performed when somebody waits for it, and not before.
+  /// Enqueues a copy from or to the host memory `host`. A copy with pinned memory is performed only when a call waits for
+  /// it.
   void copy(StreamHandle s, void* to, const void* from, std::size_t bytes, const void* host) {
     copies_[s].list.push_back({to, from, bytes});
     if (!is_pinned(host)) perform(s, ~std::size_t{0});
   }
-  /// Performs a stream's copies up to that number.
+  /// Performs the stream's pending copies whose numbers are below `number`.
   void perform(StreamHandle s, std::size_t number) {
     Copies& copies = copies_[s];
     for (; !copies.list.empty() && copies.first < number; copies.list.pop_front(), ++copies.first)
@@ -354,7 +356,7 @@ class FakeDriver final : public backend::cuda::Driver {
     require(ok, "a copy beyond the memory allocated");
     return ok;
   }
-  /// Of its own among all fake GPUs.
+  /// Returns a handle that is unique among all simulated GPUs.
   static void* new_handle() {
     static std::atomic<std::uintptr_t> next{0x1000};
     return reinterpret_cast<void*>(next += 16);
@@ -369,7 +371,7 @@ class FakeDriver final : public backend::cuda::Driver {
   Status destroy(const char* what, Handles& handles, void* handle) {
     const std::lock_guard lock(mutex_);
     const Status status = enter(what, nullptr, handle);
-    require(handles.erase(handle) == 1, std::string(what) + " of something that is gone");
+    require(handles.erase(handle) == 1, std::string(what) + " of an object that was already destroyed");
     return status;
   }
 
@@ -379,9 +381,9 @@ class FakeDriver final : public backend::cuda::Driver {
   std::atomic<bool> struck_{false};
   std::size_t fault_at_ = 0;
   bool seen_at_once_ = false, hurt_ = false, faulted_ = false;
-  Handles streams_, events_, graphs_, capturing_;  // capturing_: whether all of it could be captured
+  Handles streams_, events_, graphs_, capturing_;  // capturing_: the bool says whether the capture is still valid
   std::map<void*, std::size_t> memory_;
-  static constexpr std::size_t kPinned = std::size_t{1} << 20;  // bytes of what is locked
+  static constexpr std::size_t kPinned = std::size_t{1} << 20;  // size of a pinned block in bytes
   std::set<void*> pinned_;
   struct Copy {
     void* to;
@@ -390,7 +392,7 @@ class FakeDriver final : public backend::cuda::Driver {
   };
   struct Copies {
     std::deque<Copy> list;
-    std::size_t first = 0;  // the number of the list's first
+    std::size_t first = 0;  // number of the first copy in the list
   };
   std::map<StreamHandle, Copies> copies_;
   struct Recorded {

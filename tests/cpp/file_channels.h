@@ -1,5 +1,5 @@
-// A processor that has channels to those of other processes, as GPUs have: through files. What of the mesh is about channels
-// needs no GPU to be tested.
+// A processor device with channels to those of other processes, simulated by files, to test the mesh's use of channels
+// without GPUs.
 #pragma once
 
 #include <unistd.h>
@@ -31,11 +31,11 @@ class FileChannel final : public device::Channel {
       const std::filesystem::path path = path_of(p.place, place_, received_[p.place]++);
       const auto until = std::chrono::steady_clock::now() + limit_;
       while (!std::filesystem::exists(path)) {
-        if (aborted_) return;  // as work on a device ends that was aborted: without a word
-        if (std::chrono::steady_clock::now() > until) throw DeviceError("an exchange has not ended in time");
+        if (aborted_) return;  // an aborted exchange ends without an error
+        if (std::chrono::steady_clock::now() > until) throw DeviceError("an exchange between members did not end in time");
         usleep(200);
       }
-      if (std::filesystem::file_size(path) != p.bytes) throw DeviceError("another size came than was expected");
+      if (std::filesystem::file_size(path) != p.bytes) throw DeviceError("a message has another size than expected");
       std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(p.address), static_cast<long>(p.bytes));
       std::filesystem::remove(path);
     }
@@ -55,7 +55,7 @@ class FileChannel final : public device::Channel {
   std::atomic<bool> aborted_{false};
 };
 
-class ChannelProcessor final : public device::Device {
+class ChannelProcessor final : public device::Device, private device::Endpoint {
  public:
   std::string name() const override { return cpu_->name(); }
   std::string description() const override { return cpu_->description(); }
@@ -65,32 +65,32 @@ class ChannelProcessor final : public device::Device {
   void upload(device::Queue& q, std::span<const std::byte> from, std::byte* to) override { cpu_->upload(q, from, to); }
   void download(device::Queue& q, const std::byte* from, std::span<std::byte> to) override { cpu_->download(q, from, to); }
   device::Kernels& kernels() override { return cpu_->kernels(); }
-  bool reaches(const device::Device& other) const override { return cpu_->reaches(other); }
   bool in_host_memory() const override { return true; }
 
-  std::string channel_identity() const override {
+  device::Capabilities capabilities() override { return {.endpoint = this}; }
+  std::string identity() const override {
     return "file-" + std::to_string(getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));
   }
   std::vector<std::byte> invite() override {
     std::string folder = (std::filesystem::temp_directory_path() / "heliograph-channels-XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) throw DeviceError("no folder for channels");
+    if (mkdtemp(folder.data()) == nullptr) throw DeviceError("the folder for the channels' files is not set");
     std::vector<std::byte> bytes(folder.size());
     std::memcpy(bytes.data(), folder.data(), folder.size());
     return bytes;
   }
   std::unique_ptr<device::Channel> connect(std::span<const std::byte> invitation, std::size_t place, std::size_t places,
-                                           const device::Patience& patience) override {
+                                           const device::WaitLimit& wait_limit) override {
     const std::filesystem::path folder(std::string(reinterpret_cast<const char*>(invitation.data()), invitation.size()));
     std::ofstream(folder / ("here-" + std::to_string(place))) << place;
-    const auto until = std::chrono::steady_clock::now() + patience.limit;
-    for (std::size_t p = 0; p < places; ++p) {  // there when all are there
+    const auto until = std::chrono::steady_clock::now() + wait_limit.limit;
+    for (std::size_t p = 0; p < places; ++p) {  // the channels are ready when each member has written its file
       while (!std::filesystem::exists(folder / ("here-" + std::to_string(p)))) {
-        patience.check();
-        if (std::chrono::steady_clock::now() > until) throw DeviceError("the channels were not joined in time");
+        wait_limit.check();
+        if (std::chrono::steady_clock::now() > until) throw DeviceError("not all members joined the channels in time");
         usleep(200);
       }
     }
-    return std::make_unique<FileChannel>(folder, place, patience.limit);
+    return std::make_unique<FileChannel>(folder, place, wait_limit.limit);
   }
 
  private:

@@ -1,1 +1,1 @@
-// Nothing: CMake makes the precompiled header of the tests a part of a target, and a target has a source.
+// This file is empty: CMake attaches the tests' precompiled header to a target, and a target needs a source.

@@ -1,5 +1,5 @@
-// In the CUDA module's place a module with the processor's backend: what is loaded at run time is tested where no GPU is, and with it
-// that the engine and a module's copies of its lower floors live in one process.
+// A module with the cpu backend under the CUDA module's name. It tests loading at run time without a GPU. The module has its
+// own copies of the engine's lower layers; both work in one process.
 #include "backend/cuda/module.h"
 #include "backend/cpu/cpu.h"
 

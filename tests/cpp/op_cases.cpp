@@ -28,7 +28,7 @@ const std::vector<OpCase>& op_cases() {
 std::vector<std::string> contract_kernels() {
   std::vector<std::string> names;
   for (const char* name : device::kernel_names()) {
-    // TFHE's have tests of their own (test_tfhe_kernels.cpp): not all of their bits are defined.
+    // TFHE's kernels have their own tests (test_tfhe_kernels.cpp), because not all of their bits are defined.
     static const std::set<std::string> tfhe = {"combine", "lwe_key_switch", "bootstrap", "evaluate"};
     if (!tfhe.contains(name)) names.push_back(name);
   }
@@ -53,7 +53,7 @@ double time_case(Target& target, const OpCase& c, int repetitions) {
     call();
     rig.queue().wait();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    if (i > 0) seconds.push_back(taken.count());  // the first warms caches and tables
+    if (i > 0) seconds.push_back(taken.count());  // the first call warms up caches and tables
   }
   std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
   return seconds[repetitions / 2];
@@ -73,7 +73,7 @@ const std::vector<std::string>& target_names() {
 
 namespace {
 
-/// Above backend/ nobody makes slices of coefficients: a mesh makes them itself, and is not given any.
+/// Returns whether a case's operands are slices of coefficients. Only a mesh makes such calls, for its members.
 bool is_slice(const OpCase& c) {
   for (const char* word : {"slice of", "slices to", "windows"}) {
     if (c.name.find(word) != std::string::npos) return true;
@@ -92,9 +92,9 @@ std::vector<const OpCase*> all_mesh_cases() {
 }
 
 std::vector<const OpCase*> mesh_cases(std::size_t mesh) {
-  constexpr std::size_t kSample = 12;  // one of so many
+  constexpr std::size_t kSample = 12;  // each mesh gets one in kSample of the arithmetic cases
   std::vector<const OpCase*> chosen;
-  std::map<std::string, std::size_t> arithmetic;  // of each kernel
+  std::map<std::string, std::size_t> arithmetic;  // number of cases of each kernel
   std::size_t number = mesh;
   for (const OpCase* c : all_mesh_cases()) {
     if (c->kind == Kind::arithmetic && arithmetic[c->kernel]++ % kSample != 0) continue;

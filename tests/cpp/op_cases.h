@@ -1,46 +1,46 @@
-// Each kernel of the contract declared once, with its shapes, layouts and values. From a declaration come the comparison
-// with `ref`, the rerun, the timing and the row of the support table.
+// Declarations of the contract's kernels with shapes, layouts and values. From a declaration come the comparison with `ref`,
+// the rerun, the timing and the row of the support table.
 #pragma once
 
 #include "op_rig.h"
 
 namespace heliograph::test {
 
-/// What a case can catch that others do not.
+/// Property of a call that distinguishes a case from the others of its kernel.
 enum class Kind {
-  geometry,    // how operands lie: shapes, strides, aliases, batches, limbs, in one field a word
-  arithmetic,  // what is computed of them: moduli, values, degrees
+  geometry,    // layout of operands (shapes, strides, aliases, batches, limbs), with moduli of one size per word size
+  arithmetic,  // values: moduli, residues, degrees
 };
-/// Of a case whose shapes are tested in every field.
+/// Returns the kind of a case whose shapes are tested with moduli of every size.
 Kind kind_in(const Field& field);
 
 struct OpCase {
-  std::string kernel;  // its name in device/call.h
+  std::string kernel;  // kernel name in device/call.h
   std::string name;
   Kind kind = Kind::arithmetic;
-  bool large = false;  // of a degree that takes `ref` its time
-  /// Makes the operands; what it returns enqueues the call and may be called again where the case has no in_out.
+  bool large = false;  // its polynomial degree is slow on `ref`
+  /// Makes the operands and returns a function that enqueues the call; repeatable if the case has no in_out operand.
   std::function<std::function<void()>(Rig&)> declare;
 };
 
-/// All cases, by kernel.
+/// Returns all cases, by kernel.
 const std::vector<OpCase>& op_cases();
-/// The ring's kernels, of device/call.h.
+/// Returns the names of the ring's kernels in device/call.h.
 std::vector<std::string> contract_kernels();
 
 using Results = std::vector<std::vector<std::byte>>;
-/// The outputs of a case on a device, with all that lies around them.
+/// Returns the outputs of a case on a device, with the bytes around them in memory.
 Results run_case(Target& target, const OpCase& c);
-/// Median seconds of a call, operands in place.
+/// Returns the median duration of a call in seconds, with operands already on the device.
 double time_case(Target& target, const OpCase& c, int repetitions = 5);
 
-/// A device by its name, "cpu:avx2 x2" being two threads of it. Throws ParameterError or DeviceError where this machine has
-/// it not.
+/// Opens a device by its name; "cpu:avx2 x2" means two threads. Throws ParameterError or DeviceError if this machine lacks
+/// the device.
 Target open_target(const std::string& name);
-/// The names that are compared with `ref`.
+/// Returns the names of the devices that are compared with `ref`.
 const std::vector<std::string>& target_names();
 
-// Parts of op_cases().
+// Each function appends the cases of a group of kernels to op_cases().
 void elementwise_cases(std::vector<OpCase>& cases);
 void transform_cases(std::vector<OpCase>& cases);
 void conversion_cases(std::vector<OpCase>& cases);
@@ -51,20 +51,21 @@ void linear_cases(std::vector<OpCase>& cases);
 void sums_cases(std::vector<OpCase>& cases);
 void byte_cases(std::vector<OpCase>& cases);
 
-/// The cases that a mesh is compared with, none of them large. It moves and splits what others compute, so they are those of
-/// geometry and a sample of the rest, shared between meshes that are tested one after the other: of every kShares in sequence
-/// each case meets one.
+/// Returns the cases for a mesh, without large ones: all of kind geometry and a sample of the others, because a mesh only
+/// moves and splits operands. Each case runs on one of every kShares consecutive meshes.
 constexpr std::size_t kShares = 3;
 std::vector<const OpCase*> mesh_cases(std::size_t mesh);
-/// All but the large ones.
+/// Returns all cases except the large ones.
 std::vector<const OpCase*> all_mesh_cases();
 
-// What `ref` gives for every case, as digests in tests/data/ref_digests.txt.
+// tests/data/ref_digests.txt has a digest of the result of `ref` for every case.
 
-/// Where results are those of `ref`: empty. Else what is wrong, for which `ref` is run.
+/// Returns "" if the results' digest is that of `ref`; otherwise runs `ref` and describes the difference.
 std::string fault_in(const OpCase& c, const Results& results);
-/// The names in the file, sorted: kernel/case.
-std::vector<std::string> names_with_digests();
+/// Returns the number of cases of each line of the file: a kernel and a word size.
+std::map<std::string, std::size_t> cases_by_line();
+/// Returns the number of digests of each line of the file.
+std::map<std::string, std::size_t> digests_by_line();
 /// Runs `ref` on all cases and writes the file.
 void write_digests();
 

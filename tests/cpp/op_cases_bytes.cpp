@@ -1,4 +1,4 @@
-// byte_product.
+// Cases of byte_product.
 #include "op_cases.h"
 
 namespace heliograph::test {

@@ -1,4 +1,4 @@
-// decompose, apply_key, key_switch, bfv_multiply, with plans of every shape.
+// Cases of decompose, apply_key, key_switch and bfv_multiply, with plans of every shape.
 #include "op_cases.h"
 #include "op_plans.h"
 
@@ -23,7 +23,7 @@ void decompose_case(std::vector<OpCase>& cases, const Field& field, const Switch
   cases.push_back({"decompose", describe(field, shape, s), kind_of(field, s), s.n > 4096, declare});
 }
 
-/// apply_key from digits, or the whole key_switch from a polynomial.
+/// Adds a case of apply_key on digits, or of the whole key_switch on a polynomial.
 void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Setting& s, bool whole) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = switch_ring(field, s.n);
@@ -47,7 +47,8 @@ struct MultiplyShape {
   PrimeList chain, auxiliary;
   u64 t;
   std::size_t a_components, b_components;
-  bool one_buffer;  // the first factor is the first components of the second: a square where they are all
+  // the first factor aliases the first components of the second; the product is a square if it has all of them
+  bool one_buffer;
 };
 
 void multiply_case(std::vector<OpCase>& cases, const Field& field, const MultiplyShape& m, const Setting& s) {
@@ -66,7 +67,7 @@ void multiply_case(std::vector<OpCase>& cases, const Field& field, const Multipl
     const View a = first.with_components(0, m.a_components);
     const View b = m.one_buffer ? first : rig.input(*ring, m.chain, {s.batch, m.b_components, Layout::packed}, s.fill);
     const View out = rig.output(*ring, m.chain, {s.batch, m.a_components + m.b_components - 1, out_layout(s)});
-    const device::Call call = rig.with_scratch(device::BfvMultiply{plan, a, b, out});
+    const device::Call call = rig.with_scratch(device::ScaledTensor{plan, a, b, out});
     return [=, &rig] { rig.queue().enqueue(call); };
   };
   cases.push_back({"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, kind_of(field, s),

@@ -1,4 +1,4 @@
-// convert: every use of the one formula, between and across words.
+// Cases of convert: every use of the conversion formula, within one word size and between two.
 #include "math/primes.h"
 #include "op_cases.h"
 
@@ -10,13 +10,13 @@ struct Use {
   std::string name;
   math::Conversion conversion;
   std::size_t n = 1024;
-  Shape shape{{3}, 2};          // of the input
-  Layout out = Layout::packed;  // of `own` and the result
+  Shape shape{{3}, 2};          // shape of the input
+  Layout out = Layout::packed;  // layout of `own` and the result
   Fill fill = Fill::random;
-  PrimeList place;        // empty: target j is limb j
-  std::size_t limbs = 0;  // of the result, where `place` is given
+  PrimeList place;        // output limb of each target; if empty, target j is limb j
+  std::size_t limbs = 0;  // limbs of the result, with `place`
   Word from = Word::w64, to = Word::w64;
-  std::size_t window = 0;  // so many coefficients of operands of n; 0: all
+  std::size_t window = 0;  // number of coefficients in a slice of operands of degree n; 0: all
   Kind kind = Kind::arithmetic;
 };
 
@@ -27,7 +27,7 @@ OpCase convert_case(const Use& use) {
     const auto seen = [&](const View& v) { return use.window > 0 ? coefficients(v, 64 / v.word_size(), use.window) : v; };
     const View x = seen(rig.input(use.from, use.n, k.from, use.shape, use.fill));
     const Shape shape{use.shape.batch, use.shape.components, use.out};
-    std::vector<u64> held = k.to;  // the moduli of the result's limbs
+    std::vector<u64> held = k.to;  // moduli of the result's limbs
     if (use.limbs > 0) held.assign(use.limbs, 2);
     for (std::size_t j = 0; j < use.place.size(); ++j) held[use.place[j]] = k.to[j];
     const View own = k.own.empty() ? View{} : seen(rig.input(use.to, use.n, held, shape, use.fill));
@@ -44,7 +44,7 @@ std::vector<u64> slice(const std::vector<u64>& v, std::size_t first, std::size_t
   return {v.begin() + static_cast<std::ptrdiff_t>(first), v.begin() + static_cast<std::ptrdiff_t>(first + count)};
 }
 
-/// Inside one word.
+/// Adds cases within one word size.
 void same_word(std::vector<OpCase>& cases, const Field& field) {
   const std::string w = field.name;
   const std::vector<u64> p = ring_of(field, 4096, 20)->primes();
@@ -99,7 +99,7 @@ void same_word(std::vector<OpCase>& cases, const Field& field) {
   cases.push_back(convert_case(u));
 }
 
-/// More sources than any ring of ours has limbs to drop at once: the sums must not wrap.
+/// Adds cases with more source limbs than any parameter set drops at once; their sums must not overflow.
 void many_sources(std::vector<OpCase>& cases) {
   for (const Field* f : {&kField32, &kField50, &kField60}) {
     const std::vector<u64> p = ring_of(*f, 64, 66)->primes();
@@ -121,7 +121,7 @@ void many_sources(std::vector<OpCase>& cases) {
   }
 }
 
-/// The plaintext modulus has a word of its own.
+/// Adds cases of plaintext moduli, which have their own word size.
 void plain_cases(std::vector<OpCase>& cases) {
   const u64 t43 = math::largest_primes(43, 1, 2 * 1024)[0];
   for (const Field* f : {&kField32, &kField32Small, &kField50, &kField60}) {
@@ -148,6 +148,24 @@ void plain_cases(std::vector<OpCase>& cases) {
   }
 }
 
+/// Adds conversions of fractions of a prime below 2^50 to digits and to fractions of a turn, and back
+/// (circuits/switching/context.h).
+void turn_cases(std::vector<OpCase>& cases) {
+  const u64 q = ring_of(kField50, 1024, 1)->prime(0), base = 1 << 14;
+  math::Conversion digit = math::scale_to_plain({q}, base);
+  digit.inverse[0] = math::pow_mod(2, 42, q), digit.rounded = false;
+  for (const Fill fill : {Fill::random, Fill::edges}) {
+    const std::string values = fill == Fill::edges ? ", 0 and q-1" : "";
+    cases.push_back(convert_case({.name = "digit of a fraction" + values, .conversion = digit, .fill = fill}));
+    cases.push_back(convert_case(
+        {.name = "fraction to 2^-59 turns" + values, .conversion = math::scale_to_plain({q}, u64{1} << 59), .fill = fill}));
+    cases.push_back(convert_case({.name = "32-bit turns to a fraction" + values,
+                                  .conversion = math::scale_from_plain(u64{1} << 32, {q}),
+                                  .fill = fill,
+                                  .from = Word::w32}));
+  }
+}
+
 }  // namespace
 
 void conversion_cases(std::vector<OpCase>& cases) {
@@ -155,6 +173,7 @@ void conversion_cases(std::vector<OpCase>& cases) {
   same_word(cases, kField32Mixed);
   many_sources(cases);
   plain_cases(cases);
+  turn_cases(cases);
   const std::vector<u64> narrow = ring_of(kField32, 1024, 4)->primes(), wide = ring_of(kField60, 1024, 3)->primes();
   cases.push_back(convert_case(
       {.name = "32 to 64 bits", .conversion = math::extend_base(narrow, wide), .from = Word::w32, .kind = Kind::geometry}));

@@ -1,4 +1,4 @@
-// add, sub, neg, mul, mul_accumulate, mul_constants, add_constants, weighted_sum, copy, gather, zero.
+// Cases of add, sub, neg, mul, mul_accumulate, mul_constants, add_constants, weighted_sum, copy, gather and zero.
 #include "op_cases.h"
 
 namespace heliograph::test {
@@ -9,18 +9,18 @@ struct Elementwise {
   std::string name;
   const Field* field;
   std::size_t n;
-  PrimeList primes;  // of a ring of six
+  PrimeList primes;  // indices of the used primes, in a ring of six
   std::vector<std::size_t> batch;
   std::size_t components;
-  Layout layout = Layout::packed;  // of the first operand and the result
-  Layout second = Layout::packed;  // of the second operand
+  Layout layout = Layout::packed;  // layout of the first operand and the result
+  Layout second = Layout::packed;  // layout of the second operand
   Fill fill = Fill::random;
-  std::size_t slice = 0;  // of the coefficients; 0: all
-  bool window = false;    // a slice of operands that hold all, else of operands that hold no more
-  bool rows = false;      // of no polynomial
+  std::size_t slice = 0;  // number of coefficients in a slice; 0: no slice
+  bool window = false;    // whether the operands' memory has all coefficients; otherwise it has only the slice's
+  bool rows = false;      // whether the operands are rows (of any length) instead of polynomials
 };
 
-/// Multiples of 64 coefficients, most of them no power of two.
+/// Adds slices whose number of coefficients is a multiple of 64 and mostly no power of two.
 void slices(std::vector<Elementwise>& all, const Field* f) {
   const std::string w = f->name;
   const auto add = [&](const std::string& name, std::size_t n, std::size_t slice, bool window, const Elementwise& of) {
@@ -36,7 +36,7 @@ void slices(std::vector<Elementwise>& all, const Field* f) {
   add(" of one item in place of all", 8192, 4160, true, {"", nullptr, 0, {2}, {1}, 2});
 }
 
-/// Rows of any multiple of 64 residues.
+/// Adds rows whose lengths are multiples of 64 residues.
 void rows(std::vector<Elementwise>& all, const Field* f) {
   const std::string w = f->name;
   all.push_back({w + " rows of 1,024", f, 1024, {0, 3}, {3}, 2});
@@ -75,7 +75,8 @@ std::shared_ptr<const math::Ring> ring_for(const Elementwise& s) {
   return s.rows ? rows_of(*s.field, s.n, 6) : ring_of(*s.field, s.n, 6);
 }
 
-/// What an operand's memory holds, and the part of it that a call is given: a window begins at a multiple of 64 bytes.
+/// `held` returns the number of coefficients in an operand's memory. `seen` returns the view that a call gets; a window
+/// begins at a multiple of 64 bytes.
 std::size_t held(const Elementwise& s) { return s.slice == 0 || s.window ? s.n : s.slice; }
 View seen(const Elementwise& s, const View& v) {
   return s.window && s.slice > 0 ? coefficients(v, 64 / v.word_size() * 3, s.slice) : v;
@@ -91,7 +92,7 @@ View output(Rig& rig, const Elementwise& s, const Shape& shape) {
   return seen(s, rig.output(s.field->word, held(s), s.primes.size(), shape));
 }
 
-/// `shared`: 1 or 2 gives that operand a single component for all of the result's; 0 neither.
+/// `shared`: the operand (1 or 2) with a single component, which is broadcast; 0: neither.
 OpCase binary(const std::string& kernel, Binary call, const Elementwise& s, int shared) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
     const auto prepared = rig.prepare(ring_for(s));
@@ -136,7 +137,8 @@ void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary 
   }
 }
 
-/// A second factor of `words` words a limb, each for a run. `in_place`: the result is the first one.
+/// The second factor has `words` words per limb; each word multiplies a run of consecutive coefficients. `in_place`: the
+/// first factor's memory receives the result.
 OpCase runs_case(const std::string& kernel, Binary call, const Elementwise& s, std::size_t words, bool shared,
                  bool in_place) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
@@ -175,14 +177,15 @@ void runs_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary ca
   }
 }
 
-/// Kernels of one operand: `call(rig, prepared, setting, a, out)`; in place too.
+/// Adds cases of a kernel of one operand, with a separate result and in place: `call(rig, prepared, setting, a, out)`.
 using OneInput = std::function<void(Rig&, const device::RingHandle&, const Elementwise&, const View& a, const View& out)>;
 
-constexpr const char* kCoefficients = ", coefficients";  // what add_constants adds to
+constexpr const char* kCoefficients = ", coefficients";  // for add_constants
 
 void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const OneInput& call, const std::string& more = "") {
   for (const Elementwise& s : elementwise()) {
-    if ((s.slice > 0 || s.rows) && more == kCoefficients) continue;  // coefficient 0 is not in every slice
+    // in coefficient form, only the slice with coefficient 0 receives the constant
+    if ((s.slice > 0 || s.rows) && more == kCoefficients) continue;
     const auto declare = [=](Rig& rig) -> std::function<void()> {
       const auto prepared = rig.prepare(ring_for(s));
       const View a = input(rig, s, {s.batch, s.components, s.second});
@@ -200,13 +203,13 @@ void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const On
   }
 }
 
-/// A piece of a gather: operands of their own, or `count` coefficients of larger ones from `from` and `to` on.
+/// A piece of a gather: two complete tensors, or `count` coefficients from `from_first` and `to_first` on.
 struct PieceOf {
   std::size_t n, limbs;
   Shape shape;
   Layout to = Layout::packed;
   std::size_t count = 0, from_first = 0, to_first = 0;
-  std::vector<std::size_t> to_batch = {};  // where it is not the shape's
+  std::vector<std::size_t> to_batch = {};  // if the target's batch shape differs from the source's
 };
 
 OpCase gather_case(const std::string& name, const Field& field, const std::vector<PieceOf>& pieces) {
@@ -224,7 +227,7 @@ OpCase gather_case(const std::string& name, const Field& field, const std::vecto
   return {"gather", std::string(field.name) + " " + name, Kind::geometry, false, declare};
 }
 
-/// One result of all coefficients from slices that lie on their own, an eighth, a half and the rest of it.
+/// Returns a case that joins three slices (an eighth, a half and the rest of the coefficients) to one tensor.
 OpCase joined_case(const Field& field) {
   const auto declare = [&field](Rig& rig) -> std::function<void()> {
     const std::vector<u64> moduli(3, u64{1} << 30);
@@ -301,7 +304,7 @@ void gather_cases(std::vector<OpCase>& cases, const Field& f) {
   done("small beside large");
 }
 
-/// One constant for each limb: 0, q-1 or something between.
+/// Returns one constant per limb: 0, q-1 or a value between.
 device::LimbConstants constants(const math::Ring& ring, const PrimeList& primes) {
   device::LimbConstants c{};
   for (std::size_t l = 0; l < primes.size(); ++l) {
@@ -311,15 +314,16 @@ device::LimbConstants constants(const math::Ring& ring, const PrimeList& primes)
   return c;
 }
 
-/// A sum of `terms` terms, which lie by turns as the first and the second operand do; `in_place`: the result is that term.
+/// Returns a case of a sum of `terms` terms, whose layouts alternate between two. `in_place`: index of the term whose memory
+/// receives the result.
 struct Weighted {
   std::size_t terms = 1;
   bool constant = false;
   std::optional<std::size_t> in_place = {};
-  std::size_t limbs = 6;  // of the ring
+  std::size_t limbs = 6;  // number of limbs in the ring
 };
 
-/// Weights that differ from limb to limb and from term to term; `top`: all are q-1.
+/// Returns weights that differ by limb and term; `top`: every weight is q-1.
 device::WeightedSum weighted_sum(const math::Ring& ring, const PrimeList& primes, std::size_t terms, bool constant,
                                  bool top) {
   std::vector<device::LimbConstants> weights(terms, device::LimbConstants{});
@@ -351,7 +355,7 @@ OpCase weighted_case(const Elementwise& s, const Weighted& how, const std::strin
     for (std::size_t k = 0; k < how.terms; ++k) {
       if (how.in_place == k)
         call.x.push_back(View(call.out));
-      else if (k == 4)  // an operand once more
+      else if (k == 4)  // an operand used twice
         call.x.push_back(call.x[1]);
       else
         call.x.push_back(seen_input(k % 2 == 0 ? s.second : s.layout));
@@ -384,7 +388,7 @@ void weighted_cases(std::vector<OpCase>& cases) {
       cases.push_back(weighted_case(top, {.terms = terms, .constant = true, .in_place = terms - 1}, ", all q-1"));
     }
   }
-  // More limbs than a launch on a GPU has weights for.
+  // These cases have more limbs than one GPU launch holds weights for.
   for (const Field* f : {&kField32, &kField50, &kField60}) {
     const std::size_t limbs = f->word == Word::w32 ? 100 : 40;
     const Elementwise s{f->name, f, 64, PrimeList::range(0, limbs), {2}, 2, Layout::sliced, Layout::broadcast};

@@ -1,4 +1,6 @@
-// linear_sum: sums of plaintexts times rotations, of every shape of steps, keys and divisions.
+// Cases of linear_sum, baby_steps and giant_steps: sums of plaintexts times rotations, with every shape of steps, keys and
+// divisions.
+#include "device/shape.h"
 #include "op_cases.h"
 #include "op_plans.h"
 
@@ -6,14 +8,14 @@ namespace heliograph::test {
 
 namespace {
 
-/// Baby and giant steps by their Galois elements (1 turns nothing), and which pairs have a plaintext.
+/// Galois elements of the baby and giant steps (1 is no rotation), and the pairs of steps that have a plaintext.
 struct Steps {
   std::string name;
   std::vector<u64> babies, giants;
   std::vector<device::LinearPlan::Term> terms;
 };
 
-/// All pairs.
+/// Returns steps in which every pair of a baby and a giant step has a plaintext.
 Steps full(std::string name, std::vector<u64> babies, std::vector<u64> giants) {
   Steps s{std::move(name), std::move(babies), std::move(giants), {}};
   for (u32 g = 0; g < s.giants.size(); ++g) {
@@ -43,13 +45,20 @@ const std::vector<Steps>& step_shapes() {
   return shapes;
 }
 
-/// How plaintexts lie: so many words a limb, each for a run; 0: all.
+std::vector<device::PermutationHandle> permutations(Rig& rig, std::size_t n, const std::vector<u64>& elements) {
+  std::vector<device::PermutationHandle> list;
+  for (const u64 g : elements)
+    list.push_back(g == 1 ? nullptr : rig.kernels().prepare(device::Permutation{math::automorphism_table(n, g), {}}));
+  return list;
+}
+
+/// Layout of plaintexts. `words`: words per limb, each repeated over a run of coefficients; 0: one word per coefficient.
 struct Plaintexts {
   std::size_t words = 0;
   Layout layout = Layout::packed;
 };
 
-/// The switch shape's sums divided down to `to`.
+/// Adds a case whose sums are divided down to the limbs `to`.
 void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const PrimeList& to,
                  const Steps& steps, const Setting& s, const Plaintexts& p = {}) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -57,14 +66,7 @@ void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchSha
     auto plan = std::make_shared<device::LinearPlan>();
     plan->key_switch = ntt_switch_plan(rig, ring, shape, to);
     plan->mod_down = switch_plan(rig, ring, shape)->mod_down;
-    const auto permutations = [&](const std::vector<u64>& elements) {
-      std::vector<device::PermutationHandle> list;
-      for (const u64 g : elements) {
-        list.push_back(g == 1 ? nullptr : rig.kernels().prepare(device::Permutation{math::automorphism_table(s.n, g), {}}));
-      }
-      return list;
-    };
-    plan->babies = permutations(steps.babies), plan->giants = permutations(steps.giants);
+    plan->babies = permutations(rig, s.n, steps.babies), plan->giants = permutations(rig, s.n, steps.giants);
     plan->terms = steps.terms;
     const device::KeySwitchPlan& k = *plan->key_switch;
     device::LinearSum call{.plan = plan,
@@ -87,6 +89,66 @@ void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchSha
                    kind_of(field, s), s.n > 4096, declare});
 }
 
+std::size_t batch_of(const Setting& s) { return s.batch.empty() ? 1 : device::element_count(s.batch); }
+
+/// Adds a case of baby steps over the limbs `primes`; the ciphertext has the first `chain` of them, the keys have all nine.
+void baby_case(std::vector<OpCase>& cases, const Field& field, const PrimeList& primes, std::size_t chain,
+               std::size_t digits, const Steps& steps, const Setting& s, const Plaintexts& p = {}) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    device::LimbConstants weight{};
+    for (std::size_t l = 0; l < chain; ++l) weight[l] = ring->prime(primes[l]) - 1 - l;
+    device::BabySteps call{.ring = rig.kernels().prepare(ring),
+                           .primes = primes,
+                           .turns = permutations(rig, s.n, steps.babies),
+                           .terms = steps.terms,
+                           .weight = weight,
+                           .x = rig.input(*ring, PrimeList(primes.begin(), chain), {s.batch, 2, s.layout}, s.fill),
+                           .digits = rig.input(*ring, primes, {s.batch, digits, s.layout}, s.fill),
+                           .keys = {},
+                           .key_limbs = primes,
+                           .plaintexts = rig.input(field.word, p.words > 0 ? p.words : s.n, moduli(*ring, primes),
+                                                   {{}, steps.terms.size(), p.layout}, s.fill),
+                           .sums = rig.output(*ring, primes, {{steps.giants.size() * batch_of(s)}, 2}),
+                           .scratch = {}};
+    for (std::size_t i = 0; i < device::LinearPlan::turning(call.turns); ++i)
+      call.keys.push_back(rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * digits}, s.fill));
+    const device::Call with = rig.with_scratch(std::move(call));
+    return [=, &rig] { rig.queue().enqueue(with); };
+  };
+  cases.push_back({"baby_steps",
+                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + std::to_string(chain) + " of " +
+                       std::to_string(primes.size()) + " limbs, " + std::to_string(digits) + " digits, " + steps.name +
+                       (p.words > 0 ? ", plaintexts of " + std::to_string(p.words) + " words" : ""),
+                   kind_of(field, s), s.n > 4096, declare});
+}
+
+/// Adds a case of giant steps over the limbs `primes`.
+void giant_case(std::vector<OpCase>& cases, const Field& field, const PrimeList& primes, std::size_t digits,
+                std::size_t giants, const Setting& s) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const std::size_t all = giants * batch_of(s);
+    device::GiantSteps call{.ring = rig.kernels().prepare(ring),
+                            .primes = primes,
+                            .turns = permutations(rig, s.n, galois_from(1, giants)),
+                            .sums = rig.input(*ring, primes, {{all}, 1, s.layout}, s.fill),
+                            .digits = rig.input(*ring, primes, {{all}, digits, s.layout}, s.fill),
+                            .keys = {},
+                            .key_limbs = primes,
+                            .total = rig.in_out(*ring, primes, {s.batch, 2, out_layout(s)}, s.fill),
+                            .scratch = {}};
+    for (std::size_t i = 0; i < giants; ++i)
+      call.keys.push_back(rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * digits}, s.fill));
+    const device::Call with = rig.with_scratch(std::move(call));
+    return [=, &rig] { rig.queue().enqueue(with); };
+  };
+  cases.push_back({"giant_steps",
+                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + std::to_string(primes.size()) + " limbs, " +
+                       std::to_string(digits) + " digits, " + std::to_string(giants) + " steps",
+                   kind_of(field, s), s.n > 4096, declare});
+}
+
 PrimeList without_last(const PrimeList& list) { return PrimeList(list.begin(), list.size() - 1); }
 
 }  // namespace
@@ -95,12 +157,13 @@ void linear_cases(std::vector<OpCase>& cases) {
   const auto& shapes = switch_shapes();
   const auto& steps = step_shapes();
   for (const Field* f : main_fields()) {
-    // Every shape of steps over the commonest gadget, every gadget with one; small degrees, whose layouts differ.
+    // Cases of every shape of steps with the most common gadget, and of every gadget with one shape. Small degrees have
+    // different layouts.
     for (std::size_t i = 0; i < steps.size(); ++i)
       linear_case(cases, *f, shapes[4], without_last(shapes[4].chain), steps[i], settings()[i % settings().size()]);
     for (std::size_t i = 0; i < shapes.size(); ++i)
       linear_case(cases, *f, shapes[i], shapes[i].chain, steps[i % 2 == 0 ? 0 : 6], settings()[(i + 1) % settings().size()]);
-    // Degrees that are fused.
+    // Cases at degrees for which GPUs have fused kernels.
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const Setting s{i % 2 == 0 ? std::size_t{1024} : 2048, {1 + i % 2}, Layout::packed, 0, Fill::random};
       linear_case(cases, *f, shapes[3], without_last(shapes[3].chain), steps[i], s);
@@ -110,7 +173,7 @@ void linear_cases(std::vector<OpCase>& cases) {
     linear_case(cases, *f, shapes[4], {0, 8, 1}, steps[0], wide_settings()[1]);
     linear_case(cases, *f, shapes[4], without_last(shapes[4].chain), steps[6], wide_settings()[3]);
   }
-  // Plaintexts that repeat: runs shorter and longer than what a core takes at once, half of all words, a single one.
+  // Plaintexts whose words repeat over runs: shorter and longer than a core's block, half of the coefficients, all of them.
   for (const Field* f : main_fields()) {
     const PrimeList down = without_last(shapes[4].chain);
     linear_case(cases, *f, shapes[4], down, steps[0], settings()[0], {1});
@@ -129,6 +192,23 @@ void linear_cases(std::vector<OpCase>& cases) {
     linear_case(cases, *f, shapes[5], without_last(shapes[5].chain), steps[6], wide_settings()[0], {16});
     linear_case(cases, *f, shapes[4], down, steps[6], wide_settings()[3], {32});
     linear_case(cases, *f, shapes[4], down, steps[5], wide_settings()[3], {512});
+  }
+  // Baby or giant steps alone, over limbs that a member of a mesh may hold.
+  for (const Field* f : main_fields()) {
+    const PrimeList whole = PrimeList::range(0, 8), some = {1, 3, 5, 7};
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      baby_case(cases, *f, whole, 6, 3, steps[i], settings()[i % settings().size()]);
+      if (i % 2 == 1) continue;
+      baby_case(cases, *f, some, 3, 2, steps[i], {1024, {1 + i / 2 % 2}, Layout::packed, 0, Fill::random},
+                i % 3 == 0 ? Plaintexts{64} : Plaintexts{});
+    }
+    baby_case(cases, *f, some, 3, 5, steps[0], wide_settings()[1]);
+    for (const std::size_t giants : {1, 3, 6, 10}) {
+      giant_case(cases, *f, whole, 3, giants, settings()[giants % settings().size()]);
+      giant_case(cases, *f, some, 5, giants, {1024, {giants == 3 ? std::size_t{2} : 1}, Layout::packed, 0, Fill::random});
+    }
+    giant_case(cases, *f, some, 2, 3, wide_settings()[0]);
+    giant_case(cases, *f, {1, 3}, 1, 2, {4096, {}, Layout::packed, 0, Fill::random});
   }
   linear_case(cases, kField32Mixed, shapes[4], without_last(shapes[4].chain), steps[6], wide_settings()[2]);
 }

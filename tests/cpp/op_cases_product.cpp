@@ -1,4 +1,4 @@
-// inner_product, tensor, product.
+// Cases of inner_product, tensor and product.
 #include <bit>
 #include <limits>
 
@@ -12,14 +12,15 @@ using device::GatheredProduct;
 
 std::string text(std::size_t v) { return std::to_string(v); }
 
-/// `slice`: so many coefficients of the ring's, in operands that hold all; 0: all.
+/// `slice`: number of coefficients in a slice of operands that have all; 0: no slice.
 OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::size_t results, Shape shape, Fill fill,
                   Layout key_layout, std::size_t slice = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 6);
     const auto seen = [&](const View& v) { return slice ? coefficients(v, 64, slice) : v; };
     const auto prepared = rig.prepare(ring);
-    const PrimeList primes{0, 3, 5}, key_primes{5, 1, 0, 3}, key_limbs{2, 3, 0};  // the key holds a prime that is dropped
+    // the key also has a prime that the product does not use
+    const PrimeList primes{0, 3, 5}, key_primes{5, 1, 0, 3}, key_limbs{2, 3, 0};
     Shape s = shape;
     s.components = digits;
     const View x = seen(rig.input(*ring, primes, s, fill));
@@ -34,7 +35,7 @@ OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::si
           kind_in(field), false, declare};
 }
 
-/// Digits that are automorphisms of one component; every third is it itself. `limbs`: at most five.
+/// Adds digits that are automorphisms of one component; every third is the component itself. `limbs`: at most five.
 OpCase turned_case(const Field& field, std::size_t n, std::size_t turns, std::size_t results, Shape shape,
                    Fill fill = Fill::random, std::size_t limbs = 5) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -76,16 +77,17 @@ OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, 
 }
 
 struct Matrix {
-  // inputs: items of the input; bits: the weights' length
+  // inputs: items of the input; bits: number of bits of the weights
   std::size_t n, groups, outputs, positions, terms, inputs;
   int bits;
   bool padding = false;
-  bool extreme = false;  // every weight of the largest magnitude
+  bool extreme = false;  // all weights have the largest magnitude
   Layout layout = Layout::packed;
   Fill fill = Fill::random;
   std::size_t components = 1;
-  bool slice = false, window = false;  // n of more coefficients; in operands that hold all
-  bool values = false;                 // another of this shape is there: this one has other weights
+  // slice: the call uses n coefficients of longer polynomials; window: the operands' memory has all coefficients
+  bool slice = false, window = false;
+  bool values = false;  // number that selects different weights of the same shape
 };
 
 GatheredProduct gathered(Rig& rig, const Matrix& m) {
@@ -144,17 +146,18 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
   add(grouped), add(many);
   Matrix dense{1024, 1, 10, 1, 100, 100, 15}, single{256, 1, 1, 1, 1, 1, 20}, least{2, 1, 4, 2, 3, 5, 40};
   dense.layout = Layout::sliced, least.layout = Layout::broadcast, single.fill = Fill::edges;
-  Matrix summed{64, 1, 6, 1, 40, 40, 40};  // more terms than sums of products hold, for several outputs at a time
+  // more terms than one unreduced sum of products holds, and several outputs per pass
+  Matrix summed{64, 1, 6, 1, 40, 40, 40};
   summed.extreme = summed.values = true, summed.fill = Fill::top;
   add(dense), add(single), add(least), add(summed);
-  add({64, 1, 2, 2, 0, 3, 8});          // no terms: zeros
-  for (const int bits : {4, 15, 40}) {  // each way of the backends
+  add({64, 1, 2, 2, 0, 3, 8});          // no terms: the result is 0
+  for (const int bits : {4, 15, 40}) {  // sizes that select each algorithm of the backends
     Matrix backwards{128, 1, 6, 3, 30, 11, bits};
     backwards.padding = true, backwards.layout = Layout::reversed, backwards.components = 2;
     add(backwards);
   }
   for (const std::size_t n : {64, 192, 320, 832}) {
-    for (const int bits : {4, 15, 40}) {  // each way of the backends
+    for (const int bits : {4, 15, 40}) {  // sizes that select each algorithm of the backends
       Matrix slice{n, 1, 6, 3, 30, 11, bits};
       slice.padding = slice.slice = true, slice.components = 2;
       add(slice);
@@ -164,7 +167,7 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
   }
 }
 
-/// A 5 x 5 convolution, stride 2, over a padded 9 x 9 image: what a network's first layer is.
+/// A 5 x 5 convolution, stride 2, over a padded 9 x 9 image, like a network's first layer.
 OpCase convolution_case(const Field& field) {
   const auto declare = [&field](Rig& rig) -> std::function<void()> {
     constexpr int kSide = 9, kOut = 5, kKernel = 5, kPad = 2;
@@ -201,15 +204,17 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(inner_case(*f, 512, 5, 3, {{3}, 1, Layout::broadcast}, Fill::random, Layout::packed));
     cases.push_back(inner_case(*f, 256, 3, 2, {{2, 3}, 1, Layout::reversed}, Fill::random, Layout::packed));
     cases.push_back(inner_case(*f, 4, 2, 2, {{}, 1}, Fill::random, Layout::packed));
-    for (std::size_t results : {2, 3})  // long sums
+    for (std::size_t results : {2, 3})  // sums with many terms
       cases.push_back(inner_case(*f, 256, 200, results, {{2, 2}, 1, Layout::reversed}, Fill::top, Layout::sliced));
 
     cases.push_back(turned_case(*f, 1024, 1, 2, {{3}, 1}));
     cases.push_back(turned_case(*f, 2048, 5, 1, {{2, 3}, 1, Layout::reversed}));
     cases.push_back(turned_case(*f, 512, 64, 2, {{3}, 1, Layout::sliced}, Fill::top));
-    cases.push_back(turned_case(*f, 64, 270, 3, {{3, 2}, 1, Layout::transposed}));  // more than a GPU's kernel takes
+    // More automorphisms than a GPU kernel applies in one launch.
+    cases.push_back(turned_case(*f, 64, 270, 3, {{3, 2}, 1, Layout::transposed}));
     cases.push_back(turned_case(*f, 256, 270, 1, {{}, 1}, Fill::random, 1));
-    cases.push_back(turned_case(*f, 512, 13, 4, {{2, 3}, 1, Layout::transposed}, Fill::random, 1));  // items share keys
+    // all items use the same keys
+    cases.push_back(turned_case(*f, 512, 13, 4, {{2, 3}, 1, Layout::transposed}, Fill::random, 1));
     cases.push_back(turned_case(*f, 64, 10, 8, {{5}, 1}, Fill::top, 1));
     cases.push_back(turned_case(*f, 64, 9, 3, {{4}, 1, Layout::sliced}, Fill::edges, 1));
     cases.push_back(turned_case(*f, 128, 300, 5, {{3, 3}, 1, Layout::transposed}, Fill::top, 1));

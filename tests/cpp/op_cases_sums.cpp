@@ -1,4 +1,4 @@
-// limb_sums.
+// Cases of limb_sums.
 #include "op_cases.h"
 
 namespace heliograph::test {
@@ -7,7 +7,7 @@ namespace {
 
 using List = device::LimbSumList;
 
-/// Sums of 0 to `most` terms, of every sort, over operands that lie as the layouts say.
+/// Adds sums of 0 to `most` terms of every kind, over operands with these layouts.
 struct Sums {
   const Field* field;
   std::size_t n;
@@ -15,7 +15,7 @@ struct Sums {
   std::size_t most = 5, items = 1, components = 2;
   Layout result = Layout::packed;
   Fill fill = Fill::random;
-  bool coefficients = false;  // of the turns
+  bool coefficients = false;  // automorphisms act on coefficients, not on NTT values
   bool turns = true;
 };
 

@@ -1,9 +1,9 @@
-// forward_ntt, inverse_ntt, permute, sample.
+// Cases of forward_ntt, inverse_ntt, permute and sample.
 #include "op_cases.h"
 
 namespace heliograph::test {
 
-/// X -> X^g: by the table in the NTT domain, by sources and signs on coefficients.
+/// Returns X -> X^g: a table in the NTT domain, sources and signs for coefficients.
 device::Permutation automorphism(std::size_t n, u64 g, math::Domain domain) {
   if (domain == math::Domain::ntt) return {math::automorphism_table(n, g), {}};
   device::Permutation p{std::vector<u32>(n), std::vector<bool>(n)};
@@ -57,7 +57,7 @@ void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Unary call
     add(8192, {1}, {{3}, 2, Layout::reversed}, {{3}, 2, Layout::reversed}, Fill::random, true);
     add(64, {0}, {{0}, 1}, {{0}, 1}, Fill::random, true);
     add(8192, {0, 1}, {{1}, 1}, {{1}, 1}, Fill::top, true);
-    // 2^23 words: on a GPU threads take several polynomials each; here some are left over.
+    // 2^23 words: GPU threads take several polynomials each, with a remainder.
     if (kernel == "forward_ntt") add(4096, {0, 1, 2}, {{683}, 1}, {{683}, 1}, Fill::random, true);
     if (kernel == "inverse_ntt") add(16384, {0, 1, 2}, {{171}, 1}, {{171}, 1}, Fill::random, true);
     for (int log_n = 14; log_n <= 17; ++log_n)

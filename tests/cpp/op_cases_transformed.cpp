@@ -1,4 +1,4 @@
-// divide, apply_key, key_switch in the NTT domain: divisions of every shape, alone and behind a key switch.
+// Cases of divide, apply_key and key_switch in the NTT domain: divisions of every shape, alone and after a key switch.
 #include "device/shape.h"
 #include "op_cases.h"
 #include "op_plans.h"
@@ -57,7 +57,7 @@ void divide_case(std::vector<OpCase>& cases, const Field& field, const DivideSha
   cases.push_back({"divide", name + (items(s) == 0 ? ", empty batch" : ""), kind_of(field, s), s.n > 4096, declare});
 }
 
-/// What a key switch's sums are divided down to.
+/// The primes of a key switch's result, after the division.
 struct Down {
   std::string name;
   PrimeList to;
@@ -73,15 +73,15 @@ std::vector<Down> downs(const SwitchShape& shape) {
   if (limbs > 1) all.push_back({"merged with one limb", first_limbs(chain, limbs - 1)});
   if (limbs > 2) all.push_back({"merged with two limbs", first_limbs(chain, limbs - 2)});
   if (limbs > 2) {
-    PrimeList to = {chain[0], 8};  // the ring's prime that no shape has
+    PrimeList to = {chain[0], 8};  // the unused prime of the ring
     for (std::size_t l = 2; l < limbs; ++l) to.push_back(chain[l]);
     all.push_back({"merged, a limb changed for another", to});
   }
   return all;
 }
 
-/// apply_key from digits, or the whole key_switch from a polynomial, in the NTT domain. `galois`: the automorphism that turns what
-/// is switched; 0: none.
+/// Adds a case of apply_key (from digits) or of key_switch (from a polynomial), in the NTT domain. `galois`: automorphism of
+/// the switched polynomial, or 0.
 void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
               bool whole, u64 galois = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -106,8 +106,9 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
                    kind_of(field, s), s.n > 4096, declare});
 }
 
-/// Several of them. `apart`: each result in memory of its own, else side by side in each item. `own`: each has digits and an addend
-/// of its own, side by side too, and the second turns nothing; else one polynomial's digits are for all.
+/// Adds a case of several keys. `apart`: each result has its own memory; otherwise results are adjacent in each item. `own`:
+/// each key applies to its own digits and addend, which are adjacent, and the second key has no automorphism. Otherwise all
+/// keys apply to the digits of one polynomial.
 void keys_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
                std::size_t count, bool apart, bool own = false) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -143,6 +144,71 @@ void keys_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape
                    std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", " + down.name + ", added " +
                        std::to_string(s.added) + ", " + std::to_string(count) + (apart ? " apart" : "") +
                        (own ? ", digits of their own" : ""),
+                   kind_of(field, s), s.n > 4096, declare});
+}
+
+/// Returns the plan of a key switch on some limbs only: the chain's limbs `kept`, and its last `dropped` limbs, by which the
+/// result is divided.
+std::shared_ptr<device::KeySwitchPlan> partial_plan(Rig& rig, const std::shared_ptr<const math::Ring>& ring,
+                                                    const SwitchShape& shape, const std::vector<std::size_t>& kept,
+                                                    std::size_t dropped) {
+  auto plan = std::make_shared<device::KeySwitchPlan>();
+  plan->ring = rig.prepare(ring);
+  std::vector<std::size_t> limbs = kept;
+  for (std::size_t l = shape.chain.size() - dropped; l < shape.chain.size(); ++l) limbs.push_back(l);
+  for (const std::size_t l : limbs) plan->chain.push_back(shape.chain[l]);
+  plan->special = shape.special, plan->extended = plan->chain;
+  plan->extended.append(shape.special);
+  plan->key_limbs = plan->extended;  // of a key over all nine primes
+  std::size_t first = 0, next = 0;
+  for (const std::size_t count : shape.digits) {
+    device::KeySwitchPlan::Digit digit{.first = next, .count = 0, .others = {}, .raise = nullptr};
+    std::vector<u64> from, to;
+    for (std::size_t l = first; l < first + count; ++l) from.push_back(ring->prime(shape.chain[l]));
+    for (std::size_t i = 0; i < plan->extended.size(); ++i) {
+      if (i < limbs.size() && limbs[i] >= first && limbs[i] < first + count) {
+        ++digit.count;
+        continue;
+      }
+      digit.others.push_back(static_cast<math::PrimeIndex>(i));
+      to.push_back(ring->prime(plan->extended[i]));
+    }
+    next += digit.count;
+    digit.raise = rig.kernels().prepare(math::extend_base(from, to));
+    digit.source = {first, count};
+    plan->digits.push_back(std::move(digit));
+    first += count;
+  }
+  plan->down = divide_plan(rig, ring, plan->extended, first_limbs(plan->chain, kept.size()));
+  for (std::size_t l = 0; l < plan->chain.size(); ++l) plan->weight[l] = 3 + 2 * l;
+  return plan;
+}
+
+void partial_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape,
+                  const std::vector<std::size_t>& kept, std::size_t dropped, const Setting& s, u64 galois = 1) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const auto plan = partial_plan(rig, ring, shape, kept, dropped);
+    const auto operand = [&](const PrimeList& primes, std::size_t components) {
+      return rig.input(*ring, primes, {s.batch, components, s.layout}, s.fill);
+    };
+    device::PartialKeySwitch call{.plan = plan,
+                                  .x = operand(plan->chain, 1),
+                                  .coefficients = operand(shape.chain, 1),
+                                  .key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill),
+                                  .add = {},
+                                  .out = rig.output(*ring, plan->down.out, {s.batch, 2, out_layout(s)}),
+                                  .scratch = {}};
+    if (s.added > 0) call.add = operand(plan->chain, s.added);
+    if (galois != 1) call.turn = rig.kernels().prepare(device::Permutation{math::automorphism_table(s.n, galois), {}});
+    const device::Call with = rig.with_scratch(std::move(call));
+    return [=, &rig] { rig.queue().enqueue(with); };
+  };
+  std::string limbs;
+  for (const std::size_t l : kept) limbs += std::to_string(l);
+  cases.push_back({"partial_key_switch",
+                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", limbs " + limbs + " less " +
+                       std::to_string(dropped) + ", " + std::to_string(s.added) + " added" + (galois != 1 ? ", turned" : ""),
                    kind_of(field, s), s.n > 4096, declare});
 }
 
@@ -188,7 +254,7 @@ void transformed_cases(std::vector<OpCase>& cases) {
   for (const DivideShape& shape : divide_shapes()) divide_case(cases, kField32Mixed, shape, settings()[0]);
   for (const std::size_t i : {std::size_t{0}, std::size_t{3}})
     divide_case(cases, kField50, divide_shapes()[i], {16, {0}, Layout::packed, 1, Fill::random});
-  // At a degree that is fused, every division behind the commonest shapes.
+  // Every division after the most common key switches, at a degree for which GPUs have fused kernels.
   for (const Field* f : main_fields()) {
     for (const std::size_t i : {std::size_t{1}, std::size_t{4}}) {
       const std::vector<Down> all = downs(switch_shapes()[i]);
@@ -197,6 +263,22 @@ void transformed_cases(std::vector<OpCase>& cases) {
         key_case(cases, *f, switch_shapes()[i], all[k], s, true);
         for (const bool whole : {false, true}) key_case(cases, *f, switch_shapes()[i], all[k], s, whole, whole ? 25 : 5);
       }
+    }
+  }
+  // Key switches on some limbs, as a member of a mesh computes them.
+  for (const Field* f : main_fields()) {
+    const SwitchShape& shape = switch_shapes()[4];
+    const std::size_t limbs = shape.chain.size();
+    const std::vector<std::vector<std::size_t>> parts = {{0, 2, 4}, {1, 3}, {0}};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      std::vector<std::size_t> kept = parts[i];
+      std::erase_if(kept, [&](std::size_t l) { return l + 1 >= limbs; });
+      for (std::size_t k = 0; k < 2; ++k) {
+        const Setting& s = settings()[(2 * i + k) % settings().size()];
+        partial_case(cases, *f, shape, kept, k, s, k == 0 ? 1 : 5);
+      }
+      partial_case(cases, *f, shape, kept, 1, {1024, {1 + i % 2}, Layout::packed, i, Fill::random}, i == 1 ? 5 : 1);
+      partial_case(cases, *f, shape, kept, i % 2, wide_settings()[i]);
     }
   }
 }

@@ -24,7 +24,7 @@ namespace {
 
 using Made = std::map<std::tuple<const Field*, std::size_t, std::size_t>, std::shared_ptr<const math::Ring>>;
 
-/// `count` primes of a field, all 1 modulo `step`.
+/// Returns `count` primes of a field that are 1 modulo `step`.
 std::vector<u64> primes_of(const Field& field, std::size_t count, std::size_t step) {
   std::vector<u64> primes;
   for (std::size_t i = 0; i < count; ++i)
@@ -69,7 +69,7 @@ std::vector<std::size_t> scaled(std::vector<std::size_t> batch, std::size_t fact
   return batch;
 }
 
-/// A view of `shape` over `bytes`, which it sizes and fills with garbage.
+/// Sizes `bytes`, fills it with garbage and returns a view of `shape` over it.
 View lay_out(Word word, std::size_t n, std::size_t limbs, const Shape& shape, std::vector<std::byte>& bytes, View& whole) {
   const bool sliced = shape.layout == Layout::sliced;
   std::vector<std::size_t> batch = scaled(shape.batch, sliced ? 2 : 1);
@@ -97,7 +97,7 @@ View lay_out(Word word, std::size_t n, std::size_t limbs, const Shape& shape, st
 u64 residue(u64 random, u64 q, Fill fill) {
   if (fill == Fill::top) return q - 1;
   if (fill == Fill::edges) return random & 1 ? q - 1 : 0;
-  switch (random >> 58) {  // one in 64 each
+  switch (random >> 58) {  // one word in 64 for each special value
     case 0:
       return 0;
     case 1:

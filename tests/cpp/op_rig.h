@@ -1,4 +1,4 @@
-// What an operation case is declared with: operands of any layout and fill on one device, the same on every device.
+// Operands of operation cases: any layout and fill on one device, with the same values on every device.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ using math::u32;
 using math::u64;
 using math::Word;
 
-/// A word and the lengths of its ring's primes, taken in turn.
+/// A word size and the bit lengths of the ring's primes; prime i has the length number i modulo their count.
 struct Field {
   const char* name;
   Word word;
@@ -33,24 +33,24 @@ extern const Field kField50;       // below 2^50 in 64-bit words
 extern const Field kField60;       // 60, 57 and 55 bits
 const std::vector<const Field*>& main_fields();
 
-/// The ring of degree n with `count` primes of a field; made once a process.
+/// Returns the ring of degree n with `count` primes of a field; cached.
 std::shared_ptr<const math::Ring> ring_of(const Field& field, std::size_t n, std::size_t count);
 
-/// Rows of n residues modulo the same number of primes of a field; made once a process.
+/// Returns rows of n residues modulo `count` primes of a field; cached.
 std::shared_ptr<const math::Ring> rows_of(const Field& field, std::size_t n, std::size_t count);
 
 enum class Layout {
   packed,
-  sliced,          // every second item, inner components and limbs of a larger tensor
-  transposed,      // batch axes in the other order
-  reversed,        // back to front along each batch axis
-  broadcast,       // one item for the whole batch
+  sliced,          // every second item, inner component and limb of a larger tensor
+  transposed,      // batch axes in reverse order
+  reversed,        // reversed along each batch axis
+  broadcast,       // one item for the whole batch (strides 0)
   broadcast_last,  // one item along the last axis
 };
 enum class Fill {
-  random,  // with 0, 1, q-1 and q-2 among them
-  edges,   // 0 and q-1 only
-  top,     // q-1 only
+  random,  // random, including 0, 1, q-1 and q-2
+  edges,   // only 0 and q-1
+  top,     // only q-1
 };
 struct Shape {
   std::vector<std::size_t> batch;
@@ -58,14 +58,14 @@ struct Shape {
   Layout layout = Layout::packed;
 };
 
-/// A device and what was prepared on it.
+/// A device and the constants prepared on it.
 struct Target {
   std::string name;
   std::unique_ptr<device::Device> device;
   std::map<const math::Ring*, std::shared_ptr<const device::RingConstant>> rings;
 };
 
-/// Operands of one run of a case.
+/// The operands of one run of a case.
 class Rig {
  public:
   explicit Rig(Target& target) : target_(target), queue_(target.device->make_queue()) {}
@@ -74,22 +74,22 @@ class Rig {
   device::Queue& queue() { return *queue_; }
   std::shared_ptr<const device::RingConstant> prepare(const std::shared_ptr<const math::Ring>& ring);
 
-  /// An operand with residues of the given moduli in its limbs.
+  /// Makes an operand with residues of these moduli in its limbs.
   View input(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill = Fill::random);
   View input(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill = Fill::random);
-  /// An operand full of garbage, compared after the run with all that lies around it.
+  /// Makes an output filled with garbage. After the run, the comparison covers the output and the bytes around it.
   View output(Word word, std::size_t n, std::size_t limbs, const Shape& shape);
   View output(const math::Ring& ring, const PrimeList& primes, const Shape& shape);
-  /// An input that the call changes.
+  /// Makes an operand that the call reads and changes.
   View in_out(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill = Fill::random);
   View in_out(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill = Fill::random);
   device::Workspace workspace(std::size_t bytes);
-  /// The call with as much scratch as it wants.
+  /// Returns the call with the scratch memory that it needs.
   device::Call with_scratch(device::Call call);
 
-  /// Deterministic 64 bits, different each time.
+  /// Returns the next 64 deterministic pseudorandom bits.
   u64 random();
-  /// What the outputs hold, once all work is done.
+  /// Waits for all work and returns the contents of the outputs.
   std::vector<std::vector<std::byte>> results();
 
  private:
@@ -102,7 +102,7 @@ class Rig {
   u64 state_ = 1;
 };
 
-/// Makes calls of kernels that have these operands.
+/// The functions below make calls of kernels with these operands.
 using Unary = device::Call (*)(const device::RingHandle&, const PrimeList&, const View& a, const View& out);
 using Binary = device::Call (*)(const device::RingHandle&, const PrimeList&, const View& a, const View& b, const View& out);
 template <class Kernel>
@@ -115,19 +115,19 @@ device::Call call_of(const device::RingHandle& ring, const PrimeList& primes, co
   return Kernel{ring, primes, a, b, out};
 }
 
-/// X -> X^g of values in the NTT's order, or of coefficients.
+/// Returns X -> X^g for values in NTT order, or for coefficients.
 device::Permutation automorphism(std::size_t n, u64 g, math::Domain domain);
 
-/// A plan as calls hold it.
+/// Returns a plan in the form that calls hold.
 template <class Plan>
 std::shared_ptr<const Plan> held(const Plan& plan) {
   return std::make_shared<const Plan>(plan);
 }
 
-/// The coefficients [first, first + count) of all that a view holds.
+/// Returns the view of coefficients [first, first + count).
 View coefficients(View v, std::size_t first, std::size_t count);
 
-/// The moduli of a list of a ring's primes.
+/// Returns the moduli of a list of primes.
 std::vector<u64> moduli(const math::Ring& ring, const PrimeList& primes);
 
 }  // namespace heliograph::test

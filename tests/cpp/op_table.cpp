@@ -1,5 +1,5 @@
-// The support table: each operation on each device of this machine. `op_table [--time] [device...]`
-// `op_table --write-digests` writes what `ref` gives into tests/data/ref_digests.txt.
+// The support table: each operation on each device of this machine. `op_table [--time] [device...]`; `op_table
+// --write-digests` writes the results of `ref` to tests/data/ref_digests.txt.
 #include <cstdio>
 #include <cstring>
 
@@ -9,7 +9,7 @@ namespace heliograph::test {
 
 namespace {
 
-/// "ok", what is wrong, or the error.
+/// Returns "ok", the difference, or the error.
 std::string verdict(Target& target, const std::string& kernel, std::size_t& count) {
   for (const OpCase& c : op_cases()) {
     if (c.kernel != kernel || c.large) continue;
@@ -46,7 +46,7 @@ int table(const std::vector<std::string>& names, bool timed) {
         std::printf("  %-16s %4zu cases  %s\n", kernel.c_str(), cases, said.c_str());
       }
     } catch (const Error& e) {
-      std::printf("%s: not here: %s\n", name.c_str(), e.what());
+      std::printf("%s: not available: %s\n", name.c_str(), e.what());
     }
   }
   return good ? 0 : 1;

@@ -29,7 +29,7 @@ struct Process {
   bool ended = false, stopped = false;
 };
 
-/// A program with this environment beside the present one; its output goes to a file of no name.
+/// Starts a program with this environment added to the current one; its output goes to an unnamed file.
 Process start(const std::string& program, std::vector<std::string> words, const Environment& environment) {
   Process p;
   p.output = memfd_create("output", MFD_CLOEXEC);
@@ -52,7 +52,7 @@ Process start(const std::string& program, std::vector<std::string> words, const 
   const int code =
       posix_spawnp(&p.id, program.c_str(), &actions, nullptr, pointers(words).data(), pointers(settings).data());
   posix_spawn_file_actions_destroy(&actions);
-  if (code != 0) throw std::runtime_error("a rank could not be started");
+  if (code != 0) throw std::runtime_error("cannot start the process of a rank");
   return p;
 }
 
@@ -87,8 +87,8 @@ std::vector<Outcome> outcomes_of(std::vector<Process>& processes, double limit, 
       outcomes[r] = {.passed = WIFEXITED(status) && WEXITSTATUS(status) == 0,
                      .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
                      .text = text_of(processes[r].output) +
-                             (late ? alone ? "\n(killed: it was stopped)" : "\n(killed: it ran too long)" : "")};
-      // A test that is not there passes too.
+                             (late ? alone ? "\n(killed: the process was stopped)" : "\n(killed: it ran too long)" : "")};
+      // gtest also exits with 0 if the named test does not exist.
       outcomes[r].passed = outcomes[r].passed && outcomes[r].text.find("[  PASSED  ] 1 test") != std::string::npos;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -99,7 +99,7 @@ std::vector<Outcome> outcomes_of(std::vector<Process>& processes, double limit, 
 }  // namespace
 
 Port::Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  // Bound and not listening: with this option the rank may have it too, and nobody is given it who asks for any port.
+  // Bound but not listening: with SO_REUSEADDR the rank can bind it too, and the kernel assigns it to no other program.
   const int on = 1;
   ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in a{};
@@ -107,7 +107,7 @@ Port::Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   socklen_t size = sizeof a;
   auto* const raw = reinterpret_cast<sockaddr*>(&a);
   if (::bind(socket_, raw, size) != 0 || ::getsockname(socket_, raw, &size) != 0)
-    throw std::runtime_error("no port is free");
+    throw std::runtime_error("no TCP port is free");
   number_ = std::to_string(ntohs(a.sin_port));
 }
 
@@ -147,7 +147,7 @@ Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string
   const auto begin = Clock::now();
   Environment e = {{"HELIOGRAPH_TEST_DEVICES", devices},
                    {"HELIOGRAPH_THREADS", "1"},
-                   {"ASAN_OPTIONS", "detect_leaks=0"},  // Open MPI's own
+                   {"ASAN_OPTIONS", "detect_leaks=0"},  // the leak sanitizer would report Open MPI's leaks
                    {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
   e.insert(extra.begin(), extra.end());

@@ -1,4 +1,4 @@
-// Processes that are the ranks of one mesh: the test program itself, started again with one test to run.
+// Processes as ranks of one mesh: the test program starts itself again with one test to run.
 #pragma once
 
 #include <functional>
@@ -12,23 +12,23 @@ using Environment = std::map<std::string, std::string>;
 
 struct Outcome {
   bool passed = false;
-  int signal = 0;    // that ended it
-  std::string text;  // what it wrote
+  int signal = 0;    // signal that ended the process, or 0
+  std::string text;  // standard output and error
 };
 
-/// Runs the disabled test RankBody.DISABLED_`body` in `ranks` processes that find each other by the environment;
-/// `extra(rank)`: more of it. Those that still run after `limit` seconds are killed, and who is stopped once the
-/// others have ended. `started`: how many of the ranks.
+/// Runs the disabled test RankBody.DISABLED_`body` in `ranks` processes that connect by the environment, with `extra(rank)`
+/// added to it. Processes that still run after `limit` seconds are killed; a stopped process (SIGSTOP) is killed once the
+/// others have ended. `started`: number of processes to start, if not all.
 std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
                                const std::function<Environment(std::size_t)>& extra = {}, double limit = 300,
                                std::size_t started = 0);
-/// Runs it in `ranks` processes of mpirun, with these devices to test: one outcome, passed where all have.
+/// Runs the test body in `ranks` processes of mpirun on these devices. The one outcome has passed if every rank has.
 Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string& devices, double limit = 120,
                    const Environment& extra = {});
 bool has_mpirun();
-/// How often `part` stands in a text.
+/// Returns the number of occurrences of `part` in `text`.
 std::size_t count_of(const std::string& text, const std::string& part);
-/// A port of this machine that no other program is given while this lives; a rank can listen there.
+/// Reserves a port on this machine during its lifetime; a rank can still listen on this port.
 class Port {
  public:
   Port();
@@ -41,7 +41,7 @@ class Port {
   int socket_;
   std::string number_;
 };
-/// A variable of the environment; empty where there is none.
+/// Returns an environment variable, or "".
 std::string given(const char* variable);
 
 }  // namespace heliograph::test

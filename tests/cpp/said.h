@@ -1,4 +1,4 @@
-// What calls say when they throw, and variables of the environment.
+// Helpers that return the error message of a call or set an environment variable.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace heliograph::test {
 
-/// What `call` says when it throws `E`; empty where it throws nothing.
+/// Returns the message of the `E` that `call` throws, or "" if it throws nothing.
 template <class E, class Call>
 std::string message_of(const Call& call) {
   try {
@@ -22,10 +22,10 @@ std::string message_of(const Call& call) {
 inline bool holds(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
 
 inline void expect_in(const std::string& wanted, const std::string& text) {
-  EXPECT_TRUE(holds(text, wanted)) << "\"" << wanted << "\" is not in \"" << text << "\"";
+  EXPECT_TRUE(holds(text, wanted)) << "\"" << wanted << "\" is missing in \"" << text << "\"";
 }
 
-/// Sets a variable of the environment while it lives.
+/// Sets an environment variable during its lifetime.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

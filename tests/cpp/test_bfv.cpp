@@ -1,4 +1,4 @@
-// BFV and BGV through the public C++ API: what a C++ user writes, also under the sanitizers.
+// BFV and BGV through the public C++ API, also under the sanitizers.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -29,7 +29,8 @@ Values random_values(const Shape& shape, std::size_t width, int bound) {
 }
 
 struct Case {
-  const char *scheme, *edition;
+  const char* scheme;
+  int word_size;
   std::size_t special;
 };
 
@@ -39,7 +40,7 @@ class Bfv : public testing::TestWithParam<Case> {
   static bfv::Spec spec(int log_q, std::vector<std::uint64_t> plain, bool insecure = true, std::size_t n = kN) {
     const Case& c = GetParam();
     const auto make = std::string(c.scheme) == "bgv" ? bgv::make_spec : bfv::make_spec;
-    return make(n, log_q, c.special, std::move(plain), c.edition, 0, insecure);
+    return make(n, log_q, c.special, std::move(plain), c.word_size, 0, insecure);
   }
   Parameters parameters_ = Parameters(spec(150, {kPlain}));
   SecretKey secret_ = SecretKey::generate(parameters_);
@@ -82,7 +83,7 @@ TEST_P(Bfv, RotatesRowsAndColumns) {
   EXPECT_THROW(rotate_rows(x, {2}, keys), MissingKeyError);
 }
 
-TEST_P(Bfv, SumsItsValuesWhateverStandsBehind) {
+TEST_P(Bfv, SumsLeaveOutUnusedSlots) {
   std::vector<std::int64_t> steps;
   for (std::int64_t step = 1; step < static_cast<std::int64_t>(kN / 2); step *= 2) steps.push_back(step);
   const bfv::EvaluationKeys keys = secret_.evaluation_keys(true, steps, true);
@@ -97,7 +98,7 @@ TEST_P(Bfv, SumsItsValuesWhateverStandsBehind) {
     for (std::size_t k = 0; k < 5; ++k) total += a.data[i * 5 + k];
     for (std::size_t k = 0; k < 5; ++k) EXPECT_EQ(got[i * 5 + k], centered(total));
   }
-  const Ciphertext mixed = subtract(x, sum_slots(x, keys));  // behind it stands what nobody here knows
+  const Ciphertext mixed = subtract(x, sum_slots(x, keys));  // a rotation would move unknown values into the used slots
   EXPECT_FALSE(mixed.tail_known());
   const std::vector<std::int64_t> parts = decrypt(mixed), sums = decrypt(sum_slots(mixed, keys));
   for (std::size_t i = 0; i < 2; ++i)
@@ -168,7 +169,7 @@ TEST_P(Bfv, KeepsValuesThroughFilesAndSmallerModuli) {
   EXPECT_THROW(Ciphertext::from_bytes(damaged), DamagedFileError);
 }
 
-TEST_P(Bfv, NamesWhatIsWrong) {
+TEST_P(Bfv, ErrorsNameTheCause) {
   const Values a = random_values({}, kN, 5);
   const Ciphertext x = secret_.encrypt(a, Packing::slots);
   const SecretKey other = SecretKey::generate(parameters_);
@@ -196,8 +197,8 @@ TEST_P(Bfv, RefusesEmptyObjects) {
   EXPECT_EQ(decrypt(moved).size(), kN);
 }
 
-/// Products in sequence, sums of operands from different levels, and both plaintext moduli.
-TEST_P(Bfv, ComputesDeep) {
+/// Products in sequence and sums of operands at different levels are right for both plaintext moduli.
+TEST_P(Bfv, ComputesProductsInSequence) {
   const Parameters parameters(spec(300, {kPlain, 40961}));
   const SecretKey secret = SecretKey::generate(parameters);
   const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
@@ -207,7 +208,7 @@ TEST_P(Bfv, ComputesDeep) {
   const Ciphertext x = secret.public_key().encrypt(a, Packing::slots);
   const Ciphertext squared = relinearize(multiply_switched(x, x, &keys), keys);
   const Ciphertext fourth = multiply_switched(squared, squared, &keys);
-  // 2 x^4 + x + 8, one of the two x^4 through a file
+  // 2 x^4 + x + 8; one of the two x^4 is loaded from bytes.
   Ciphertext z = add(add(fourth, squared), Ciphertext::from_bytes(fourth.to_bytes()));
   z = add(add(z, x), one);
   z = add_integers(subtract(z, squared), {.data = {7}, .shape = {}, .width = 1});
@@ -230,14 +231,14 @@ TEST_P(Bfv, ComputesDeep) {
   }
 }
 
-/// Plaintext moduli that are no primes, in coefficients.
+/// Composite plaintext moduli allow no slots, so values are polynomial coefficients.
 TEST_P(Bfv, ComputesModuloPowersOfTwo) {
   for (const std::uint64_t t : {std::uint64_t{2}, std::uint64_t{4096}}) {
     const Parameters parameters(spec(240, {t}));
     const SecretKey secret = SecretKey::generate(parameters);
     const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
     Values a = {.data = std::vector<std::int64_t>(kN), .shape = {}, .width = kN};
-    a.data[1] = 1, a.data[kN - 1] = 1;  // X + X^(N-1); its square X^2 - 2 - X^(N-2), and so on
+    a.data[1] = 1, a.data[kN - 1] = 1;  // X + X^(N-1); its square is X^2 - 2 - X^(N-2), and so on
     const Ciphertext x = secret.encrypt(a, Packing::coefficients);
     const Ciphertext y = relinearize(multiply_switched(x, x, &keys), keys);
     const std::vector<std::uint64_t> got = secret.decrypt(add(add(y, x), switch_level(y, 2)));
@@ -248,8 +249,8 @@ TEST_P(Bfv, ComputesModuloPowersOfTwo) {
   }
 }
 
-/// The same words on every device.
-TEST_P(Bfv, GivesTheBitsOfRef) {
+/// Results have the same words on every device.
+TEST_P(Bfv, HasTheBitsOfRefOnEveryDevice) {
   std::vector<Bytes> results;
   for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu/uncalibrated"}) {
     const Parameters parameters = Parameters(spec(200, {kPlain, 40961}, true, 1024)).on_device(device);
@@ -272,7 +273,8 @@ TEST_P(Bfv, GivesTheBitsOfRef) {
   }
 }
 
-/// BGV's products want their operands at a lower level, BFV's never; what is loaded goes by its file's estimate.
+/// BGV's products first switch their operands to a lower level; BFV's products never do. Tensors from files use the file's
+/// noise estimate.
 TEST_P(Bfv, ChoosesTheLevelOfProducts) {
   const Parameters parameters(spec(300, {kPlain}));
   const SecretKey secret = SecretKey::generate(parameters);
@@ -301,7 +303,7 @@ TEST_P(Bfv, ChoosesTheLevelOfProducts) {
 
 TEST(Bgv, ChoosesAndNamesSets) {
   for (const std::string& name : bgv::named_specs()) {
-    for (const char* edition : {"", "/w32"}) EXPECT_TRUE(Parameters(bgv::named_spec(name + edition)).secure());
+    for (const char* ending : {"", "/w32"}) EXPECT_TRUE(Parameters(bgv::named_spec(name + ending)).secure());
   }
   EXPECT_THROW(bgv::named_spec("hcnn5"), ParameterError);
   EXPECT_THROW(bfv::named_spec("bgv-n15"), ParameterError);
@@ -311,12 +313,11 @@ TEST(Bgv, ChoosesAndNamesSets) {
   EXPECT_LT(few.n, many.n);
 }
 
-INSTANTIATE_TEST_SUITE_P(Editions, Bfv,
-                         testing::Values(Case{"bfv", "w64", 0}, Case{"bfv", "w64", 1}, Case{"bfv", "w32", 0},
-                                         Case{"bfv", "w32", 2}, Case{"bgv", "w64", 0}, Case{"bgv", "w64", 2},
-                                         Case{"bgv", "w32", 0}, Case{"bgv", "w32", 2}),
+INSTANTIATE_TEST_SUITE_P(WordSizes, Bfv,
+                         testing::Values(Case{"bfv", 64, 0}, Case{"bfv", 64, 1}, Case{"bfv", 32, 0}, Case{"bfv", 32, 2},
+                                         Case{"bgv", 64, 0}, Case{"bgv", 64, 2}, Case{"bgv", 32, 0}, Case{"bgv", 32, 2}),
                          [](const auto& info) {
-                           return std::string(info.param.scheme) + "_" + info.param.edition + "_special" +
+                           return std::string(info.param.scheme) + "_w" + std::to_string(info.param.word_size) + "_special" +
                                   std::to_string(info.param.special);
                          });
 

@@ -1,4 +1,5 @@
-// Bootstrapping of CKKS: each stage against what it stands for in clear numbers, the whole of it on every device, what it refuses.
+// CKKS bootstrapping: each stage is compared with the same computation on clear numbers; the complete bootstrap runs on
+// every device; errors.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -7,6 +8,7 @@
 #include <random>
 
 #include "heliograph/ckks.h"
+#include "heliograph/progress.h"
 #include "io/sha256.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/encode.h"
@@ -29,15 +31,15 @@ using Vector = std::vector<Complex>;
 constexpr std::size_t kN = 2048, kSlots = kN / 2;
 const std::string kSeed = "thirty-two bytes of a test's seed";
 
-ckks::Spec short_set() { return ckks::make_bootstrapping_spec(kN, 3, 44.8, 59.2, 3, "w32", true); }
-ckks::Spec corrected_set() { return ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true, true); }
+ckks::Spec short_set() { return ckks::make_bootstrapping_spec(kN, 3, 44.8, 59.2, 3, 32, true); }
+ckks::Spec corrected_set() { return ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, 64, true, true); }
 ckks::Spec small_set(std::size_t slots = 0) {
-  ckks::Spec spec = ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true);
+  ckks::Spec spec = ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, 64, true);
   spec.slots = slots;
   return spec;
 }
 
-/// Of magnitudes up to `most`.
+/// Returns values of magnitudes up to `most`.
 Values values_of(const Shape& shape, bool complex, double most = 1) {
   if (complex) most *= 0.7;
   std::mt19937_64 random(7);
@@ -50,7 +52,7 @@ Values values_of(const Shape& shape, bool complex, double most = 1) {
   return v;
 }
 
-/// The largest error of a part.
+/// Returns the largest error of a real or imaginary part.
 double worst(const Values& got, const Vector& wanted) {
   EXPECT_EQ(got.data.size(), wanted.size());
   double largest = 0;
@@ -79,15 +81,15 @@ class Bootstrap : public testing::Test {
   static void SetUpTestSuite() {
     parameters_ = new Parameters(small_set());
     secret_ = new SecretKey(SecretKey::generate(*parameters_));
-    keys_ = new EvaluationKeys(secret_->evaluation_keys(true, {}, true, {}, true));
+    keys_ = new EvaluationKeys(secret_->evaluation_keys(true, {}, true, true));
   }
   static void TearDownTestSuite() { delete keys_, delete secret_, delete parameters_; }
 
   static Context& context() { return *parameters_->context(); }
   static Ciphertext low(const Values& v, double bound = 1) {
-    return secret_->encrypt(v, parameters_->bootstrapping_level(), {}, bound);
+    return secret_->encrypt(v, parameters_->bootstrapping_level(), bound);
   }
-  /// The polynomial that a tensor encrypts, as it is.
+  /// Returns the encrypted polynomial.
   static std::vector<double> polynomial(const ring::RnsTensor& x) {
     const SecretVector<double> phase = ckks::download_polynomials(context(), rlwe::phase(secret_->data().key, x));
     return {phase.begin(), phase.end()};
@@ -112,7 +114,7 @@ TEST_F(Bootstrap, MatricesAreTheTransformBetweenValuesAndCoefficients) {
     const Complex both(coefficients[i], coefficients[i + kSlots]);
     EXPECT_NEAR(std::abs(both - values[reversed(i)]), 0, 1e-11);
   }
-  // And back, by the factors that make of an integer its part of q and of the sine's range.
+  // The matrices back to slots include the factor 1 / (q range) of the sine's argument.
   for (std::size_t i = 0; i < how.stages_to_slots(); ++i) slots = times(how.to_slots(i), slots);
   const double factor = (slots[5] / values[5]).real();
   for (std::size_t i = 0; i < kSlots; ++i) EXPECT_NEAR(std::abs(slots[i] - factor * values[i]), 0, 1e-11 * factor);
@@ -134,7 +136,8 @@ TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
     EXPECT_NEAR(before[i] / scale, v.data[reversed(i)].real(), 0x1p-24);
     EXPECT_NEAR(before[i + kSlots] / scale, v.data[reversed(i)].imag(), 0x1p-24);
   }
-  // Through the first matrix; the others in clear numbers, which give t / (q range) at the scale where the sine begins.
+  // The first matrix is applied encrypted, the others in clear. The result is t / (q range) at the scale of the sine's
+  // input.
   const ring::RnsTensor raised = plan.raise(t, *keys_->data().keys.bootstrapping);
   EXPECT_EQ(raised.primes(), context().rlwe().chain(context().raised_level()));
   const std::vector<double> phase = polynomial(raised);
@@ -153,13 +156,13 @@ TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
     largest = std::max(largest, static_cast<int>(std::abs(whole)));
     none += whole == 0;
   }
-  // Sums of 33 numbers between -1/2 and 1/2: a quarter of them round to 0, and beyond 8 there is one in a million.
+  // A sum of 33 uniform numbers between -1/2 and 1/2 rounds to 0 in a quarter of the cases and exceeds 8 once in a million.
   EXPECT_GE(largest, 3);
   EXPECT_LE(largest, 9);
   EXPECT_NEAR(none, 0.24 * kN, 0.05 * kN);
 }
 
-TEST_F(Bootstrap, ValuesComeBackAtTheTop) {
+TEST_F(Bootstrap, RefreshedValuesAreRightAtTheTopLevel) {
   for (const bool complex : {true, false}) {
     for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 2}}) {
       const Values v = values_of(shape, complex);
@@ -176,7 +179,7 @@ TEST_F(Bootstrap, ValuesComeBackAtTheTop) {
   }
 }
 
-TEST_F(Bootstrap, ExtremeValuesComeBack) {
+TEST_F(Bootstrap, RefreshesExtremeValues) {
   Values v = values_of({6}, true);
   for (std::size_t i = 0; i < kSlots; ++i) {
     const auto at = [&](std::size_t item) -> Complex& { return v.data[item * kSlots + i]; };
@@ -188,7 +191,7 @@ TEST_F(Bootstrap, ExtremeValuesComeBack) {
   EXPECT_LE(worst(secret_->decrypt(y), v.data), std::exp2(-y.precision()));
 }
 
-TEST_F(Bootstrap, BoundsScaleValuesIn) {
+TEST_F(Bootstrap, AcceptsAnyDeclaredBoundOfTheValues) {
   for (const double bound : {1.0 / 64, 16.0}) {
     const Values v = values_of({}, true, bound);
     const Ciphertext y = bootstrap(within(low(v, bound), bound), *keys_, bound);
@@ -196,36 +199,39 @@ TEST_F(Bootstrap, BoundsScaleValuesIn) {
     if (bound > 1) {
       EXPECT_LE(worst(secret_->decrypt(y), v.data), std::exp2(-y.precision())) << bound;
     }
-    EXPECT_FALSE(std::isnan(y.precision())) << bound;  // of what was encrypted here, a small bound is known too
+    EXPECT_FALSE(std::isnan(y.precision())) << bound;  // values encrypted in this process have a proven bound
   }
 }
 
-TEST(BootstrapIterations, AddWhatIsMissing) {
-  const Parameters p(ckks::make_bootstrapping_spec(kN, 3, 47, 49.9, 3, "w64", true));
+TEST(BootstrapIterations, ReduceTheError) {
+  const Parameters p(ckks::make_bootstrapping_spec(kN, 3, 47, 49.9, 3, 64, true));
   const SecretKey secret = SecretKey::generate(p);
-  const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+  const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, true);
   const Values v = values_of({2}, true);
-  const Ciphertext x = secret.encrypt(v, p.bootstrapping_level(), {}, 1);
+  const Ciphertext x = secret.encrypt(v, p.bootstrapping_level(), 1);
   double last = 1;
   for (const int iterations : {1, 2}) {
-    const Ciphertext y = bootstrap(x, keys, 1, {}, iterations);
+    const Ciphertext y = bootstrap(x, keys, 1, iterations);
     const double error = worst(secret.decrypt(y), v.data);
     EXPECT_LE(error, iterations == 1 ? 0x1p-17 : 0x1p-33);
     EXPECT_LE(error, std::exp2(-y.precision()));
     EXPECT_LE(std::exp2(-y.precision()), last * 0x1p-12);
     last = std::exp2(-y.precision());
   }
-  EXPECT_THROW(bootstrap(x, keys, 1, {}, 0), ParameterError);
-  const Values real = values_of({2}, false);  // a pair, but for what is left of each
+  EXPECT_THROW(bootstrap(x, keys, 1, 0), ParameterError);
+  const Values real = values_of({2}, false);  // bootstrapped as a pair, their remainders separately
+  const Ciphertext low = secret.encrypt(real, p.bootstrapping_level(), 1);
   std::vector<double> told;
-  const Progress tell = [&](double share) { told.push_back(share); };
-  const Ciphertext y = bootstrap(secret.encrypt(real, p.bootstrapping_level(), {}, 1), keys, 1, tell, 2);
+  const Ciphertext y = [&] {
+    const ProgressScope scope([&](double share) { told.push_back(share); });
+    return bootstrap(low, keys, 1, 2);
+  }();
   EXPECT_LE(worst(secret.decrypt(y), real.data), std::min(0x1p-33, std::exp2(-y.precision())));
   EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
   EXPECT_GE(told.size(), 20u);
 }
 
-TEST_F(Bootstrap, ManyInARowDoNotDrift) {
+TEST_F(Bootstrap, ManyBootstrapsInARowDoNotDrift) {
   const Values v = values_of({}, true);
   Ciphertext x = low(v);
   for (int i = 0; i < 20; ++i) x = bootstrap(within(x, 1), *keys_);
@@ -236,7 +242,7 @@ TEST_F(Bootstrap, ManyInARowDoNotDrift) {
   EXPECT_LE(std::abs(sum) / kSlots, 0x1p-19);
 }
 
-TEST_F(Bootstrap, ComputesOnWithTheLevelsThatItLeaves) {
+TEST_F(Bootstrap, ItsResultHasLevelsForFurtherProducts) {
   const Values v = values_of({}, false);
   Ciphertext x = bootstrap(low(v), *keys_);
   for (int i = 0; i < 3; ++i) x = multiply_rescale(x, x, *keys_);
@@ -246,31 +252,32 @@ TEST_F(Bootstrap, ComputesOnWithTheLevelsThatItLeaves) {
   EXPECT_LE(worst(secret_->decrypt(bootstrap(x, *keys_)), wanted), 0x1p-15);
 }
 
-TEST_F(Bootstrap, RefusesWhatItCannotDo) {
+TEST_F(Bootstrap, RefusesInvalidOperandsAndKeys) {
   const Values v = values_of({}, true, 0.5);
   const Ciphertext x = low(v);
   EXPECT_THROW(bootstrap(lower(x, 3), *keys_), LevelError);
   EXPECT_THROW(bootstrap(add(x, x), *keys_, 0.7), PlaintextRangeError);
-  EXPECT_THROW(bootstrap(multiply(x, x), *keys_), ScaleError);  // not rescaled
+  EXPECT_THROW(bootstrap(multiply(x, x), *keys_), ScaleError);  // a product that is not rescaled
   EXPECT_THROW(bootstrap(x, secret_->evaluation_keys(true, {}, true)), MissingKeyError);
-  EXPECT_THROW(bootstrap(x, SecretKey::generate(*parameters_).evaluation_keys(true, {}, true, {}, true)), WrongKeyError);
+  EXPECT_THROW(bootstrap(x, SecretKey::generate(*parameters_).evaluation_keys(true, {}, true, true)), WrongKeyError);
   for (const double bound : {-1.0, std::nan(""), 1e9}) EXPECT_THROW(bootstrap(x, *keys_, bound), ParameterError);
-  const SecretKey other = SecretKey::generate(Parameters(ckks::make_spec(kN, 4, 40, 50, 1, "w64", 0, true)));
-  EXPECT_THROW(other.evaluation_keys(true, {}, true, {}, true), ParameterError);
+  const SecretKey other = SecretKey::generate(Parameters(ckks::make_spec(kN, 4, 40, 50, 1, 64, 0, true)));
+  EXPECT_THROW(other.evaluation_keys(true, {}, true, true), ParameterError);
   EXPECT_THROW(bootstrap(other.encrypt(v), other.evaluation_keys(true, {}, true)), ParameterError);
 }
 
-TEST_F(Bootstrap, KeysTravelInFiles) {
+TEST_F(Bootstrap, KeysAreSavedAndLoaded) {
   const Values v = values_of({}, true);
   const EvaluationKeys loaded = EvaluationKeys::from_bytes(keys_->to_bytes());
   EXPECT_TRUE(loaded.has_bootstrapping());
   EXPECT_EQ(loaded.bytes(), keys_->bytes());
   const Ciphertext x = low(v);
   EXPECT_EQ(secret_->decrypt(bootstrap(x, loaded)).data, secret_->decrypt(bootstrap(x, *keys_)).data);
-  EXPECT_TRUE(std::isnan(bootstrap(x, loaded).precision()));  // nobody vouches for keys of a file
+  // keys from a file are not trusted, so the precision is unknown
+  EXPECT_TRUE(std::isnan(bootstrap(x, loaded).precision()));
 }
 
-TEST(BootstrapKeys, AreOfASparseSecret) {
+TEST(BootstrapKeys, EncryptASparseSecret) {
   const Parameters p(small_set());
   rlwe::Entropy entropy;
   for (int i = 0; i < 4; ++i) {
@@ -279,15 +286,15 @@ TEST(BootstrapKeys, AreOfASparseSecret) {
     int sum = 0;
     for (const signed char s : key.coefficients()) weight += s != 0, sum += s;
     EXPECT_EQ(weight, ckks::kSparseWeight);
-    EXPECT_LE(std::abs(sum), 28);  // signs of both kinds
+    EXPECT_LE(std::abs(sum), 28);  // coefficients of both signs
   }
 }
 
-// Few slots: they repeat through all places, and their coefficients lie N / (2 slots) apart.
+// With fewer than N / 2 slots the values repeat over the embedding, and only every (N / (2 slots))-th coefficient is used.
 
-TEST(BootstrapFewSlots, MatricesLeaveTheCoefficientsThatSlotsHave) {
+TEST(BootstrapFewSlots, MatricesKeepOnlyTheCoefficientsOfTheSlots) {
   std::mt19937_64 random(3);
-  std::vector<double> polynomial(kN);  // as a raised one, it has all coefficients
+  std::vector<double> polynomial(kN);  // a raised polynomial has all coefficients
   for (double& c : polynomial) c = std::ldexp(static_cast<double>(random() >> 11), -53) - 0.5;
   for (const std::size_t slots : {512, 128, 8, 1}) {
     const Parameters p(small_set(slots));
@@ -307,7 +314,7 @@ TEST(BootstrapFewSlots, MatricesLeaveTheCoefficientsThatSlotsHave) {
       EXPECT_NEAR(2 * packed[i].real() / factor, 2 * (i & slots ? wanted.imag() : wanted.real()), 1e-10)
           << slots << " " << i;
     }
-    // And the other way: values become those coefficients.
+    // In the other direction, values become the coefficients that the slots use.
     Vector values(slots), places(kSlots);
     for (std::size_t i = 0; i < slots; ++i) values[i] = Complex(polynomial[i], polynomial[kN - 1 - i]);
     for (std::size_t i = 0; i < kSlots; ++i) places[i] = values[i % slots];
@@ -321,22 +328,22 @@ TEST(BootstrapFewSlots, MatricesLeaveTheCoefficientsThatSlotsHave) {
   }
 }
 
-TEST(BootstrapForms, AreAsPreciseAsTheirScales) {
+TEST(BootstrapForms, HaveThePrecisionOfTheirScales) {
   for (const auto& [spec, bits] : {std::pair(short_set(), 24.5), std::pair(corrected_set(), 24.0)}) {
     const Parameters p(spec);
     const SecretKey secret = SecretKey::generate(p);
-    const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+    const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, true);
     Values v = values_of({2}, false);
-    for (std::size_t i = 0; i < kSlots; i += 2) v.data[i] = 1;  // where the sine is furthest off
-    const Ciphertext y = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys);
+    for (std::size_t i = 0; i < kSlots; i += 2) v.data[i] = 1;  // where the sine's error is largest
+    const Ciphertext y = bootstrap(secret.encrypt(v, p.bootstrapping_level(), 1), keys);
     EXPECT_EQ(y.level(), p.top_level());
     const double error = worst(secret.decrypt(y), v.data);
-    EXPECT_LE(error, std::exp2(-bits)) << spec.edition;
-    EXPECT_LE(error, std::exp2(-y.precision())) << spec.edition;
-    EXPECT_GE(y.precision(), 22) << spec.edition;
+    EXPECT_LE(error, std::exp2(-bits)) << spec.word_size;
+    EXPECT_LE(error, std::exp2(-y.precision())) << spec.word_size;
+    EXPECT_GE(y.precision(), 22) << spec.word_size;
     Values whole = values_of({}, false);
     for (std::size_t i = 0; i < kSlots; ++i) whole.data[i] = static_cast<double>(i % 2);
-    const Ciphertext z = lookup(secret.encrypt(whole, p.bootstrapping_level(), {}, 1), {3, 5}, keys);
+    const Ciphertext z = functional_bootstrap(secret.encrypt(whole, p.bootstrapping_level(), 1), {3, 5}, keys);
     EXPECT_EQ(z.level(), p.top_level());
     const Values read = secret.decrypt(z);
     for (std::size_t i = 0; i < kSlots; ++i) EXPECT_NEAR(read.data[i].real(), i % 2 ? 5 : 3, 0x1p-16);
@@ -344,7 +351,8 @@ TEST(BootstrapForms, AreAsPreciseAsTheirScales) {
 }
 
 TEST(BootstrapBits, AreTheSameOnEveryDevice) {
-  ckks::Spec few = corrected_set();  // packed, where a cube has two signs
+  // with few slots, real and imaginary parts are packed, and the correction's cube has two signs
+  ckks::Spec few = corrected_set();
   few.slots = 64;
   for (const ckks::Spec& spec : {small_set(), small_set(64), short_set(), few}) {
     Values v = spec.slots == 0 ? values_of({3}, false) : values_of({}, true);
@@ -353,29 +361,30 @@ TEST(BootstrapBits, AreTheSameOnEveryDevice) {
     for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu"}) {
       const Parameters p = Parameters(spec).on_device(device);
       const SecretKey secret = SecretKey::generate_for_test(p, kSeed.substr(0, 32));
-      const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
-      const Ciphertext y = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys);
-      EXPECT_LE(worst(secret.decrypt(y), v.data), 0x1p-18) << device << " " << spec.edition << " " << spec.slots;
+      const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, true);
+      const Ciphertext y = bootstrap(secret.encrypt(v, p.bootstrapping_level(), 1), keys);
+      EXPECT_LE(worst(secret.decrypt(y), v.data), 0x1p-18) << device << " " << spec.word_size << " " << spec.slots;
       const Bytes bytes = y.to_bytes();
       if (first.empty()) first = bytes;
-      EXPECT_EQ(bytes, first) << device << " " << spec.edition << " " << spec.slots;
+      EXPECT_EQ(bytes, first) << device << " " << spec.word_size << " " << spec.slots;
     }
   }
 }
 
-// A set in real size, too slow for `ref`: digests of each stage, which a change of bits on purpose has to change here.
+// Compares digests of each stage for a set of production size, which is too slow for `ref`. An intended change of bits must
+// update the digests.
 class FullBootstrapBits : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Devices, FullBootstrapBits, testing::Values("cpu", "cpu:scalar", "2*cpu/limb/uncalibrated"),
                          [](const auto& info) { return "At" + std::to_string(info.index); });
 
-TEST_P(FullBootstrapBits, AreWhatTheyWere) {
+TEST_P(FullBootstrapBits, HaveTheirDigests) {
   const Parameters p = Parameters(ckks::named_spec("n15-b4")).on_device(GetParam());
   const SecretKey secret = SecretKey::generate_for_test(p, kSeed.substr(0, 32));
-  const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+  const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, true);
   Values v{.data = {}, .shape = {1}, .width = p.slots(), .complex = true};
   for (std::size_t i = 0; i < v.width; ++i)
     v.data.emplace_back(static_cast<double>(i % 251) / 256 - 0.5, static_cast<double>(i % 127) / 128 - 0.5);
-  const Ciphertext x = secret.encrypt(v, p.bootstrapping_level(), {}, 1);
+  const Ciphertext x = secret.encrypt(v, p.bootstrapping_level(), 1);
   std::string found;
   const auto told = [&](const char* what, const ring::RnsTensor& t) {
     found += std::string(what) + ' ' + io::to_hex(io::sha256(ring::download(t))).substr(0, 16) + '\n';
@@ -400,7 +409,7 @@ TEST_P(FullBootstrapBits, AreWhatTheyWere) {
   EXPECT_LE(worst(secret.decrypt(y), v.data), std::exp2(-y.precision()));
 }
 
-TEST(BootstrapSets, LeaveWhatTheirNamesSay) {
+TEST(BootstrapSets, LeaveTheLevelsThatTheirNamesState) {
   for (const std::string& name : ckks::named_specs()) {
     const ckks::Spec spec = ckks::named_spec(name);
     if (spec.bootstrapping.levels == 0) continue;
@@ -412,12 +421,12 @@ TEST(BootstrapSets, LeaveWhatTheirNamesSay) {
   EXPECT_THROW(ckks::make_bootstrapping_spec(std::size_t{1} << 15, 30, 39, 49.9), ParameterError);
   for (const ckks::Bootstrapping& wrong : {ckks::Bootstrapping{9, 49.9, 3}, ckks::Bootstrapping{10, 49.9, 0},
                                            ckks::Bootstrapping{10, 49.9, 40}, ckks::Bootstrapping{100, 49.9, 3}}) {
-    ckks::Spec spec = small_set();  // as a file may say it
+    ckks::Spec spec = small_set();  // a malicious file may have such values
     spec.bootstrapping = wrong;
     EXPECT_THROW(Parameters{spec}, ParameterError) << wrong.levels << " " << wrong.entry;
   }
-  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 49, 49.9, 3, "w64", true), ParameterError);
-  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 39, 48, 3, "w64", true), ParameterError);
+  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 49, 49.9, 3, 64, true), ParameterError);
+  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 39, 48, 3, 64, true), ParameterError);
   EXPECT_THROW(Parameters{small_set(kN)}, ParameterError);
 }
 

@@ -1,5 +1,5 @@
-// The step from the lowest modulus to the highest, in integers: what it adds, how often, and what the sine makes of it, also where
-// that is more than it covers. With keys of a sparse secret that the test knows.
+// The step of bootstrapping from the lowest to the highest modulus, computed in integers. Checks the added multiples of q,
+// their distribution, and the sine's result inside and outside its range. The test knows the keys' sparse secret.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -39,7 +39,7 @@ rlwe::Key256 seed(unsigned char what) {
   return key;
 }
 
-/// [items][components][limbs][N].
+/// Words as [items][components][limbs][N].
 Words words_of(const RnsTensor& x) {
   const SecretVector<std::byte> bytes = ring::download_secret(x);
   Words words(bytes.size() / sizeof(u64));
@@ -47,7 +47,7 @@ Words words_of(const RnsTensor& x) {
   return words;
 }
 
-/// Of coefficients in one component, each limb its residues; NTT domain.
+/// Uploads coefficients as one component, each limb with its residues, in the NTT domain.
 RnsTensor uploaded(Context& c, const Integers& coefficients, const device::PrimeList& primes) {
   const RnsTensor x(c.rlwe().engine(), {}, 1, primes, Domain::coefficient);
   Words words;
@@ -68,8 +68,8 @@ Values random_values(std::size_t items, u64 from) {
   return v;
 }
 
-/// At integers k from -(terms - 1) / 2 on, for odd `terms`: the density of a sum of so many uniforms on [-1/2, 1/2], by the recurrence
-/// of splines. With one term more, the uniform of a rounding, it is how often the sum without it rounds to k.
+/// Returns the density of a sum of `terms` (odd) uniforms on [-1/2, 1/2] at the integers from -(terms - 1) / 2 on, by the
+/// recurrence of B-splines. This is the probability that a sum of terms - 1 uniforms rounds to that integer.
 std::vector<double> uniform_sum(std::size_t terms) {
   std::vector<double> now = {1};
   for (std::size_t m = 2; m <= terms; ++m) {
@@ -83,7 +83,7 @@ std::vector<double> uniform_sum(std::size_t terms) {
   return now;
 }
 
-/// The number from 0 to 2^126 that has these residues, of more primes than that takes.
+/// Returns the number from 0 to 2^126 with these residues. More residues than necessary are given, and must agree.
 i128 joined(const Words& residues, const Words& moduli) {
   const u64 a = moduli[0], b = moduli[1], c = moduli[2];
   const u64 second = math::mul_mod(math::sub_mod(residues[1], residues[0] % b, b), math::inverse_mod(a % b, b), b);
@@ -92,7 +92,7 @@ i128 joined(const Words& residues, const Words& moduli) {
       math::mul_mod(math::sub_mod(residues[2], so_far, c), math::inverse_mod(math::mul_mod(a % c, b % c, c), c), c);
   if (std::log2(static_cast<double>(a)) + std::log2(static_cast<double>(b)) + std::log2(static_cast<double>(third) + 1) >
       126) {
-    ADD_FAILURE() << "it is no such number";
+    ADD_FAILURE() << "the residues are those of no number below 2^126";
     return 0;
   }
   const u128 number = (u128{third} * b + second) * a + residues[0];
@@ -103,7 +103,7 @@ i128 joined(const Words& residues, const Words& moduli) {
 class BootstrapRaise : public testing::Test {
  protected:
   BootstrapRaise()
-      : parameters_(ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true)),
+      : parameters_(ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, 64, true)),
         secret_(SecretKey::generate_for_test(parameters_, "thirty-two bytes of another seed")) {}
 
   Context& context() { return *parameters_.context(); }
@@ -122,7 +122,7 @@ class BootstrapRaise : public testing::Test {
   rlwe::SwitchKey first_matrix(const rlwe::SecretKey& sparse) {
     return ckks::first_matrix_key(context(), dense(), sparse, how(), entropy_);
   }
-  /// x of the lowest level under the sparse key: what is raised.
+  /// Switches x at the lowest level to the sparse key. The result is the ciphertext to be raised.
   RnsTensor switched(const RnsTensor& x, const rlwe::SwitchKey& key) {
     ring::Engine& e = context().engine();
     const auto plan =
@@ -133,14 +133,14 @@ class BootstrapRaise : public testing::Test {
                                 x.with_components(0, 1).view(), low.view()});
     return low;
   }
-  /// Residues modulo q, centred.
+  /// Returns residues modulo q, centred.
   Integers integers(const RnsTensor& x) {
     const Words words = words_of(ring::to_domain(x, Domain::coefficient));
     Integers out;
     for (const u64 w : words) out.push_back(math::centered(w, q()));
     return out;
   }
-  /// c_0 + c_1 s of an item, without a modulus.
+  /// Returns c_0 + c_1 s of an item over the integers, not reduced.
   static Integers raised_phase(const Integers& low, std::size_t item, const rlwe::SecretKey& sparse) {
     const i64 *c0 = &low[item * 2 * kN], *c1 = c0 + kN;
     Integers sum(c0, c0 + kN);
@@ -151,7 +151,7 @@ class BootstrapRaise : public testing::Test {
     return sum;
   }
   i64 residue(i64 phase) { return math::centered(math::signed_mod(phase, q()), q()); }
-  /// How many times q is in it besides.
+  /// Returns I of a phase m + q I.
   i64 times(i64 phase) { return (phase - residue(phase)) / static_cast<i64>(q()); }
 
   const Parameters parameters_;
@@ -159,13 +159,13 @@ class BootstrapRaise : public testing::Test {
   rlwe::Entropy entropy_{seed(1)};
 };
 
-// The first matrix comes with it: P_0 times the result is what the matrix's rounded diagonals make of m + q I, but for the roundings
-// of one division. In integers, over all primes.
+// The raised ciphertext is already multiplied by the first matrix. P_0 times the result equals the matrix's rounded
+// diagonals applied to m + q I, up to the rounding of one division.
 TEST_F(BootstrapRaise, IsExactInIntegers) {
   ASSERT_EQ(how().low().size(), 1u);
   const rlwe::SecretKey sparse = new_sparse();
   const rlwe::BootstrappingKeys keys{to_sparse(sparse), first_matrix(sparse), {}};
-  const RnsTensor x = secret_.encrypt(random_values(2, 1), 1, {}, 1).data().tensor;
+  const RnsTensor x = secret_.encrypt(random_values(2, 1), 1, 1).data().tensor;
   const Integers low = integers(switched(x, keys.to_sparse)), before = integers(rlwe::phase(dense(), x));
   const RnsTensor out = context().bootstrapping().raise(x, keys);
   const device::PrimeList extended = how().layouts().first_matrix.primes, raised = how().raised();
@@ -184,7 +184,7 @@ TEST_F(BootstrapRaise, IsExactInIntegers) {
     }
     EXPECT_GE(most, 3);
     EXPECT_LE(most, 16);
-    // What the key's error makes of a mask below q / 2, at eight deviations, and a rounding under 32 coefficients.
+    // Bound: the key's error times a mask below q / 2, at eight deviations, plus 16, the largest sum of 33 rounding errors.
     EXPECT_LE(noise, 8 * 3.2 * std::sqrt(kN / 12.0) * static_cast<double>(q()) / to_sparse_special + 16);
     std::vector<Integers> turned;
     for (const u64 g : galois) {
@@ -200,13 +200,13 @@ TEST_F(BootstrapRaise, IsExactInIntegers) {
     const i128 offset = static_cast<i128>(special * 256);
     double largest = 0;
     for (std::size_t at = 5; at < kN; at += 97) {
-      Words off;  // P_0 times the result less the model, and the offset
+      Words off;  // P_0 times the result, minus the model, plus an offset that makes it positive
       for (std::size_t l = 0; l < moduli.size(); ++l) {
         const u64 p = moduli[l];
         u64 model = 0;
         for (std::size_t d = 0; d < galois.size(); ++d) {
           const u64* diagonal = &diagonals[(d * moduli.size() + l) * kN];
-          u128 sum = 0;  // of products below 2^116
+          u128 sum = 0;  // sum of products below 2^116
           for (std::size_t i = 0; i < kN; ++i) {
             const i64 v = i <= at ? turned[d][at - i] : -turned[d][at + kN - i];
             sum += u128{diagonal[i]} * math::signed_mod(v, p);
@@ -219,19 +219,19 @@ TEST_F(BootstrapRaise, IsExactInIntegers) {
       }
       largest = std::max(largest, std::abs(static_cast<double>(joined(off, moduli) - offset)) / special);
     }
-    EXPECT_LE(largest, 64);  // six deviations of a rounding under a dense key
+    EXPECT_LE(largest, 64);  // six deviations of the rounding error under a dense key
   }
 }
 
-// |I| follows the sum of 32 uniforms, as docs/bootstrapping-security.md says.
-TEST_F(BootstrapRaise, AddsAsManyMultiplesAsTheLawSays) {
+// I has the distribution of a rounded sum of 32 uniforms, as docs/bootstrapping-security.md states.
+TEST_F(BootstrapRaise, AddsMultiplesWithTheStatedDistribution) {
   const std::vector<double> law = uniform_sum(ckks::kSparseWeight + 1);
   const auto often = [&](int i) { return law[static_cast<std::size_t>(i + 16)]; };
   EXPECT_NEAR(std::log2(0x1p16 * 2 * often(16)), -132.7, 0.05);
   EXPECT_NEAR(std::log2(0x1p16 * 2 * (often(15) + often(16))), -81.9, 0.05);
   constexpr std::size_t items = 48;
   constexpr int tail = 6;
-  const RnsTensor x = secret_.encrypt(random_values(items, 2), 1, {}, 1).data().tensor;
+  const RnsTensor x = secret_.encrypt(random_values(items, 2), 1, 1).data().tensor;
   const auto distance = [&](std::size_t weight) {
     const rlwe::SecretKey sparse = new_sparse(weight);
     const Integers low = integers(switched(x, to_sparse(sparse)));
@@ -242,7 +242,7 @@ TEST_F(BootstrapRaise, AddsAsManyMultiplesAsTheLawSays) {
         found[static_cast<std::size_t>(std::clamp<i64>(times(v), -tail, tail) + tail)] += 1;
       }
     }
-    double sum = 0;  // chi squared, of 12 degrees of freedom
+    double sum = 0;  // chi squared with 12 degrees of freedom
     for (int i = -tail; i <= tail; ++i) {
       double p = often(i);
       for (int more = tail + 1; std::abs(i) == tail && more <= 16; ++more) p += often(more);
@@ -252,11 +252,11 @@ TEST_F(BootstrapRaise, AddsAsManyMultiplesAsTheLawSays) {
     return sum;
   };
   EXPECT_LE(distance(ckks::kSparseWeight), 45);
-  EXPECT_GE(distance(ckks::kSparseWeight - 2), 120);  // others would be seen
+  EXPECT_GE(distance(ckks::kSparseWeight - 2), 120);  // the test detects other distributions
   EXPECT_GE(distance(ckks::kSparseWeight + 2), 120);
 }
 
-/// The committed sine, in the clear: near sin(2 pi u) within its range.
+/// Evaluates the polynomial of sine.inc in clear: close to sin(2 pi u) within its range.
 double sine(double u) {
   const double y = (u - ckks::kSineShift - 0.25) / ckks::kSineRange, w = 2 * y * y - 1;
   double b = 0, before = 0;
@@ -269,14 +269,14 @@ double sine(double u) {
   return c;
 }
 
-// One coefficient's I is made what an honest key gives once in 2^130 ciphertexts: the key to the sparse secret is, for this one
-// ciphertext, such that the mask becomes what the test wants.
-TEST_F(BootstrapRaise, BeyondTheSineErrsAsItsPolynomialSays) {
-  const EvaluationKeys keys = secret_.evaluation_keys(true, {}, true, {}, true);
+// Sets I of one coefficient to a value that a random key gives once in 2^130 ciphertexts. The test forges the key to the
+// sparse secret so that it produces the mask for this I.
+TEST_F(BootstrapRaise, ErrsAsTheSinePolynomialBeyondItsRange) {
+  const EvaluationKeys keys = secret_.evaluation_keys(true, {}, true, true);
   const rlwe::SecretKey sparse = new_sparse();
   const rlwe::SwitchKey first = first_matrix(sparse);
   const Values v = random_values(1, 3);
-  const Ciphertext x = secret_.encrypt(v, parameters_.bootstrapping_level(), {}, 1);
+  const Ciphertext x = secret_.encrypt(v, parameters_.bootstrapping_level(), 1);
   RnsTensor t = x.data().tensor;
   for (const ckks::LinearSum& sum : context().bootstrapping().to_coefficients(1)) t = apply(sum, t, keys);
   const Integers m = integers(rlwe::phase(dense(), t));
@@ -286,13 +286,13 @@ TEST_F(BootstrapRaise, BeyondTheSineErrsAsItsPolynomialSays) {
   u64 special = 1;
   for (const u64 p : context().rlwe().moduli(how().to_sparse_special())) special = math::mul_mod(special, p % q(), q());
   const double rho = static_cast<double>(q()) / context().scale(1);
-  ASSERT_GE(rho, 0x1p10);  // a factor of 1, which is also what `bootstrap` takes
+  ASSERT_GE(rho, 0x1p10);  // above this ratio, `bootstrap` does not scale its input
 
   const auto error_at = [&](std::size_t at, i64 wanted) {
     std::mt19937_64 random(4);
     Integers mask(kN), body(kN);
     for (i64& a : mask) a = math::centered(random() % q(), q());
-    i64 left = 2 * wanted;  // halves of q
+    i64 left = 2 * wanted;  // twice the phase divided by q
     for (std::size_t k = 0; k < kN; ++k) {
       const int s = sparse.coefficients()[k];
       if (s == 0) continue;
@@ -306,7 +306,8 @@ TEST_F(BootstrapRaise, BeyondTheSineErrsAsItsPolynomialSays) {
     for (std::size_t i = 0; i < kN; ++i) body[i] = residue(m[i] - residue(product[i]));
     std::copy(body.begin(), body.end(), made.begin());
     EXPECT_EQ(times(raised_phase(made, 0, sparse)[at]), wanted);
-    // Divided by the special primes, the pair times t's mask is the mask and what the body lacks.
+    // The forged pair of the key times t's mask, divided by the special primes, gives the wanted mask and the rest of the
+    // body.
     const Words to_mask = words_of(uploaded(context(), mask, low)), to_body = words_of(uploaded(context(), body, low));
     const std::size_t limbs = layout.primes.size();
     Words pair(2 * limbs * kN);
@@ -324,7 +325,7 @@ TEST_F(BootstrapRaise, BeyondTheSineErrsAsItsPolynomialSays) {
     EXPECT_EQ(integers(switched(t, data->keys.bootstrapping->to_sparse)), made);
 
     const Values got = secret_.decrypt(bootstrap(x, EvaluationKeys(data)));
-    std::size_t slot = 0;  // which the coefficient is of
+    std::size_t slot = 0;  // index of the slot that the coefficient becomes
     for (std::size_t bit = 1; bit < kSlots; bit *= 2) slot = slot * 2 + (at % kSlots / bit) % 2;
     const auto part = [&](std::complex<double> z) { return at < kSlots ? z.real() : z.imag(); };
     double worst = 0;
@@ -332,14 +333,14 @@ TEST_F(BootstrapRaise, BeyondTheSineErrsAsItsPolynomialSays) {
       const std::complex<double> off = got.data[i] - v.data[i];
       if (i != slot) worst = std::max({worst, std::abs(off.real()), std::abs(off.imag())});
     }
-    EXPECT_LE(worst, 0x1p-18) << wanted;  // all others are as ever
+    EXPECT_LE(worst, 0x1p-18) << wanted;  // the bound holds for all other values
     const double u = static_cast<double>(wanted) + static_cast<double>(m[at]) / static_cast<double>(q());
     const double predicted = sine(u) * rho / (2 * std::numbers::pi) - part(v.data[slot]);
     EXPECT_NEAR(part(got.data[slot] - v.data[slot]), predicted, 0x1p-17);
     return part(got.data[slot] - v.data[slot]);
   };
   for (const i64 covered : {0, 3, 15, -15}) EXPECT_LE(std::abs(error_at(7, covered)), 0x1p-18);
-  // NumPy's chebval of sine.inc: the sine is off by these.
+  // Expected errors of the sine polynomial, computed by NumPy's chebval from the coefficients in sine.inc.
   EXPECT_NEAR(error_at(7, 16), -1.616e-6 * rho / (2 * std::numbers::pi), 0x1p-17);
   EXPECT_NEAR(error_at(kSlots + 9, 16), -1.616e-6 * rho / (2 * std::numbers::pi), 0x1p-17);
   EXPECT_NEAR(error_at(kN - 1, -16), -4.671e-5 * rho / (2 * std::numbers::pi), 0x1p-15);

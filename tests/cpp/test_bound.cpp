@@ -36,7 +36,7 @@ TEST(Magnitude, IsAnInteger) {
   for (const char* wrong : {"", "00", "01", "F", "g", "-1", " 1"}) EXPECT_FALSE(Magnitude::from(wrong)) << wrong;
 }
 
-TEST(Magnitude, IsNoneBeyondWhatIsKept) {
+TEST(Magnitude, IsUnknownBeyondItsLimit) {
   const Magnitude large = power(2, 4095);
   EXPECT_TRUE(large.known());
   EXPECT_FALSE((large + large).known());
@@ -51,7 +51,7 @@ TEST(Growth, IsAPolynomial) {
   const Growth d = Growth::own(0), five = Growth::constant(5);
   const Growth p = Growth::sum(Growth::product(d, d, 100), d.times(3), 100).plus(7);  // D^2 + 3 D + 7
   for (const u64 v : {1, 2, 10, 1000}) EXPECT_EQ(p.at(v), Magnitude(v * v + 3 * v + 7));
-  EXPECT_EQ(p.at(0), Magnitude(11)) << "D is at least 1";
+  EXPECT_EQ(p.at(0), Magnitude(11)) << "bounds use max(D, 1)";
   EXPECT_TRUE(p.open() && !five.open());
   EXPECT_EQ(Growth::larger(p, Growth::constant(9), 100).at(2), Magnitude(4 + 6 + 9));
   EXPECT_TRUE(p.below(p) && d.below(p) && five.below(p) && !p.below(d) && !Growth::constant(8).below(p));
@@ -60,7 +60,7 @@ TEST(Growth, IsAPolynomial) {
   EXPECT_FALSE(p.times(Magnitude::none()).known() || Growth().known() || Growth::sum(p, Growth(), 1).known());
 }
 
-TEST(Growth, OfTwoSessionsIsThatOfTheLargestValues) {
+TEST(Growth, OfTwoSessionsUsesTheLargestValues) {
   const Growth a = Growth::own(1), b = Growth::own(2);
   const Growth both = Growth::sum(a.times(3), b, 100);
   EXPECT_FALSE(both.open());
@@ -69,7 +69,7 @@ TEST(Growth, OfTwoSessionsIsThatOfTheLargestValues) {
   EXPECT_EQ(Growth::product(Growth::constant(4), b, 100).session(), 2U);
 }
 
-TEST(Growth, KeepsFewTermsAndNoneThatAreTooLarge) {
+TEST(Growth, KeepsFewAndSmallTerms) {
   Growth p = Growth::constant(1), power = Growth::constant(1);
   u64 exact = 1, at_two = 1;
   for (int i = 1; i < 40; ++i) {
@@ -79,7 +79,7 @@ TEST(Growth, KeepsFewTermsAndNoneThatAreTooLarge) {
   }
   EXPECT_EQ(p.terms().size(), 16U);
   EXPECT_TRUE(Magnitude(exact) <= p.at(2));
-  EXPECT_FALSE(p.at(1).bits() > 6) << "of D = 1 it is the number of terms";
+  EXPECT_FALSE(p.at(1).bits() > 6) << "for D = 1 the bound is the number of terms";
   for (int i = 0; i < 12; ++i) power = Growth::product(power, power, 1);
   EXPECT_FALSE(power.known());
 }

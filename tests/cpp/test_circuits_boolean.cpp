@@ -1,4 +1,4 @@
-// Circuits of encrypted bits, computed on clear torus words, against native integers.
+// Circuits of encrypted bits, evaluated on clear torus words, against native integers.
 #include <gtest/gtest.h>
 #include <array>
 #include <functional>
@@ -12,10 +12,12 @@ namespace heliograph::test {
 
 namespace {
 
+using circuits::Bitwise;
 using circuits::Builder;
 using circuits::Encoding;
 using circuits::Family;
 using circuits::Number;
+using circuits::Shift;
 using circuits::operator+;
 using circuits::operator*;
 using tfhe::Goal;
@@ -29,7 +31,7 @@ const Type kBool{};
 
 u64 mask(const Type& type) { return type.boolean ? 1 : type.bits == 64 ? ~u64{0} : (u64{1} << type.bits) - 1; }
 bool negative(u64 value, const Type& type) { return type.is_signed && (value >> (type.bits - 1) & 1) != 0; }
-/// Sign-extended to 64 bits.
+/// Sign-extends to 64 bits.
 i64 extended(u64 value, const Type& type) { return static_cast<i64>(negative(value, type) ? value | ~mask(type) : value); }
 Type integer(unsigned bits, bool is_signed) { return {false, bits, is_signed}; }
 
@@ -69,7 +71,7 @@ std::vector<u64> run(const Built& built, const std::vector<u64>& values) {
   for (const Type& type : built.results) {
     u64 value = 0;
     for (unsigned j = 0; j < type.bits; ++j, ++at) {
-      EXPECT_TRUE(out[at] == kBits.unit() || out[at] == u64{0} - kBits.unit()) << "a bit is " << out[at];
+      EXPECT_TRUE(out[at] == kBits.unit() || out[at] == u64{0} - kBits.unit()) << "not the encoding of a bit: " << out[at];
       if (out[at] == kBits.unit()) value |= u64{1} << j;
     }
     results.push_back(value);
@@ -99,7 +101,7 @@ std::vector<std::vector<u64>> samples(const std::vector<Type>& types, std::size_
   }
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<u64> values;
-    // Short values too: quotients of full ones are nearly all 0 or 1.
+    // Half of the values are short, because quotients of two full-length values are nearly always 0 or 1.
     for (const Type& type : types)
       values.push_back((source()() & mask(type)) >> (source()() % 2 ? 0 : source()() % type.bits));
     all.push_back(std::move(values));
@@ -212,13 +214,15 @@ TEST_P(BooleanCircuits, Compares) {
   }
 }
 
-TEST_P(BooleanCircuits, BitsAndSelections) {
+TEST_P(BooleanCircuits, BitwiseOperationsAndSelections) {
   const Type t = type();
-  for (const char operation : {'&', '|', '^'}) {
+  for (const Bitwise operation : {Bitwise::and_bits, Bitwise::or_bits, Bitwise::xor_bits}) {
     check(
         "bitwise", {t, t}, [operation](Family& f, const Numbers& x) { return Numbers{f.bitwise(operation, x[0], x[1])}; },
         [operation](const auto& v) {
-          return std::vector{operation == '&' ? v[0] & v[1] : operation == '|' ? v[0] | v[1] : v[0] ^ v[1]};
+          return std::vector{operation == Bitwise::and_bits  ? v[0] & v[1]
+                             : operation == Bitwise::or_bits ? v[0] | v[1]
+                                                             : v[0] ^ v[1]};
         });
   }
   check(
@@ -232,14 +236,14 @@ TEST_P(BooleanCircuits, BitsAndSelections) {
 TEST_P(BooleanCircuits, Shifts) {
   const Type t = type();
   const unsigned bits = t.bits;
-  auto shifted = [t, bits](char direction, u64 a, u64 amount) {
-    if (direction == 'l') return amount < bits ? a << amount : 0;
-    if (direction == 'r' && t.is_signed) return static_cast<u64>(extended(a, t) >> std::min<u64>(amount, 63));
-    if (direction == 'r') return amount < bits ? a >> amount : 0;
-    const u64 left = direction == 'L' ? amount % bits : (bits - amount % bits) % bits;
+  auto shifted = [t, bits](Shift direction, u64 a, u64 amount) {
+    if (direction == Shift::left) return amount < bits ? a << amount : 0;
+    if (direction == Shift::right && t.is_signed) return static_cast<u64>(extended(a, t) >> std::min<u64>(amount, 63));
+    if (direction == Shift::right) return amount < bits ? a >> amount : 0;
+    const u64 left = direction == Shift::rotate_left ? amount % bits : (bits - amount % bits) % bits;
     return left == 0 ? a : a << left | a >> (bits - left);
   };
-  for (const char direction : {'l', 'r', 'L', 'R'}) {
+  for (const Shift direction : {Shift::left, Shift::right, Shift::rotate_left, Shift::rotate_right}) {
     for (const unsigned amount : {0u, 1u, 5u, bits / 2, bits - 1}) {
       const Make make = [=](Family& f, const Numbers& x) { return Numbers{f.shift_clear(direction, x[0], amount)}; };
       check("shift_clear", {t}, make, [=](const auto& v) { return std::vector{shifted(direction, v[0], amount)}; });
@@ -336,14 +340,14 @@ TEST_P(BooleanCircuits, Converts) {
 }
 
 TEST_P(BooleanCircuits, ChainsOfOperations) {
-  // Results go on as operands within one circuit, norms of 2 among them.
+  // In one circuit, results are operands of further operations; some of these combinations have norm 2.
   const Type t = type();
   check(
       "chain", {t, t},
       [](Family& f, const Numbers& x) {
         const Number s = f.add(x[0], x[1]), m = f.minimum(s, x[0]);
         const Number d = f.subtract(f.multiply_clear(m, 3), f.select(f.equal(s, m), x[1], s));
-        return Numbers{f.add(d, m), f.bitwise('^', s, d), f.less(d, m)};
+        return Numbers{f.add(d, m), f.bitwise(Bitwise::xor_bits, s, d), f.less(d, m)};
       },
       [t](const auto& v) {
         const u64 k = mask(t), s = (v[0] + v[1]) & k;
@@ -377,7 +381,7 @@ TEST(BooleanGates, EveryTruthTableOfUpToThree) {
   EXPECT_LE(worst[3], 3u);
 }
 
-TEST(BooleanGates, OperandsTwiceAndConstants) {
+TEST(BooleanGates, RepeatedOperandsAndConstantsAreFolded) {
   for (unsigned code = 0; code < 256; ++code) {
     std::vector<bool> table;
     for (unsigned i = 0; i < 8; ++i) table.push_back((code >> i & 1) != 0);
@@ -430,8 +434,12 @@ TEST(BooleanGates, BooleansAsOperands) {
   check(
       "booleans", {kBool, kBool},
       [](Family& f, const Numbers& x) {
-        return Numbers{f.bitwise('&', x[0], x[1]), f.bitwise('|', x[0], x[1]), f.bitwise('^', x[0], x[1]),
-                       f.equal(x[0], x[1]),        f.less(x[0], x[1]),         f.select(x[0], x[1], f.negate_boolean(x[1]))};
+        return Numbers{f.bitwise(Bitwise::and_bits, x[0], x[1]),
+                       f.bitwise(Bitwise::or_bits, x[0], x[1]),
+                       f.bitwise(Bitwise::xor_bits, x[0], x[1]),
+                       f.equal(x[0], x[1]),
+                       f.less(x[0], x[1]),
+                       f.select(x[0], x[1], f.negate_boolean(x[1]))};
       },
       [](const auto& v) {
         return std::vector{v[0] & v[1], v[0] | v[1], v[0] ^ v[1], u64{v[0] == v[1]}, u64{v[0] < v[1]}, u64{v[0] == v[1]}};
@@ -453,7 +461,7 @@ TEST(BooleanGates, LookUps) {
   }
 }
 
-TEST(BooleanGates, ConstantsCostNothing) {
+TEST(BooleanGates, OperationsWithConstantsTakeFewOrNoBootstraps) {
   const Type t = integer(16, true);
   const Built built = build(
       {t},
@@ -464,12 +472,12 @@ TEST(BooleanGates, ConstantsCostNothing) {
                        f.multiply(x[0], one),
                        f.multiply(x[0], zero),
                        f.subtract(x[0], zero),
-                       f.bitwise('&', x[0], c),
-                       f.bitwise('^', x[0], c),
+                       f.bitwise(Bitwise::and_bits, x[0], c),
+                       f.bitwise(Bitwise::xor_bits, x[0], c),
                        f.multiply_clear(x[0], 16),
                        f.add_clear(x[0], 1 << 15),
                        f.select(f.constant(1, kBool), x[0], c),
-                       f.shift('l', x[0], f.constant(3, integer(8, false))),
+                       f.shift(Shift::left, x[0], f.constant(3, integer(8, false))),
                        q,
                        r,
                        f.multiply(c, d),
@@ -499,16 +507,15 @@ TEST(BooleanGates, ErrorsAreTyped) {
   const auto plain = circuits::boolean_family(builder, Goal::fewest, "");
   EXPECT_THROW(plain->add(a, b), DtypeError);
   EXPECT_THROW(plain->less(a, s), DtypeError);
-  EXPECT_THROW(plain->shift('l', a, s), DtypeError);
-  EXPECT_THROW(plain->shift('x', a, b), ParameterError);
-  EXPECT_THROW(plain->shift_clear('l', a, 8), ParameterError);
+  EXPECT_THROW(plain->shift(Shift::left, a, s), DtypeError);
+  EXPECT_THROW(plain->shift_clear(Shift::left, a, 8), ParameterError);
   EXPECT_THROW(plain->look_up(a, {1, 2}, a.type), ParameterError);
   EXPECT_THROW(plain->look_up(b, {1, 2}, a.type), DtypeError);
   EXPECT_THROW(plain->truth_table({a}, {false, true}), DtypeError);
   EXPECT_THROW(plain->sum({}), ShapeError);
 }
 
-TEST(Builder, InputsComeFirstWhateverTheOrder) {
+TEST(Builder, InputsAreFirstInAnyOrder) {
   Builder builder(kBits);
   const auto a = builder.input();
   const auto g = builder.bootstrap(a, {kBits.unit()});
@@ -533,27 +540,27 @@ TEST(Builder, InputsComeFirstWhateverTheOrder) {
   EXPECT_THROW(circuits::evaluate(circuit, {no}), ShapeError);
 }
 
-TEST(Builder, RefusesWhatNoiseDoesNotAllow) {
+TEST(Builder, RefusesCombinationsBeyondTheNoiseLimit) {
   Builder builder(kBits);
   const auto a = builder.input(), b = builder.input();
   EXPECT_NO_THROW(builder.bootstrap(2 * (a + b), {kBits.unit()}, 1, 2));
   EXPECT_THROW(builder.bootstrap(2 * (a + b), {kBits.unit()}), InternalError);
   EXPECT_THROW(builder.bootstrap(a, {1, 2, 3}), InternalError);
   EXPECT_THROW(builder.bootstrap(a, {1}, 3), InternalError);
-  // Constants fold: a table of four boxes, and its negative half a turn on.
+  // The builder folds constants. A table of four values covers half of the torus; the other half has the negated values.
   EXPECT_EQ(builder.bootstrap(circuits::constant(u64{3} << 61), {10, 11, 12, 13})[0].constant, 13u);
   EXPECT_EQ(builder.bootstrap(circuits::constant(u64{4} << 61), {10, 11, 12, 13}, 2)[0].constant, u64{0} - 10);
   EXPECT_EQ(builder.bootstrap(circuits::constant(u64{1} << 61), {10, 11, 12, 13}, 2)[1].constant, 13u);
 }
 
-/// What operations of 32 bits cost at most: bootstraps and layers where these are few.
-TEST(BooleanCosts, At32Bits) {
+/// Upper limits of bootstraps and layers of 32-bit operations.
+TEST(BooleanCosts, StayWithinLimitsAt32Bits) {
   struct Row {
     std::string name;
     int operands;
     Make make;
     std::string variant;
-    std::array<std::size_t, 4> most;  // bootstraps and layers of fewest, bootstraps and layers of shallow
+    std::array<std::size_t, 4> most;  // bootstraps and layers of "fewest", then of "shallow"
   };
   const auto of = [](Number (Family::*f)(const Number&, const Number&)) {
     return [f](Family& family, const Numbers& x) { return Numbers{(family.*f)(x[0], x[1])}; };
@@ -581,8 +588,16 @@ TEST(BooleanCosts, At32Bits) {
       {"less", 2, of(&Family::less), "", {32, 32, 58, 6}},
       {"equal", 2, of(&Family::equal), "", {63, 6, 63, 6}},
       {"minimum", 2, of(&Family::minimum), "", {96, 33, 122, 7}},
-      {"shift", 2, [](Family& f, const Numbers& x) { return Numbers{f.shift('r', x[0], x[1])}; }, "", {289, 5, 289, 5}},
-      {"rotate", 2, [](Family& f, const Numbers& x) { return Numbers{f.shift('L', x[0], x[1])}; }, "", {320, 5, 320, 5}},
+      {"shift",
+       2,
+       [](Family& f, const Numbers& x) { return Numbers{f.shift(Shift::right, x[0], x[1])}; },
+       "",
+       {289, 5, 289, 5}},
+      {"rotate",
+       2,
+       [](Family& f, const Numbers& x) { return Numbers{f.shift(Shift::rotate_left, x[0], x[1])}; },
+       "",
+       {320, 5, 320, 5}},
       {"divide",
        2,
        [](Family& f, const Numbers& x) {

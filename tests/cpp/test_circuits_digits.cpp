@@ -1,4 +1,4 @@
-// Integers as digits, evaluated exactly in the clear against native integers.
+// Integers as digits, evaluated exactly in clear against native integers.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -79,7 +79,7 @@ struct Rig {
   }
 };
 
-/// Edge operands in all pairs, then random ones.
+/// Calls check for all pairs of edge operands, then for random ones.
 template <class Check>
 void for_pairs(const Type& type, unsigned random, const Check& check) {
   const std::uint64_t ones = wrap(~std::uint64_t{0}, type), top = std::uint64_t{1} << (type.bits - 1);
@@ -216,14 +216,17 @@ TEST(Digits, Logic) {
                 [](std::uint64_t a, std::uint64_t b, const Type&) { return std::uint64_t{a == b}; }},
            Case{"equal_clear", [](Family&f, const Number&a, const Number&) { return f.equal(a, f.constant(1, a.type)); },
                 [](std::uint64_t a, std::uint64_t, const Type&) { return std::uint64_t{a == 1}; }},
-           Case{"and", [](Family&f, const Number&a, const Number&b) { return f.bitwise('&', a, b); },
+           Case{"and", [](Family&f, const Number&a, const Number&b) { return f.bitwise(Bitwise::and_bits, a, b); },
                 [](std::uint64_t a, std::uint64_t b, const Type&) { return a & b; }},
-           Case{"or", [](Family&f, const Number&a, const Number&b) { return f.bitwise('|', a, b); },
+           Case{"or", [](Family&f, const Number&a, const Number&b) { return f.bitwise(Bitwise::or_bits, a, b); },
                 [](std::uint64_t a, std::uint64_t b, const Type&) { return a | b; }},
-           Case{"xor", [](Family&f, const Number&a, const Number&b) { return f.bitwise('^', a, f.bit_not(b)); },
+           Case{"xor",
+                [](Family&f, const Number&a, const Number&b) { return f.bitwise(Bitwise::xor_bits, a, f.bit_not(b)); },
                 [](std::uint64_t a, std::uint64_t b, const Type&) { return a ^ ~b; }},
            Case{"and_clear",
-                [](Family&f, const Number&a, const Number&) { return f.bitwise('&', a, f.constant(0x1B, a.type)); },
+                [](Family&f, const Number&a, const Number&) {
+                  return f.bitwise(Bitwise::and_bits, a, f.constant(0x1B, a.type));
+                },
                 [](std::uint64_t a, std::uint64_t, const Type&) { return a & 0x1B; }},
            Case{"minimum", [](Family&f, const Number&a, const Number&b) { return f.minimum(a, b); },
                 [](std::uint64_t a, std::uint64_t b, const Type&t) {
@@ -258,23 +261,23 @@ TEST(Digits, Logic) {
   }
 }
 
-std::uint64_t native_shift(char direction, std::uint64_t a, std::uint64_t amount, const Type& t) {
+std::uint64_t native_shift(Shift direction, std::uint64_t a, std::uint64_t amount, const Type& t) {
   const unsigned w = t.bits;
   const bool power = (w & (w - 1)) == 0;
-  if (direction == 'L' || direction == 'R') {
+  if (rotates(direction)) {
     amount %= w;
     if (amount == 0) return a;
-    if (direction == 'R') amount = w - amount;
+    if (direction == Shift::rotate_right) amount = w - amount;
     return a << amount | a >> (w - amount);
   }
   if (power) amount %= w;
   const std::int64_t wide = extended(a, t);
-  if (amount >= w) return direction == 'r' && t.is_signed && wide < 0 ? ~std::uint64_t{0} : 0;
-  return direction == 'l' ? a << amount : t.is_signed ? static_cast<std::uint64_t>(wide >> amount) : a >> amount;
+  if (amount >= w) return direction == Shift::right && t.is_signed && wide < 0 ? ~std::uint64_t{0} : 0;
+  return direction == Shift::left ? a << amount : t.is_signed ? static_cast<std::uint64_t>(wide >> amount) : a >> amount;
 }
 
 TEST(Digits, Shifts) {
-  for (const char direction : {'l', 'r', 'L', 'R'}) {
+  for (const Shift direction : {Shift::left, Shift::right, Shift::rotate_left, Shift::rotate_right}) {
     for (const unsigned amount : {0u, 1u, 2u, 3u, 6u, 7u}) {
       check_case(
           {"shift_clear", [&](Family& f, const Number& a, const Number&) { return f.shift_clear(direction, a, amount); },
@@ -335,7 +338,7 @@ TEST(Digits, BooleansAndTables) {
                                  full.first,
                                  full.second,
                                  f.negate_boolean(x[0]),
-                                 f.bitwise('^', x[0], x[1]),
+                                 f.bitwise(Bitwise::xor_bits, x[0], x[1]),
                                  f.select(x[0], x[1], x[2])};
     });
     for (unsigned i = 0; i < 8; ++i) {

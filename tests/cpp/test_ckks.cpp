@@ -21,7 +21,7 @@ using ckks::SecretKey;
 using ckks::Values;
 using Complex = std::complex<double>;
 
-const std::string kSeed = "thirty-two bytes of a test's seed";  // the first 32 are used
+const std::string kSeed = "thirty-two bytes of a test's seed";  // the first 32 bytes are used
 
 Values random_values(const Shape& shape, std::size_t width, bool complex, unsigned seed = 1) {
   std::mt19937_64 random(seed);
@@ -52,7 +52,7 @@ std::vector<Complex> each(const Values& a, const Values& b, F f) {
 
 struct Case {
   const char* name;
-  const char* edition;
+  int word_size;
   double log_scale;
   int base_bits;
   std::size_t special;
@@ -62,7 +62,7 @@ class Ckks : public testing::TestWithParam<Case> {
  protected:
   static constexpr std::size_t kN = 2048, kSlots = kN / 2, kLevels = 5;
   Parameters parameters_ = Parameters(ckks::make_spec(kN, kLevels, GetParam().log_scale, GetParam().base_bits,
-                                                      GetParam().special, GetParam().edition, 0, true));
+                                                      GetParam().special, GetParam().word_size, 0, true));
   SecretKey secret_ = SecretKey::generate_for_test(parameters_, kSeed.substr(0, 32));
   EvaluationKeys keys_ = secret_.evaluation_keys(true, {1, 2, 4, -3}, true);
   Values a_ = random_values({3}, kSlots, true, 1), b_ = random_values({3}, kSlots, true, 2);
@@ -70,7 +70,7 @@ class Ckks : public testing::TestWithParam<Case> {
 
   double bound_bits() const { return x_.precision(); }
   double bound(const Ciphertext& c) const { return std::exp2(-c.precision()); }
-  /// The error is within the model's bound, and the bound is of use.
+  /// Checks that the error is within the model's bound, and that the bound is at most 2^most / scale.
   void expect(const Ciphertext& c, const std::vector<Complex>& expected, double most = 22,
               const std::source_location& at = std::source_location::current()) const {
     EXPECT_LE(worst(secret_.decrypt(c), expected), bound(c)) << "line " << at.line();
@@ -85,7 +85,7 @@ TEST_P(Ckks, EncodesPrecisely) {
   EXPECT_LE(worst(back, a_.data), std::exp2(std::log2(kN) / 2 + 2 - GetParam().log_scale) + 0x1p-48);
 }
 
-TEST_P(Ckks, EncodesWhatThePowersOfFiveSay) {
+TEST_P(Ckks, EncodesByPowersOfFive) {
   const Values one = random_values({}, kSlots, true);
   const std::vector<double> p = ckks::encode_polynomial(parameters_, one, 0x1p25);
   for (std::size_t slot : {std::size_t{0}, std::size_t{1}, std::size_t{77}, kSlots - 1}) {
@@ -142,21 +142,22 @@ TEST_P(Ckks, Multiplies) {
   expect(thrice, each(a_, b_, [](Complex a, Complex) { return -3.0 * a; }));
 }
 
-// Values near what the modulus holds: multiples of the primes and numbers far beyond a word keep their value.
+// Numbers near the modulus, among them multiples of its primes, exceed a word by far and are encoded exactly.
 TEST_P(Ckks, EncodesLargeNumbers) {
   Values v{.shape = {4}, .width = 1};
   const auto q = static_cast<double>(parameters_.spec().chain[0]);
   for (double whole : {q, -3 * q, 0x1p90 / 3, -0x1p70}) v.data.emplace_back(std::rint(whole) / parameters_.scale(0));
-  EXPECT_THROW(secret_.encrypt(v), PlaintextRangeError);  // beyond the lowest level: its bound is to be said
+  // the value exceeds the modulus of the lowest level, so encryption requires an explicit bound
+  EXPECT_THROW(secret_.encrypt(v), PlaintextRangeError);
   const Values back =
-      secret_.decrypt(secret_.encrypt(v, 0, {}, {-0x1p90 / parameters_.scale(0), 0x1p90 / parameters_.scale(0)}));
+      secret_.decrypt(secret_.encrypt(v, 0, {-0x1p90 / parameters_.scale(0), 0x1p90 / parameters_.scale(0)}));
   for (std::size_t i = 0; i < v.data.size(); ++i) {
     EXPECT_NEAR(back.data[i].real(), v.data[i].real(), std::exp2(-bound_bits()) + std::abs(v.data[i].real()) * 0x1p-45);
   }
 }
 
-TEST_P(Ckks, GoesDownAllLevels) {
-  Values inside = a_;  // of the unit circle: sixteenth powers of sqrt(2) would need room for 2^8
+TEST_P(Ckks, MultipliesDownToTheLowestLevel) {
+  Values inside = a_;  // inside the unit circle: a sixteenth power of sqrt(2) is 2^8 and could exceed the lowest modulus
   for (Complex& v : inside.data) v *= 0.7;
   std::vector<Complex> expected = inside.data;
   Ciphertext power = secret_.encrypt(inside);
@@ -172,7 +173,7 @@ TEST_P(Ckks, GoesDownAllLevels) {
   EXPECT_THROW(rescale(power), LevelError);
 }
 
-TEST_P(Ckks, MeetsAtTheLowerLevel) {
+TEST_P(Ckks, OperandsMeetAtTheLowerLevel) {
   for (std::size_t level = kLevels - 1; level >= 1; --level) {
     const Ciphertext low = lower(x_, level);
     EXPECT_EQ(low.level(), level);
@@ -248,7 +249,7 @@ TEST_P(Ckks, AddsInPlace) {
   EXPECT_LT(worst(secret_.decrypt(x), each(a, b, std::plus<>())), 1e-4);
 }
 
-TEST_P(Ckks, ArrangesItems) {
+TEST_P(Ckks, ConcatenatesAndReordersItems) {
   const Ciphertext both = ckks::concatenate({x_, lower(y_, 2)}, 0);
   EXPECT_EQ(both.level(), 2u);
   std::vector<Complex> expected = a_.data;
@@ -283,7 +284,7 @@ TEST_P(Ckks, KeepsValuesThroughFiles) {
     const Ciphertext sealed = open.encrypt(a_, level);
     EXPECT_FALSE(sealed.seeded());
     const Ciphertext copy = Ciphertext::from_bytes(sealed.to_bytes());
-    EXPECT_TRUE(std::isnan(sealed.precision()));  // the key came from a file
+    EXPECT_TRUE(std::isnan(sealed.precision()));  // the key is from a file
     EXPECT_LE(worst(again.decrypt(copy), a_.data), bound(secret_.public_key().encrypt(a_, level)));
   }
   for (std::size_t at : {bytes.size() / 2, bytes.size() - 1, std::size_t{3}}) {
@@ -294,27 +295,27 @@ TEST_P(Ckks, KeepsValuesThroughFiles) {
   EXPECT_THROW(EvaluationKeys::from_bytes(bytes), FormatError);
 }
 
-/// Bounds take products at their worst: no proof, though values may have stayed inside. They are decrypted where nothing is asked.
-TEST_P(Ckks, RefusesWhatMayHaveOutgrownItsModulus) {
+/// The proven bounds assume worst-case products. Default decryption accepts values that fit the modulus without a proof.
+TEST_P(Ckks, RefusesValuesThatMayExceedTheModulus) {
   std::vector<Complex> expected = a_.data;
   Ciphertext power = x_;
   for (std::size_t level = kLevels; level > 1; --level) {
     power = multiply_rescale(power, power, keys_);
     for (Complex& v : expected) v *= v;
   }
-  const double room = GetParam().base_bits - GetParam().log_scale - 1;  // of values up to 2^8
+  const double room = GetParam().base_bits - GetParam().log_scale - 1;  // log2 of the room
   if (room > 8.5) {
     EXPECT_LE(worst(secret_.decrypt(power), expected), bound(power));
   } else {
     EXPECT_TRUE(std::isinf(power.precision()));
-    EXPECT_THROW(secret_.decrypt(power, {}, ckks::Checked::proof), RoomError);
+    EXPECT_THROW(secret_.decrypt(power, ckks::Checked::proof), RoomError);
     EXPECT_THROW(secret_.decrypt(power), RoomError);
     EXPECT_THROW(secret_.decrypt_for_publication(power, 1), RoomError);
-    EXPECT_LE(worst(secret_.decrypt(power, {}, ckks::Checked::none), expected), 1e-3);
+    EXPECT_LE(worst(secret_.decrypt(power, ckks::Checked::none), expected), 1e-3);
   }
 }
 
-TEST_P(Ckks, NamesWhatIsWrong) {
+TEST_P(Ckks, ErrorsNameTheCause) {
   const SecretKey other = SecretKey::generate(parameters_);
   EXPECT_THROW(other.decrypt(x_), WrongKeyError);
   EXPECT_THROW(add(x_, other.encrypt(a_)), WrongKeyError);
@@ -334,17 +335,17 @@ TEST_P(Ckks, NamesWhatIsWrong) {
   EXPECT_THROW(multiply_constants(x_, {.data = {{1, 1}}, .shape = {}, .width = 1, .complex = true}), DtypeError);
 }
 
-TEST_P(Ckks, FloodsWhatIsPublished) {
+TEST_P(Ckks, AddsNoiseForPublication) {
   const Values v = secret_.decrypt_for_publication(x_, 8);
   const double error = worst(v, a_.data);
   EXPECT_LE(error, bound(x_) * std::exp2(8) * 8 * std::sqrt(kN) + bound(x_));
-  EXPECT_GE(error, bound(x_) * 4);  // the noise was there
+  EXPECT_GE(error, bound(x_) * 4);  // the error shows the added noise
   EXPECT_THROW(secret_.decrypt_for_publication(x_, 60), NoiseError);
   const Ciphertext stored = Ciphertext::from_bytes(multiply_rescale(x_, y_, keys_).to_bytes());
   EXPECT_THROW(secret_.decrypt_for_publication(stored, 4), NoiseError);
 }
 
-TEST_P(Ckks, GivesTheSameBitsOnEveryDevice) {
+TEST_P(Ckks, HasTheSameBitsOnEveryDevice) {
   std::vector<Bytes> first;
   for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu"}) {
     const Parameters p = parameters_.on_device(device);
@@ -364,25 +365,25 @@ TEST_P(Ckks, GivesTheSameBitsOnEveryDevice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Editions, Ckks,
-                         testing::Values(Case{"w64", "w64", 45, 50, 2}, Case{"w64_one", "w64", 40, 60, 1},
-                                         Case{"w32_single", "w32", 29, 50, 2}, Case{"w32_pairs", "w32", 49.7, 60, 6}),
+INSTANTIATE_TEST_SUITE_P(WordSizes, Ckks,
+                         testing::Values(Case{"w64", 64, 45, 50, 2}, Case{"w64_one", 64, 40, 60, 1},
+                                         Case{"w32_single", 32, 29, 50, 2}, Case{"w32_pairs", 32, 49.7, 60, 6}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(CkksSets, AreSecureAndAsNamed) {
+TEST(CkksSets, AreSecureAndMatchTheirNames) {
   for (const std::string& name : ckks::named_specs()) {
-    for (const char* edition : {"", "/w32"}) {
-      if (*edition && ckks::named_spec(name).bootstrapping.levels > 0) continue;  // of edition w64 alone
-      const ckks::Spec spec = ckks::named_spec(name + edition);
+    for (const char* ending : {"", "/w32"}) {
+      if (*ending && ckks::named_spec(name).bootstrapping.levels > 0) continue;  // only with 64-bit words
+      const ckks::Spec spec = ckks::named_spec(name + ending);
       const Parameters p = Parameters(spec).on_device("null");
-      EXPECT_TRUE(p.secure()) << name << edition;
-      if (!*edition && name.find('l') != std::string::npos) {
+      EXPECT_TRUE(p.secure()) << name << ending;
+      if (!*ending && name.find('l') != std::string::npos) {
         const std::size_t limbs = std::stoul(name.substr(name.find('l') + 1));
         EXPECT_EQ(p.level_limbs(0), limbs) << name;
       }
       for (std::size_t level = 1; level <= p.top_level(); ++level)
-        EXPECT_NEAR(std::log2(p.scale(level)), spec.log_scale, spec.edition == "w32" ? 0.05 : 0.005)
-            << name << edition << level;
+        EXPECT_NEAR(std::log2(p.scale(level)), spec.log_scale, spec.word_size == 32 ? 0.05 : 0.005)
+            << name << ending << level;
     }
   }
   const Parameters big = Parameters(ckks::named_spec("n16-l28")).on_device("null");
@@ -392,9 +393,9 @@ TEST(CkksSets, AreSecureAndAsNamed) {
 }
 
 TEST(CkksSets, AreChosenForARequest) {
-  for (const char* edition : {"w64", "w32"}) {
+  for (int word_size : {64, 32}) {
     for (int depth : {0, 1, 4, 12}) {
-      const ckks::Spec spec = ckks::choose({.depth = depth, .precision = 20, .integer_bits = 8, .edition = edition});
+      const ckks::Spec spec = ckks::choose({.depth = depth, .precision = 20, .integer_bits = 8, .word_size = word_size});
       const Parameters p = Parameters(spec).on_device("null");
       EXPECT_TRUE(p.secure());
       EXPECT_EQ(p.top_level(), static_cast<std::size_t>(depth) + 1);
@@ -403,13 +404,13 @@ TEST(CkksSets, AreChosenForARequest) {
   EXPECT_EQ(ckks::choose({.depth = 1, .slots = 16384}).n, 32768u);
   EXPECT_THROW(ckks::choose({.depth = 90, .precision = 34}), ParameterError);
   EXPECT_THROW(Parameters(ckks::make_spec(2048, 4, 40, 50, 1)), SecurityError);
-  EXPECT_THROW(ckks::make_spec(2048, 4, 40, 50, 1, "w16"), ParameterError);
+  EXPECT_THROW(ckks::make_spec(2048, 4, 40, 50, 1, 16), ParameterError);
 }
 
-TEST(CkksSets, KeepAResultsPrecision) {
-  for (const char* edition : {"w64", "w32"}) {
+TEST(CkksSets, HoldTheRequestedPrecision) {
+  for (int word_size : {64, 32}) {
     for (int depth : {1, 2, 5}) {
-      const ckks::Spec spec = ckks::choose({.depth = depth, .precision = 25, .edition = edition});
+      const ckks::Spec spec = ckks::choose({.depth = depth, .precision = 25, .word_size = word_size});
       const SecretKey secret = SecretKey::generate(Parameters(spec));
       const EvaluationKeys keys = secret.evaluation_keys(true, {1}, false);
       const Values a = random_values({}, spec.n / 2, false);
@@ -422,16 +423,15 @@ TEST(CkksSets, KeepAResultsPrecision) {
       }
       x = ckks::index(x, 0, 0);
       for (int level = 1; level < depth; ++level) x = ckks::index(x, 0, 0);
-      EXPECT_LE(worst(secret.decrypt(x), expected), std::exp2(depth - 25))  // squaring doubles an error
-          << edition << " depth " << depth;
+      EXPECT_LE(worst(secret.decrypt(x), expected), std::exp2(depth - 25))  // each squaring doubles the error
+          << word_size << " depth " << depth;
     }
   }
 }
 
-// Fewer slots than N/2, a power of two: values repeat, so that rotations turn these slots alone.
-/// Decrypting a ciphertext of a scale below 2^-65 divided by the number of its primes that hold it, none.
+// Scales outside the limits are refused. A scale below 2^-65 would fit in zero primes, and decryption would divide by zero.
 TEST(CkksScales, LieBetweenOneAndHalfTheModulus) {
-  const SecretKey key = SecretKey::generate(Parameters(ckks::make_spec(1024, 3, 30, 40, 1, "w64", 0, true)));
+  const SecretKey key = SecretKey::generate(Parameters(ckks::make_spec(1024, 3, 30, 40, 1, 64, 0, true)));
   const Ciphertext x = key.encrypt(random_values({}, 512, false));
   const double most = std::exp2(x.data().context->log_modulus(x.level()) - 1);
   for (const double scale : {0x1p-83, 0.99, 0.0, -1.0, most * 1.01, std::nan(""), HUGE_VAL}) {
@@ -442,12 +442,13 @@ TEST(CkksScales, LieBetweenOneAndHalfTheModulus) {
   for (const double scale : {1.0, most * 0.99}) {
     ckks::CiphertextData data = x.data();
     data.scale = scale;
-    EXPECT_NO_THROW(key.decrypt(ckks::finish(std::move(data)), {}, ckks::Checked::none)) << scale;
+    EXPECT_NO_THROW(key.decrypt(ckks::finish(std::move(data)), ckks::Checked::none)) << scale;
   }
 }
 
-TEST(CkksSlots, TurnWithTheirPeriod) {
-  const Parameters p(ckks::make_spec(1024, 2, 40, 50, 1, "w64", 8, true));
+// If the number of slots is a power of two below N/2, values repeat with this period, and rotations are cyclic in it.
+TEST(CkksSlots, RotateWithinTheirPeriod) {
+  const Parameters p(ckks::make_spec(1024, 2, 40, 50, 1, 64, 8, true));
   const SecretKey secret = SecretKey::generate(p);
   const Values a = random_values({}, 8, false), few = random_values({}, 5, false);
   const EvaluationKeys keys = secret.evaluation_keys(false, {1, -3, 8}, false);

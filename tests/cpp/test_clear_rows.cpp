@@ -1,4 +1,5 @@
-// Rows of bytes times an encrypted vector: against sums in plain integers, in both editions, whole and rounded.
+// Products of clear byte rows and an encrypted vector equal sums of integers, for both word sizes, with exact and rounded
+// results.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -16,12 +17,11 @@ using exact::ClearRows;
 using exact::RowsPlan;
 
 constexpr std::size_t kN = 1024;
-constexpr std::uint64_t kPlain = 12587009;  // 1 modulo 2N, above twice what 384 products of bytes come to
+// plaintext modulus: 1 modulo 2N, above twice the largest sum of 384 products of bytes
+constexpr std::uint64_t kPlain = 12587009;
 
-/// Small, and of no security.
-Parameters small(const std::string& edition, int log_q) {
-  return Parameters(bfv::make_spec(kN, log_q, 1, {kPlain}, edition, 0, true));
-}
+/// Returns a small insecure set.
+Parameters small(int word_size, int log_q) { return Parameters(bfv::make_spec(kN, log_q, 1, {kPlain}, word_size, 0, true)); }
 
 std::vector<std::int8_t> bytes(std::size_t count, unsigned seed) {
   std::mt19937 draw(seed);
@@ -58,8 +58,8 @@ Asked ask(const Parameters& parameters, std::size_t rows, const std::vector<std:
   return {decrypted(secret, products, rows), decrypted(secret, exact::from_rounded(secret, data, plan, rows), rows)};
 }
 
-TEST(ClearRows, GiveTheProductsOfBytes) {
-  for (const auto& [edition, log_q] : {std::pair{"w32", 76}, std::pair{"w64", 60}, std::pair{"w64", 90}}) {
+TEST(ClearRows, EqualProductsOfBytes) {
+  for (const auto& [word_size, log_q] : {std::pair{32, 76}, std::pair{64, 60}, std::pair{64, 90}}) {
     for (const std::size_t columns : {std::size_t{1}, std::size_t{130}, std::size_t{384}}) {
       const std::size_t rows = kN + 3;
       std::vector<std::int8_t> values = bytes(rows * columns, 1), vector = bytes(columns, 2);
@@ -68,19 +68,19 @@ TEST(ClearRows, GiveTheProductsOfBytes) {
       std::vector<std::int64_t> expected(rows);
       for (std::size_t r = 0; r < rows; ++r)
         for (std::size_t j = 0; j < columns; ++j) expected[r] += values[r * columns + j] * vector[j];
-      const Asked found = ask(small(edition, log_q), rows, values, vector);
-      EXPECT_EQ(found.products, expected) << edition << ' ' << log_q << ' ' << columns;
-      EXPECT_EQ(found.rounded, expected) << edition << ' ' << log_q << ' ' << columns;
+      const Asked found = ask(small(word_size, log_q), rows, values, vector);
+      EXPECT_EQ(found.products, expected) << word_size << ' ' << log_q << ' ' << columns;
+      EXPECT_EQ(found.rounded, expected) << word_size << ' ' << log_q << ' ' << columns;
     }
   }
 }
 
 TEST(ClearRows, RefuseWhatDoesNotFit) {
-  const Parameters parameters = small("w32", 76);
+  const Parameters parameters = small(32, 76);
   EXPECT_THROW(exact::rows_plan(parameters, 0), ShapeError);
   EXPECT_THROW(exact::rows_plan(parameters, 10000), LimitError);
-  EXPECT_THROW(exact::rows_plan(parameters, 400), ParameterError);  // beyond t
-  EXPECT_THROW(exact::rows_plan(small("w32", 30), 384), ParameterError);
+  EXPECT_THROW(exact::rows_plan(parameters, 400), ParameterError);  // sums beyond t
+  EXPECT_THROW(exact::rows_plan(small(32, 30), 384), ParameterError);
   const ClearRows base(parameters, 10, 4);
   EXPECT_THROW(base.set(0, bytes(9 * 4, 1)), ShapeError);
   EXPECT_THROW(base.set(1, bytes(4, 1)), ShapeError);

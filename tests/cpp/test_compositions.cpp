@@ -15,7 +15,7 @@ namespace {
 
 using Steps = std::vector<std::int64_t>;
 
-/// By relaxation until nothing changes: no search, no bits.
+/// Returns the fewest steps that add up to each rotation, by relaxation until nothing changes.
 std::vector<std::size_t> fewest(const Steps& steps, std::size_t period) {
   const std::size_t none = ~std::size_t{0};
   std::vector<std::size_t> best(period, none);
@@ -55,7 +55,8 @@ void expect_fewest(const Steps& steps, std::size_t period) {
       sum += s;
     }
     ASSERT_EQ(static_cast<std::size_t>(sum) % period, at);
-    if (!composition->empty()) {  // it begins with a composition, so that rotations share beginnings
+    // a composition without its last step is that of a shorter rotation, so rotations share prefixes
+    if (!composition->empty()) {
       const Steps begin(composition->begin(), composition->end() - 1);
       ASSERT_EQ(found.of(sum - composition->back()), begin);
     }
@@ -66,7 +67,7 @@ void expect_fewest(const Steps& steps, std::size_t period) {
   EXPECT_EQ(found.reach().divisor, divisor);
 }
 
-TEST(Compositions, AreTheFewest) {
+TEST(Compositions, HaveTheFewestSteps) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 300; ++i) {
     const std::size_t period = std::size_t{1} << random() % 11;
@@ -76,7 +77,7 @@ TEST(Compositions, AreTheFewest) {
     expect_fewest(steps, period);
   }
   for (const std::size_t period : {2, 64, 128, 1024}) {
-    for (const std::size_t count : {period / 2, period}) {  // as many as a set has places for
+    for (const std::size_t count : {period / 2, period}) {  // one step per position
       Steps steps;
       for (std::size_t k = 0; k < count; ++k) steps.push_back(static_cast<std::int64_t>(random() % period));
       expect_fewest(steps, period);
@@ -93,27 +94,27 @@ TEST(Compositions, OfPowersOfTwoAreSignedDigits) {
   EXPECT_EQ(both.of(7), (Steps{4095, 8}));
   EXPECT_EQ(both.of(4096 + 3), both.of(3));
   EXPECT_EQ(both.of(0), Steps{});
-  EXPECT_EQ(both.reach().most, 6U);  // the non-adjacent form
+  EXPECT_EQ(both.reach().most, 6U);  // the length of the non-adjacent form
   EXPECT_EQ(one.switches(4095), 12U);
   EXPECT_EQ(one.reach().most, 12U);
 }
 
-TEST(Compositions, AreNoneBeyondTheirDivisor) {
+TEST(Compositions, ReachOnlyMultiplesOfTheirDivisor) {
   const Steps steps = {4, 8}, wanted = {1, 2, 3}, apart = {4, 6};
   const Compositions found(steps, 64);
   EXPECT_EQ(found.of(3), std::nullopt);
   EXPECT_EQ(found.switches(3), std::nullopt);
   EXPECT_EQ(found.reach().divisor, 4U);
   EXPECT_EQ(found.cheapest(wanted), 1);
-  EXPECT_EQ(found.cheapest(apart), 6);  // a key switch each
+  EXPECT_EQ(found.cheapest(apart), 6);  // each needs one key switch
   EXPECT_EQ(Compositions({}, 64).cheapest(wanted), 1);
   EXPECT_EQ(Compositions({}, 64).reach().divisor, 64U);
   EXPECT_THROW(Compositions({}, 65), InternalError);
   EXPECT_THROW(Compositions({}, 1 << 17), InternalError);
 }
 
-/// Sets that somebody makes to be slow to search: one step, two that are far, blocks, subgroups, all.
-TEST(Compositions, AreFoundSoonInAnySet) {
+/// Sets of steps that a simple search handles slowly: one step, two distant steps, blocks, subgroups, all steps.
+TEST(Compositions, AreFoundFastInAnySet) {
   constexpr std::int64_t period = 1 << 16;
   std::mt19937_64 random(2);
   std::vector<Steps> sets = {{1}, {1, 255}, {1, -1}};
@@ -127,23 +128,24 @@ TEST(Compositions, AreFoundSoonInAnySet) {
     even.push_back(1), sets.push_back(even);
   }
   for (const Steps& steps : sets) {
-    const std::clock_t start = std::clock();  // of the processor: other processes do not count
+    const std::clock_t start = std::clock();  // processor time, which other processes do not lengthen
     const Compositions found(steps, period);
     EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2)
-        << steps.size();  // a search of every pair: minutes
+        << steps.size() << " steps";  // a search of every pair takes minutes
     EXPECT_TRUE(found.switches(steps.front()).has_value());
   }
   EXPECT_EQ(Compositions(sets[0], period).switches(-1), 65535U);
 }
 
-TEST(RotationPlan, ComputesSharedBeginningsOnce) {
+TEST(RotationPlan, ComputesSharedPrefixesOnce) {
   const Steps steps = {1, 2, 4};
   const Compositions found(steps, 16);
   std::vector<Steps> compositions;
-  for (const std::int64_t s : {3, 0, 3, 7, 1}) compositions.push_back(*found.of(s));  // 2 1; -; 2 1; 4 2 1; 1
+  // compositions: 2 1; none; 2 1; 4 2 1; 1
+  for (const std::int64_t s : {3, 0, 3, 7, 1}) compositions.push_back(*found.of(s));
   const RotationPlan plan(compositions, 16);
   EXPECT_EQ(plan.switches, 3U);
-  EXPECT_EQ(plan.tensors, 7U);  // the operand; 2, 3; 4, 6, 7; 1
+  EXPECT_EQ(plan.tensors, 7U);  // the operand, and its rotations by 2, 3, 4, 6, 7, 1
   EXPECT_EQ(plan.results[1], 0U);
   EXPECT_EQ(plan.results[0], plan.results[2]);
   std::vector<bool> made(plan.tensors);
@@ -154,7 +156,7 @@ TEST(RotationPlan, ComputesSharedBeginningsOnce) {
     for (const std::size_t t : group.to) made[t] = true;
   }
   EXPECT_EQ(std::count(made.begin(), made.end(), true), 7);
-  EXPECT_EQ(plan.groups.front().steps, (Steps{2, 4, 1}));  // from one decomposition
+  EXPECT_EQ(plan.groups.front().steps, (Steps{2, 4, 1}));  // all three rotate the operand, so they share its decomposition
 }
 
 }  // namespace

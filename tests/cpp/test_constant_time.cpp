@@ -1,12 +1,13 @@
-// Whether time or addresses follow secrets: under valgrind's memcheck every secret draw is marked as undefined, so that each
-// branch, each address and each division's check that depends on one is an error. Run by ctest with several instruction sets;
-// HELIOGRAPH_CPU says which. The errors say where.
+// Detects time or addresses that depend on secrets. Under valgrind's memcheck every secret draw is marked as undefined. Each
+// branch, address or division check that depends on one is then an error with its location. ctest runs this program with
+// several instruction sets, by HELIOGRAPH_CPU.
 #include <gtest/gtest.h>
 #include <valgrind/memcheck.h>
 
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 #include "heliograph/lookup.h"
+#include "heliograph/switching.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
@@ -20,21 +21,21 @@ constexpr std::size_t kN = 1024;
 void make_secret(const void* data, std::size_t bytes) { static_cast<void>(VALGRIND_MAKE_MEM_UNDEFINED(data, bytes)); }
 void make_open(const void* data, std::size_t bytes) { static_cast<void>(VALGRIND_MAKE_MEM_DEFINED(data, bytes)); }
 
-/// The user has them.
+/// Marks values as public, as after decryption by the user.
 template <class T>
 std::vector<T> opened(std::vector<T> values) {
   make_open(values.data(), values.size() * sizeof(T));
   return values;
 }
 
-/// Whether memcheck takes any bit there for undefined.
+/// Returns whether memcheck regards any bit as undefined.
 bool is_secret(const void* data, std::size_t bytes) {
   std::vector<unsigned char> bits(bytes);
   VALGRIND_GET_VBITS(data, bits.data(), bytes);
   return std::any_of(bits.begin(), bits.end(), [](unsigned char b) { return b != 0; });
 }
 
-/// Errors that memcheck sees in `work`.
+/// Returns the number of memcheck errors in `work`.
 template <class Work>
 unsigned long errors_of(Work work) {
   const unsigned long before = VALGRIND_COUNT_ERRORS;
@@ -45,7 +46,7 @@ unsigned long errors_of(Work work) {
 class ConstantTime : public testing::Test {
  protected:
   void SetUp() override {
-    if (!RUNNING_ON_VALGRIND) GTEST_SKIP() << "to be run by valgrind";
+    if (!RUNNING_ON_VALGRIND) GTEST_SKIP() << "not running under valgrind";
     secret_marks = {.secret = make_secret, .open = make_open};
   }
   void TearDown() override { secret_marks = {}; }
@@ -53,10 +54,10 @@ class ConstantTime : public testing::Test {
 
 template <class Work>
 void expect_blind(const char* what, Work work) {
-  EXPECT_EQ(errors_of(work), 0u) << what << " depends on secrets: valgrind's errors above say where";
+  EXPECT_EQ(errors_of(work), 0u) << what << " depends on secrets; valgrind's errors above have the locations";
 }
 
-/// Keys of a set, which its life begins with.
+/// The keys of a parameter set.
 template <class Scheme>
 struct Keys {
   std::optional<typename Scheme::SecretKey> secret;
@@ -70,11 +71,11 @@ struct Keys {
   }
 };
 
-/// A whole life of keys and values.
-void exact_life(const char* scheme, const char* word) {
-  SCOPED_TRACE(std::string(scheme) + " " + word);
+/// Makes keys, encrypts, computes and decrypts.
+void exact_life(const char* scheme, int word_size) {
+  SCOPED_TRACE(std::string(scheme) + " " + std::to_string(word_size));
   const auto make = std::string(scheme) == "bgv" ? bgv::make_spec : bfv::make_spec;
-  const bfv::Parameters set(make(kN, 100, 1, {12289}, word, 0, true));
+  const bfv::Parameters set(make(kN, 100, 1, {12289}, word_size, 0, true));
   bfv::Values values{.data = {}, .shape = {2}, .width = kN};
   for (std::size_t i = 0; i < 2 * kN; ++i) values.data.push_back(static_cast<std::int64_t>(i % 100));
   const std::vector<std::uint64_t> expected(values.data.begin(), values.data.end());
@@ -90,19 +91,20 @@ void exact_life(const char* scheme, const char* word) {
 }
 
 TEST_F(ConstantTime, Bfv) {
-  exact_life("bfv", "w64");
-  exact_life("bfv", "w32");
+  exact_life("bfv", 64);
+  exact_life("bfv", 32);
 }
 
 TEST_F(ConstantTime, Bgv) {
-  exact_life("bgv", "w64");
-  exact_life("bgv", "w32");
+  exact_life("bgv", 64);
+  exact_life("bgv", 32);
 }
 
 TEST_F(ConstantTime, Ckks) {
-  for (const char* word : {"w64", "w32"}) {
-    SCOPED_TRACE(word);
-    const ckks::Parameters set(ckks::make_spec(kN, 3, word[1] == '6' ? 30 : 28, word[1] == '6' ? 45 : 50, 1, word, 0, true));
+  for (int word_size : {64, 32}) {
+    SCOPED_TRACE(word_size);
+    const ckks::Parameters set(
+        ckks::make_spec(kN, 3, word_size == 64 ? 30 : 28, word_size == 64 ? 45 : 50, 1, word_size, 0, true));
     const ckks::Values values{.data = std::vector<std::complex<double>>(2 * set.slots(), {0.5, -1.25}),
                               .shape = {2},
                               .width = set.slots(),
@@ -123,7 +125,7 @@ TEST_F(ConstantTime, Ckks) {
 }
 
 TEST_F(ConstantTime, SparseKeyOfBootstrapping) {
-  const ckks::Parameters set(ckks::make_bootstrapping_spec(2 * kN, 1, 39, 49.9, 2, "w64", true));
+  const ckks::Parameters set(ckks::make_bootstrapping_spec(2 * kN, 1, 39, 49.9, 2, 64, true));
   ckks::Context& c = *set.context();
   const ckks::SecretKey secret = ckks::SecretKey::generate(set);
   const ckks::Bootstrapper& how = c.bootstrapper();
@@ -134,7 +136,7 @@ TEST_F(ConstantTime, SparseKeyOfBootstrapping) {
                [&] { sparse = rlwe::SecretKey::generate_sparse(c.rlwe_shared(), ckks::kSparseWeight, entropy); });
   EXPECT_TRUE(is_secret(sparse->coefficients().data(), 2 * kN));
   std::optional<rlwe::SwitchKey> to_sparse, first;
-  expect_blind("a key to it", [&] {
+  expect_blind("a key switch key to it", [&] {
     to_sparse = ckks::one_digit_key(*sparse, ring::limbs_of(secret.data().key.transformed(), layouts.to_sparse.primes),
                                     layouts.to_sparse, how.to_sparse_special(), entropy);
   });
@@ -142,8 +144,18 @@ TEST_F(ConstantTime, SparseKeyOfBootstrapping) {
                [&] { first = ckks::first_matrix_key(c, secret.data().key, *sparse, how, entropy); });
 }
 
+TEST_F(ConstantTime, SwitchingKeys) {
+  tfhe::Spec spec = small_tfhe();
+  spec.n = 16, spec.message_bits = spec.carry_bits = 2;
+  const ckks::SecretKey from =
+      ckks::SecretKey::generate(ckks::Parameters(ckks::make_bootstrapping_spec(2 * kN, 1, 39, 49.9, 2, 64, true)));
+  const tfhe::SecretKey to = tfhe::SecretKey::generate(tfhe::Parameters(spec));
+  std::optional<switching::Keys> keys;
+  expect_blind("generating switching keys", [&] { keys = switching::Keys::make(from, to); });
+}
+
 TEST_F(ConstantTime, Tfhe) {
-  // Both kinds of noise, and both encodings: bits, and digits of two bits with two bits of carry.
+  // Tests both noise distributions and both encodings: bits, and digits of two message and two carry bits.
   for (const bool gaussian : {true, false}) {
     for (const unsigned bits : {0U, 2U}) {
       SCOPED_TRACE(std::to_string(bits) + (gaussian ? " bits, Gaussian" : " bits, TUniform"));
@@ -176,7 +188,7 @@ TEST_F(ConstantTime, PrivateLookup) {
   std::optional<lookup::Question> question;
   expect_blind("asking", [&] { question = client.ask(row); });
   EXPECT_TRUE(is_secret(question->words().data(), 256));
-  // Any answer: it is refused once all of it was looked at.
+  // Any answer will do: WrongKeyError is thrown after the complete answer has been read.
   const std::vector<std::uint16_t> bodies(size.columns);
   const std::vector<std::uint8_t> masks(size.columns * 3, 5);
   expect_blind("reading", [&] { EXPECT_THROW(question->read(bodies, masks), WrongKeyError); });
@@ -184,8 +196,8 @@ TEST_F(ConstantTime, PrivateLookup) {
 
 TEST_F(ConstantTime, KeysFromFiles) {
   const std::string file = testing::TempDir() + "heliograph-constant-time-" + std::to_string(::getpid()) + ".hg";
-  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, "w64", 0, true));
-  secret_marks = {};  // a file tells its bytes to the system
+  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, 64, 0, true));
+  secret_marks = {};  // memcheck must accept the write of the file, so its bytes are marked public
   bfv::SecretKey::generate(set).save(file);
   secret_marks = {.secret = make_secret, .open = make_open};
   std::optional<bfv::SecretKey> secret;
@@ -194,9 +206,9 @@ TEST_F(ConstantTime, KeysFromFiles) {
   std::remove(file.c_str());
 }
 
-// The marks are where the secrets are, and what depends on them is seen.
+// Control tests: secrets are marked as undefined, and memcheck detects dependences on them.
 
-TEST_F(ConstantTime, SeesABranchOnASeed) {
+TEST_F(ConstantTime, DetectsABranchOnASeed) {
   ring::Entropy entropy;
   const Secret<math::Key256> seed = entropy.next_secret();
   volatile int taken = 0;
@@ -207,8 +219,8 @@ TEST_F(ConstantTime, SeesABranchOnASeed) {
             0u);
 }
 
-TEST_F(ConstantTime, SeesARangeCheckThatStopsAtTheFirst) {
-  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, "w64", 0, true));
+TEST_F(ConstantTime, DetectsARangeCheckThatStopsAtTheFirstError) {
+  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, 64, 0, true));
   const bfv::SecretKey secret = bfv::SecretKey::generate(set);
   EXPECT_GT(errors_of([&] {
               for (signed char v : secret.data().key.coefficients())
@@ -217,8 +229,8 @@ TEST_F(ConstantTime, SeesARangeCheckThatStopsAtTheFirst) {
             0u);
 }
 
-TEST_F(ConstantTime, SeesATableReadAtASecret) {
-  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, "w64", 0, true));
+TEST_F(ConstantTime, DetectsATableReadAtASecretIndex) {
+  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, 64, 0, true));
   const bfv::SecretKey secret = bfv::SecretKey::generate(set);
   static constexpr int table[3] = {1, 5, 7};
   volatile int sum = 0;

@@ -1,4 +1,4 @@
-// The container in memory: round trips, and damage of every kind.
+// Containers in memory are read as written, and damage of every kind is detected.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "container_sample.h"
+#include "heliograph/container.h"
 #include "io/container.h"
 #include "io/sha256.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t max_size = ~std::size_t{0};
 
-/// Makes the digest right again, so that the damage before it is met by the other checks.
+/// Recomputes the digest, so that damage before it reaches the other checks.
 Bytes& sign(Bytes& bytes) {
   const Digest digest = sha256(std::span<const std::byte>(bytes).first(bytes.size() - 32));
   std::memcpy(bytes.data() + bytes.size() - 32, digest.data(), 32);
@@ -25,7 +26,7 @@ Bytes& sign(Bytes& bytes) {
 void put_u32(Bytes& bytes, std::size_t at, std::uint32_t value) { std::memcpy(bytes.data() + at, &value, 4); }
 void put_u64(Bytes& bytes, std::size_t at, std::uint64_t value) { std::memcpy(bytes.data() + at, &value, 8); }
 
-/// A file made by hand: this header text, `body` zero bytes after its padding, a right digest.
+/// Returns a forged file: this header text, `body` zero bytes after its padding, and a matching digest.
 Bytes forge(const std::string& text, std::size_t body = 0) {
   Bytes bytes((32 + text.size() + 63) / 64 * 64 + body + 32);
   const unsigned char magic[] = {0x89, 'H', 'E', 'L', 'I', 'O', '\r', '\n'};
@@ -41,14 +42,15 @@ template <class E>
 void expect_error(const Bytes& bytes, const std::string& part) {
   try {
     from_bytes(bytes);
-    ADD_FAILURE() << "no error, expected: " << part;
+    ADD_FAILURE() << "no error, expected one with: " << part;
   } catch (const E& error) {
     EXPECT_TRUE(typeid(error) == typeid(E)) << error.what();
     EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
 }
 
-/// An array of the octets 0, 1, ... 9, handed out in pieces of these sizes; read whole it would be an error.
+/// Returns an array of the octets 0, 1, ... 9, written in pieces of these sizes; reading the complete array at once is an
+/// error.
 Array in_pieces(const std::vector<std::size_t>& sizes) {
   const auto never = []() -> Held { throw InternalError("read whole"); };
   return Array::made("octets", "u8", {10}, never, [sizes](const Sink& sink) {
@@ -98,7 +100,7 @@ TEST(Container, RoundTrip) {
   }
 }
 
-TEST(Container, CopyOutlivesTheBytes) {
+TEST(Container, ReadingMakesACopyOfTheBytes) {
   Bytes bytes = to_bytes(sample());
   const Container kept = from_bytes(bytes);
   std::fill(bytes.begin(), bytes.end(), std::byte{0xee});
@@ -123,10 +125,10 @@ TEST(Container, WrittenInPieces) {
   EXPECT_THROW(write(before, full), OutOfMemoryError);
 }
 
-TEST(Container, ReadWhileItComes) {
+TEST(Container, IsReadWhileItArrives) {
   const Bytes whole = to_bytes(sample());
   for (const bool copy : {true, false}) {
-    Bytes come(whole.size(), std::byte{0xee});  // what is not there yet is anything
+    Bytes come(whole.size(), std::byte{0xee});  // bytes that have not arrived yet have arbitrary values
     std::size_t there = 0;
     const auto arrived = [&](std::size_t count) {
       ASSERT_LE(count, whole.size());
@@ -159,7 +161,7 @@ TEST(Container, NoArraysAndManyArrays) {
   EXPECT_THROW(write_bytes(c, direct), InternalError);
 }
 
-TEST(Container, OffsetsAgreeWithTheirOwnHeaderAtEveryLength) {
+TEST(Container, OffsetsAreRightForEveryHeaderLength) {
   Container c;
   c.type = std::string("t");
   for (int i = 0; i < 1200; ++i) {
@@ -169,7 +171,7 @@ TEST(Container, OffsetsAgreeWithTheirOwnHeaderAtEveryLength) {
   }
 }
 
-TEST(Container, WhatCannotBeWritten) {
+TEST(Container, RefusesUnwritableContents) {
   const auto refused = [](auto change) {
     Container c = sample();
     change(c);
@@ -179,7 +181,6 @@ TEST(Container, WhatCannotBeWritten) {
   refused([](Container& c) { c.type = std::string(65, 'a'); });
   refused([](Container& c) { c.type = "\xff"; });
   refused([](Container& c) { c.header = Json::array(); });
-  refused([](Container& c) { c.header["big"] = std::string(Json::max_text, 'a'); });
   refused([](Container& c) { c.arrays[1].name = "words"; });
   refused([](Container& c) { c.arrays[1].name.clear(); });
   refused([](Container& c) { c.arrays[1].name = std::string(257, 'a'); });
@@ -189,9 +190,12 @@ TEST(Container, WhatCannotBeWritten) {
   Container c = sample();
   c.arrays[0].shape = {std::size_t{1} << 61, 8};
   EXPECT_THROW(to_bytes(c), OutOfMemoryError);
+  c = sample();
+  c.header["big"] = std::string(Json::max_text, 'a');
+  EXPECT_THROW(to_bytes(c), FormatError);
 }
 
-TEST(Container, ArraysAreCheckedAgainstWhatIsExpected) {
+TEST(Container, ChecksTypeAndShapeOfArrays) {
   const Container c = from_bytes(to_bytes(sample()));
   const auto message = [&](auto... arguments) -> std::string {
     try {
@@ -225,7 +229,7 @@ TEST(ContainerDamage, EverySingleBitFlipped) {
     const std::size_t at = bit / 8;
     if (at < 8) {
       expect_error<FormatError>(flipped, "not a Heliograph file");
-    } else if (at == 8 && bit % 8 < 2) {  // 3 becomes 2 or 1, which are read
+    } else if (at == 8 && bit % 8 < 2) {  // 3 becomes 2 or 1, which are older versions
       expect_error<DamagedFileError>(flipped, "digest");
     } else if (at < 12) {
       expect_error<VersionError>(flipped, "reads versions 1 to 3");
@@ -235,11 +239,11 @@ TEST(ContainerDamage, EverySingleBitFlipped) {
   }
 }
 
-// The same with a right digest: now only the other checks stand between the flip and the reader.
+// Flips every bit and recomputes the digest, so that only the other checks can detect the flip.
 TEST(ContainerDamage, EverySingleBitFlippedAndSigned) {
   const Container original = sample();
   const Bytes bytes = to_bytes(original);
-  const std::size_t first_array = 576;  // where the header of sample() and its padding end
+  const std::size_t first_array = 576;  // end of sample()'s header and its padding
   ASSERT_EQ(std::memcmp(bytes.data() + first_array, words.data(), 48), 0);
   std::size_t accepted = 0;
   for (std::size_t bit = 0; bit < 8 * (bytes.size() - 32); ++bit) {
@@ -247,11 +251,11 @@ TEST(ContainerDamage, EverySingleBitFlippedAndSigned) {
     flipped[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     try {
       const Container read = from_bytes(sign(flipped));
-      if (bit / 8 == 8) {  // an older version, whose layout is the same
+      if (bit / 8 == 8) {  // an older version with the same layout
         ASSERT_EQ(read.version, flipped[8] == std::byte{1} ? 1u : 2u);
         continue;
       }
-      ASSERT_FALSE(same(read, original)) << bit;  // another valid file: another name, value or element
+      ASSERT_FALSE(same(read, original)) << bit;  // the flip makes another valid file, with another name, value or element
       ASSERT_EQ(to_bytes(read), flipped) << bit;
       ++accepted;
       const std::size_t within = bit / 8 < first_array ? 0 : (bit / 8 - first_array) % 64;
@@ -259,7 +263,7 @@ TEST(ContainerDamage, EverySingleBitFlippedAndSigned) {
     } catch (const FormatError&) {
     }
   }
-  EXPECT_GE(accepted, 8 * (48 + 7 + 3 + 8 + 8));  // every bit of every element
+  EXPECT_GE(accepted, 8 * (48 + 7 + 3 + 8 + 8));  // each flipped bit of an element makes another valid file
 }
 
 TEST(ContainerDamage, Oversized) {
@@ -272,7 +276,7 @@ TEST(ContainerDamage, Oversized) {
   bytes = one;
   bytes.insert(bytes.end(), one.begin(), one.end());
   expect_error<DamagedFileError>(bytes, "oversized");
-  put_u64(bytes, 24, bytes.size());  // the length and the digest say so too, but the arrays do not fill it
+  put_u64(bytes, 24, bytes.size());  // length and digest match, but bytes remain after the arrays
   expect_error<DamagedFileError>(sign(bytes), "do not fill");
 }
 
@@ -290,8 +294,7 @@ TEST(ContainerDamage, PrefixFields) {
   for (const std::uint32_t version : {0u, 4u, 256u, 0xffffffffu}) {
     Bytes bytes = good;
     put_u32(bytes, 8, version);
-    expect_error<VersionError>(sign(bytes),
-                               "version " + std::to_string(version) + "; this Heliograph reads versions 1 to 3");
+    expect_error<VersionError>(sign(bytes), "version " + std::to_string(version) + "; this release reads versions 1 to 3");
   }
   Bytes bytes = good;
   put_u32(bytes, 12, 1);
@@ -334,7 +337,7 @@ std::string entry(const std::string& shape, const std::string& offset, const std
 
 std::string header(const std::string& arrays) { return "{\"arrays\":[" + arrays + "],\"header\":{},\"type\":\"t\"}"; }
 
-TEST(ContainerDamage, ForgedHeadersThatAreRight) {
+TEST(ContainerDamage, ValidForgedHeadersAreAccepted) {
   EXPECT_EQ(from_bytes(forge(header(""))).type, "t");
   EXPECT_EQ(from_bytes(forge(header(entry("[7]", "128", "7")), 64)).arrays.size(), 1u);
   EXPECT_EQ(
@@ -383,15 +386,16 @@ TEST(ContainerDamage, ForgedHeaders) {
       {header(entry("[4611686018427387904]", "192", "0", "\"a\"", "\"u64\"")), "overflows"},
       {header(entry("[4611686018427387904]", "192", "4611686018427387904")), "beyond the file"},
       {header(entry("[65]", "192", "65")), "beyond the file"},
-      {header(entry("[8]", "128", "7")), "not that of its shape"},
-      {header(entry("[7]", "128", "8")), "not that of its shape"},
+      {header(entry("[8]", "128", "7")), "does not match its shape"},
+      {header(entry("[7]", "128", "8")), "does not match its shape"},
       {header(entry("[7]", "128", "\"7\"")), "'bytes'"},
-      {header(entry("[7]", "129", "7")), "where the format puts it"},
-      {header(entry("[7]", "64", "7")), "where the format puts it"},
-      {header(entry("[7]", "0", "7")), "where the format puts it"},
-      {header(entry("[7]", "192", "7")), "where the format puts it"},
-      {header(entry("[7]", "18446744073709551552", "7")), "where the format puts it"},
-      {header(entry("[7]", "192", "7") + "," + entry("[7]", "192", "7", "\"b\"")), "where the format puts it"},  // overlap
+      {header(entry("[7]", "129", "7")), "has the wrong offset"},
+      {header(entry("[7]", "64", "7")), "has the wrong offset"},
+      {header(entry("[7]", "0", "7")), "has the wrong offset"},
+      {header(entry("[7]", "192", "7")), "has the wrong offset"},
+      {header(entry("[7]", "18446744073709551552", "7")), "has the wrong offset"},
+      // the two arrays overlap
+      {header(entry("[7]", "192", "7") + "," + entry("[7]", "192", "7", "\"b\"")), "has the wrong offset"},
       {header(entry("[7]", "192", "7") + "," + entry("[7]", "256", "7")), "beyond the file"},
       {header(""), "do not fill"}};
   for (const auto& [text, part] : cases) {
@@ -444,11 +448,70 @@ TEST(ContainerDamage, MutantsAreRefusedOrValid) {
     try {
       const Container read = from_bytes(bytes, random() % 2 == 0);
       ++accepted;
-      ASSERT_EQ(to_bytes(read), bytes) << i;  // what is accepted is exactly what would have been written
+      ASSERT_EQ(to_bytes(read), bytes) << i;  // the reader accepts only canonical bytes
     } catch (const Error&) {
     }
   }
   EXPECT_GT(accepted, 100);
+}
+
+/// Writes a container by the public writer, array by array.
+Bytes written(const Container& c) {
+  std::vector<container::Array> arrays;
+  for (const Array& a : c.arrays) arrays.push_back({.name = a.name, .dtype = a.dtype, .shape = a.shape});
+  container::Writer writer(c.type, c.header.dump(), arrays);
+  Bytes bytes = writer.head();
+  const auto append = [&](std::span<const std::byte> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); };
+  for (const Array& a : c.arrays) append(a.data), append(writer.padding(a.data));
+  append(writer.digest());
+  return bytes;
+}
+
+TEST(PublicContainer, IsWrittenArrayByArray) { EXPECT_EQ(written(sample()), to_bytes(sample())); }
+
+TEST(PublicContainer, DescribesAFile) {
+  const Bytes bytes = to_bytes(sample());
+  const container::Contents found = container::read(bytes);
+  EXPECT_EQ(found.type, "test.sample");
+  EXPECT_EQ(found.header, sample().header.dump());
+  EXPECT_EQ(found.digest, to_hex(sha256(std::span<const std::byte>(bytes))));
+  ASSERT_EQ(found.arrays.size(), sample().arrays.size());
+  for (std::size_t i = 0; i < found.arrays.size(); ++i) {
+    const Array wanted = sample().arrays[i];
+    const container::Array& a = found.arrays[i];
+    EXPECT_EQ(std::tie(a.name, a.dtype, a.shape), std::tie(wanted.name, wanted.dtype, wanted.shape));
+    ASSERT_EQ(a.bytes, wanted.data.size());
+    EXPECT_TRUE(std::equal(wanted.data.begin(), wanted.data.end(), bytes.begin() + static_cast<std::ptrdiff_t>(a.offset)));
+  }
+}
+
+TEST(PublicContainer, ReadsHeaderAndTypeFromTheFirstBytes) {
+  const Bytes bytes = to_bytes(sample());
+  const std::span<const std::byte> all(bytes);
+  const std::size_t end = container::header_end(all.first(container::kPrefixBytes), bytes.size());
+  EXPECT_EQ(container::header_end(all, bytes.size()), end);
+  EXPECT_EQ(container::type_of(all.first(end)), "test.sample");
+  for (const std::size_t few : {std::size_t{0}, std::size_t{31}, end - 1})
+    EXPECT_EQ(container::type_of(all.first(few)), std::nullopt);
+  EXPECT_THROW(container::header_end(all.first(20), 20), DamagedFileError);
+  EXPECT_THROW(container::header_end(all, bytes.size() - 1), DamagedFileError);
+  const Bytes other(64);
+  EXPECT_THROW(container::header_end(other, 64), FormatError);
+  EXPECT_EQ(container::type_of(other), std::nullopt);
+}
+
+TEST(PublicContainer, RefusesChangedBytesAndLargeHeaders) {
+  Bytes bytes = to_bytes(sample());
+  bytes[bytes.size() - 40] ^= std::byte{1};
+  EXPECT_THROW(container::read(bytes), DamagedFileError);
+  const std::string large(container::kMaxHeaderBytes - 8, 'x');
+  EXPECT_THROW(container::Writer("test", "{\"pad\":\"" + large + "\"}", {}), FormatError);
+  EXPECT_THROW(container::Writer("test", "{\"pad\":\"" + large.substr(20) + "\"}", {}), FormatError);
+  EXPECT_THROW(container::Writer("test", "{", {}), DamagedFileError);
+  EXPECT_THROW(container::Writer("test", "{}", std::vector<container::Array>((1 << 16) + 1)), FormatError);
+  container::Writer writer("test", "{}", {{.name = "a", .dtype = "u8", .shape = {2}}});
+  EXPECT_THROW(writer.digest(), InternalError);
+  EXPECT_THROW(writer.padding(std::span<const std::byte>(bytes).first(3)), InternalError);
 }
 
 }  // namespace

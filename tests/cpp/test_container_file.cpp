@@ -1,4 +1,4 @@
-// Containers on disk: saving, loading, and everything a file system can do to them.
+// Containers on disk are saved and loaded, and failures of the file system are errors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -68,7 +68,7 @@ TEST_F(ContainerFile, SaveAndLoad) {
 }
 
 TEST_F(ContainerFile, LargeArraysCrossEveryBuffer) {
-  std::vector<std::uint64_t> large((std::size_t{9} << 17) + 3);  // over 8 MiB, not a multiple of anything
+  std::vector<std::uint64_t> large((std::size_t{9} << 17) + 3);  // over 8 MiB, with an odd length
   std::iota(large.begin(), large.end(), 1);
   Container c = sample();
   c.arrays.push_back(Array::of<std::uint64_t>("large", {large.size()}, large));
@@ -79,7 +79,7 @@ TEST_F(ContainerFile, LargeArraysCrossEveryBuffer) {
   bytes[5'000'000] ^= std::byte{4};
   write("b.hg", bytes);
   EXPECT_THROW(load(path("b.hg")), DamagedFileError);
-  EXPECT_FALSE(peek(path("b.hg")).verified);  // a peek reads no arrays
+  EXPECT_FALSE(peek(path("b.hg")).verified);  // peek() reads no arrays
 }
 
 TEST_F(ContainerFile, Peek) {
@@ -94,7 +94,7 @@ TEST_F(ContainerFile, Peek) {
   EXPECT_THROW(seen.array("words", "u64", {2, 3}).values<std::uint64_t>(), InternalError);
 }
 
-TEST_F(ContainerFile, DamagedFilesAreNamed) {
+TEST_F(ContainerFile, ErrorsNameTheDamagedFile) {
   const Bytes good = to_bytes(sample());
   const auto refused = [&]<class E>(const E*, std::span<const std::byte> bytes, bool peek_too = true) {
     write("bad.hg", bytes);
@@ -126,7 +126,7 @@ TEST_F(ContainerFile, DamagedFilesAreNamed) {
   refused(static_cast<DamagedFileError*>(nullptr), bad);
 }
 
-TEST_F(ContainerFile, PathsThatAreNoFiles) {
+TEST_F(ContainerFile, RefusesFoldersPipesAndAbsentFiles) {
   fs::create_directory(path("folder"));
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   for (const bool peeking : {false, true}) {
@@ -152,8 +152,8 @@ TEST_F(ContainerFile, Permissions) {
   save(path("shared.hg"), sample());
   fs::permissions(path("a.hg"), fs::perms::none);
   fs::permissions(folder_, fs::perms(0555));
-  const bool administrator = ::geteuid() == 0;  // who may read and write everything, so be nobody for a moment
-  if (administrator && ::seteuid(65534) != 0) GTEST_SKIP() << "cannot act as another user";
+  const bool administrator = ::geteuid() == 0;  // permissions do not limit root, so switch to another user
+  if (administrator && ::seteuid(65534) != 0) GTEST_SKIP() << "cannot switch to another user";
   expect_file_error(EACCES, [&] { load(path("a.hg")); });
   expect_file_error(EACCES, [&] { peek(path("a.hg")); });
   expect_file_error(EACCES, [&] { save(path("b.hg"), sample()); });
@@ -163,7 +163,7 @@ TEST_F(ContainerFile, Permissions) {
   fs::permissions(folder_, fs::perms::owner_all);
 }
 
-TEST_F(ContainerFile, SecretsAreTheOwnersAlone) {
+TEST_F(ContainerFile, SecretFilesAreReadableByTheirOwnerOnly) {
   const auto mode = [&](const std::string& name) {
     struct stat status;
     return ::stat(path(name).c_str(), &status) == 0 ? status.st_mode & 0777 : 0;
@@ -180,7 +180,7 @@ TEST_F(ContainerFile, SecretsAreTheOwnersAlone) {
   EXPECT_TRUE(same(load(path("secret.hg"), {.secret = true}), sample()));
 }
 
-TEST_F(ContainerFile, LinksStayLinks) {
+TEST_F(ContainerFile, SavingToALinkKeepsTheLink) {
   save(path("real.hg"), sample());
   fs::create_symlink("real.hg", path("link.hg"));
   Container other = sample();
@@ -190,7 +190,7 @@ TEST_F(ContainerFile, LinksStayLinks) {
   EXPECT_EQ(load(path("real.hg")).type, "test.other");
 }
 
-// A disk that is full half way: RLIMIT_FSIZE makes write() fail with EFBIG.
+// A disk that becomes full: RLIMIT_FSIZE makes write() fail with EFBIG.
 TEST_F(ContainerFile, AFailedSaveLeavesTheOldFile) {
   save(path("a.hg"), sample());
   const Bytes old = read("a.hg");
@@ -213,7 +213,8 @@ TEST_F(ContainerFile, AFailedSaveLeavesTheOldFile) {
   EXPECT_TRUE(same(load(path("a.hg")), c));
 }
 
-/// Saves that are killed at any moment. On tmpfs, where there is one: with no disk to wait for, a kill hits every step.
+/// Saves that are killed at any moment. The folder is on tmpfs if available; because no step waits for a disk, kills hit
+/// every step.
 class KilledSave : public ContainerFile {
  protected:
   void SetUp() override {
@@ -222,7 +223,7 @@ class KilledSave : public ContainerFile {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
     const int nameless = ::open(folder_.c_str(), O_WRONLY | O_TMPFILE, 0600);
-    if (nameless < 0) GTEST_SKIP() << "the file system has no nameless files";
+    if (nameless < 0) GTEST_SKIP() << "the file system does not support unnamed files (O_TMPFILE)";
     ::close(nameless);
   }
   static Container version(const std::vector<std::uint8_t>& words, const char* type) {
@@ -231,7 +232,7 @@ class KilledSave : public ContainerFile {
     c.arrays.push_back(Array::of<std::uint8_t>("key", {words.size()}, words));
     return c;
   }
-  /// Calls `save_again` in a child until it is killed.
+  /// Calls `save_again` in a child process and kills it.
   template <class Save>
   void kill_while(Save save_again, std::size_t round) {
     const pid_t child = ::fork();
@@ -243,7 +244,7 @@ class KilledSave : public ContainerFile {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
   }
-  /// Files in the folder once the process that gives a file its name has, if there is one, done so: it may start late.
+  /// Waits for the process that links a file to its name, which may start late, and returns the number of files.
   std::size_t settled_entries() {
     std::size_t seen = entries();
     for (int wait = 0; wait < 400 && seen > 1; ++wait, seen = entries())
@@ -254,7 +255,7 @@ class KilledSave : public ContainerFile {
   const std::vector<std::uint8_t> words_ = std::vector<std::uint8_t>(200'000, 0xa7);
 };
 
-TEST_F(KilledSave, LeavesTheOldFileOrTheNewOneAndNothingElse) {
+TEST_F(KilledSave, LeavesTheOldOrTheNewFileAndNoOther) {
   const Container a = version(words_, "test.a"), b = version(words_, "test.b");
   save(path("key.hg"), a, true);
   std::size_t changed = 0;
@@ -269,7 +270,7 @@ TEST_F(KilledSave, LeavesTheOldFileOrTheNewOneAndNothingElse) {
   EXPECT_GT(changed, 0u);
 }
 
-TEST_F(KilledSave, LeavesNothingOfANewFileButTheWhole) {
+TEST_F(KilledSave, LeavesACompleteNewFileOrNone) {
   const Container a = version(words_, "test.a");
   std::size_t there = 0;
   for (std::size_t round = 0; round < kRounds; ++round) {
@@ -287,8 +288,8 @@ TEST_F(KilledSave, LeavesNothingOfANewFileButTheWhole) {
   EXPECT_GT(there, 0u);
 }
 
-// A host that waits for all its children must not meet one of ours, and its handlers must not run elsewhere.
-TEST_F(ContainerFile, ReplacingIsNoChildOfTheHost) {
+// The process that links a file must not be a child of the host, and must not run the host's signal handlers.
+TEST_F(ContainerFile, ReplacingAFileUsesNoChildOfTheHost) {
   static volatile std::sig_atomic_t ended = 0;
   const auto handler = std::signal(SIGCHLD, [](int) { ended = ended + 1; });
   save(path("a.hg"), sample());
@@ -299,7 +300,7 @@ TEST_F(ContainerFile, ReplacingIsNoChildOfTheHost) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(ContainerFile, TheOldFileStaysReadableWhileItsOwnArraysAreSaved) {
+TEST_F(ContainerFile, AFileMayBeReplacedByItsOwnArrays) {
   save(path("a.hg"), sample());
   Container c = load(path("a.hg"));
   c.header["more"] = true;
@@ -309,7 +310,7 @@ TEST_F(ContainerFile, TheOldFileStaysReadableWhileItsOwnArraysAreSaved) {
 
 // ---- Memory
 
-/// A figure of /proc/self/status in bytes.
+/// Returns an entry of /proc/self/status in bytes.
 std::size_t status(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -318,8 +319,8 @@ std::size_t status(const std::string& name) {
   return 0;
 }
 
-/// `work` takes less than so many bytes at any moment, beside those that are taken; where the system tells of a process's peak,
-/// and no sanitizer keeps what was freed.
+/// Checks that `work` increases the process's memory by less than `limit` at any moment. Does not check if the kernel
+/// reports no peak memory or a sanitizer keeps freed memory.
 template <class Work>
 void expect_peak_below(std::size_t limit, Work work) {
   bool told = (std::ofstream("/proc/self/clear_refs") << 5).flush().good();
@@ -338,7 +339,7 @@ class LargeFile : public ContainerFile {
  protected:
   static constexpr std::size_t kArrays = 6, kEach = std::size_t{6} << 20, kSlack = std::size_t{3} << 20;
 
-  /// Arrays that are made as they are written.
+  /// Returns a container whose arrays are made while they are written.
   static Container large() {
     Container c = sample();
     for (std::size_t i = 0; i < kArrays; ++i) {
@@ -359,7 +360,7 @@ class LargeFile : public ContainerFile {
   }
 };
 
-TEST_F(LargeFile, SavingHoldsOneArray) {
+TEST_F(LargeFile, SavingHoldsOneArrayInMemory) {
   expect_peak_below(kEach + kSlack, [&] { save(path("a.hg"), large()); });
   const Container c = load(path("a.hg"));
   for (std::size_t i = 0; i < kArrays; ++i)
@@ -367,11 +368,11 @@ TEST_F(LargeFile, SavingHoldsOneArray) {
   EXPECT_EQ(read("a.hg"), to_bytes(large()));
 }
 
-TEST_F(LargeFile, LoadingHoldsWhatIsLoaded) {
+TEST_F(LargeFile, LoadingHasBoundedMemory) {
   save(path("a.hg"), large());
   expect_peak_below(kArrays * kEach + kSlack, [&] { load(path("a.hg")); });
   expect_peak_below(kEach + kSlack, [&] {
-    // They stay in the file; each goes before the next one comes.
+    // The arrays stay in the file; `take` reads one, which is released before the next is read.
     Container c = load(path("a.hg"), {.most_held = kArrays * kEach});
     for (std::size_t i = 0; i < kArrays; ++i) EXPECT_TRUE(holds(c.take("large" + std::to_string(i), "u8", {kEach}), i));
   });
@@ -393,12 +394,12 @@ TEST_F(LargeFile, ArraysStayInTheFile) {
   EXPECT_TRUE(c.verified && c.type == "test.sample");
   expect_peak_below(kEach + kSlack, [&] { save(path("b.hg"), c); });
   EXPECT_EQ(read("b.hg"), whole);
-  save(path("a.hg"), sample());  // another file takes the name
+  save(path("a.hg"), sample());  // another file replaces the name; the open file stays readable
   fs::remove(path("b.hg"));
   EXPECT_EQ(to_bytes(c), whole);
 }
 
-TEST_F(LargeFile, WhatChangesAfterwardsIsTold) {
+TEST_F(LargeFile, LaterChangesAreDetected) {
   save(path("a.hg"), large());
   const Container c = load(path("a.hg"), {.most_held = 0});
   const std::size_t last = fs::file_size(path("a.hg")) - 32 - kEach / 2;
@@ -413,18 +414,18 @@ TEST_F(LargeFile, WhatChangesAfterwardsIsTold) {
   };
   change("a.hg", last);
   told(c.arrays.back(), "'large5' was changed after the file was loaded");
-  EXPECT_TRUE(holds(c.arrays[c.arrays.size() - 2].read(), kArrays - 2));  // the others are as they were
+  EXPECT_TRUE(holds(c.arrays[c.arrays.size() - 2].read(), kArrays - 2));  // the change does not affect the other arrays
   EXPECT_THROW(save(path("b.hg"), c), DamagedFileError);
   EXPECT_FALSE(fs::exists(path("b.hg")));
   fs::resize_file(path("a.hg"), last);
-  told(c.arrays.back(), "cut short after it was loaded");
+  told(c.arrays.back(), "truncated after it was loaded");
   EXPECT_THROW(load(path("a.hg"), {.most_held = 0}), DamagedFileError);
 }
 
-TEST_F(LargeFile, NothingComesOfADamagedFile) {
+TEST_F(LargeFile, ADamagedFileYieldsNoArrays) {
   save(path("a.hg"), large());
   for (const std::size_t offset : {std::size_t{40}, fs::file_size(path("a.hg")) / 2, fs::file_size(path("a.hg")) - 1}) {
-    change("a.hg", offset);  // the header, an array, the digest
+    change("a.hg", offset);  // changes a byte of the header, of an array, or of the digest
     for (const std::size_t held : {std::size_t{0}, kAnyBytes}) {
       try {
         load(path("a.hg"), {.most_held = held});
@@ -437,7 +438,7 @@ TEST_F(LargeFile, NothingComesOfADamagedFile) {
   }
 }
 
-// Known answer: a file written by another program from docs/format.md. Files of every version stay readable.
+// Reads a file that another program wrote from docs/format.md alone. Files of every version stay readable.
 TEST(ContainerKnownAnswer, Version1) {
   const std::string name = std::string(HELIOGRAPH_TEST_DATA) + "/container-v1.hg";
   const Container kept = load(name);
@@ -447,7 +448,7 @@ TEST(ContainerKnownAnswer, Version1) {
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   EXPECT_EQ(kept.version, 1u);
   const auto bytes = std::as_bytes(std::span(text));
-  Bytes written = to_bytes(sample());  // by the present version, which has the same layout
+  Bytes written = to_bytes(sample());  // version 3 writes the same layout
   EXPECT_EQ(from_bytes(written).version, 3u);
   written[8] = std::byte{1};
   EXPECT_TRUE(std::equal(written.begin(), written.end() - 32, bytes.begin(), bytes.end() - 32));

@@ -1,4 +1,4 @@
-// Conversions between bases against integers: what they round to, how far they may be off, and that sums do not wrap.
+// Conversions between RNS bases are compared with integers: rounding, the largest error, and no overflow of sums.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
@@ -16,12 +16,12 @@ using math::Conversion;
 using math::i128;
 using math::u128;
 
-/// A conversion of single coefficients on `ref`, all words of 64 bits.
+/// Converts single coefficients on `ref`, with 64-bit words.
 class Converter {
  public:
   Converter() : target_(open_target("ref")), queue_(target_.device->make_queue()) {}
 
-  /// Each row of `x` (and `own`) is a coefficient's residues.
+  /// Each row of `x` (and `own`) has the residues of one coefficient.
   std::vector<std::vector<u64>> run(const Conversion& c, const std::vector<std::vector<u64>>& x,
                                     const std::vector<std::vector<u64>>& own) {
     const std::size_t n = x.size(), from = c.sources(), to = c.targets();
@@ -66,10 +66,10 @@ i128 product(const std::vector<u64>& moduli) {
   return r;
 }
 
-/// floor(a / b) for b > 0
+/// Returns floor(a / b) for b > 0 (C++'s division rounds to 0).
 i128 floor_div(i128 a, i128 b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-/// Values below `bound`: random ones, the ends, and around the half where rounding turns.
+/// Returns values below `bound`: random ones, both ends, and values around bound / 2, where rounding changes.
 std::vector<i128> values_below(i128 bound, u64 seed) {
   std::mt19937_64 random(seed);
   std::vector<i128> v = {0, 1, bound - 1, bound / 2, bound / 2 - 1, bound / 2 + 1, bound / 2 + 2};
@@ -82,7 +82,7 @@ struct Base {
   std::vector<u64> from, to;
 };
 
-/// Bases whose product leaves room in 128 bits.
+/// Returns RNS bases whose moduli have a product well below 2^127.
 std::vector<Base> bases() {
   const auto p = [](int bits, std::size_t count) { return math::largest_primes(bits, count, 128); };
   const std::vector<u64> p30 = p(30, 6), p50 = p(50, 5), p58 = p(58, 5), p20 = p(20, 4);
@@ -107,7 +107,7 @@ TEST(Conversion, ExtensionIsCentredWithinItsError) {
       const auto out = converter.run(c, x, {});
       EXPECT_LT(c.fixed.error, std::ldexp(1.0, -25));
       for (std::size_t i = 0; i < values.size(); ++i) {
-        // [m x] in [0, F): m x by additions, as the product may pass 128 bits.
+        // Computes m x modulo F by additions, because the product may exceed 128 bits.
         i128 mx = 0;
         for (int bit = 63; bit >= 0; --bit) {
           mx = mx * 2 % f;
@@ -133,7 +133,8 @@ TEST(Conversion, UnroundedExtensionIsOffByFewMultiples) {
     const auto out = converter.run(c, x, {});
     for (std::size_t i = 0; i < values.size(); ++i) {
       bool found = false;
-      for (std::size_t u = 0; u < b.from.size(); ++u) {  // x + u F without leaving 128 bits: modulo each target
+      // expected: x + u F modulo each target; x + u F itself may exceed 128 bits
+      for (std::size_t u = 0; u < b.from.size(); ++u) {
         std::vector<u64> expected;
         for (const u64 q : b.to)
           expected.push_back(math::add_mod(reduced(values[i], q), math::mul_mod(u, reduced(f, q), q), q));
@@ -149,7 +150,7 @@ TEST(Conversion, DivisionRoundsToTheNearest) {
   for (const Base& b : bases()) {
     const Conversion c = math::divide_and_round(b.from, b.to);
     const i128 f = product(b.from);
-    std::vector<i128> values;  // x = a F + r with small a: known quotient and remainder
+    std::vector<i128> values;  // x = a F + r with small a, so quotient and remainder are known
     std::vector<std::vector<u64>> x, own;
     const i128 room = ~(i128{1} << 127) / f / 2;
     for (const i128 r : values_below(f, 3))
@@ -178,7 +179,8 @@ TEST(Conversion, DivisionWithAMultiplier) {
   for (const i128 v : values) x.push_back(residues(v, from)), own.push_back(residues(v, to));
   const auto out = converter.run(c, x, own);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    EXPECT_EQ(out[i], residues(floor_div(2 * values[i] * t + f, 2 * f), to)) << i;  // no value of these lies at a tie
+    // no value lies exactly between two integers
+    EXPECT_EQ(out[i], residues(floor_div(2 * values[i] * t + f, 2 * f), to)) << i;
   }
 }
 
@@ -189,7 +191,7 @@ TEST(Conversion, DivisionWithMultipliersAndTimes) {
     std::vector<u64> from, to, multipliers;
     u64 times;
   };
-  // The modulus of a target among the multipliers: x is not asked for there.
+  // A target whose modulus divides the multiplier does not need x.
   const std::vector<Case> cases = {{{p[0], p[1]}, {p[2], p[3], p[4]}, {}, 65537},
                                    {{p[0], p[1]}, {p[2], p20[0]}, {p20[0]}, 1},
                                    {{p[0], p[1]}, {p20[0], p[2], p20[1]}, {p20[0], p20[1]}, 12345},
@@ -229,7 +231,7 @@ TEST(Conversion, DivisionThatKeepsThePlaintext) {
   for (const Base& b : bases()) {
     const i128 f = product(b.from);
     for (const u64 t : {u64{2}, u64{3}, u64{256}, u64{65537}, (u64{1} << 20) + 7}) {
-      const i128 most = static_cast<i128>(t) + 200;  // above all quotients here
+      const i128 most = static_cast<i128>(t) + 200;  // above all quotients of this test
       if (f > (~(i128{1} << 127)) / most || most >= static_cast<i128>(b.to[0] / 2)) continue;
       const Conversion c = math::divide_keeping(b.from, b.to, t);
       std::vector<i128> values;
@@ -238,7 +240,7 @@ TEST(Conversion, DivisionThatKeepsThePlaintext) {
       for (const i128 v : values) x.push_back(residues(v, b.from)), own.push_back(residues(v, b.to));
       const auto out = converter.run(c, x, own);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        // What is taken away is known from the quotient, which is small: 0 modulo t, and least.
+        // x - quotient F is the number subtracted before the exact division. It must be 0 modulo t and minimal.
         const i128 quotient = math::centered(out[i][0], b.to[0]), taken = values[i] - quotient * f;
         EXPECT_EQ(out[i], residues(quotient, b.to)) << b.name << " t=" << t << " value " << i;
         EXPECT_EQ(taken % static_cast<i128>(t), 0) << b.name << " t=" << t << " value " << i;
@@ -250,7 +252,7 @@ TEST(Conversion, DivisionThatKeepsThePlaintext) {
   }
 }
 
-TEST(Conversion, WithoutOwnOnlyTheRestIsLeft) {
+TEST(Conversion, TheRestOfADivisionIsTheDivisionOfZero) {
   Converter converter;
   const std::vector<u64> p = math::largest_primes(50, 5, 128), from = {p[0], p[1]}, to = {p[2], p[3], p[4]};
   const Conversion all[] = {math::divide_and_round(from, to, {p[3], 7}, 5), math::divide_keeping(from, to, 65537),
@@ -270,7 +272,7 @@ TEST(Conversion, WithoutOwnOnlyTheRestIsLeft) {
   }
 }
 
-TEST(Transformed, DivisionHasTheBitsOfTheConversionOfCoefficients) {
+TEST(Transformed, DivisionHasTheBitsOfThatInCoefficients) {
   struct Case {
     PrimeList from, to;
     u64 times = 1, keep = 1;
@@ -321,7 +323,7 @@ TEST(Transformed, DivisionHasTheBitsOfTheConversionOfCoefficients) {
   }
 }
 
-TEST(Transformed, AKeySwitchHasTheBitsOfThatOfCoefficients) {
+TEST(Transformed, KeySwitchHasTheBitsOfThatInCoefficients) {
   Target ref = open_target("ref");
   for (const Field* field : main_fields()) {
     const auto ring = switch_ring(*field, 64);
@@ -335,7 +337,7 @@ TEST(Transformed, AKeySwitchHasTheBitsOfThatOfCoefficients) {
           const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * s.digits.size()});
           const View add = added > 0 ? rig.input(*ring, s.chain, {{3}, added}) : View{};
           const View want = rig.output(*ring, s.chain, {{3}, 2}), got = rig.output(*ring, s.chain, {{3}, 2});
-          // times * switch(x) + add, all of coefficients
+          // expected: times * switch(x) + add, computed in coefficient form
           rig.queue().enqueue(
               rig.with_scratch(device::KeySwitch{plan, math::Domain::coefficient, x, key, std::nullopt, want}));
           device::LimbConstants c{};
@@ -385,7 +387,7 @@ TEST(Transformed, ArgumentsAreChecked) {
   wrong = plan, wrong.kept[0].count = 4;
   EXPECT_THROW(divide(wrong, x, quotient), ShapeError);
   wrong = plan, wrong.rest = rig.kernels().prepare(math::divide_and_round({ring->prime(3)}, moduli(*ring, plan.out)));
-  EXPECT_THROW(divide(wrong, x, quotient), ShapeError) << "a conversion with an own operand";
+  EXPECT_THROW(divide(wrong, x, quotient), ShapeError) << "this conversion also reads an operand over the target limbs";
 
   const SwitchShape shape{"", {0, 1, 2}, {6}, {1, 1, 1}};
   const auto switched = ntt_switch_plan(rig, ring, shape, {0, 1});
@@ -414,13 +416,13 @@ TEST(Transformed, ArgumentsAreChecked) {
     EXPECT_THROW(run(*switched, add, key, std::nullopt, out), ShapeError);
     EXPECT_THROW(run(*switched, digits, in(PrimeList::range(0, 9), 1, 5), std::nullopt, out), ShapeError);
     EXPECT_THROW(run(*switched, digits, in({0, 1, 2}, 1, 6), std::nullopt, out), ShapeError);
-    EXPECT_THROW(run(*switched, digits, key, std::nullopt, add), ShapeError) << "not the limbs that are left";
+    EXPECT_THROW(run(*switched, digits, key, std::nullopt, add), ShapeError) << "the limbs differ from those that remain";
     EXPECT_THROW(run(*switched, digits, key, std::nullopt, in({0, 1}, 3, 1)), ShapeError);
-    EXPECT_THROW(run(*switched, digits, key, out, out), ShapeError) << "added without the chain's last limb";
+    EXPECT_THROW(run(*switched, digits, key, out, out), ShapeError) << "the addend lacks the chain's last limb";
     const View more = in(shape.chain, 3, 3);
     EXPECT_THROW(run(*switched, digits, key, more, out), ShapeError);
     EXPECT_THROW(run(*switch_plan(rig, ring, shape), digits, key, std::nullopt, out), ShapeError)
-        << "a plan of coefficients";
+        << "the plan is for coefficients, not NTT values";
   }
 }
 
@@ -459,7 +461,7 @@ TEST(Conversion, EncodingIsTheNearestInteger) {
 }
 
 TEST(Conversion, DecryptionToleratesNoiseUpToItsError) {
-  // round(t x / Q) of round(Q m / t) + noise is m while |noise| < (1/2 - error) Q / t.
+  // With x = round(Q m / t) + noise, round(t x / Q) is m if |noise| < (1/2 - error) Q / t.
   Converter converter;
   const std::vector<u64> chain = math::largest_primes(30, 3, 128);
   const u64 t = 65537;
@@ -493,8 +495,8 @@ TEST(FixedPoint, FollowsItsRule) {
   EXPECT_THROW(math::fixed_point({p(60, 1)[0], 65537}), ParameterError);
 }
 
-/// All values at their largest, for each rule: every fraction and every sum keeps to 64 bits.
-TEST(FixedPoint, NothingWraps) {
+/// For each rounding rule, fractions and sums fit 64 bits even if all values are at their maximum.
+TEST(FixedPoint, FractionsAndSumsDoNotOverflow) {
   const std::vector<std::vector<u64>> lists = {math::largest_primes(30, 63, 128),
                                                math::largest_primes(50, 63, 128),
                                                math::largest_primes(51, 63, 128),

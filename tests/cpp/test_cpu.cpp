@@ -1,4 +1,4 @@
-// What the operations' common cases do not reach of the cpu backend: instruction sets, threads, memory, float state.
+// Tests of the cpu backend beyond the declared cases: instruction sets, threads, memory, floating-point state.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,13 +34,13 @@ std::vector<std::string> instruction_sets() {
     try {
       make_device(instructions, 1);
       found.push_back(instructions);
-    } catch (const ParameterError&) {  // not on this machine
+    } catch (const ParameterError&) {  // this machine lacks the instruction set
     }
   }
   return found;
 }
 
-TEST(Cpu, SaysWhichInstructionSetsThereAre) {
+TEST(Cpu, NamesItsInstructionSets) {
   const std::string text = test::message_of<ParameterError>([] { make_device("avx1024", 1); });
   EXPECT_NE(text.find("avx1024"), std::string::npos);
   for (const std::string& instructions : instruction_sets()) EXPECT_NE(text.find(instructions), std::string::npos) << text;
@@ -62,7 +62,7 @@ TEST(Cpu, EnvironmentForcesInstructionSetAndThreads) {
   EXPECT_THROW(make_device(), ParameterError);
 }
 
-TEST(Cpu, MemoryIsAlignedAndUsedAgain) {
+TEST(Cpu, MemoryIsAlignedAndReused) {
   const auto device = make_device("scalar", 1);
   const auto queue = device->make_queue();
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{64}, std::size_t{100000}, std::size_t{5} << 20}) {
@@ -78,8 +78,8 @@ TEST(Cpu, MemoryIsAlignedAndUsedAgain) {
   }
 }
 
-// Blocks of many sizes that come and go in no order: what is kept must serve all of them, whatever it was before.
-TEST(Cpu, MemoryKeptNeverExceedsWhatWasInUseAtOnce) {
+// Blocks of many sizes, allocated and freed in random order: pooled memory must serve all sizes.
+TEST(Cpu, PooledMemoryNeverExceedsThePeak) {
   const auto device = make_device("scalar", 1);
   const auto queue = device->make_queue();
   std::mt19937_64 random(7);
@@ -97,7 +97,7 @@ TEST(Cpu, MemoryKeptNeverExceedsWhatWasInUseAtOnce) {
     held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
   };
   for (std::size_t round = 0; round < 4000; ++round) {
-    // 64 KiB to 128 MiB, few of them large, as ciphertexts, keys and scratch are.
+    // 64 KiB to 128 MiB, few of them large, like ciphertexts, keys and scratch.
     const std::size_t bytes = (std::size_t{65} << 10) + (random() % (std::size_t{1} << (16 + random() % 12)));
     while (live + bytes > (std::size_t{512} << 20)) drop(random() % held.size());
     held.push_back({device->allocate(bytes, *queue), bytes, static_cast<std::byte>(random())});
@@ -105,7 +105,8 @@ TEST(Cpu, MemoryKeptNeverExceedsWhatWasInUseAtOnce) {
     live += bytes;
     peak = std::max(peak, live + held.size() * (std::size_t{64} << 10));
     if (random() % 3 == 0) drop(random() % held.size());
-    // An eighth for rounding up to huge pages; parts of huge pages whose rest is in use serve small blocks alone.
+    // The quarter above the peak: rounding up to huge pages takes an eighth, and free parts of used huge pages serve only
+    // small blocks.
     ASSERT_LE(live + device->memory().pooled, peak + peak / 4 + (std::size_t{16} << 20)) << "round " << round;
   }
   while (!held.empty()) drop(held.size() - 1);
@@ -121,19 +122,19 @@ TEST(Cpu, MemoryOutlivesItsDevice) {
   kept->address()[999] = std::byte{1};
 }
 
-TEST(Cpu, TellsWhatIsMissing) {
+TEST(Cpu, StatesTheMissingMemory) {
   const auto device = make_device("scalar", 1);
   const auto queue = device->make_queue();
   try {
     device->allocate(std::size_t{1} << 46, *queue);
-    FAIL() << "64 TiB were there";
+    FAIL() << "64 TiB were allocated";
   } catch (const OutOfMemoryError& e) {
-    EXPECT_EQ(std::string(e.what()).find("needs 64.0 TiB, you have "), 0u) << e.what();
+    EXPECT_EQ(std::string(e.what()).find("this allocation needs 64.0 TiB, you have "), 0u) << e.what();
   }
   EXPECT_THROW(device->allocate(~std::size_t{0}, *queue), OutOfMemoryError);
 }
 
-TEST(Cpu, TheKthAllocationFails) {
+TEST(Cpu, InjectedAllocationFailuresAreErrors) {
   const auto device = make_device("scalar", 1);
   const auto queue = device->make_queue();
   backend::cpu::fail_allocation(*device, 3);
@@ -143,7 +144,7 @@ TEST(Cpu, TheKthAllocationFails) {
   EXPECT_NO_THROW(device->allocate(64, *queue));
 }
 
-TEST(Threads, EachIndexOnceFromSeveralThreadsAtATime) {
+TEST(Threads, EachIndexRunsOnceForConcurrentCallers) {
   ThreadPool pool(3);
   std::atomic<int> wrong{0};
   const auto user = [&] {
@@ -162,7 +163,7 @@ TEST(Threads, EachIndexOnceFromSeveralThreadsAtATime) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Threads, ExceptionsComeBack) {
+TEST(Threads, ExceptionsReachTheCaller) {
   ThreadPool pool(2);
   for (int round = 0; round < 20; ++round) {
     EXPECT_THROW(pool.parallel_for(50, 1,
@@ -176,8 +177,9 @@ TEST(Threads, ExceptionsComeBack) {
   }
 }
 
-/// Where sums and differences are written past the caches: item by item what the same inputs give alone.
-TEST(Cpu, ResultsBeyondTheCachesAreTheSame) {
+/// Results of large sums and differences are written past the caches. Each item must have the words that it has if computed
+/// alone.
+TEST(Cpu, ResultsWrittenPastTheCachesAreTheSame) {
   constexpr std::size_t n = std::size_t{1} << 14, kBytes = std::size_t{40} << 20;
   for (const std::string& instructions : instruction_sets()) {
     for (const int bits : {30, 50, 59}) {
@@ -213,7 +215,7 @@ TEST(Cpu, ResultsBeyondTheCachesAreTheSame) {
 
 #if defined(__x86_64__)
 
-/// Some of everything that computes in floating point.
+/// Returns the words of NTTs and conversions that use floating point.
 std::vector<u64> transforms_and_conversions(const std::string& instructions, int bits) {
   constexpr std::size_t n = 2048;
   const auto device = make_device(instructions, 1);
@@ -253,7 +255,7 @@ TEST(Cpu, TheHostsFloatStateChangesNothing) {
     for (const int bits : {50, 40, 30}) {
       const std::vector<u64> expected = transforms_and_conversions("scalar", bits);
       const unsigned saved = _mm_getcsr();
-      // Flush to zero, denormals are zero, and each way to round.
+      // MXCSR bits: flush to zero, denormals are zero, and each rounding mode.
       for (const unsigned rounding : {0u, 0x2000u, 0x4000u, 0x6000u}) {
         _mm_setcsr(0x1f80 | 0x8040 | rounding);
         const std::vector<u64> got = transforms_and_conversions(instructions, bits);

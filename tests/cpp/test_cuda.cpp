@@ -1,5 +1,5 @@
-// The CUDA backend: on a driver that is not there (no GPU needed), then what only a GPU shows. That each operation has the
-// bits of `ref` on a GPU is test_ops.cpp's matter.
+// Tests of the CUDA backend, first on a simulated driver (no GPU needed), then on a GPU. test_ops.cpp compares the bits of
+// operations with `ref`.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ namespace {
 namespace cuda = backend::cuda;
 using Bytes = std::vector<std::byte>;
 
-TEST(Cuda, OpensOrSaysWhyNot) {
+TEST(Cuda, OpensOrStatesTheReason) {
   std::string reason;
   if (cuda::count(&reason) > 0) {
     EXPECT_EQ(device::open_device("cuda")->name(), "cuda");
@@ -37,9 +37,9 @@ TEST(Cuda, OpensOrSaysWhyNot) {
   }
 }
 
-// ---- On a driver that is not there
+// ---- On a simulated driver
 
-/// A queue, constants and one operand of a small ring.
+/// A queue, constants and an operand of a small ring.
 struct Work {
   explicit Work(device::Device& d)
       : device(d),
@@ -60,7 +60,7 @@ struct Work {
   device::Buffer memory;
 };
 
-/// Something of everything a device does.
+/// Uses every kind of device function.
 void everything(device::Device& d) {
   device::Kernels& k = d.kernels();
   Work w(d);
@@ -108,8 +108,8 @@ class FakeGpu : public testing::Test {
     device_ = cuda::make_device(driver_);
   }
 
-  /// Lets each call of that name fail in turn, on devices of their own, until there is no such call left: an error of kind
-  /// E, nothing left behind, and the device does its work afterwards.
+  /// For each call of the driver function `what` in turn, opens a new device and lets this call fail. The error must be an
+  /// E, nothing may leak, and the device must work afterwards.
   template <class E>
   void each_may_fail(const std::string& what, FakeDriver::Status status, bool ever_after = false) {
     std::size_t errors = 0;
@@ -134,7 +134,7 @@ class FakeGpu : public testing::Test {
       EXPECT_EQ(driver_->misuse(), "");
       ASSERT_LT(k, 1000u);
     }
-    EXPECT_GT(errors, 0u) << "no failure of " << what << " was told";
+    EXPECT_GT(errors, 0u) << "no call failed of " << what << " was reported";
   }
 
   Variable sync_{"HELIOGRAPH_GPU_SYNC", "0"};
@@ -142,9 +142,9 @@ class FakeGpu : public testing::Test {
   std::unique_ptr<device::Device> device_;
 };
 
-TEST_F(FakeGpu, SaysWhatItIs) {
+TEST_F(FakeGpu, DescribesItself) {
   EXPECT_EQ(device_->name(), "cuda");
-  EXPECT_EQ(device_->description(), "a GPU that is not there, 1 GiB, 132 multiprocessors");
+  EXPECT_EQ(device_->description(), "a simulated GPU, 1 GiB, 132 multiprocessors");
   const auto queue = device_->make_queue();
   const device::MemoryState before = device_->memory();
   const device::Buffer buffer = device_->allocate(1 << 20, *queue);
@@ -152,7 +152,7 @@ TEST_F(FakeGpu, SaysWhatItIs) {
   EXPECT_EQ(device_->memory().available, before.available - (1 << 20));
 }
 
-TEST_F(FakeGpu, NothingIsLeftBehind) {
+TEST_F(FakeGpu, ClosingReleasesAllObjects) {
   everything(*device_);
   device_.reset();
   EXPECT_EQ(driver_->left(), "");
@@ -160,11 +160,11 @@ TEST_F(FakeGpu, NothingIsLeftBehind) {
 
 // Memory
 
-TEST_F(FakeGpu, MemoryMayRunOutAtAnyAllocation) {
+TEST_F(FakeGpu, AnyFailedAllocationIsOutOfMemory) {
   each_may_fail<OutOfMemoryError>("allocate", FakeDriver::kOutOfMemory, true);
 }
 
-TEST_F(FakeGpu, MemoryIsUsedAgain) {
+TEST_F(FakeGpu, FreedMemoryIsReused) {
   const auto queue = device_->make_queue();
   const device::MemoryState before = device_->memory();
   for (int i = 0; i < 1000; ++i) device_->allocate(2 << 20, *queue);
@@ -172,8 +172,8 @@ TEST_F(FakeGpu, MemoryIsUsedAgain) {
   EXPECT_EQ(after.available + after.pooled, before.available + before.pooled);
 }
 
-// Freed memory is kept for its queue and its size; whoever needs it otherwise gets it all the same.
-TEST_F(FakeGpu, WhatIsKeptServesEveryNeed) {
+// Freed memory is pooled by queue and size. An allocation for another queue or size can still get it.
+TEST_F(FakeGpu, PooledMemoryServesEveryRequest) {
   const auto first = device_->make_queue(), second = device_->make_queue();
   for (std::size_t part = 2; part < 12; ++part) EXPECT_NO_THROW(device_->allocate(FakeDriver::kMemory / part, *first));
   EXPECT_NO_THROW(device_->allocate(FakeDriver::kMemory, *second));
@@ -182,11 +182,11 @@ TEST_F(FakeGpu, WhatIsKeptServesEveryNeed) {
   EXPECT_GT(driver_->count("trim"), 0u);
 }
 
-// What was at hand before a wish that cannot come true is at hand afterwards: nothing is mapped anew.
-TEST_F(FakeGpu, AHopelessWishLetsNothingGo) {
+// A request that cannot be satisfied keeps the pooled memory, so the driver need not map it again.
+TEST_F(FakeGpu, AnImpossibleRequestReleasesNothing) {
   const auto queue = device_->make_queue();
   const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);
-  device_->allocate(1 << 20, *queue);  // and is kept
+  device_->allocate(1 << 20, *queue);  // returned to the pool
   const auto calls = [&] { return std::tuple(driver_->count("free"), driver_->count("trim")); };
   const auto before = calls();
   EXPECT_THROW(device_->allocate(FakeDriver::kMemory / 4 * 3, *queue), OutOfMemoryError);
@@ -196,8 +196,8 @@ TEST_F(FakeGpu, AHopelessWishLetsNothingGo) {
   EXPECT_EQ(driver_->count("allocate"), allocations);
 }
 
-// The driver gives back what is lacking, and only if that is not enough all it has.
-TEST_F(FakeGpu, NoMoreIsGivenBackThanIsLacking) {
+// The driver first releases only the missing bytes, and all pooled memory only if that is not enough.
+TEST_F(FakeGpu, OnlyTheMissingMemoryIsReleased) {
   const auto queue = device_->make_queue();
   const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);
   device_->allocate(FakeDriver::kMemory / 4, *queue);
@@ -206,7 +206,7 @@ TEST_F(FakeGpu, NoMoreIsGivenBackThanIsLacking) {
   EXPECT_LT(driver_->trimmed(), FakeDriver::kMemory / 2);
 }
 
-TEST_F(FakeGpu, MoreThanThereIsIsRefused) {
+TEST_F(FakeGpu, RequestsBeyondTheMemoryAreRefused) {
   Work w(*device_);
   for (const std::size_t bytes : {FakeDriver::kMemory + 1, ~std::size_t{0} / 2, ~std::size_t{0}}) {
     EXPECT_THROW(device_->allocate(bytes, *w.queue), OutOfMemoryError) << bytes;
@@ -216,20 +216,20 @@ TEST_F(FakeGpu, MoreThanThereIsIsRefused) {
   EXPECT_NO_THROW(w.queue->wait());
 }
 
-/// Where in `calls`, from `first` on, the first call of that name is; its end where there is none.
+/// Returns the index of the first call named `what` in `calls` from index `first` on, or calls.size().
 std::size_t place_of(const std::vector<FakeDriver::Call>& calls, std::size_t first, const std::string& what) {
   while (first < calls.size() && calls[first].what != what) ++first;
   return first;
 }
 
-TEST_F(FakeGpu, MemoryIsFreeAfterAllQueuesThatUseIt) {
+TEST_F(FakeGpu, MemoryIsReusedAfterAllQueuesThatUseIt) {
   const auto own = device_->make_queue(), other = device_->make_queue();
   device::Buffer buffer = device_->allocate(100, *own);
-  own->record(), other->record();  // tells which stream is which
+  own->record(), other->record();  // to identify the two streams
   std::vector<FakeDriver::Call> calls = driver_->calls();
   const std::size_t first = place_of(calls, 0, "record");
   const auto own_stream = calls[first].stream, other_stream = calls[place_of(calls, first + 1, "record")].stream;
-  own->uses(buffer);  // its own queue needs no event
+  own->uses(buffer);  // the buffer's own queue needs no event
   other->uses(buffer), other->uses(buffer);
   const std::size_t before = calls.size();
   buffer.reset();
@@ -243,10 +243,10 @@ TEST_F(FakeGpu, MemoryIsFreeAfterAllQueuesThatUseIt) {
   EXPECT_EQ(calls[recorded].stream, other_stream);
   EXPECT_EQ(calls[waited].stream, own_stream);
   EXPECT_EQ(calls[recorded].subject, calls[waited].subject);
-  EXPECT_EQ(place_of(calls, recorded + 1, "record"), calls.size()) << "one event is enough";
+  EXPECT_EQ(place_of(calls, recorded + 1, "record"), calls.size()) << "one event is sufficient";
 }
 
-TEST_F(FakeGpu, MemoryIsFreeAfterItsUsersEvenWithoutAnEvent) {
+TEST_F(FakeGpu, MemoryIsReusedAfterItsUsersEvenWithoutAnEvent) {
   for (const char* failing : {"make_event", "record", "wait_event"}) {
     SCOPED_TRACE(failing);
     const auto own = device_->make_queue(), other = device_->make_queue();
@@ -258,7 +258,7 @@ TEST_F(FakeGpu, MemoryIsFreeAfterItsUsersEvenWithoutAnEvent) {
     ASSERT_TRUE(driver_->struck());
     const std::vector<FakeDriver::Call> calls = driver_->calls();
     const std::size_t waited = place_of(calls, before, "synchronize");
-    EXPECT_LT(waited, calls.size()) << "memory is free while another queue works on it";
+    EXPECT_LT(waited, calls.size()) << "memory was freed while another queue used it";
     EXPECT_LE(waited, place_of(calls, before, "free"));
   }
 }
@@ -288,7 +288,7 @@ TEST_F(FakeGpu, QueuesWaitForEachOthersEvents) {
   EXPECT_NE(recorded.stream, waited.stream);
 }
 
-TEST_F(FakeGpu, WhatBelongsToAnotherDeviceIsRefused) {
+TEST_F(FakeGpu, ObjectsOfAnotherDeviceAreRefused) {
   Work w(*device_);
   const auto ref = device::open_device("ref");
   Work theirs(*ref);
@@ -299,16 +299,16 @@ TEST_F(FakeGpu, WhatBelongsToAnotherDeviceIsRefused) {
   EXPECT_EQ(driver_->count("launch"), 0u);
 }
 
-// Large copies
+// ---- Large copies
 
-/// Bytes that differ where they lie.
+/// Returns bytes that depend on their position.
 Bytes pattern(std::size_t bytes) {
   Bytes some(bytes);
   for (std::size_t i = 0; i < bytes; ++i) some[i] = static_cast<std::byte>(i * 2654435761u >> 13);
   return some;
 }
 
-/// Copies so many bytes there and back; what came back.
+/// Uploads and downloads bytes and returns the result.
 Bytes there_and_back(device::Device& d, const Bytes& from) {
   const auto queue = d.make_queue();
   const device::Buffer memory = d.allocate(from.size(), *queue);
@@ -318,7 +318,7 @@ Bytes there_and_back(device::Device& d, const Bytes& from) {
   return to;
 }
 
-TEST_F(FakeGpu, LargeCopiesGoThroughLockedMemory) {
+TEST_F(FakeGpu, LargeCopiesGoThroughPinnedMemory) {
   const Bytes from = pattern((std::size_t{40} << 20) + 3);
   EXPECT_EQ(there_and_back(*device_, from), from);
   EXPECT_EQ(driver_->count("upload"), 41u);
@@ -334,7 +334,7 @@ TEST_F(FakeGpu, LargeCopiesGoThroughLockedMemory) {
   EXPECT_EQ(driver_->left(), "");
 }
 
-TEST_F(FakeGpu, LargeCopiesNeedNoLockedMemory) {
+TEST_F(FakeGpu, LargeCopiesWorkWithoutPinnedMemory) {
   const Bytes from = pattern(std::size_t{9} << 20);
   for (std::size_t locked = 0; locked < 4; ++locked) {
     SCOPED_TRACE(locked);
@@ -346,7 +346,7 @@ TEST_F(FakeGpu, LargeCopiesNeedNoLockedMemory) {
   }
 }
 
-TEST_F(FakeGpu, AnyCallOfALargeCopyMayFail) {
+TEST_F(FakeGpu, AFailedDriverCallOfALargeCopyIsAnError) {
   const Bytes from = pattern(std::size_t{5} << 20);
   for (const char* what : {"upload", "download", "record", "synchronize_event", "synchronize"}) {
     for (std::size_t k = 1; k < 100; ++k) {
@@ -368,14 +368,14 @@ TEST_F(FakeGpu, AnyCallOfALargeCopyMayFail) {
 
 // Failures
 
-TEST_F(FakeGpu, AnyCallMayFail) {
+TEST_F(FakeGpu, AnyFailedDriverCallIsAnError) {
   for (const char* what : {"make_stream", "make_event", "record", "wait_event", "synchronize_event", "synchronize",
                            "allocate", "upload", "download", "launch", "memory", "begin_capture", "end_capture", "replay"}) {
     each_may_fail<DeviceError>(what, FakeDriver::kInvalid);
   }
 }
 
-/// What every use of a device after a fault must say.
+/// Checks that every use of a device after a fault is an error that names the kernel.
 void expect_poisoned(Work& w, const std::string& kernel) {
   device::Device& d = w.device;
   Bytes bytes(16);
@@ -398,12 +398,12 @@ void expect_poisoned(Work& w, const std::string& kernel) {
   }
 }
 
-TEST_F(FakeGpu, AFaultNamesWhatWasEnqueuedAndEndsTheDevice) {
+TEST_F(FakeGpu, AFaultNamesTheEnqueuedKernelsAndDisablesTheDevice) {
   {
     Work w(*device_);
     const auto before = w.queue->record();
     w.neg();
-    w.queue->wait();  // not to be blamed
+    w.queue->wait();  // the error must not name these finished kernels
     driver_->fault(1);
     w.add(), w.mul();
     const auto event = w.queue->record();
@@ -425,7 +425,7 @@ TEST_F(FakeGpu, OneKernelAloneIsNamedExactly) {
   expect_in("kernel mul: ", message_of<DeviceError>([&] { w.queue->wait(); }));
 }
 
-TEST_F(FakeGpu, AnEventNamesWhatWasEnqueuedBeforeIt) {
+TEST_F(FakeGpu, AnEventNamesTheKernelsBeforeIt) {
   Work w(*device_);
   driver_->fault(1);
   w.mul();
@@ -436,7 +436,7 @@ TEST_F(FakeGpu, AnEventNamesWhatWasEnqueuedBeforeIt) {
   EXPECT_EQ(text.find("add"), std::string::npos) << text;
 }
 
-TEST_F(FakeGpu, AFaultEndsTheDeviceWhateverTheDriverSaysLater) {
+TEST_F(FakeGpu, AFaultDisablesTheDeviceForGood) {
   Work w(*device_);
   w.add();
   driver_->fail("synchronize", 1, FakeDriver::kFault);
@@ -444,7 +444,7 @@ TEST_F(FakeGpu, AFaultEndsTheDeviceWhateverTheDriverSaysLater) {
   expect_poisoned(w, "add");
 }
 
-// On a GPU a fault shows at any later call, a download above all: what it says must not blame that call.
+// CUDA may report a fault at any later call, usually a download. The error must not name that call as the cause.
 TEST_F(FakeGpu, AFaultSeenByALaterCallNamesTheKernelsBefore) {
   Bytes bytes(16);
   const std::vector<std::pair<const char*, std::function<void(Work&)>>> later = {
@@ -477,7 +477,7 @@ TEST_F(FakeGpu, WaitingForEachKernelNamesTheOneThatFailed) {
   expect_poisoned(w, "mul");
 }
 
-TEST_F(FakeGpu, ARefusedLaunchNamesItsKernelAndEndsNothing) {
+TEST_F(FakeGpu, ARefusedLaunchNamesItsKernelAndTheDeviceWorks) {
   Work w(*device_);
   driver_->fail("launch", 2, FakeDriver::kInvalid);
   w.add();
@@ -489,7 +489,7 @@ TEST_F(FakeGpu, ARefusedLaunchNamesItsKernelAndEndsNothing) {
 
 // Traffic
 
-/// What a driver was asked, `before` taken off.
+/// Returns the driver's counts minus `before`.
 std::map<std::string, std::size_t> since(const FakeDriver& driver, const std::map<std::string, std::size_t>& before) {
   std::map<std::string, std::size_t> counts = driver.counts();
   for (const auto& [what, count] : before) counts[what] -= count;
@@ -497,7 +497,7 @@ std::map<std::string, std::size_t> since(const FakeDriver& driver, const std::ma
   return counts;
 }
 
-TEST_F(FakeGpu, EveryCaseOnlyLaunches) {
+TEST_F(FakeGpu, EveryCaseTakesLaunchesAndNoOtherDriverCall) {
   Target target{"fake", cuda::make_device(driver_), {}};
   const std::vector<std::string> list = contract_kernels();
   const std::set<std::string> kernels(list.begin(), list.end());
@@ -514,22 +514,22 @@ TEST_F(FakeGpu, EveryCaseOnlyLaunches) {
     for (const auto& [what, count] : asked) ASSERT_EQ(what, "launch") << count << " calls";
     const std::vector<std::string> names = driver_->launches();
     for (std::size_t i = launched; i < names.size(); ++i)
-      ASSERT_TRUE(kernels.contains(names[i])) << "an error would name " << names[i];
+      ASSERT_TRUE(kernels.contains(names[i])) << "an error message would name " << names[i];
   }
 }
 
-TEST_F(FakeGpu, TrafficIsWhatTheDriverSaw) {
+TEST_F(FakeGpu, TrafficEqualsTheDriversCounts) {
   device_.reset();
   driver_ = std::make_shared<FakeDriver>();
   {
     Target target{"fake", cuda::make_device(driver_), {}};
     std::set<std::string> seen;
-    for (const OpCase& c : op_cases()) {  // one case of each kernel
+    for (const OpCase& c : op_cases()) {  // one case per kernel
       if (seen.insert(c.kernel).second) run_case(target, c);
     }
     everything(*target.device);
     const device::Traffic t = target.device->traffic();
-    EXPECT_LE(t.uploads, driver_->count("upload"));  // large ones are several copies
+    EXPECT_LE(t.uploads, driver_->count("upload"));  // a large upload is split into several copies
     EXPECT_EQ(t.upload_bytes, driver_->uploaded_bytes());
     EXPECT_LE(t.downloads, driver_->count("download"));
     EXPECT_EQ(t.download_bytes, driver_->downloaded_bytes());
@@ -538,7 +538,7 @@ TEST_F(FakeGpu, TrafficIsWhatTheDriverSaw) {
     EXPECT_EQ(t.waits, driver_->count("synchronize") + driver_->count("synchronize_event"));
     EXPECT_GT(t.downloads, seen.size());
   }
-  open();  // copies of known lengths
+  open();  // uploads and downloads of known lengths
   const auto queue = device_->make_queue();
   const device::Buffer buffer = device_->allocate(1000, *queue);
   const device::Traffic before = device_->traffic();
@@ -558,7 +558,7 @@ TEST_F(FakeGpu, TrafficIsWhatTheDriverSaw) {
 
 // Graphs
 
-TEST_F(FakeGpu, WhatCannotBeCapturedIsToldAndTheQueueGoesOn) {
+TEST_F(FakeGpu, UncapturableCallsAreErrorsAndTheQueueContinues) {
   {
     Work w(*device_);
     Bytes bytes(16);
@@ -586,7 +586,7 @@ TEST_F(FakeGpu, TablesFreedDuringACaptureAreFreedAfterIt) {
     EXPECT_EQ(driver_->count("free"), freed);
     EXPECT_EQ(driver_->count("record"), recorded);
   });
-  EXPECT_EQ(driver_->count("free"), freed + 4);  // what a ring has
+  EXPECT_EQ(driver_->count("free"), freed + 4);  // the ring has four buffers
   EXPECT_GE(driver_->count("record"), recorded + 8);
 }
 
@@ -614,7 +614,8 @@ TEST_F(FakeGpu, AGatherIsOneLaunch) {
 
 // ---- On a GPU
 
-/// The targets of the tests below, never closed: the runtime may end before static objects do.
+/// Returns the GPU of the tests below. It is never closed, because the CUDA runtime may end before static objects are
+/// destroyed.
 Target& gpu() {
   static Target& opened = *new Target(open_target("cuda"));
   return opened;
@@ -636,12 +637,12 @@ class Gpu : public testing::Test {
 TEST_F(Gpu, EveryCaseReplaysFromAGraph) {
   for (const OpCase& c : op_cases()) {
     SCOPED_TRACE(c.kernel + "/" + c.name);
-    run_case(gpu(), c);  // loads the kernels
-    Rig rig(gpu());      // fresh operands: a case may change its own
+    run_case(gpu(), c);  // the first call loads the kernel, which a capture does not allow
+    Rig rig(gpu());      // new operands, because a case may change its operands
     const std::function<void()> call = c.declare(rig);
     rig.queue().wait();
     const auto graph = rig.queue().capture(call);
-    graph->replay();  // once: had the call also run, what it accumulates would show
+    graph->replay();  // replays only once, so accumulated results show whether the capture also ran the call
     ASSERT_EQ(fault_in(c, rig.results()), "");
   }
 }
@@ -682,7 +683,7 @@ TEST_F(Gpu, ThreadsShareADevice) {
   EXPECT_EQ(std::accumulate(wrong.begin(), wrong.end(), std::string()), "");
 }
 
-TEST_F(Gpu, MemoryComesBackToThePool) {
+TEST_F(Gpu, FreedMemoryReturnsToThePool) {
   constexpr std::size_t kBlock = std::size_t{256} << 20;
   device::Device& d = *gpu().device;
   const auto queue = d.make_queue();
@@ -694,10 +695,11 @@ TEST_F(Gpu, MemoryComesBackToThePool) {
   const device::MemoryState after = d.memory();
   EXPECT_GE(before.pooled, kBlock);
   EXPECT_LE(after.pooled, before.pooled + kBlock);
-  EXPECT_GE(after.available + after.pooled + 4 * kBlock, before.available + before.pooled);  // others use the GPU too
+  // Other processes use the GPU, too.
+  EXPECT_GE(after.available + after.pooled + 4 * kBlock, before.available + before.pooled);
 }
 
-TEST_F(Gpu, MemoryRunsOutAndTheWorkGoesOn) {
+TEST_F(Gpu, WorkContinuesAfterOutOfMemory) {
   device::Device& d = *gpu().device;
   const auto queue = d.make_queue();
   const std::size_t total = d.memory().total;
@@ -709,11 +711,11 @@ TEST_F(Gpu, MemoryRunsOutAndTheWorkGoesOn) {
     d.download(*queue, buffer->address(), out);
     EXPECT_EQ(in, out);
     const OpCase& c = op_cases().front();
-    EXPECT_TRUE(run_case(gpu(), c) == run_case(ref(), c));  // the failure is not the next launch's
+    EXPECT_TRUE(run_case(gpu(), c) == run_case(ref(), c));  // the failed allocation does not affect the next launch
   }
 }
 
-// Without `uses`, the first queue would fill the memory again while the second still reads it.
+// Without `uses`, the first queue would overwrite the memory while the second still reads it.
 TEST_F(Gpu, MemoryWaitsForTheQueuesThatUseIt) {
   constexpr std::size_t kN = 4096, kItems = 256;
   device::Device& d = *gpu().device;
@@ -742,7 +744,7 @@ TEST_F(Gpu, MemoryWaitsForTheQueuesThatUseIt) {
   }
 }
 
-/// A kernel reads at address 0; exits with 0 where the errors say what they should.
+/// Runs a kernel that reads address 0. Exits the process with 0 if the errors are as expected.
 [[noreturn]] void fault_on_a_gpu() {
   setenv("HELIOGRAPH_GPU_SYNC", "0", 1);
   const auto d = device::open_device("cuda");
@@ -760,10 +762,10 @@ TEST_F(Gpu, MemoryWaitsForTheQueuesThatUseIt) {
   _exit(good ? 0 : 1);
 }
 
-// In a process of its own, which the fault ends.
+// Runs in its own process, because the fault makes CUDA unusable in the process.
 using GpuFaultDeathTest = Gpu;
-TEST_F(GpuFaultDeathTest, ABadAccessNamesItsKernelAndEndsTheDevice) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a new program: CUDA does not survive a fork
+TEST_F(GpuFaultDeathTest, ABadAccessNamesItsKernelAndDisablesTheDevice) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts a new process image, because CUDA does not work after a fork
   EXPECT_EXIT(fault_on_a_gpu(), testing::ExitedWithCode(0), "at the wait: .*add");
 }
 

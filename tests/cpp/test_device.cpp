@@ -1,4 +1,4 @@
-// Views, workspaces, the argument checks of every kernel, and the devices of the process.
+// Tests of views, workspaces, the argument checks of every kernel, and the process's devices.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ TEST(View, DenseStridesAndSlices) {
   EXPECT_THROW(View::dense(nullptr, Word::w64, {1, 1, 1, 1, 1, 1, 1}, 1, 1, 8), ShapeError);
 }
 
-TEST(PrimeList, HoldsAtMostWhatACallTakes) {
+TEST(PrimeList, HoldsAtMostTheLimbsOfACall) {
   PrimeList list = PrimeList::range(3, device::kMaxLimbs);
   EXPECT_EQ(list.size(), device::kMaxLimbs);
   EXPECT_EQ(list[device::kMaxLimbs - 1], device::kMaxLimbs + 2);
@@ -60,7 +60,7 @@ TEST(PrimeList, HoldsAtMostWhatACallTakes) {
   EXPECT_FALSE(joined == (PrimeList{1, 2}));
 }
 
-TEST(Workspace, HandsOutWhatItHas) {
+TEST(Workspace, AllocatesItsMemory) {
   alignas(64) std::array<std::byte, 512> bytes{};
   EXPECT_EQ(Workspace::bytes(Word::w32, 1, 1, 1, 8), 64u);
   EXPECT_EQ(Workspace::bytes(Word::w64, 2, 1, 1, 16), 256u);
@@ -73,7 +73,7 @@ TEST(Workspace, HandsOutWhatItHas) {
   EXPECT_THROW(w.split(128), InternalError);
 }
 
-/// A ring of four primes of 30 bits, n = 8, and operands that fit it.
+/// A ring of four primes of 30 bits, n = 8, and matching operands.
 class Arguments : public testing::Test {
  protected:
   View view(std::size_t items, std::size_t components, std::size_t limbs, Word word = Word::w32, std::size_t n = 8) {
@@ -100,8 +100,8 @@ class Arguments : public testing::Test {
   std::vector<device::Buffer> held_;
 };
 
-/// What is wrong with one operand, for any kernel.
-TEST_F(Arguments, OperandsThatAreNotTheRings) {
+/// Operands that do not match the ring are errors for any kernel.
+TEST_F(Arguments, OperandsMustMatchTheRing) {
   const View good = view(3, 2, 2);
   const View degree = view(3, 2, 2, Word::w32, 16), word = view(3, 2, 2, Word::w64), limbs = view(3, 2, 3);
   const auto all = [&](const View& a, PrimeList primes) { q_.enqueue(device::Add{ring_, primes, a, good, good}); };
@@ -113,7 +113,7 @@ TEST_F(Arguments, OperandsThatAreNotTheRings) {
   EXPECT_THROW(all(good, {0, 4}), ShapeError);
 }
 
-/// Slices of the coefficients, where each is taken alone: multiples of 64, the same of all operands.
+/// Slices of coefficients must have a multiple of 64 coefficients, the same number for all operands.
 TEST_F(Arguments, Slices) {
   const auto math_ring = ring_of(kField32, 256, 2);
   const auto ring = k().prepare(math_ring);
@@ -147,11 +147,11 @@ TEST_F(Arguments, Slices) {
     const auto run = [&](const View& a, const View& b) { q_.enqueue(sliced(a, b)[i]); };
     SCOPED_TRACE(i);
     for (const std::size_t n : {64, 192, 256}) EXPECT_NO_THROW(run(of(n), of(n)));
-    EXPECT_THROW(run(of(64), of(192)), ShapeError);  // three words are no run
+    EXPECT_THROW(run(of(64), of(192)), ShapeError);  // 64 words cannot be runs of equal length over 192 coefficients
     EXPECT_THROW(run(of(256), of(64)), ShapeError);
-    if (i >= 12) continue;  // copies of any n
+    if (i >= 12) continue;  // copies accept any number of coefficients
     EXPECT_THROW(run(of(96), of(96)), ShapeError);
-    if (i == 8) continue;  // a conversion knows no ring
+    if (i == 8) continue;  // a conversion has no ring, so no largest n
     EXPECT_THROW(run(of(512), of(512)), ShapeError);
   }
   const auto whole = [&](const View& a, const View& b) {
@@ -165,7 +165,7 @@ TEST_F(Arguments, Slices) {
     EXPECT_NO_THROW(run(of(256), of(256))) << i;
     EXPECT_THROW(run(of(64), of(64)), ShapeError) << i;
   }
-  // Rows of no polynomial are for the first kernels alone.
+  // Rows are accepted by element-wise kernels only.
   const auto rows = k().prepare(rows_of(kField32, 192, 2));
   EXPECT_NO_THROW(q_.enqueue(device::Mul{rows, one, of(192), of(192), of(192)}));
   EXPECT_NO_THROW(q_.enqueue(device::AddConstants{rows, one, of(192), constants, math::Domain::ntt, of(192)}));
@@ -184,7 +184,7 @@ TEST_F(Arguments, Gathers) {
   };
   EXPECT_NO_THROW(q_.enqueue(device::Gather{}));
   EXPECT_NO_THROW(gather(broadcast(a), view(3, 2, 2)));
-  EXPECT_NO_THROW(gather(view(1, 1, 1, Word::w64, 3), view(1, 1, 1, Word::w64, 3)));  // pieces need not be alike
+  EXPECT_NO_THROW(gather(view(1, 1, 1, Word::w64, 3), view(1, 1, 1, Word::w64, 3)));  // pieces may have different shapes
   EXPECT_THROW(gather(a, broadcast(out)), ShapeError);
   EXPECT_THROW(gather(view(2, 2, 2), out), ShapeError);
   EXPECT_THROW(gather(view(3, 1, 2), out), ShapeError);
@@ -215,7 +215,7 @@ TEST_F(Arguments, BinaryKernels) {
         EXPECT_NO_THROW(run(good, one, good));
         EXPECT_THROW(run(good, good, one), ShapeError);
         const auto of_words = [&](std::size_t n) { return view(3, 2, 2, Word::w32, n); };
-        for (const std::size_t n : {1, 2, 4}) {  // a word for a run: of the second factor alone
+        for (const std::size_t n : {1, 2, 4}) {  // only the second factor may have one word per run
           EXPECT_NO_THROW(run(good, of_words(n), good));
           EXPECT_THROW(run(of_words(n), good, good), ShapeError);
           EXPECT_THROW(run(good, good, of_words(n)), ShapeError);
@@ -233,7 +233,7 @@ TEST_F(Arguments, BinaryKernels) {
 TEST_F(Arguments, UnaryKernels) {
   const View good = view(3, 2, 2), other = view(3, 2, 2);
   device::LimbConstants fine{}, large{};
-  large[1] = p_[2];  // the second limb's prime itself
+  large[1] = p_[2];  // a constant must be below the limb's prime
   const auto identity = k().prepare(device::Permutation{{0, 1, 2, 3, 4, 5, 6, 7}, {}});
   const auto calls = [&](const View& a, const View& out) {
     return std::vector<device::Call>{device::Neg{ring_, two_, a, out},
@@ -266,10 +266,11 @@ TEST_F(Arguments, ProductsOfBytes) {
   EXPECT_NO_THROW(run(bytes, words, out));
   EXPECT_NO_THROW(run(bytes, broadcast(words), out));
   EXPECT_THROW(run(bytes, words, broadcast(out)), ShapeError);
-  EXPECT_THROW(run(view(2, 5, 1, Word::w32, 64), words, out), ShapeError);  // two tables
-  EXPECT_THROW(run(view(1, 4, 1, Word::w32, 64), words, out), ShapeError);  // four rows, five results
-  EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w32, 64), out), ShapeError);  // a word for four bytes
-  EXPECT_THROW(run(view(1, 5, 1, Word::w32, 32), view(3, 1, 1, Word::w32, 128), out), ShapeError);  // half a step
+  EXPECT_THROW(run(view(2, 5, 1, Word::w32, 64), words, out), ShapeError);  // two tables of bytes
+  EXPECT_THROW(run(view(1, 4, 1, Word::w32, 64), words, out), ShapeError);  // four rows but five results
+  EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w32, 64), out), ShapeError);  // fewer words than bytes
+  // a row length that is not a multiple of 64
+  EXPECT_THROW(run(view(1, 5, 1, Word::w32, 32), view(3, 1, 1, Word::w32, 128), out), ShapeError);
   EXPECT_THROW(run(bytes, view(2, 1, 1, Word::w32, 256), out), ShapeError);
   EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w64, 256), out), ShapeError);
   EXPECT_THROW(run(bytes, words, view(3, 1, 1, Word::w64, 5)), ShapeError);
@@ -278,7 +279,7 @@ TEST_F(Arguments, ProductsOfBytes) {
 TEST_F(Arguments, WeightedSums) {
   const View a = view(3, 2, 2), b = view(3, 2, 2), out = view(3, 2, 2), wide = view(3, 4, 2);
   device::LimbConstants fine{}, large{};
-  large[1] = p_[2];  // the second limb's prime itself
+  large[1] = p_[2];  // a weight must be below the limb's prime
   const auto sum = [&](std::vector<device::In> x, const View& to, std::vector<device::LimbConstants> weights,
                        std::optional<device::Constants> constant = {}) {
     q_.enqueue(device::WeightedSum{ring_, two_, std::move(x), std::move(weights), std::move(constant), to});
@@ -302,7 +303,7 @@ TEST_F(Arguments, WeightedSums) {
   }
   EXPECT_THROW(of(b, broadcast(out)), ShapeError);
   EXPECT_THROW(of(view(3, 2, 2, Word::w64), out), MismatchError);
-  // The result is a term's place, or none of its words.
+  // A result may have exactly a term's memory, but must not overlap it otherwise.
   EXPECT_NO_THROW(of(out, out));
   EXPECT_NO_THROW(sum({out, out}, out, {fine, fine}));
   EXPECT_NO_THROW(of(wide.with_components(0, 2), wide.with_components(2, 2)));
@@ -317,7 +318,7 @@ TEST_F(Arguments, WeightedSums) {
   EXPECT_THROW(of(eight.with_leading(1, 3), eight.with_leading(0, 3)), ShapeError);
   EXPECT_THROW(of(eight.with_leading(0, 3), eight.with_leading(2, 3)), ShapeError);
   EXPECT_NO_THROW(of(eight.with_leading(3, 3), eight.with_leading(0, 3)));
-  // Rows of no polynomial too.
+  // Weighted sums also accept rows.
   const auto rows = k().prepare(rows_of(kField32, 192, 2));
   const View row = view(3, 1, 1, Word::w32, 192);
   EXPECT_NO_THROW(q_.enqueue(device::WeightedSum{rows, {0}, {row}, std::vector{fine}, fine, row}));
@@ -339,14 +340,19 @@ TEST_F(Arguments, Conversions) {
   const View x = view(3, 2, 2), one = view(3, 2, 1);
   EXPECT_NO_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, one}));
   EXPECT_NO_THROW(q_.enqueue(device::Convert{divide, x, one, view(3, 2, 1)}));
-  EXPECT_THROW(q_.enqueue(device::Convert{raise, one, std::nullopt, one}), ShapeError);            // sources
-  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, view(3, 2, 2)}), ShapeError);    // targets
-  EXPECT_THROW(q_.enqueue(device::Convert{raise, view(2, 2, 2), std::nullopt, one}), ShapeError);  // batch
-  EXPECT_THROW(q_.enqueue(device::Convert{raise, view(3, 1, 2), std::nullopt, one}), ShapeError);  // components
+  // wrong number of source limbs
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, one, std::nullopt, one}), ShapeError);
+  // wrong number of target limbs
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, view(3, 2, 2)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, view(2, 2, 2), std::nullopt, one}), ShapeError);  // wrong batch shape
+  // wrong number of components
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, view(3, 1, 2), std::nullopt, one}), ShapeError);
   EXPECT_THROW(q_.enqueue(device::Convert{raise, view(3, 2, 2, Word::w32, 16), std::nullopt, one}), ShapeError);
   EXPECT_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, broadcast(one)}), ShapeError);
-  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, one, one}), ShapeError);            // own not wanted
-  EXPECT_THROW(q_.enqueue(device::Convert{divide, x, std::nullopt, one}), ShapeError);  // own missing
+  // this conversion reads no operand over the targets
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, one, one}), ShapeError);
+  // this conversion lacks its operand over the targets
+  EXPECT_THROW(q_.enqueue(device::Convert{divide, x, std::nullopt, one}), ShapeError);
   for (const View& own :
        {view(3, 2, 2), view(3, 1, 1), view(2, 2, 1), view(3, 2, 1, Word::w64), view(3, 2, 1, Word::w32, 16)}) {
     EXPECT_THROW(q_.enqueue(device::Convert{divide, x, own, one}), ShapeError);
@@ -391,14 +397,14 @@ TEST_F(Arguments, TurnedInnerProduct) {
   };
   EXPECT_NO_THROW(run(x, out, {turn, nullptr}));
   EXPECT_NO_THROW(run(broadcast(x), out, {nullptr, nullptr}));
-  EXPECT_THROW(run(view(3, 2, 2), out, {turn, turn}), ShapeError);  // of two components
-  EXPECT_THROW(run(x, out, {turn, turn, turn}), ShapeError);        // more than the key's digits
+  EXPECT_THROW(run(view(3, 2, 2), out, {turn, turn}), ShapeError);  // an automorphism needs an operand of one component
+  EXPECT_THROW(run(x, out, {turn, turn, turn}), ShapeError);        // more automorphisms than the key has digits
   EXPECT_THROW(run(x, out, {turn, four}), ShapeError);
   EXPECT_THROW(run(x, out, {turn, sign}), ShapeError);
   EXPECT_THROW(run(x, x, {turn}), ShapeError);
   EXPECT_THROW(run(view(2, 1, 2), out, {turn}), ShapeError);
   EXPECT_THROW(run(x, broadcast(out), {turn}), ShapeError);
-  // No slices: a turn takes words from all of a limb.
+  // Slices are refused, because an automorphism reads words of the complete limb.
   const auto ring = k().prepare(ring_of(kField32, 256, 2));
   const auto sliced = [&](std::size_t n) {
     const View a = view(1, 1, 1, Word::w32, n);
@@ -438,7 +444,8 @@ TEST_F(Arguments, MatrixProducts) {
     if (wrong == 3) bad.inputs = GatheredProduct::kNone;
     EXPECT_THROW(k().prepare(bad), ShapeError) << wrong;
   }
-  for (const std::size_t groups : {std::size_t{1} << 33, (std::size_t{1} << 58) + 1}) {  // sizes of it would wrap
+  // the operands' sizes in bytes would overflow
+  for (const std::size_t groups : {std::size_t{1} << 33, (std::size_t{1} << 58) + 1}) {
     GatheredProduct wraps = g;
     wraps.groups = groups;
     EXPECT_THROW(k().prepare(wraps), ShapeError);
@@ -514,43 +521,45 @@ TEST_F(Arguments, Multiplications) {
   plan.scale = k().prepare(math::divide_and_round({p_[0]}, {p_[1], p_[2]}, 17));
   plan.lower = k().prepare(math::extend_base({p_[1], p_[2]}, {p_[0]}));
   const View a = view(3, 2, 1), out = view(3, 3, 1);
-  const std::size_t need = device::scratch_bytes(device::BfvMultiply{.plan = held(plan), .a = a, .b = a}, 3);
+  const std::size_t need = device::scratch_bytes(device::ScaledTensor{.plan = held(plan), .a = a, .b = a}, 3);
   const device::Buffer buffer = device_->allocate(need, q_);
   const Workspace w(buffer->address(), need), small(buffer->address(), 64);
-  EXPECT_NO_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, view(3, 2, 1), out, w}));
-  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, out, small}), InternalError);
-  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, view(3, 2, 1), w}), ShapeError);
-  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, view(2, 2, 1), out, w}), ShapeError);
-  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), view(3, 2, 2), a, out, w}), ShapeError);
-  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, view(3, 3, 1, Word::w64), w}), MismatchError);
-  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, broadcast(out), w}), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::ScaledTensor{held(plan), a, view(3, 2, 1), out, w}));
+  EXPECT_THROW(q_.enqueue(device::ScaledTensor{held(plan), a, a, out, small}), InternalError);
+  EXPECT_THROW(q_.enqueue(device::ScaledTensor{held(plan), a, a, view(3, 2, 1), w}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::ScaledTensor{held(plan), a, view(2, 2, 1), out, w}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::ScaledTensor{held(plan), view(3, 2, 2), a, out, w}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::ScaledTensor{held(plan), a, a, view(3, 3, 1, Word::w64), w}), MismatchError);
+  EXPECT_THROW(q_.enqueue(device::ScaledTensor{held(plan), a, a, broadcast(out), w}), ShapeError);
 }
 
-/// A backend of one kernel.
+/// A backend with only one kernel.
 struct OnlyMul {
   std::size_t done = 0;
   void run(device::Queue&, const device::Mul&) { ++done; }
 };
 struct Nothing {};
 
-TEST_F(Arguments, WhatADeviceHasNoCodeForIsExpandedOrAnError) {
+TEST_F(Arguments, UnsupportedKernelsAreExpandedOrAnError) {
   OnlyMul ring;
   Nothing lwe;
   backend::InlineQueue<OnlyMul, Nothing> queue(ring, lwe);
   const View one = view(3, 1, 2), out = view(3, 1, 2), more = view(3, 2, 2), three = view(3, 3, 2);
   queue.enqueue(device::Mul{ring_, two_, one, one, out});
-  queue.enqueue(device::Tensor{ring_, two_, one, one, out});  // stands for one product
+  // a tensor product of one component each expands to one product
+  queue.enqueue(device::Tensor{ring_, two_, one, one, out});
   EXPECT_EQ(ring.done, 2u);
-  EXPECT_THROW(queue.enqueue(device::Tensor{ring_, two_, more, more, three}), InternalError);  // also for sums of products
+  // this expansion also needs mul_accumulate, which the backend lacks
+  EXPECT_THROW(queue.enqueue(device::Tensor{ring_, two_, more, more, three}), InternalError);
   EXPECT_THROW(queue.enqueue(device::Add{ring_, two_, one, one, out}), InternalError);
   EXPECT_NO_THROW(queue.enqueue(device::Gather{}));
 }
 
-TEST(Ref, SaysForHowMuchThereIsNoMemory) {
+TEST(Ref, StatesTheRequestedAndAvailableMemory) {
   const auto device = device::open_device("ref");
   const auto queue = device->make_queue();
   EXPECT_EQ(test::message_of<OutOfMemoryError>([&] { device->allocate(std::size_t{3} << 40, *queue); }),
-            "no memory for 3.0 TiB");
+            "cannot allocate 3.0 TiB");
 }
 
 TEST(Sizes, AreReadable) {
@@ -582,7 +591,7 @@ TEST(Ref, MemoryAndQueues) {
   EXPECT_THROW(device->allocate(std::size_t{1} << 62, *queue), OutOfMemoryError);
 }
 
-TEST(Devices, ReachWhatHasAddressesOfTheirKind) {
+TEST(Devices, ReachOnlyDevicesOfTheirKindOfMemory) {
   const auto ref = device::open_device("ref"), other = device::open_device("ref"), cpu = device::open_device("cpu"),
              null = device::open_device("null"), nothing = device::open_device("null");
   EXPECT_TRUE(ref->in_host_memory() && cpu->in_host_memory());
@@ -597,7 +606,7 @@ TEST(Devices, UnknownNamesAreRefused) {
     EXPECT_THROW(device::open_device(name), ParameterError) << name;
 }
 
-/// Runs `body` in a child; its return value is the child's exit status.
+/// Runs `body` in a child process and returns the child's exit status, which is the value of `body`.
 int in_child(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -613,8 +622,8 @@ int in_child(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// A child each, so that no test decides what the process's device is for the others.
-TEST(Devices, TheDefaultIsWhatTheEnvironmentNames) {
+// Each check runs in its own child process, because a process chooses its default device only once.
+TEST(Devices, TheEnvironmentNamesTheDefaultDevice) {
   EXPECT_EQ(in_child([] {
               setenv("HELIOGRAPH_DEVICE", "ref", 1);
               device::Device& first = mesh::default_device();
@@ -629,7 +638,7 @@ TEST(Devices, TheDefaultIsWhatTheEnvironmentNames) {
             0);
 }
 
-TEST(Devices, AFailedOpeningMayBeTriedAgain) {
+TEST(Devices, OpeningMayBeRetriedAfterAFailure) {
   EXPECT_EQ(in_child([] {
               setenv("HELIOGRAPH_DEVICE", "abacus", 1);
               try {
@@ -644,7 +653,7 @@ TEST(Devices, AFailedOpeningMayBeTriedAgain) {
             0);
 }
 
-TEST(Devices, AChildAfterForkIsToldSo) {
+TEST(Devices, AForkedChildGetsForkError) {
   EXPECT_EQ(in_child([] {
               setenv("HELIOGRAPH_DEVICE", "ref", 1);
               mesh::default_device();

@@ -1,4 +1,4 @@
-// Evaluation keys leave a device whose memory runs out and come back by themselves, with the same bits.
+// If a device's memory runs out, evaluation keys are evicted and reloaded at their next use, with the same bits.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,8 +25,8 @@ using bfv::Values;
 constexpr std::uint64_t kPlain = 12289;
 constexpr std::size_t kN = 2048;
 
-/// The processor's cores behind a border: so much memory, copies counted.
-class SmallDevice final : public device::Device {
+/// A cpu device with a memory limit that counts its copies.
+class SmallDevice final : public device::Device, private device::TransferCounter {
  public:
   std::string name() const override { return "small"; }
   std::string description() const override { return inner_->description(); }
@@ -53,6 +53,7 @@ class SmallDevice final : public device::Device {
   }
   bool in_host_memory() const override { return in_host; }
   device::Kernels& kernels() override { return inner_->kernels(); }
+  device::Capabilities capabilities() override { return {.transfers = this}; }
   device::Traffic traffic() const override {
     return {.uploads = traffic_.uploads,
             .upload_bytes = traffic_.upload_bytes,
@@ -87,17 +88,17 @@ class SmallDevice final : public device::Device {
   } traffic_;
 };
 
-bfv::Spec spec_of(const char* edition, std::size_t special) {
-  return bfv::make_spec(kN, 150, special, {kPlain}, edition, 0, true);
+bfv::Spec spec_of(int word_size, std::size_t special) {
+  return bfv::make_spec(kN, 150, special, {kPlain}, word_size, 0, true);
 }
 
-/// One party on a device of its own: rotation keys for three steps, the columns' and a relinearization key.
+/// A secret key on its own device, with keys for three rotations, the column rotation and relinearization.
 struct Party {
-  explicit Party(std::shared_ptr<device::Device> on, const char* edition = "w64", std::size_t special = 1)
-      : device(std::move(on)), parameters(std::make_shared<bfv::Context>(spec_of(edition, special), device)) {}
+  explicit Party(std::shared_ptr<device::Device> on, int word_size = 64, std::size_t special = 1)
+      : device(std::move(on)), parameters(std::make_shared<bfv::Context>(spec_of(word_size, special), device)) {}
 
   device::Residents& residents() const { return device->residents(); }
-  /// As when memory runs out, for test's sake. The bytes given up.
+  /// Evicts keys as if memory ran out; returns the released bytes.
   std::size_t evict(std::size_t bytes = std::numeric_limits<std::size_t>::max()) const {
     const std::uint64_t before = residents().evicted_bytes();
     residents().make_room(bytes, before);
@@ -113,12 +114,12 @@ struct Party {
   std::vector<Bytes> results() const {
     return {relinearized().to_bytes(), turned({1, 2, 7}).to_bytes(), rotate_columns(x, keys).to_bytes()};
   }
-  /// The keys as a file leaves them: nothing on the device yet.
+  /// Returns the keys as loaded from a file, not on the device yet.
   EvaluationKeys from_file() const {
     rlwe::Context& c = parameters.context()->rlwe();
     return again([&](const rlwe::SwitchKey& key) { return rlwe::SwitchKey(c, key.layout(), key.seed(), key.bodies()); });
   }
-  /// The keys as they are where their file is too large for so much memory.
+  /// Returns the keys as loaded from a file larger than this memory limit.
   EvaluationKeys in_file(std::size_t bytes) const {
     const auto room = std::make_shared<rlwe::KeyRoom>(bytes);
     rlwe::Context& c = parameters.context()->rlwe();
@@ -149,8 +150,8 @@ struct Party {
 };
 
 struct SmallParty : Party {
-  explicit SmallParty(const char* edition = "w64", std::size_t special = 1)
-      : Party(std::make_shared<SmallDevice>(), edition, special) {}
+  explicit SmallParty(int word_size = 64, std::size_t special = 1)
+      : Party(std::make_shared<SmallDevice>(), word_size, special) {}
   SmallDevice& small() const { return static_cast<SmallDevice&>(*device); }
   template <class Work>
   device::Traffic during(Work work) const {
@@ -177,21 +178,21 @@ void expect_same_bits(const Party& p) {
   }
 }
 
-TEST(Eviction, KeysComeBackWithTheSameBits) {
-  for (const auto& [edition, special] : {std::pair{"w64", 0}, {"w64", 1}, {"w32", 0}, {"w32", 2}}) {
-    SCOPED_TRACE(std::string(edition) + " special " + std::to_string(special));
-    for (const char* name : {"cpu", "ref"}) expect_same_bits(Party(device::open_device(name), edition, special));
+TEST(Eviction, ReloadedKeysHaveTheSameBits) {
+  for (const auto& [word_size, special] : {std::pair{64, 0}, {64, 1}, {32, 0}, {32, 2}}) {
+    SCOPED_TRACE(std::to_string(word_size) + " special " + std::to_string(special));
+    for (const char* name : {"cpu", "ref"}) expect_same_bits(Party(device::open_device(name), word_size, special));
   }
 }
 
-TEST(Eviction, KeysComeBackWithTheSameBitsOnAGpu) {
+TEST(Eviction, ReloadedKeysHaveTheSameBitsOnAGpu) {
   std::string reason;
   if (backend::cuda::count(&reason) == 0) GTEST_SKIP() << reason;
-  for (const char* edition : {"w64", "w32"}) expect_same_bits(Party(device::open_device("cuda"), edition, 1));
+  for (int word_size : {64, 32}) expect_same_bits(Party(device::open_device("cuda"), word_size, 1));
 }
 
-TEST(Eviction, BringsBackWhatFilesHold) {
-  const SecretKey secret = SecretKey::generate(Parameters(spec_of("w64", 1)));
+TEST(Eviction, ReloadsKeysFromFiles) {
+  const SecretKey secret = SecretKey::generate(Parameters(spec_of(64, 1)));
   const EvaluationKeys keys = secret.evaluation_keys(true, {1}, false);
   const Bytes file = keys.to_bytes();
   const EvaluationKeys loaded = EvaluationKeys::from_bytes(file);
@@ -208,7 +209,7 @@ TEST(Eviction, BringsBackWhatFilesHold) {
 
 // ---- Keys in a file
 
-TEST(Eviction, KeysInAFileKeepToTheirRoom) {
+TEST(Eviction, KeysInAFileStayWithinTheirLimit) {
   const SmallParty p;
   p.small().in_host = true;
   const std::vector<Bytes> expected = p.results();
@@ -221,16 +222,16 @@ TEST(Eviction, KeysInAFileKeepToTheirRoom) {
       for (const std::int64_t step : {1, 2, 7}) {
         rotate_rows(p.x, {step}, stored);
         EXPECT_LE(p.residents().evictable_bytes(), keys * p.each);
-        EXPECT_GE(p.residents().evictable_bytes(), p.each);  // the room is used
+        EXPECT_GE(p.residents().evictable_bytes(), p.each);  // keys stay up to the limit
       }
       EXPECT_TRUE(rotate_columns(p.x, stored).to_bytes() == expected[2]);
       EXPECT_TRUE(stored.to_bytes() == file);
     }
   }
-  EXPECT_EQ(p.residents().evictable_bytes(), 0u);  // gone with the set
+  EXPECT_EQ(p.residents().evictable_bytes(), 0u);  // the keys' memory is released with the evaluation keys
 }
 
-TEST(Eviction, MoreKeysAtOnceThanTheRoomHoldsAreRefused) {
+TEST(Eviction, MoreKeysAtOnceThanTheLimitHoldsAreRefused) {
   const SmallParty p;
   p.small().in_host = true;
   const EvaluationKeys stored = p.in_file(2 * p.each);
@@ -240,12 +241,13 @@ TEST(Eviction, MoreKeysAtOnceThanTheRoomHoldsAreRefused) {
     keys.rbegin()->second.pairs();
   };
   EXPECT_THROW(hold_two(rotations), LimitError);
-  EXPECT_TRUE(rotate_rows(p.x, {1, 2, 7}, stored).to_bytes() == p.turned({1, 2, 7}).to_bytes());  // takes as many as fit
-  p.small().in_host = false;  // keys on a device of its own take none of the host's memory
+  // An operation that needs more keys than fit uses them in groups.
+  EXPECT_TRUE(rotate_rows(p.x, {1, 2, 7}, stored).to_bytes() == p.turned({1, 2, 7}).to_bytes());
+  p.small().in_host = false;  // on a device with its own memory, keys take no host memory
   EXPECT_NO_THROW(hold_two(p.in_file(p.each).data().keys.rotations));
 }
 
-TEST(Eviction, AKeyThatCannotBeReadLeavesNothing) {
+TEST(Eviction, AKeyThatCannotBeReadLeavesNoMemoryAllocated) {
   const SmallParty p;
   p.small().in_host = true;
   const EvaluationKeys stored = p.in_file(2 * p.each);
@@ -257,10 +259,10 @@ TEST(Eviction, AKeyThatCannotBeReadLeavesNothing) {
   EXPECT_TRUE(relinearize(p.product, stored).to_bytes() == p.relinearized().to_bytes());
 }
 
-TEST(Eviction, ThreadsShareTheRoom) {
+TEST(Eviction, ThreadsShareTheLimit) {
   const SmallParty p;
   p.small().in_host = true;
-  const EvaluationKeys stored = p.in_file(6 * p.each);  // four threads hold a key and half each
+  const EvaluationKeys stored = p.in_file(6 * p.each);  // the limit is one and a half keys per thread
   const std::vector<Bytes> expected = {p.turned({1}).to_bytes(), p.turned({2}).to_bytes(), p.turned({7}).to_bytes()};
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
@@ -277,25 +279,25 @@ TEST(Eviction, ThreadsShareTheRoom) {
   EXPECT_EQ(wrong, 0);
 }
 
-// ---- What crosses
+// ---- Traffic
 
-TEST(Eviction, KeysGoUpOnce) {
+TEST(Eviction, KeysAreUploadedOnce) {
   const SmallParty p;
   const auto use = [&](const EvaluationKeys& keys) { relinearize(p.product, keys), rotate_rows(p.x, {1, 2, 7}, keys); };
   device::Traffic t = p.during([&] { use(p.keys), use(p.keys); });
-  EXPECT_EQ(t.uploads + t.downloads, 0u);  // made on the device
+  EXPECT_EQ(t.uploads + t.downloads, 0u);  // keys generated on the device need no copy
 
   const std::size_t live = p.small().live();
   const EvaluationKeys loaded = p.from_file();
   EXPECT_EQ(p.small().live(), live);
   t = p.during([&] { use(loaded); });
-  EXPECT_EQ(t.upload_bytes, 4 * p.each / 2);  // the columns' key was not asked for
+  EXPECT_EQ(t.upload_bytes, 4 * p.each / 2);  // the unused key of the column rotation is not uploaded
   EXPECT_EQ(p.small().live(), live + 4 * p.each);
   t = p.during([&] { use(loaded), use(loaded); });
   EXPECT_EQ(t.uploads + t.downloads, 0u);
 }
 
-TEST(Eviction, BodiesComeDownOnceAndMasksNever) {
+TEST(Eviction, BodiesAreDownloadedOnceAndMasksNever) {
   const SmallParty p;
   const Bytes expected = p.relinearized().to_bytes();
   const std::size_t live = p.small().live();
@@ -303,7 +305,7 @@ TEST(Eviction, BodiesComeDownOnceAndMasksNever) {
   EXPECT_EQ(t.download_bytes, Party::kKeys * p.each / 2);
   EXPECT_EQ(p.small().live(), live - Party::kKeys * p.each);
   t = p.during([&] { p.keys.to_bytes(); });
-  EXPECT_EQ(t.uploads + t.downloads, 0u);  // the host has them
+  EXPECT_EQ(t.uploads + t.downloads, 0u);  // the host has the bodies already
   for (int round = 0; round < 2; ++round) {
     t = p.during([&] { p.relinearized(), p.relinearized(); });
     EXPECT_EQ(t.upload_bytes, p.each / 2);
@@ -314,9 +316,9 @@ TEST(Eviction, BodiesComeDownOnceAndMasksNever) {
   EXPECT_TRUE(p.relinearized().to_bytes() == expected);
 }
 
-// ---- Who goes
+// ---- Eviction order
 
-TEST(Eviction, TheLeastRecentlyUsedGoesFirst) {
+TEST(Eviction, TheLeastRecentlyUsedKeyIsEvictedFirst) {
   const SmallParty p;
   p.relinearized(), p.turned({1}), p.turned({2}), p.turned({7}), rotate_columns(p.x, p.keys), p.turned({1});
   EXPECT_EQ(p.evict(2 * p.each), 2 * p.each);
@@ -326,9 +328,9 @@ TEST(Eviction, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_EQ(t.upload_bytes, 2 * p.each / 2);
 }
 
-TEST(Eviction, WhoComesSecondTakesNothingMore) {
+TEST(Eviction, ASecondRequestEvictsNothingMore) {
   const SmallParty p;
-  const std::uint64_t seen = p.residents().evicted_bytes();  // two threads found memory short
+  const std::uint64_t seen = p.residents().evicted_bytes();  // the state that two threads saw when their allocations failed
   EXPECT_TRUE(p.residents().make_room(p.each, seen));
   EXPECT_TRUE(p.residents().make_room(p.each, seen));
   EXPECT_EQ(p.residents().evicted_bytes(), seen + p.each);
@@ -336,7 +338,7 @@ TEST(Eviction, WhoComesSecondTakesNothingMore) {
   EXPECT_FALSE(p.residents().make_room(p.each, p.residents().evicted_bytes()));
 }
 
-TEST(Eviction, AKeyInUseStays) {
+TEST(Eviction, AKeyInUseIsNotEvicted) {
   const SmallParty p;
   const rlwe::SwitchKey key = *p.keys.data().keys.relinearization;
   {
@@ -347,9 +349,9 @@ TEST(Eviction, AKeyInUseStays) {
   EXPECT_EQ(p.evict(), p.each);
 }
 
-TEST(Eviction, KeysOfAnotherSetMakeRoom) {
+TEST(Eviction, KeysOfAnotherSetAreEvictedToo) {
   const SmallParty p;
-  const Parameters other(std::make_shared<bfv::Context>(spec_of("w32", 2), p.device));
+  const Parameters other(std::make_shared<bfv::Context>(spec_of(32, 2), p.device));
   const std::vector<Bytes> expected = p.results();
   p.small().limit(p.small().live());
   const SecretKey secret = SecretKey::generate(other);
@@ -361,7 +363,7 @@ TEST(Eviction, KeysOfAnotherSetMakeRoom) {
   EXPECT_TRUE(p.results() == expected);
 }
 
-TEST(Eviction, KeysThatAreGoneAreForgotten) {
+TEST(Eviction, DestroyedKeysAreForgotten) {
   SmallParty p;
   const Bytes expected = p.relinearized().to_bytes();
   p.keys = p.secret.evaluation_keys(true, {}, false);
@@ -370,9 +372,9 @@ TEST(Eviction, KeysThatAreGoneAreForgotten) {
   EXPECT_EQ(p.secret.decrypt(p.relinearized()), p.secret.decrypt(p.product));
 }
 
-// ---- When
+// ---- Triggers of eviction
 
-TEST(Eviction, AnyFailedAllocationIsTriedAgainWithFewerKeys) {
+TEST(Eviction, AnyFailedAllocationIsRetriedAfterAnEviction) {
   const auto device = std::shared_ptr<device::Device>(backend::cpu::make_device("", 1));
   const Party p(device);
   const std::vector<Bytes> expected = p.results();
@@ -388,33 +390,33 @@ TEST(Eviction, AnyFailedAllocationIsTriedAgainWithFewerKeys) {
     ASSERT_TRUE(run(++k) == expected) << k;
     struck = p.residents().evicted_bytes() != before;
   }
-  EXPECT_GT(k, 8u);  // results, workspaces
+  EXPECT_GT(k, 8u);  // the allocations include results and workspaces
 }
 
-TEST(Eviction, WithNothingToEvictMemoryIsOut) {
+TEST(Eviction, WithNoKeyToEvictAllocationFails) {
   const auto device = std::shared_ptr<device::Device>(backend::cpu::make_device("", 1));
   const Party p(device);
   const Bytes expected = p.relinearized().to_bytes();
   p.evict();
   backend::cpu::fail_allocation(*device, 1);
-  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the key's own memory
+  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the allocation of the key's memory fails
   backend::cpu::fail_allocation(*device, 2);
-  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the key is back, and in use
+  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the reloaded key is in use and cannot be evicted
   EXPECT_TRUE(p.relinearized().to_bytes() == expected);
 }
 
-TEST(Eviction, MoreKeysThanMemory) {
-  for (const char* edition : {"w64", "w32"}) {
-    const SmallParty p(edition);
+TEST(Eviction, WorksWithMoreKeysThanMemory) {
+  for (int word_size : {64, 32}) {
+    const SmallParty p(word_size);
     const std::vector<Bytes> expected = p.results();
     p.evict();
     const std::size_t bare = p.small().live();
-    std::size_t limit = bare;  // the least that does it
+    std::size_t limit = bare;  // the smallest limit under which the operation succeeds
     for (;; limit += p.each / 4) {
       p.small().limit(limit);
       try {
         if (p.results() == expected) break;
-        FAIL() << "wrong bits in " << limit - bare << " bytes";
+        FAIL() << "wrong bits with " << limit - bare << " bytes";
       } catch (const OutOfMemoryError&) {
       }
     }
@@ -423,21 +425,21 @@ TEST(Eviction, MoreKeysThanMemory) {
     EXPECT_GE(t.uploads, 1u);
     p.small().limit(limit + Party::kKeys * p.each);
     p.results();
-    EXPECT_EQ(p.during([&] { p.results(); }).uploads, 0u) << "keys that fit stay";
+    EXPECT_EQ(p.during([&] { p.results(); }).uploads, 0u) << "keys that fit were evicted";
   }
 }
 
-/// A GPU that keeps what is copied there and runs nothing: bodies are what can be compared.
-TEST(Eviction, MoreKeysThanAGpuHolds) {
+/// A simulated GPU that stores copies and runs no kernels: only the keys' bodies can be compared.
+TEST(Eviction, WorksWithMoreKeysThanAGpuHolds) {
   std::string reason;
   backend::cuda::count(&reason);
   if (!backend::cuda::is_built()) GTEST_SKIP() << reason;
   const auto driver = std::make_shared<test::FakeDriver>();
   {
     const std::shared_ptr<device::Device> device = backend::cuda::make_device(driver);
-    const auto context = std::make_shared<bfv::Context>(spec_of("w64", 1), device);
+    const auto context = std::make_shared<bfv::Context>(spec_of(64, 1), device);
     const std::size_t each = Parameters(context).switch_key_bytes();
-    // All but an eighth is taken; 3 keys in 4 fit into that at most.
+    // Seven eighths of the memory are allocated; at most 3 of the 4 keys fit in the rest.
     const device::Buffer ballast = context->engine().allocate(test::FakeDriver::kMemory / 8 * 7);
     const std::size_t count = test::FakeDriver::kMemory / 8 / each * 4 / 3;
     std::vector<rlwe::SwitchKey> keys;
@@ -453,7 +455,7 @@ TEST(Eviction, MoreKeysThanAGpuHolds) {
     }
     const std::uint64_t evicted = device->residents().evicted_bytes();
     EXPECT_GT(evicted, count * each);
-    // Each key went up once, and once more for each time it had to leave; tables are the rest.
+    // Each key was uploaded once, and again after each eviction; the other uploads are tables.
     EXPECT_LE(device->traffic().upload_bytes, count * each / 2 + evicted / 2 + (std::size_t{8} << 20));
     for (std::size_t i = 0; i < count; ++i) {
       const io::Held held = keys[i].bodies();
@@ -466,7 +468,7 @@ TEST(Eviction, MoreKeysThanAGpuHolds) {
   EXPECT_EQ(driver->left(), "");
 }
 
-TEST(Eviction, AHopelessWishEvictsNothing) {
+TEST(Eviction, AnImpossibleRequestEvictsNothing) {
   const SmallParty p;
   p.small().limit(p.small().live() + p.each);
   const ring::Engine& e = p.parameters.context()->engine();
@@ -482,13 +484,13 @@ TEST(Eviction, AHopelessWishEvictsNothing) {
   EXPECT_EQ(p.residents().evicted_bytes(), Party::kKeys * p.each);
 }
 
-TEST(Eviction, ThreadsShareKeysThatComeAndGo) {
+TEST(Eviction, ThreadsShareEvictedKeys) {
   constexpr int kThreads = 4, kRounds = 25;
   const SmallParty p;
   const std::vector<Bytes> expected = p.results();
   const std::vector<Bytes> single = {p.turned({1}).to_bytes(), p.turned({2}).to_bytes(), p.turned({7}).to_bytes()};
   p.evict();
-  // Every thread can hold a key and its work; all keys together do not fit.
+  // Each thread's key and workspace fit in the memory; all keys together do not.
   const std::size_t bare = p.small().live();
   p.relinearized();
   p.evict();

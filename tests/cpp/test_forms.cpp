@@ -1,4 +1,4 @@
-// Constants belong to no device: each device finds its own form in them.
+// A constant belongs to no device and holds one prepared form per device.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -20,17 +20,17 @@ int number_in(const device::Forms& forms, const device::Slot& slot) {
   return form ? static_cast<const Named*>(form)->number : -1;
 }
 
-TEST(Forms, EachDeviceFindsItsOwn) {
+TEST(Forms, EachDeviceFindsItsOwnForm) {
   const device::Forms forms;
   std::vector<std::unique_ptr<device::Slot>> slots;
   for (int i = 0; i < 40; ++i) slots.push_back(std::make_unique<device::Slot>());
   for (int i = 0; i < 40; i += 2) forms.keep(*slots[i], std::make_unique<Named>(i));
   for (int i = 0; i < 40; ++i) EXPECT_EQ(number_in(forms, *slots[i]), i % 2 == 0 ? i : -1);
   forms.keep(*slots[0], std::make_unique<Named>(7));
-  EXPECT_EQ(number_in(forms, *slots[0]), 0) << "the first stays: kernels may be reading it";
+  EXPECT_EQ(number_in(forms, *slots[0]), 0) << "the first form must stay, because kernels may read it";
 }
 
-TEST(Forms, ADeviceIsNotMistakenForOneThatIsClosed) {
+TEST(Forms, ANewDeviceDoesNotFindTheFormOfAClosedOne) {
   const device::Forms forms;
   auto closed = std::make_unique<device::Slot>();
   const std::size_t place = closed->place();
@@ -43,17 +43,17 @@ TEST(Forms, ADeviceIsNotMistakenForOneThatIsClosed) {
   EXPECT_EQ(number_in(forms, next), 2);
 }
 
-TEST(Forms, ACopyOfAConstantStartsWithNone) {
+TEST(Forms, ACopyOfAConstantHasNoForms) {
   const device::Slot slot;
   device::Forms forms, other;
   forms.keep(slot, std::make_unique<Named>(1));
   const device::Forms copy = forms;
   EXPECT_EQ(number_in(copy, slot), -1);
   forms = other;
-  EXPECT_EQ(number_in(forms, slot), -1) << "it was made of what the constant was";
+  EXPECT_EQ(number_in(forms, slot), -1) << "the form belonged to the previous constant";
 }
 
-TEST(Forms, OneOfManyThreadsMakesIt) {
+TEST(Forms, OneOfManyThreadsMakesTheForm) {
   const device::Slot slot;
   for (int round = 0; round < 50; ++round) {
     const device::Forms forms;
@@ -86,7 +86,7 @@ TEST(Forms, OneConstantServesSeveralDevices) {
     return out;
   };
   const auto one = device::open_device("cpu"), other = device::open_device("cpu"), ref = device::open_device("ref");
-  EXPECT_THROW(call_on(*one), MismatchError) << "not prepared there";
+  EXPECT_THROW(call_on(*one), MismatchError) << "not prepared on this device";
   one->kernels().prepare(*ring);
   EXPECT_THROW(call_on(*other), MismatchError);
   other->kernels().prepare(*ring);

@@ -1,5 +1,5 @@
-// TFHE on a GPU: combine and key switch have the bits of the processor's, bootstraps the right values and no more noise, for
-// every kernel that a batch's size or a key's shape selects.
+// TFHE on a GPU: combine and key switch have the cpu backend's bits; bootstraps give correct values and no more noise than
+// on the CPU, with every kernel that a batch size or key shape selects.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ class GpuTfhe : public testing::Test {
   }
 };
 
-/// What key switching gives on a device, all words of all ciphertexts.
+/// Returns the words of all ciphertexts after a key switch on a device.
 std::vector<u32> switched(const std::string& name, const device::KeySwitchShape& shape, std::size_t items,
                           std::size_t rows) {
   const auto device = device::open_device(name);
@@ -82,7 +82,7 @@ TEST_F(GpuTfhe, CombineAndKeySwitchHaveTheBitsOfTheProcessor) {
   }
 }
 
-/// a NAND b, and with one bootstrap more a's negation twice over: values and errors of the results.
+/// Returns a circuit of a NAND b and of a bootstrap whose result is always true.
 std::shared_ptr<const Circuit> nand() {
   constexpr u64 kEighth = u64{1} << 61;
   auto c = std::make_shared<Circuit>();
@@ -90,8 +90,8 @@ std::shared_ptr<const Circuit> nand() {
   c->tables = {{{kEighth}}};
   c->layers.resize(2);
   c->layers[0].push_back({{{{0, -1}, {1, -1}}, kEighth}, 0, 1, 2});
-  c->layers[0].push_back({{{{0, 1}, {1, 1}}, 0 - kEighth}, 0, 2, 3});  // and, or
-  c->layers[1].push_back({{{{3, 2}, {2, 2}}, 2 * kEighth}, 0, 1, 5});  // and xor nand: always true
+  c->layers[0].push_back({{{{0, 1}, {1, 1}}, 0 - kEighth}, 0, 2, 3});  // results: and, or
+  c->layers[1].push_back({{{{3, 2}, {2, 2}}, 2 * kEighth}, 0, 1, 5});  // (a and b) xor (a nand b) is always true
   c->outputs = {{{{2, 1}}, 0}, {{{3, 1}}, 0}, {{{4, 1}}, 0}, {{{5, 1}}, 0}};
   return c;
 }

@@ -1,4 +1,4 @@
-// Several GPUs in one process: on drivers that are not there (no GPU needed), then what only GPUs show.
+// Tests of several GPUs in one process, first on simulated drivers (no GPU needed), then on GPUs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,17 +17,17 @@ namespace {
 namespace cuda = backend::cuda;
 using Bytes = std::vector<std::byte>;
 
-TEST(Gpus, HaveNumbers) {
+TEST(Gpus, AreOpenedByTheirNumber) {
   for (const char* name : {"cuda:", "cuda:x", "cuda:-1", "cuda:+1", "cuda: 1", "cuda:1x", "cuda:99999999999"})
     expect_in(name, message_of<ParameterError>([&] { device::open_device(name); }));
   if (!cuda::is_built()) return;
-  expect_in("there is no GPU", message_of<DeviceError>([] { device::open_device("cuda:4096"); }));
+  expect_in("cannot open", message_of<DeviceError>([] { device::open_device("cuda:4096"); }));
   const std::vector<std::string> found = device::found_devices();
   EXPECT_TRUE(cuda::count() > 0 || found == std::vector<std::string>{"cpu"});
   for (const std::string& name : found) EXPECT_NO_THROW(device::open_device(name)) << name;
 }
 
-/// Two polynomials an item, in 64-bit words.
+/// A tensor with two polynomials per item, in 64-bit words.
 struct Operand {
   Operand(device::Device& d, device::Queue& queue, std::size_t items = 2, std::size_t n = 64)
       : view(View::dense(nullptr, Word::w64, {items}, 2, 1, n)), buffer(d.allocate(view.words() * 8, queue)) {
@@ -37,7 +37,7 @@ struct Operand {
   device::Buffer buffer;
 };
 
-/// A fake GPU of several, with a queue.
+/// One of several simulated GPUs, with a queue.
 struct OneOfSome {
   explicit OneOfSome(bool peers = true) : driver(std::make_shared<FakeDriver>(peers)), device(cuda::make_device(driver)) {
     queue = device->make_queue();
@@ -82,7 +82,7 @@ TEST_F(FakeGpus, WaitForEachOthersEvents) {
   EXPECT_EQ(a.driver->count("wait_event"), 0u);
 }
 
-TEST_F(FakeGpus, MemoryIsFreeAfterTheQueuesOfOthersThatUseIt) {
+TEST_F(FakeGpus, MemoryIsReusedAfterQueuesOfOtherGpusThatUseIt) {
   const OneOfSome a, b;
   for (const char* failing : {"", "make_event", "record"}) {
     SCOPED_TRACE(failing);
@@ -96,7 +96,7 @@ TEST_F(FakeGpus, MemoryIsFreeAfterTheQueuesOfOthersThatUseIt) {
   }
 }
 
-TEST_F(FakeGpus, AFaultOfOneDoesNotEndTheOther) {
+TEST_F(FakeGpus, AFaultOfOneGpuDoesNotAffectTheOther) {
   const OneOfSome a, b;
   const Operand x(*a.device, *a.queue);
   a.driver->fault(1);
@@ -110,7 +110,7 @@ TEST_F(FakeGpus, AFaultOfOneDoesNotEndTheOther) {
   EXPECT_NO_THROW(b.queue->wait());
 }
 
-// The first and the last GPU, or one opened twice. Without `uses` or `after` what is read would be what comes later.
+// Uses the first and the last GPU, or one GPU opened twice. Without `uses` or `after`, the copy would read later contents.
 TEST(Gpus, ReadEachOthersMemory) {
   std::string reason;
   if (cuda::count(&reason) == 0) GTEST_SKIP() << reason;
@@ -118,7 +118,7 @@ TEST(Gpus, ReadEachOthersMemory) {
   const std::vector<std::string> found = device::found_devices();
   const auto near = device::open_device(found.front()), far = device::open_device(found.back());
   EXPECT_EQ(near->reaches(*far), far->reaches(*near));
-  if (!near->reaches(*far)) GTEST_SKIP() << "the GPUs do not reach each other";
+  if (!near->reaches(*far)) GTEST_SKIP() << "the GPUs cannot read each other's memory";
   const auto here = near->make_queue(), there = far->make_queue();
   const Operand y(*near, *here, kItems, kN);
   Bytes sent(y.buffer->bytes()), got(sent.size());
@@ -126,7 +126,7 @@ TEST(Gpus, ReadEachOthersMemory) {
     std::optional<Operand> x(std::in_place, *far, *there, kItems, kN);
     std::fill(sent.begin(), sent.end(), static_cast<std::byte>(round + 1));
     far->upload(*there, sent, x->view.data);
-    for (int i = 0; i < 50; ++i) here->enqueue(device::Copy{y.view, y.view});  // keeps it from starting
+    for (int i = 0; i < 50; ++i) here->enqueue(device::Copy{y.view, y.view});  // this work delays the copy
     here->after(*there->record());
     here->uses(x->buffer);
     here->enqueue(device::Gather{std::vector<device::Piece>{{x->view, y.view}}});

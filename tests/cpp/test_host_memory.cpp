@@ -1,4 +1,4 @@
-// How much memory the process may have, by trees of control groups as machines and containers show them.
+// Memory limits of the process, from trees of control groups as on machines and in containers.
 #include "base/host_memory.h"
 
 #include <gtest/gtest.h>
@@ -30,12 +30,12 @@ class HostMemory : public testing::Test {
   std::string root_;
 };
 
-TEST_F(HostMemory, WithoutControlGroupsIsTheMachines) {
+TEST_F(HostMemory, WithoutControlGroupsHasNoLimit) {
   EXPECT_EQ(group_memory(root_).limit, kNone);
   EXPECT_EQ(group_memory(root_).room, kNone);
 }
 
-TEST_F(HostMemory, OfAContainerIsItsLimit) {  // v2, a namespace of its own: the path is the top
+TEST_F(HostMemory, InAContainerIsTheContainersLimit) {  // cgroup v2 with its own namespace: the path is the root
   write("/proc/self/cgroup", "0::/\n");
   write("/sys/fs/cgroup/memory.max", "4096000\n");
   write("/sys/fs/cgroup/memory.current", "1000000\n");
@@ -44,7 +44,7 @@ TEST_F(HostMemory, OfAContainerIsItsLimit) {  // v2, a namespace of its own: the
   EXPECT_EQ(group_memory(root_).room, 4096000u - (1000000 - 301000));
 }
 
-TEST_F(HostMemory, OfAUnitIsTheSmallestLimitOnItsPath) {  // v2, systemd's MemoryMax= of a slice
+TEST_F(HostMemory, InASystemdUnitIsTheSmallestLimitOnItsPath) {  // cgroup v2, MemoryMax= of a systemd slice
   write("/proc/self/cgroup", "0::/system.slice/heliograph.service\n");
   write("/sys/fs/cgroup/system.slice/heliograph.service/memory.max", "max\n");
   write("/sys/fs/cgroup/system.slice/memory.max", "8000000\n");
@@ -55,18 +55,18 @@ TEST_F(HostMemory, OfAUnitIsTheSmallestLimitOnItsPath) {  // v2, systemd's Memor
   EXPECT_EQ(group_memory(root_).limit, 2000000u);
 }
 
-TEST_F(HostMemory, OfVersion1IsItsLimit) {  // inside a container the path is the host's, and its folder absent
+TEST_F(HostMemory, WithVersion1IsTheGroupsLimit) {  // the path is the host's; in the container its folder is missing
   write("/proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/0123\n1:name=systemd:/docker/0123\n0::/\n");
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "5000000\n");
   write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1500000\n");
   EXPECT_EQ(group_memory(root_).limit, 5000000u);
   EXPECT_EQ(group_memory(root_).room, 3500000u);
   write("/sys/fs/cgroup/memory/docker/0123/memory.limit_in_bytes", "3000000\n");
-  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");  // version 1's word for none
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");  // this number means no limit in cgroup v1
   EXPECT_EQ(group_memory(root_).limit, 3000000u);
 }
 
-TEST_F(HostMemory, IsWithinTheMachine) {
+TEST_F(HostMemory, IsAtMostTheMachinesMemory) {
   EXPECT_GT(host_memory(), 0u);
   EXPECT_LE(host_memory(),
             static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));

@@ -1,5 +1,5 @@
-// A linear sum against polynomials of whole numbers: products by the schoolbook, digits and divisions by the Chinese
-// remainder theorem. And that its arguments are checked.
+// Linear sums equal the same sums of integer polynomials, with schoolbook products, and digits and divisions by the Chinese
+// remainder theorem. Also tests the checks of arguments.
 #include <gtest/gtest.h>
 #include <cstring>
 
@@ -12,7 +12,7 @@ namespace {
 
 using math::i128;
 using Limb = std::vector<u64>;         // coefficients modulo one prime
-using Polynomial = std::vector<Limb>;  // one limb for each prime
+using Polynomial = std::vector<Limb>;  // one limb per prime
 
 constexpr std::size_t kN = 64;
 
@@ -44,7 +44,7 @@ struct Model {
     }
   }
   Polynomial zero() const { return Polynomial(moduli.size(), Limb(kN)); }
-  /// X to X^galois.
+  /// Applies X -> X^galois.
   Polynomial turned(const Polynomial& a, u64 galois) const {
     Polynomial r = a;
     for (std::size_t l = 0; l < a.size(); ++l) {
@@ -55,10 +55,10 @@ struct Model {
     }
     return r;
   }
-  /// Coefficient k as a number next to 0, from limbs first .. first + count - 1.
+  /// Returns coefficient k as a centred integer from limbs first .. first + count - 1.
   i128 centred(const Polynomial& a, std::size_t k, std::size_t first, std::size_t count) const {
     i128 product = 1, value = 0;
-    for (std::size_t l = first; l < first + count; ++l) {  // one prime after the other
+    for (std::size_t l = first; l < first + count; ++l) {  // Garner's algorithm: adds one prime at a time
       const u64 q = moduli[l];
       const u64 have = residue(value, q), step = math::inverse_mod(residue(product, q), q);
       value += product * static_cast<i128>(math::mul_mod(math::sub_mod(a[l][k], have, q), step, q));
@@ -78,7 +78,7 @@ struct Model {
     }
     return r;
   }
-  /// The limbs before `kept`, divided by the product of the others and rounded.
+  /// Returns `a` divided by the product of the primes from `kept` on and rounded, in the limbs before `kept`.
   Polynomial divided(const Polynomial& a, std::size_t kept) const {
     Polynomial r(kept, Limb(kN));
     for (std::size_t k = 0; k < kN; ++k) {
@@ -130,7 +130,7 @@ std::vector<Polynomial> modelled(const Model& m, const Case& c, const std::vecto
                                  const std::vector<std::vector<Polynomial>>& keys,
                                  const std::vector<Polynomial>& plaintexts) {
   std::size_t next = 0;
-  // to += the digits of a, turned, times the next key
+  // Adds to `to` the digits of `a`, under the automorphism `galois`, times the next key.
   const auto switch_turned = [&](const Polynomial& a, u64 galois, std::vector<Polynomial>& to) {
     const std::vector<Polynomial>& key = keys[next++];
     for (std::size_t j = 0, first = 0; j < kShape.digits.size(); first += kShape.digits[j++]) {
@@ -175,7 +175,7 @@ std::vector<Polynomial> modelled(const Model& m, const Case& c, const std::vecto
 
 }  // namespace
 
-TEST(LinearSum, IsTheSumOfWholeNumbers) {
+TEST(LinearSum, EqualsTheSumOfIntegers) {
   const std::vector<Case> cases = {
       {{1, 3, 9}, {1, 5}, {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}},
       {{3, 7}, {5, 9}, {{0, 1}, {1, 0}, {1, 1}}},
@@ -195,7 +195,7 @@ TEST(LinearSum, IsTheSumOfWholeNumbers) {
     const auto plan = plan_of(rig, ring, c);
     const auto of_nine = plan->key_switch;
     const device::KeySwitchPlan& k = *of_nine;
-    // The keys hold the extended primes alone: what is downloaded is what is used.
+    // The keys have exactly the primes that the plan uses, so the test downloads no unused words.
     const auto alone = std::make_shared<device::KeySwitchPlan>(k);
     alone->key_limbs = PrimeList::range(0, k.extended.size());
     plan->key_switch = alone;
@@ -270,11 +270,11 @@ TEST(LinearSum, ArgumentsAreChecked) {
   EXPECT_THROW(run(words(32, 2)), ShapeError);
   EXPECT_THROW(run([&](LinearSum& s) { s.x = rig.input(*ring_of(kField32, kN, 9), k.chain, {{3}, 2}); }), MismatchError);
   EXPECT_THROW(planned([](LinearPlan& p) { p.mod_down = nullptr; }), ShapeError);
-  EXPECT_THROW(planned([](LinearPlan& p) { std::swap(p.babies[0], p.babies[1]); }), ShapeError) << "null comes first";
+  EXPECT_THROW(planned([](LinearPlan& p) { std::swap(p.babies[0], p.babies[1]); }), ShapeError) << "null must be first";
   EXPECT_THROW(planned([](LinearPlan& p) { p.terms.pop_back(); }), ShapeError) << "a giant step without a term";
   EXPECT_THROW(planned([](LinearPlan& p) { p.terms.clear(); }), ShapeError);
-  EXPECT_THROW(planned([](LinearPlan& p) { p.terms[1].baby = 0; }), ShapeError) << "one term twice";
-  EXPECT_THROW(planned([](LinearPlan& p) { p.terms[2].baby = 2; }), ShapeError) << "no such baby step";
+  EXPECT_THROW(planned([](LinearPlan& p) { p.terms[1].baby = 0; }), ShapeError) << "the same term twice";
+  EXPECT_THROW(planned([](LinearPlan& p) { p.terms[2].baby = 2; }), ShapeError) << "a term names a missing baby step";
   EXPECT_THROW(planned([&](LinearPlan& p) {
                  p.giants[1] = rig.kernels().prepare(device::Permutation{math::automorphism_table(2 * kN, 3), {}});
                }),

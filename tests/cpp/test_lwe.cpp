@@ -1,8 +1,7 @@
-// Draws, keys, and each step's noise measured against its prediction.
-//
-// A variance measured on S samples has a relative deviation of sqrt(2 / S): 5% are 4 deviations at S = 12,800, and at least
-// that many ciphertexts are taken. They share a key, so the prediction is the one for that key where it depends on it; the
-// part that the key's own errors fix (they are few) is averaged over several keys.
+// Tests of random draws and keys, and of the noise of each step against its prediction. A variance measured on S samples has
+// a relative deviation of sqrt(2 / S): 5% are 4 deviations at S = 12,800, and each test takes at least that many
+// ciphertexts. The samples share a key; if a prediction depends on the key, it is made for this key. The contribution of the
+// key's few fixed errors is averaged over several keys.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -55,7 +54,7 @@ TEST(Sampling, ErrorsHaveTheirVarianceAndBounds) {
       EXPECT_LE(largest, std::exp2(noise.value));
     }
   }
-  // TUniform(2): -4 and 4 half as often as the seven between.
+  // TUniform(2): -4 and 4 have half the frequency of the seven values between.
   std::array<double, 9> counts{};
   fill_errors(key_of(2), {.purpose = kError}, {true, 2}, errors);
   for (u64 e : errors) counts.at(static_cast<std::size_t>(e + 4)) += 1;
@@ -80,7 +79,7 @@ TEST(Products, AreExactModuloXToTheNPlusOne) {
   EXPECT_EQ(out, expected);
 }
 
-/// Keys of one small set on a device, and its steps.
+/// Keys of a small set on a device, and the set's operations.
 class Rig {
  public:
   Rig(Parameters parameters, unsigned char seed)
@@ -102,7 +101,7 @@ class Rig {
     return static_cast<std::int32_t>(phase) * 0x1p-32;
   }
 
-  /// One layer: wire 0 (an input) bootstrapped to wire 2, the combination itself left in wire 1.
+  /// Returns a layer that bootstraps wire 0 (an input) to wire 2 and leaves the combination in wire 1.
   std::shared_ptr<const device::LayerConstant> layer(std::vector<u64> table) const {
     return device->tfhe().prepare(GateLayer{.first = {0, 1},
                                             .source = {0},
@@ -130,11 +129,11 @@ struct Sums {
   double ratio() const { return squares / predicted; }
 };
 
-/// Runs `count` samples through one rig, adding errors of each step.
+/// Runs `count` samples through one rig and adds the errors of each step to `sums`.
 void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums) {
   const Parameters& p = rig.p;
   const std::size_t words = rig.words(), narrow_words = device::lwe_words(p.narrow());
-  // Uniformly random phases: digits of bodies and masks are then those of uniform words.
+  // Phases are uniformly random, so that the digits of bodies and masks are those of uniform words.
   std::vector<u64> messages(count), ciphertexts(count * 2 * words), flat(count * words);
   fill_uniform(key_of(99), {.purpose = kMask, .object = 77}, std::span<u64>(messages));
   encrypt(p, rig.masks, messages, key_of(50), key_of(51), 0, flat);
@@ -145,7 +144,7 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   View narrow = View::dense(nullptr, math::Word::w32, {count}, 1, 1, narrow_words);
   const device::Buffer buffer = rig.session->allocate(narrow, device::PrimeList::range(0, 1));
   narrow.data = buffer->address();
-  // A test polynomial of random words: the first product's digits are those of uniform words too.
+  // The test polynomial has random words, so that the digits of the first product are those of uniform words, too.
   std::vector<u64> table(p.bootstrap.degree);
   fill_uniform(key_of(60), {.purpose = kMask}, std::span<u64>(table));
   const auto layer = rig.layer(table);
@@ -170,7 +169,7 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
     for (std::size_t k = 0; k < p.narrow(); ++k) exponent -= rig.secret.narrow[k] * exponents[k];
     exponent &= static_cast<u32>(2 * p.bootstrap.degree - 1);
     sums[1]->add(std::remainder(exponent * step - phase, 1));
-    // The result is the table at that exponent, negated beyond half a turn.
+    // The result is the table's entry at that exponent, negated for exponents of N or more.
     const std::size_t n = p.bootstrap.degree;
     const u64 expected = exponent < n ? table[exponent] : -table[exponent - n];
     const std::span<const u64> result(out.data() + (2 * i + 1) * words, words);
@@ -180,7 +179,7 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   const double all = static_cast<double>(count);
   sums[0]->predicted += all * model.key_switch;
   sums[1]->predicted += all * model.modulus_switch;
-  // The trivial accumulator of the first step has no mask, so neither products nor words cut off come from there.
+  // The trivial accumulator of the first step has no mask, so it adds neither products nor truncation errors.
   Parameters silent = p;
   silent.glwe_noise = {true, 0};
   const double cut_off = NoiseModel(silent, rig.secret).bootstrap, products = model.bootstrap - cut_off;
@@ -204,8 +203,9 @@ Parameters shape(std::size_t n, std::size_t k, std::size_t degree, device::Gadge
 
 class NoiseOf : public testing::TestWithParam<NoiseCase> {};
 
-TEST_P(NoiseOf, EveryStepIsAsPredicted) {
-  // Errors of a key-switching key are fixed: over few keys the means of their digits would show, so there are several.
+TEST_P(NoiseOf, OfEveryStepIsAsPredicted) {
+  // The errors of a key-switching key are fixed, and digits have a mean, so one key gives a bias. The test averages over
+  // several keys.
   constexpr std::size_t kKeys = 7;
   Sums key_switch, modulus_switch, bootstrap;
   for (unsigned char k = 0; k < kKeys; ++k) {
@@ -227,9 +227,10 @@ INSTANTIATE_TEST_SUITE_P(
                     NoiseCase{"gadgetRounding", shape(64, 1, 512, {6, 2}, 4, {3, 4}, {false, -24}, {true, 10})}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Noise, TailsAreThoseOfAGaussianInTheLogDomain) {
+TEST(Noise, TailsAreGaussianEvenBelowTheSmallestDouble) {
   EXPECT_NEAR(log2_tail(1, 1), std::log2(0.31731050786291415), 1e-9);
-  EXPECT_NEAR(log2_tail(1, 28.2), log2_tail(1, 28.4), 9);  // either side of where the series takes over
+  // log2_tail changes to an asymptotic series between these arguments
+  EXPECT_NEAR(log2_tail(1, 28.2), log2_tail(1, 28.4), 9);
   EXPECT_NEAR(log2_tail(1, 28.2842), log2_tail(1, 28.2844), 0.01);
   EXPECT_LT(log2_tail(1, 100), -7000);
 }

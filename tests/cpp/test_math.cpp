@@ -1,4 +1,4 @@
-// Arithmetic, primes, rings and the order of the NTT, against their definitions.
+// Modular arithmetic, primes, rings and the order of the NTT follow their definitions.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
@@ -87,7 +87,7 @@ TEST(Primes, AgreeWithTrialDivision) {
 
 TEST(Primes, KnownLargeValues) {
   for (const u64 p : {(u64{1} << 61) - 1, u64{0xffffffff00000001}, ~u64{0} - 58}) EXPECT_TRUE(math::is_prime(p)) << p;
-  // Strong pseudoprimes to many small bases, and a square of a prime.
+  // These are strong pseudoprimes to many small bases, and the square of a prime.
   for (const u64 c : {u64{3215031751}, u64{3825123056546413051}, u64{4294967291} * 4294967291})
     EXPECT_FALSE(math::is_prime(c)) << c;
 }
@@ -112,7 +112,7 @@ TEST(Primes, TooManyOrImpossibleAreRefused) {
   EXPECT_THROW(math::prime_chain(1 << 17, 15, 30), ParameterError);
 }
 
-TEST(Primes, AChainHasTheLengthAsked) {
+TEST(Primes, AChainHasTheRequestedLength) {
   for (const int log_q : {27, 109, 218, 438, 881}) {
     for (const int bits : {30, 50, 60}) {
       const std::vector<u64> chain = math::prime_chain(4096, log_q, bits);
@@ -134,7 +134,7 @@ TEST(Primes, AChainHasTheLengthAsked) {
 TEST(Primes, TheRootIsTheSmallest) {
   for (const u64 order : {u64{2}, u64{8}, u64{64}}) {
     for (const u64 q : math::largest_primes(14, 3, 64)) {
-      u64 smallest = 1;  // brute force: of exact order, half of it gives -1
+      u64 smallest = 1;  // brute force: the exponent order / 2 gives -1 exactly for elements of this order
       while (math::pow_mod(smallest, order / 2, q) != q - 1) ++smallest;
       EXPECT_EQ(math::smallest_primitive_root(order, q), smallest);
     }
@@ -143,19 +143,19 @@ TEST(Primes, TheRootIsTheSmallest) {
   EXPECT_THROW(math::smallest_primitive_root(6, 13), ParameterError);
 }
 
-TEST(Ring, RefusesWhatItCannotBe) {
+TEST(Ring, RefusesImpossibleRings) {
   const auto make = [](std::size_t n, Word w, std::vector<u64> primes) { return math::Ring(n, w, std::move(primes)); };
   const u64 p30 = math::largest_primes(30, 1, 2048)[0], p31 = math::largest_primes(31, 1, 2048)[0];
   EXPECT_NO_THROW(make(1024, Word::w32, {p30}));
   EXPECT_NO_THROW(make(1024, Word::w64, {p31, p30}));
   EXPECT_NO_THROW(make(2, Word::w32, {5}));
-  EXPECT_THROW(make(1024, Word::w32, {p31}), ParameterError);  // too long for the word
+  EXPECT_THROW(make(1024, Word::w32, {p31}), ParameterError);  // the prime is too large for the word
   EXPECT_THROW(make(1024, Word::w64, {(u64{1} << 60) + 33 * 2048 + 1}), ParameterError);
   EXPECT_THROW(make(1000, Word::w32, {p30}), ParameterError);  // not a power of two
   EXPECT_THROW(make(1, Word::w32, {p30}), ParameterError);
   EXPECT_THROW(make(0, Word::w32, {p30}), ParameterError);
   EXPECT_THROW(make(std::size_t{1} << 18, Word::w64, {}), ParameterError);
-  EXPECT_THROW(make(1024, Word::w32, {p30, p30}), ParameterError);  // twice the same
+  EXPECT_THROW(make(1024, Word::w32, {p30, p30}), ParameterError);  // duplicate
   EXPECT_THROW(make(1024, Word::w32, {2049}), ParameterError);      // 3 * 683
   EXPECT_THROW(make(1024, Word::w32, {p30 + 2}), ParameterError);   // not 1 modulo 2n
   EXPECT_THROW(make(1024, Word::w32, {1}), ParameterError);
@@ -177,14 +177,14 @@ TEST(Ring, RowsAreOfAnyMultipleOf64AndOfAnyPrimes) {
   EXPECT_THROW(make(64, Word::w32, {(u64{1} << 31) - 1}), ParameterError);
 }
 
-/// sum_j a_j x^j mod q
+/// Returns the value sum_j a_j x^j mod q of a polynomial.
 u64 value_at(const std::vector<u64>& a, u64 x, u64 q) {
   u64 sum = 0;
   for (std::size_t j = a.size(); j-- > 0;) sum = math::add_mod(math::mul_mod(sum, x, q), a[j], q);
   return sum;
 }
 
-/// One limb of a prime through a kernel call of `ref`.
+/// Runs kernels of `ref` on polynomials of one limb.
 class Ref {
  public:
   Ref(const Field& field, std::size_t n)
@@ -234,7 +234,7 @@ std::vector<u64> random_residues(std::size_t n, u64 q, u64 seed) {
   return a;
 }
 
-TEST(Ntt, PositionIHoldsTheValueAtItsOddPower) {
+TEST(Ntt, PositionIHoldsTheValueAtAnOddPowerOfTheRoot) {
   for (const Field* f : main_fields()) {
     for (std::size_t n = 2; n <= 256; n *= 2) {
       Ref ref(*f, n);
@@ -293,7 +293,7 @@ TEST(Ntt, TwiddlesAreReversedPowers) {
   }
 }
 
-TEST(Turn, IsRightToTheLastBit) {
+TEST(Turn, IsExactToTheLastBit) {
   for (const u64 whole : {u64{1}, u64{2}, u64{3}, u64{5}, u64{7}, u64{12}, u64{63}, u64{64}, u64{4294967291}}) {
     for (u64 part = 0; part < std::min<u64>(whole, 64); ++part) {
       const long double angle =
@@ -308,12 +308,12 @@ TEST(Turn, IsRightToTheLastBit) {
   EXPECT_EQ(math::turn(1, 4), Complex(0, 1));
   EXPECT_EQ(math::turn(2, 4), Complex(-1, 0));
   EXPECT_EQ(math::turn(3, 4), Complex(0, -1));
-  // Words of every machine.
+  // These words are the same on every machine.
   EXPECT_EQ(math::turn(1, 3), Complex(-0.5, 0x1.bb67ae8584caap-1));
   EXPECT_EQ(math::turn(2, 7), Complex(-0x1.c7b90e3024582p-3, 0x1.f329c0558e969p-1));
 }
 
-TEST(Automorphism, TheTableMovesValuesAsXToTheGMovesCoefficients) {
+TEST(Automorphism, ActsOnValuesAsOnCoefficients) {
   const std::size_t n = 64;
   Ref ref(kField60, n);
   const u64 q = ref.q();

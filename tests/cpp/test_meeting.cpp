@@ -1,4 +1,4 @@
-// How ranks connect where other programs connect to their listening sockets too.
+// Ranks connect to each other even if other programs connect to their listening sockets.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -20,31 +20,32 @@ Rendezvous meeting_of(std::size_t rank, std::size_t ranks, const std::string& po
   return m;
 }
 
-wire::Socket knock(const std::string& port) {
+tcp::Socket knock(const std::string& port) {
   for (;;) {
-    if (wire::Socket s = wire::connect("127.0.0.1", port, milliseconds(1000))) return s;
+    if (tcp::Socket s = tcp::connect("127.0.0.1", port, milliseconds(1000))) return s;
     std::this_thread::sleep_for(milliseconds(5));
   }
 }
 
-/// A few bytes, as a stranger sends them.
-void say(const wire::Socket& s, const std::string& bytes) {
+/// Sends a few bytes, as another program might.
+void say(const tcp::Socket& s, const std::string& bytes) {
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(bytes))};
   s.send(parts, milliseconds(1000));
 }
 
-// Half of all ports are given to who connects: among so many tries some are given the one that they ask for.
-TEST(Meeting, NobodyMeetsItself) {
+// Half of all ports are ephemeral, so among this many attempts some sockets get the requested port as their own (TCP
+// self-connect).
+TEST(Meeting, NoRankConnectsToItself) {
   const int number = std::stoi(test::Port().number());
   for (const std::string& port : {std::to_string(number & ~1), std::to_string(number | 1)}) {
     for (int i = 0; i < 40000; ++i) {
-      const wire::Socket s = wire::connect("127.0.0.1", port, milliseconds(1000));
+      const tcp::Socket s = tcp::connect("127.0.0.1", port, milliseconds(1000));
       ASSERT_TRUE(!s || s.own_port() != port) << "try " << i;
     }
   }
 }
 
-TEST(Meeting, StrangersKeepNobodyWaiting) {
+TEST(Meeting, OtherProgramsDelayNoRank) {
   const test::Port reserved;
   const std::string& port = reserved.number();
   std::vector<std::vector<RankInfo>> found(3);
@@ -54,13 +55,15 @@ TEST(Meeting, StrangersKeepNobodyWaiting) {
     found[r] = meet(m, {}, {}, "");
   };
   ranks.emplace_back(join, 0);
-  std::vector<wire::Socket> strangers;
-  for (int i = 0; i < 20; ++i) strangers.push_back(knock(port));  // and say nothing
+  std::vector<tcp::Socket> strangers;
+  for (int i = 0; i < 20; ++i) strangers.push_back(knock(port));  // these connections send nothing
   strangers.push_back(knock(port)), say(strangers.back(), "GET / HTTP/1.0\r\n\r\n");
-  strangers.push_back(knock(port)), say(strangers.back(), {"\x05\0\0\0{", 5});   // and no more of it
-  strangers.push_back(knock(port)), say(strangers.back(), {"\x02\0\0\0[]", 6});  // nothing of ours
-  strangers.push_back(knock(port)), say(strangers.back(), "\xff\xff\xff\xff");   // far too long
-  knock(port);                                                                   // and goes
+  // this connection sends an incomplete message
+  strangers.push_back(knock(port)), say(strangers.back(), {"\x05\0\0\0{", 5});
+  strangers.push_back(knock(port)), say(strangers.back(), {"\x02\0\0\0[]", 6});  // this connection speaks another protocol
+  // this connection announces a message of impossible length
+  strangers.push_back(knock(port)), say(strangers.back(), "\xff\xff\xff\xff");
+  knock(port);  // this connection disconnects
   ranks.emplace_back(join, 1), ranks.emplace_back(join, 2);
   for (std::thread& t : ranks) t.join();
   for (std::size_t r = 0; r < 3; ++r) {
@@ -69,7 +72,7 @@ TEST(Meeting, StrangersKeepNobodyWaiting) {
   }
 }
 
-TEST(Meeting, WhoSpeaksSlowlyIsHeard) {
+TEST(Meeting, SlowRanksAreWaitedFor) {
   const test::Port reserved;
   const std::string& port = reserved.number();
   std::string said;
@@ -81,28 +84,28 @@ TEST(Meeting, WhoSpeaksSlowlyIsHeard) {
       said = e.what();
     }
   });
-  const wire::Socket slow = knock(port);
+  const tcp::Socket slow = knock(port);
   const std::string hello =
-      R"({"greeting":"heliograph ranks","rank":1,"ranks":2,"name":"slow","host":"h","terms":{},"members":[],"trouble":"it is tired"})";
+      R"({"greeting":"heliograph ranks","rank":1,"ranks":2,"name":"slow","host":"h","terms":{},"members":[],"trouble":"no memory"})";
   const auto size = static_cast<std::uint32_t>(hello.size());
   say(slow, std::string(reinterpret_cast<const char*>(&size), 4));
   for (std::size_t at = 0; at < hello.size(); at += 7) {
     say(slow, hello.substr(at, 7));
     std::this_thread::sleep_for(milliseconds(5));
   }
-  EXPECT_NE(slow.receive_text(milliseconds(9000)).find("it is tired"), std::string::npos);
+  EXPECT_NE(slow.receive_text(milliseconds(9000)).find("no memory"), std::string::npos);
   host.join();
-  EXPECT_NE(said.find("rank 1 (slow) cannot take part: it is tired"), said.npos) << said;
+  EXPECT_NE(said.find("rank 1 (slow) cannot take part: no memory"), said.npos) << said;
 }
 
-TEST(Meeting, EndsInTimeWhoeverKnocks) {
+TEST(Meeting, EndsInTimeDespiteOtherPrograms) {
   const test::Port reserved;
   const std::string& port = reserved.number();
   std::atomic<bool> over{false};
-  std::vector<wire::Socket> strangers;
+  std::vector<tcp::Socket> strangers;
   std::thread flood([&] {
     while (!over) {
-      if (wire::Socket s = wire::connect("127.0.0.1", port, milliseconds(100))) strangers.push_back(std::move(s));
+      if (tcp::Socket s = tcp::connect("127.0.0.1", port, milliseconds(100))) strangers.push_back(std::move(s));
       std::this_thread::sleep_for(milliseconds(20));
     }
   });
@@ -113,9 +116,9 @@ TEST(Meeting, EndsInTimeWhoeverKnocks) {
   } catch (const DeviceError& e) {
     said = e.what();
   }
-  over = true;  // strangers knock until the meeting has ended: it would never end if they prolonged it
+  over = true;  // other programs connect until the ranks' time limit is over; they must not extend it
   flood.join();
-  EXPECT_NE(said.find("rank 1 did not come"), said.npos) << said;
+  EXPECT_NE(said.find("rank 1 did not connect"), said.npos) << said;
 }
 
 }  // namespace

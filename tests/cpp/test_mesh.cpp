@@ -1,5 +1,5 @@
-// Several devices as one: every declared case has the bits of `ref` in every layout, whatever the members, their number,
-// their shares and their links.
+// Every declared case on a mesh has the bits of `ref`, in every layout, for any kinds and number of members, weights and
+// links.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <atomic>
@@ -42,18 +42,18 @@ class MeshOperation : public testing::TestWithParam<std::string> {
 
 class FullMeshOperation : public MeshOperation {};
 
-// Those of a kind in sequence, for they share the cases.
+// Meshes of one kind are consecutive: they divide the cases among themselves.
 const std::vector<std::string> kMeshes = {
-    // as the costs say
+    // the mesh chooses the layout by its cost model
     "1*cpu", "2*cpu", "3*cpu",
-    // by items
+    // distributed by items
     "3*cpu/batch", "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6", "6*cpu/batch/weights=1:5:1:2:1:1", "3*cpu/batch/staged",
-    // by limbs
+    // distributed by limbs
     "2*cpu/limb/broadcast", "3*cpu/limb/transpose", "4*cpu/limb/output", "5*cpu/limb/weights=1:2:3:1:1", "8*cpu/limb",
     "2*cpu/limb/staged", "cpu,ref,cpu:scalar/limb", "4*cpu/limb/hosts=0:1:1:2/uncalibrated",
-    // by coefficients
+    // distributed by coefficients
     "2*cpu/coefficient", "7*cpu/coefficient", "2*cpu/coefficient/staged", "5*cpu/coefficient/hosts=0:1:1:0:1/uncalibrated",
-    // of GPUs, each with all cases
+    // meshes of GPUs, each with all cases
     "cuda:0,cuda:1", "cuda:0,cuda:1/limb/broadcast", "cuda:0,cuda:1/limb/transpose/output", "cuda:0,cuda:1/coefficient",
     "cuda:0,cuda:1/limb/staged", "cuda:0,cuda:0,cuda:0/limb", "cuda:0,cpu/batch", "cuda:0,cpu,cuda:0/limb/weights=3:1:2"};
 
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(All, FullMeshOperation, testing::ValuesIn(kMeshes), nam
 
 namespace {
 
-/// A folder of its own for the cached measurements.
+/// A temporary folder for the cache of a mesh's measurements.
 class Cache {
  public:
   Cache() {
@@ -127,7 +127,7 @@ std::unique_ptr<mesh::Mesh> mesh_of(const std::string& name) {
 
 }  // namespace
 
-TEST(Mesh, WholeItemsMeetWithoutMoving) {
+TEST(Mesh, OperationsOnWholeItemsMoveNothing) {
   const auto m = mesh_of("3*cpu/batch/uncalibrated");
   const auto q = m->make_queue();
   const auto ring = m->kernels().prepare(ring_of(kField50, 1024, 2));
@@ -136,7 +136,7 @@ TEST(Mesh, WholeItemsMeetWithoutMoving) {
   q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, b.view, out.view});
   q->wait();
   EXPECT_EQ(m->moved().exchanges, 0u);
-  // One item for all is fetched once by the members that have it not, and kept until it changes.
+  // Each member without the broadcast item fetches it once, and caches it until it changes.
   View one = b.view;
   one.stride[0] = 0;
   for (int i = 0; i < 3; ++i) q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, one, out.view});
@@ -149,7 +149,7 @@ TEST(Mesh, WholeItemsMeetWithoutMoving) {
   EXPECT_EQ(m->moved().exchanges, 2u);
 }
 
-TEST(Mesh, OverLimbsADivisionMovesOnlyTheLimbsDividedBy) {
+TEST(Mesh, ADivisionByLimbsMovesOnlyTheDroppedLimbs) {
   Target target = open_mesh("3*cpu/limb/broadcast/uncalibrated");
   const auto& m = dynamic_cast<const mesh::Mesh&>(*target.device);
   const auto ring = switch_ring(kField50, 1024);
@@ -161,16 +161,20 @@ TEST(Mesh, OverLimbsADivisionMovesOnlyTheLimbsDividedBy) {
     rig.queue().enqueue(device::Divide{held(plan), x, out});
     rig.queue().wait();
     EXPECT_EQ(m.moved().exchanges, 1u);
-    EXPECT_EQ(m.moved().bytes, 2 * 2 * 2 * kLimb);  // two limbs of two components to two members
+    EXPECT_EQ(m.moved().bytes, 2 * 2 * 2 * kLimb);  // two limbs of two components go to two members
   }
-  const auto before = m.moved();
   const auto plan = ntt_switch_plan(rig, ring, {"", {0, 1, 2}, {6}, {1, 1, 1}}, PrimeList::range(0, 3));
   const View x = rig.input(*ring, plan->chain, {{kItems}, 1}), add = rig.input(*ring, plan->chain, {{kItems}, 2});
   const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 6}), out = rig.output(*ring, plan->chain, {{kItems}, 2});
   rig.queue().enqueue(device::KeySwitch{plan, math::Domain::ntt, x, key, add, out});
   rig.queue().wait();
-  EXPECT_EQ(m.moved().exchanges - before.exchanges, 2u);
-  EXPECT_EQ(m.moved().bytes - before.bytes, (3 * 2 + 2 * 2) * kLimb);  // the input's limbs, and P's of two components
+  // Every member computes the special primes' limbs of the sums and keeps those limbs of the key. Only the input moves
+  // again.
+  const auto before = m.moved();
+  rig.queue().enqueue(device::KeySwitch{plan, math::Domain::ntt, x, key, add, out});
+  rig.queue().wait();
+  EXPECT_EQ(m.moved().exchanges - before.exchanges, 1u);
+  EXPECT_EQ(m.moved().bytes - before.bytes, 3 * 2 * kLimb);
 }
 
 TEST(Mesh, LayoutsHoldTheSameWords) {
@@ -186,7 +190,7 @@ TEST(Mesh, LayoutsHoldTheSameWords) {
       from.data = kept.back()->address();
       const std::vector<u64> all = read(*m, *q, from, 0, 3 * 5 * 1024);
       for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], 1000 + i) << name << " as " << to_string(to);
-      // Any stretch of it, from any word to any other.
+      // A copy may read any range of words.
       for (const auto& [first, count] : {std::pair{0, 1}, {1023, 2}, {700, 3000}, {5 * 1024 - 1, 5 * 1024 + 2}}) {
         const std::vector<u64> some = read(*m, *q, from, static_cast<std::size_t>(first), static_cast<std::size_t>(count));
         EXPECT_EQ(some.front(), 1000u + static_cast<u64>(first));
@@ -196,7 +200,7 @@ TEST(Mesh, LayoutsHoldTheSameWords) {
   }
 }
 
-TEST(Mesh, MembersOfOneKindGetAlike) {
+TEST(Mesh, MembersOfOneKindHaveEqualShares) {
   const Cache cache;
   mesh_of("2*cpu");
   std::string text;
@@ -204,13 +208,13 @@ TEST(Mesh, MembersOfOneKindGetAlike) {
   const std::string name = "\"limbs_a_second\":[";
   const std::size_t begin = text.find(name) + name.size(), end = text.find(']', begin);
   ASSERT_LT(end, text.size());
-  text.replace(begin, end - begin, "4e6,1e6");  // as if the second had been busy then
+  text.replace(begin, end - begin, "4e6,1e6");  // the cache says that the second member is slower, as if it had been busy
   std::ofstream(cache.file()) << text;
   const auto lines = mesh_of("2*cpu")->report();
   for (std::size_t m = 0; m < 2; ++m) EXPECT_NE(lines[m].find("share 1.00, 4e+06"), std::string::npos) << lines[m];
 }
 
-TEST(Mesh, LimbsStayOnOneHostWhereTheLinksBetweenHostsAreSlow) {
+TEST(Mesh, LimbsStayOnOneHostIfLinksBetweenHostsAreSlow) {
   mesh::Costs costs;
   costs.weights = {1, 1, 1, 1, 1};
   costs.limbs_a_second.assign(5, 7e6);
@@ -224,7 +228,7 @@ TEST(Mesh, LimbsStayOnOneHostWhereTheLinksBetweenHostsAreSlow) {
   EXPECT_EQ(costs.limb_weights(), costs.weights);
   EXPECT_EQ(costs.limb_members(), 5U);
 
-  // A tensor of one item and many limbs lies on the three members of host 1.
+  // A tensor of one item and many limbs is distributed over the three members of host 1.
   const auto mesh = mesh_of("5*cpu/limb/hosts=0:1:1:2:1/uncalibrated");
   const auto queue = mesh->make_queue();
   constexpr std::size_t kLimbs = 32, kN = std::size_t{1} << 16;
@@ -234,10 +238,10 @@ TEST(Mesh, LimbsStayOnOneHostWhereTheLinksBetweenHostsAreSlow) {
   const device::Buffer whole = mesh->reshard(w.view, PrimeList::range(0, kLimbs), mesh::Layout::batch, *queue);
   v.data = whole->address();
   EXPECT_EQ(read(*mesh, *queue, v, 0, 3), (std::vector<u64>{5, 6, 7}));
-  EXPECT_EQ(mesh->moved().bytes - before, kLimbs * kN * 8);  // all of it: member 0 had none
+  EXPECT_EQ(mesh->moved().bytes - before, kLimbs * kN * 8);  // the complete tensor moves, because member 0 had no part of it
 }
 
-TEST(Mesh, SlowMembersGetLess) {
+TEST(Mesh, SlowMembersGetSmallerShares) {
   const Cache cache;
   const auto start = [&] { return mesh_of("2*cpu/slowdown=1:6"); };
   const auto m = start();
@@ -245,46 +249,72 @@ TEST(Mesh, SlowMembersGetLess) {
   const auto share = [](const std::string& line) { return std::stod(line.substr(line.find("share ") + 6)); };
   EXPECT_GT(share(m->report()[0]), 2 * share(m->report()[1])) << m->report()[0] << "\n" << m->report()[1];
   ASSERT_TRUE(std::filesystem::exists(cache.file()));
-  // Remembered: another one says the same to the last digit.
+  // The measurement is cached: another mesh reports the same digits.
   EXPECT_EQ(start()->report().back(), m->report().back());
-  // A damaged memory is made anew.
+  // A new measurement replaces a damaged cache file.
   std::ofstream(cache.file()) << "{\"format\":1,\"meshes\":[";
   EXPECT_EQ(start()->report().size(), 3u);
   EXPECT_GT(std::filesystem::file_size(cache.file()), 100u);
 }
 
-TEST(Mesh, HostsOfOneMemberEachHaveNoLinksInside) {
+TEST(Mesh, AnOldOrDisturbedMeasurementIsRepeated) {
+  const Cache cache;
+  mesh_of("2*cpu/slowdown=1:6");
+  const auto read_file = [&] {
+    std::string text;
+    std::getline(std::ifstream(cache.file()), text, '\0');
+    return text;
+  };
+  const auto with = [](std::string text, const std::string& name, const std::string& value) {
+    const std::size_t begin = text.find("\"" + name + "\":") + name.size() + 3;
+    return text.replace(begin, text.find_first_of(",}", begin) - begin, value);
+  };
+  // Marks the cached measurement with a value that a new measurement replaces.
+  const std::string marked = with(with(read_file(), "spread_seconds", "0.123"), "load", "0");
+  const auto is_kept = [&](const std::string& text) {
+    std::ofstream(cache.file()) << text;
+    mesh_of("2*cpu/slowdown=1:6");
+    return read_file().find("0.123") != std::string::npos;
+  };
+  EXPECT_TRUE(is_kept(marked));
+  EXPECT_FALSE(is_kept(with(marked, "measured_at", "1700000000")));  // measured in 2023
+  EXPECT_FALSE(is_kept(with(marked, "measured_at", "9e9")));         // time in the future, of a clock that was wrong
+  EXPECT_FALSE(is_kept(with(marked, "load", "1e6")));                // the machine's load was higher than it can be now
+}
+
+TEST(Mesh, HostsOfOneMemberHaveNoInternalLinks) {
   const Cache cache;
   const auto report = [] { return mesh_of("2*cpu/hosts=0:1")->report(); };
   const std::vector<std::string> first = report();
-  ASSERT_EQ(first.size(), 3U);  // members, and links between hosts alone
+  ASSERT_EQ(first.size(), 3U);  // lines: two members, and the links between hosts
   EXPECT_EQ(first.back().find("inside"), std::string::npos) << first.back();
-  EXPECT_EQ(report().back(), first.back());  // remembered, to the last digit
+  EXPECT_EQ(report().back(), first.back());  // from the cache, with the same digits
 }
 
-TEST(Mesh, MemoryRunsOutOnAMember) {
+TEST(Mesh, OutOfMemoryOfAMemberIsAnErrorOrRetried) {
   const auto m = mesh_of("3*cpu/batch/uncalibrated");
   const auto q = m->make_queue();
   const View huge = View::dense(nullptr, Word::w64, {std::size_t{1} << 30}, 1, 2, 1 << 16);
   EXPECT_THROW(m->allocate(huge, PrimeList::range(0, 2), *q), OutOfMemoryError);
-  backend::cpu::fail_allocation(m->member(1), 1);  // once only: what others have just let go is waited for, then it is there
+  backend::cpu::fail_allocation(m->member(1), 1);  // fails once; after pending releases, the retry succeeds
   const Words a = words(*m, *q, 9, 2, 1024, 3);
   EXPECT_EQ(read(*m, *q, a.view, 0, 1)[0], 3u);
 }
 
-TEST(Mesh, WhatOneMemberHasNoRoomForLiesOnTheNext) {
+TEST(Mesh, TensorsBeyondAMembersMemoryGoToTheNextMember) {
   const auto m = mesh_of("3*cpu/batch/uncalibrated");
   const auto q = m->make_queue();
   const auto ring = m->kernels().prepare(ring_of(kField50, 1024, 2));
   const Words a = words(*m, *q, 1, 2, 1024, 7);
   backend::cpu::fail_allocation(m->member(0), 1);
   const Words b = words(*m, *q, 1, 2, 1024, 40);
-  q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, b.view, a.view});  // they meet where the result lies
+  // The operands move to the member of the result.
+  q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, b.view, a.view});
   EXPECT_EQ(read(*m, *q, a.view, 1, 1)[0], 8u + 41u);
   EXPECT_EQ(m->moved().bytes, 2u * 1024 * 8);
 }
 
-TEST(Mesh, SaysWhatIsWrongWithAName) {
+TEST(Mesh, RefusesInvalidMeshNames) {
   for (const char* name :
        {"2*cpu/diagonal", "0*cpu", "65*cpu", "x*cpu", "cpu,abacus", "2*cpu/weights=1", "2*cpu/weights=1:0",
         "2*cpu/weights=1:b", "2*cpu/costs=1:2:3", "2*cpu/costs=1:2:3:4:0", "2*cpu/slowdown=1:2:3"}) {
@@ -292,7 +322,7 @@ TEST(Mesh, SaysWhatIsWrongWithAName) {
   }
 }
 
-TEST(Mesh, ThreadsMayShareIt) {
+TEST(Mesh, ThreadsMayShareAMesh) {
   const auto m = mesh_of("3*cpu/limb/uncalibrated");
   const auto ring = m->kernels().prepare(ring_of(kField50, 1024, 3));
   const PrimeList primes = PrimeList::range(0, 3);

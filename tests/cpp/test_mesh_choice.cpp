@@ -1,4 +1,5 @@
-// Where a mesh's tensors lie: more devices are never slower than one by its own costs, whatever was computed before.
+// A mesh places tensors by its cost model. By these costs, several devices are never slower than one, after any sequence of
+// calls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,9 +16,10 @@ namespace heliograph::test {
 
 namespace {
 
-/// As measured on H200s: transforms and bytes a second, then seconds of an exchange, of spreading a call, of a step.
+/// Costs measured on H200s: NTTs per second, bytes per second; seconds for an exchange, for distributing a call, and for a
+/// step.
 const std::string kH200 = "/costs=6.45e6:250e9:14e-6:40e-6:8e-6";
-/// Members so slow that all that can be is spread.
+/// Costs of members so slow that the mesh distributes all work.
 const std::string kSlow = "/costs=1e3:300e9:12e-6:1e-6:8e-6";
 
 mesh::Costs h200_costs(std::size_t members) {
@@ -50,14 +52,14 @@ class Opened {
     w.view.data = w.buffer->address();
     return w;
   }
-  /// Written by a call of no operands.
+  /// Allocates a tensor and zeroes it by a call without operands, so that the mesh places it freely.
   Words zeros(std::size_t items, std::size_t limbs, std::size_t n, std::size_t components = 1) {
     Words w = words(items, limbs, n, components);
     queue_->enqueue(device::Zero{w.view});
     queue_->wait();
     return w;
   }
-  /// Of null members: bytes that calls of a kernel wrote on each since the last question.
+  /// Returns the bytes that the kernel's calls wrote on each null member since `written` was last called.
   std::vector<u64> written(const std::string& kernel) {
     queue_->wait();
     std::vector<u64> bytes;
@@ -94,12 +96,12 @@ View slice(const View& v, std::ptrdiff_t start, std::ptrdiff_t step, std::size_t
 struct Sizes {
   std::size_t log_n, limbs;
 };
-/// BGV, BFV, BFV of log q 1200, CKKS n16-l28.
+/// (log2 N, limbs) of BGV, BFV, BFV with log q = 1200, and CKKS n16-l28.
 const std::vector<Sizes> kSizes = {{14, 6}, {15, 12}, {16, 24}, {16, 28}};
 
 }  // namespace
 
-TEST(MeshChoice, OneCiphertextLiesOnOneMemberUnlessItsLimbsPay) {
+TEST(MeshChoice, OneCiphertextIsOnOneMemberUnlessSharingLimbsIsFaster) {
   for (std::size_t members : {2, 3, 4, 8}) {
     const mesh::Costs costs = h200_costs(members);
     Opened open(members_of(members, "null", kH200));
@@ -114,13 +116,13 @@ TEST(MeshChoice, OneCiphertextLiesOnOneMemberUnlessItsLimbsPay) {
         EXPECT_LE(chosen, alone) << members << " members, N=2^" << s.log_n << ", " << s.limbs << " limbs";
       }
       EXPECT_EQ(workers, 1U) << members << " members, N=2^" << s.log_n << ", " << s.limbs << " limbs";
-      EXPECT_GT(bytes[0], 0U);  // all at one home
+      EXPECT_GT(bytes[0], 0U);  // the complete tensor is on one member
     }
   }
 }
 
-TEST(MeshChoice, PredictionsAreNearWhatWasMeasured) {
-  // Seconds of one call among many; h200x2-levelled.json, h200x2-mesh.json, h200x4-flags.json, h200-levelled.json.
+TEST(MeshChoice, PredictionsAreNearMeasurements) {
+  // Seconds of one call among many; h200x2-levelled.jsonl, h200x2-mesh.jsonl, h200x4-flags.jsonl, h200-levelled.jsonl.
   struct Measured {
     mesh::Work work;
     std::size_t limbs, members;
@@ -139,14 +141,14 @@ TEST(MeshChoice, PredictionsAreNearWhatWasMeasured) {
   }
 }
 
-TEST(MeshChoice, LimbsOfLargeCiphertextsAreSharedWhereExchangesAreCheap) {
+TEST(MeshChoice, LimbsOfLargeCiphertextsAreSharedIfExchangesAreFast) {
   Opened open("4*null/costs=1e6:600e9:2e-6:10e-6:1e-6");
   const Words x = open.zeros(1, 56, std::size_t{1} << 17, 2);
   for (u64 bytes : open.written("zero")) EXPECT_EQ(bytes, u64{56} / 4 * 2 * 8 << 17);
 }
 
 TEST(MeshChoice, OneCiphertextIsNotSharedOverASlowNetwork) {
-  // Four hosts with a core each, by links as benchmarks/results/xeon167-slow-network.json has them.
+  // Four hosts with one core each, and the links measured in benchmarks/results/xeon167-slow-network.jsonl.
   mesh::Costs costs;
   costs.weights.assign(4, 1);
   costs.limbs_a_second.assign(4, 3.4e4);
@@ -161,9 +163,9 @@ TEST(MeshChoice, OneCiphertextIsNotSharedOverASlowNetwork) {
   EXPECT_EQ(costs.limb_members(), 4U);
 }
 
-TEST(MeshChoice, FewSmallItemsStayTogetherMoreAreSpread) {
+TEST(MeshChoice, FewSmallItemsStayOnOneMemberMoreAreDistributed) {
   Opened open("8*null" + kH200);
-  open.zeros(2, 6, 1 << 14, 2);  // a product takes 15 us, less than waking another member
+  open.zeros(2, 6, 1 << 14, 2);  // a product takes 15 us, less than distributing the call
   EXPECT_EQ(open.written("zero"), (std::vector<u64>{u64{2} * 2 * 6 * 8 << 14, 0, 0, 0, 0, 0, 0, 0}));
   open.zeros(16, 6, 1 << 14, 2);
   EXPECT_EQ(open.written("zero"), std::vector<u64>(8, u64{2} * 2 * 6 * 8 << 14));
@@ -171,7 +173,7 @@ TEST(MeshChoice, FewSmallItemsStayTogetherMoreAreSpread) {
   EXPECT_EQ(open.written("zero"), (std::vector<u64>{u64{2} * 28 * 8 << 16, u64{2} * 28 * 8 << 16, 0, 0, 0, 0, 0, 0}));
 }
 
-TEST(MeshChoice, AFewItemsOfManyAreSpreadOverAllMembers) {
+TEST(MeshChoice, AFewItemsOfManyAreDistributedOverAllMembers) {
   constexpr std::size_t kLimbs = 12, kN = 1 << 15;
   constexpr u64 kItem = u64{kLimbs} * kN * 8;
   for (std::size_t members : {2, 4, 8}) {
@@ -189,16 +191,17 @@ TEST(MeshChoice, AFewItemsOfManyAreSpreadOverAllMembers) {
   }
 }
 
-TEST(MeshChoice, MembersOfUnequalSpeedGetTheirShares) {
+TEST(MeshChoice, SharesFollowTheMembersSpeeds) {
   Opened open("3*null/weights=2:1:1" + kSlow);
   open.zeros(64, 2, 1024);
   EXPECT_EQ(open.written("zero"), (std::vector<u64>{32 * 2 * 8192, 16 * 2 * 8192, 16 * 2 * 8192}));
   Opened other("3*null/weights=1:4:1" + kH200);
   other.zeros(1, 2, 1024);
-  EXPECT_EQ(other.written("zero"), (std::vector<u64>{0, 2 * 8192, 0}));  // home is where it is fastest
+  // the home member is the one with the largest weight
+  EXPECT_EQ(other.written("zero"), (std::vector<u64>{0, 2 * 8192, 0}));
 }
 
-TEST(MeshChoice, ResultsLieWhereTheirOperandsDoUnlessMovingThemPays) {
+TEST(MeshChoice, ResultsStayWithTheirOperandsUnlessMovingIsFaster) {
   constexpr std::size_t kLimbs = 12, kN = 1 << 15;
   constexpr u64 kItem = u64{kLimbs} * kN * 8;
   const PrimeList primes = PrimeList::range(0, kLimbs);
@@ -207,7 +210,7 @@ TEST(MeshChoice, ResultsLieWhereTheirOperandsDoUnlessMovingThemPays) {
     const auto ring = open.ring(kN, kLimbs);
     const Words x = open.zeros(64, kLimbs, kN), many = open.zeros(1000, kLimbs, kN);
     open.written("neg");
-    // Every fourth lies on one member: a sum stays there, what takes long is spread.
+    // Items 0, 4, 8... are all on one member. A fast operation stays there; a slow one is distributed.
     for (const View& v : {slice(x.view, 0, 4, 8), slice(many.view, 0, 1, 8), slice(many.view, 8, -1, 8)}) {
       const Words out = open.words(8, kLimbs, kN);
       open.queue().enqueue(device::Neg{ring, primes, v, out.view});
@@ -216,7 +219,7 @@ TEST(MeshChoice, ResultsLieWhereTheirOperandsDoUnlessMovingThemPays) {
     }
     EXPECT_EQ(open.mesh().moved().exchanges, slow ? 3U : 0U);
     if (slow) continue;
-    // From any item on; several results of each item side by side; the middle of consecutive shares.
+    // Slices from any item on, several adjacent results per item, and the middle of consecutive shares.
     const View shifted = slice(x.view, 3, 1, 8), middle = slice(many.view, 240, 1, 20);
     const Words first = open.words(8, kLimbs, kN), stack = open.words(64 * 8, kLimbs, kN),
                 third = open.words(20, kLimbs, kN);
@@ -232,8 +235,8 @@ TEST(MeshChoice, ResultsLieWhereTheirOperandsDoUnlessMovingThemPays) {
   }
 }
 
-TEST(MeshChoice, IsTheSameWhateverTheMemberThatHasAnItem) {
-  // A single ciphertext of many is worked on where it lies: as fast as on one device.
+TEST(MeshChoice, ComputesAnItemOnItsMember) {
+  // An operation on one ciphertext of a batch runs on the member that stores it, as fast as on one device.
   Opened open("4*null" + kH200);
   constexpr std::size_t kLimbs = 12, kN = 1 << 15;
   const auto ring = open.ring(kN, kLimbs);
@@ -249,8 +252,45 @@ TEST(MeshChoice, IsTheSameWhateverTheMemberThatHasAnItem) {
   EXPECT_EQ(open.mesh().moved().exchanges, 0U);
 }
 
-// Slices of slices, back to front, side by side, in any order: always the words that NumPy would have.
-TEST(MeshChoice, NoHistoryChangesAWord) {
+TEST(MeshChoice, AProductWithManyKeysIsDistributedByLimbsAndItsSumToo) {
+  constexpr std::size_t kLimbs = 30, kN = 1 << 16;
+  const PrimeList primes = PrimeList::range(0, kLimbs);
+  struct Case {
+    std::string costs;
+    std::size_t members, terms;
+    bool shared;
+  };
+  const std::string slow_links = "/costs=6.45e6:1e9:1e-3:40e-6:8e-6";
+  for (const Case& c :
+       {Case{kH200, 2, 64, true}, Case{kH200, 4, 64, true}, Case{kH200, 2, 4, false}, Case{slow_links, 2, 64, false}}) {
+    Opened open(members_of(c.members, "null", c.costs));
+    const auto ring = open.ring(kN, kLimbs);
+    const Words x = open.zeros(1, kLimbs, kN), key = open.zeros(1, kLimbs, kN, 2 * c.terms);
+    const Words out = open.words(1, kLimbs, kN, 2), sum = open.words(1, kLimbs, kN, 2);
+    std::vector<device::PermutationHandle> turns;
+    for (std::size_t t = 0; t < c.terms; ++t)
+      turns.push_back(open.mesh().kernels().prepare(device::Permutation{math::automorphism_table(kN, 2 * t + 3), {}}));
+    View one_key = key.view;
+    one_key.axes = 0;
+    open.written("zero");
+    open.queue().enqueue(device::InnerProduct{ring, primes, x.view, one_key, primes, out.view, turns});
+    open.queue().enqueue(device::Add{ring, primes, out.view, out.view, sum.view});
+    open.queue().wait();
+    std::vector<u64> made, added;
+    for (std::size_t m = 0; m < c.members; ++m) {
+      auto counts = open.mesh().member(m).counter()->counts();
+      made.push_back(counts["inner_product"].bytes_written), added.push_back(counts["add"].bytes_written);
+    }
+    const auto workers = [](const std::vector<u64>& bytes) {
+      return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](u64 b) { return b > 0; }));
+    };
+    EXPECT_EQ(workers(made), c.shared ? c.members : 1U) << c.costs << " " << c.members << " " << c.terms;
+    EXPECT_EQ(made, added) << "the sum of a distributed product must stay distributed";
+  }
+}
+
+// Slices of slices, reversed or concatenated, in any order, always have NumPy's values.
+TEST(MeshChoice, EarlierCallsDoNotChangeResults) {
   for (const std::string& name :
        {"1*cpu" + kSlow, "2*cpu" + kSlow, "3*cpu" + kSlow, "4*cpu" + kH200, "3*cpu/weights=1:3:2" + kSlow,
         "3*cpu/staged" + kSlow, "6*cpu" + kSlow, std::string("5*cpu/batch/uncalibrated")}) {
@@ -261,7 +301,7 @@ TEST(MeshChoice, NoHistoryChangesAWord) {
     const PrimeList primes = PrimeList::range(0, 2);
     struct Tensor {
       Words words;
-      std::vector<u64> values;  // of each item, in all of its words
+      std::vector<u64> values;  // one value per item; all words of the item have it
     };
     std::vector<Tensor> tensors;
     std::minstd_rand random(7);
@@ -294,7 +334,7 @@ TEST(MeshChoice, NoHistoryChangesAWord) {
       const Tensor a = tensors[any(tensors.size())], b = tensors[any(tensors.size())];
       const std::size_t count = 1 + any(std::min({a.values.size(), b.values.size(), std::size_t{70}}));
       const Part x = part_of(a, count), y = part_of(b, count);
-      // The result is a tensor of its own, or every third item of a larger one.
+      // The result is a separate tensor or every third item of a larger tensor.
       const std::size_t apart = any(3) == 0 ? 3 : 1;
       Tensor out{open.words(count * apart, 2, kN), std::vector<u64>(count * apart)};
       for (std::size_t r = 0; r < apart; ++r) {
@@ -309,13 +349,14 @@ TEST(MeshChoice, NoHistoryChangesAWord) {
         ASSERT_EQ(host[i * 2 * kN], out.values[i]) << "round " << round << ", item " << i << " of " << out.values.size();
         ASSERT_EQ(host[(i + 1) * 2 * kN - 1], out.values[i]);
       }
-      if (*std::max_element(out.values.begin(), out.values.end()) >> 40) continue;  // sums stay small
+      // discards large results, so that sums do not overflow
+      if (*std::max_element(out.values.begin(), out.values.end()) >> 40) continue;
       tensors[any(tensors.size())] = std::move(out);
     }
   }
 }
 
-TEST(MeshChoice, BlocksOfAnyStepsMeetInTheirCommonItems) {
+TEST(MeshChoice, BlocksWithAnyStepsFindTheirCommonItems) {
   std::minstd_rand random(3);
   const auto any = [&](std::size_t below) { return static_cast<std::size_t>(random()) % below; };
   alignas(64) static std::byte here[64 * 64 * 8], there[64 * 64 * 8];
@@ -327,7 +368,7 @@ TEST(MeshChoice, BlocksOfAnyStepsMeetInTheirCommonItems) {
       return b;
     };
     const mesh::Block a = block(here), b = block(there);
-    std::vector<std::array<std::size_t, 2>> wanted, found;  // places of the same item
+    std::vector<std::array<std::size_t, 2>> wanted, found;  // pairs of positions in a and b with the same item
     for (std::size_t i = 0; i < a.count; ++i) {
       for (std::size_t k = 0; k < b.count; ++k) {
         if (a.first + i * a.step == b.first + k * b.step) wanted.push_back({i, k});
@@ -344,20 +385,21 @@ TEST(MeshChoice, BlocksOfAnyStepsMeetInTheirCommonItems) {
   }
 }
 
-TEST(MeshChoice, DealsSayWhereEachItemIs) {
-  using mesh::Deal;
-  for (const Deal& deal : {Deal::round({0, 1, 2}, 17), Deal::round({2, 0}, 17, 3), Deal::round({1, 3, 0, 2}, 5, 4),
-                           Deal::whole(2, 9), Deal::shares({0, 4, 4, 9, 11}), Deal::round({3, 1, 2}, 2)}) {
+TEST(MeshChoice, DistributionsKnowTheMemberAndPositionOfEachItem) {
+  using mesh::Distribution;
+  for (const Distribution& distribution :
+       {Distribution::round({0, 1, 2}, 17), Distribution::round({2, 0}, 17, 3), Distribution::round({1, 3, 0, 2}, 5, 4),
+        Distribution::whole(2, 9), Distribution::shares({0, 4, 4, 9, 11}), Distribution::round({3, 1, 2}, 2)}) {
     std::vector<std::size_t> held(5);
-    for (std::size_t i = 0; i < deal.items(); ++i) {
-      EXPECT_EQ(deal.place(i), held[deal.owner(i)]) << i;  // in their order, without gaps
-      ++held[deal.owner(i)];
+    for (std::size_t i = 0; i < distribution.items(); ++i) {
+      EXPECT_EQ(distribution.place(i), held[distribution.owner(i)]) << i;  // a member holds its items in order, without gaps
+      ++held[distribution.owner(i)];
     }
-    for (std::size_t m = 0; m < 4; ++m) EXPECT_EQ(deal.items_on(m), held[m]) << m;
+    for (std::size_t m = 0; m < 4; ++m) EXPECT_EQ(distribution.items_on(m), held[m]) << m;
   }
-  EXPECT_EQ(Deal::round({2, 0}, 3, 4).sole(), std::optional<std::size_t>(2));
-  EXPECT_EQ(Deal::shares({0, 0, 5}).sole(), std::optional<std::size_t>(1));
-  EXPECT_EQ(Deal::round({0, 1}, 2).sole(), std::nullopt);
+  EXPECT_EQ(Distribution::round({2, 0}, 3, 4).sole(), std::optional<std::size_t>(2));
+  EXPECT_EQ(Distribution::shares({0, 0, 5}).sole(), std::optional<std::size_t>(1));
+  EXPECT_EQ(Distribution::round({0, 1}, 2).sole(), std::nullopt);
 }
 
 }  // namespace heliograph::test

@@ -1,4 +1,4 @@
-// Matrix products over a batch that several members hold: the words of one device, and no more moved than a member lacks.
+// Matrix products over a distributed batch have the words of one device, and move only the inputs that a member lacks.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -17,12 +17,12 @@ using device::GatheredProduct;
 
 constexpr std::size_t kN = 1024, kLimbs = 2;
 constexpr u64 kItem = kLimbs * kN * 8;
-/// All that can be is spread, and what moves costs more than what is computed.
+/// Costs that make the mesh distribute all work, and with which moving data takes longer than computing.
 const std::string kFar = "/costs=1e3:1e6:1e-3:1e-6:8e-6";
-/// Moving costs nothing.
+/// Costs with which moving data takes almost no time.
 const std::string kNear = "/costs=1e3:300e9:1e-9:1e-9:1e-9";
 
-/// Tensors of one component over a mesh, and what is in every word of an item.
+/// Tensors of one component on a mesh; all words of an item have one known value.
 class Batch {
  public:
   explicit Batch(const std::string& name) {
@@ -36,7 +36,7 @@ class Batch {
   struct Words {
     device::Buffer buffer;
     View view;
-    std::vector<u64> values;  // of each item modulo the first prime: in its first limb
+    std::vector<u64> values;  // value of each item's first limb, modulo the first prime
   };
   Words words(std::size_t items) {
     Words w{nullptr, View::dense(nullptr, Word::w64, {items}, 1, kLimbs, kN), std::vector<u64>(items)};
@@ -77,7 +77,7 @@ class Batch {
     for (std::size_t i = 0; i < out.values.size(); ++i) out.values[i] = in.values[i] ? modulus() - in.values[i] : 0;
     return out;
   }
-  /// Whether the first limbs of all items are what they should be.
+  /// Checks the first limbs of all items.
   testing::AssertionResult right(const Words& w) {
     std::vector<u64> host(w.values.size() * kLimbs * kN);
     device_->download(*queue_, w.view.data, std::as_writable_bytes(std::span(host)));
@@ -89,14 +89,14 @@ class Batch {
     }
     return testing::AssertionSuccess();
   }
-  /// Items that moved since the last question.
+  /// Returns the number of items moved between members since `moved` was last called.
   u64 moved() {
     const u64 all = mesh_->moved().bytes, since = all - seen_;
     seen_ = all;
     EXPECT_EQ(since % kItem, 0U);
     return since / kItem;
   }
-  /// Bytes that this rank has sent, when all that was asked for is done.
+  /// Waits for all work and returns the bytes that this rank has sent.
   u64 sent() {
     queue_->wait();
     return mesh_->moved().sent_bytes;
@@ -114,7 +114,8 @@ class Batch {
   u64 seen_ = 0;
 };
 
-/// Each group reads one plane of `side` x `side` through windows of `kernel` x `kernel`, with `padding` zeros around.
+/// Returns a convolution in which each group reads one plane of `side` x `side` inputs through windows of `kernel` x
+/// `kernel`, with `padding` zeros around.
 GatheredProduct convolution(Batch& batch, std::size_t groups, std::size_t outputs, std::size_t side, std::size_t kernel,
                             std::size_t stride, std::size_t padding = 0) {
   const std::size_t across = (side + 2 * padding - kernel) / stride + 1;
@@ -144,7 +145,8 @@ GatheredProduct dense(Batch& batch, std::size_t outputs, std::size_t inputs) {
   return g;
 }
 
-// Al Badawi's HCNN-5: windows overlap by rows, and the dense layer has few outputs.
+// Checks the moved items of layers like HCNN-5's (Al Badawi et al.): windows overlap by rows, and the dense layer has few
+// outputs.
 void a_network_moves_rows_and_sums(const std::string& members) {
   Batch batch(members + kFar);
   Batch::Words x = batch.filled(28 * 28);
@@ -154,7 +156,8 @@ void a_network_moves_rows_and_sums(const std::string& members) {
   for (int call = 0; call < 3; ++call) {
     if (call == 2) batch.refill(x);
     const Batch::Words a = batch.product(first, x);
-    EXPECT_EQ(batch.moved(), call == 1 ? 0U : 27U + 2 * 27);  // what was fetched is kept until it changes
+    // the second call moves nothing: fetched inputs are cached until they change
+    EXPECT_EQ(batch.moved(), call == 1 ? 0U : 27U + 2 * 27);
     const Batch::Words b = batch.negated(a);
     EXPECT_EQ(batch.moved(), 0U);
     const Batch::Words c = batch.product(second, b);
@@ -167,7 +170,7 @@ void a_network_moves_rows_and_sums(const std::string& members) {
   }
 }
 
-// Any members, windows that no share fits, padding, groups: the words are the same, however the shares lie.
+// Checks the words of products whose windows lie across members, with padding and groups, in any distribution.
 void words_are_right(const std::string& name) {
   SCOPED_TRACE(name);
   Batch batch(name);
@@ -183,20 +186,20 @@ void words_are_right(const std::string& name) {
 
 }  // namespace
 
-TEST(MeshProducts, ANetworkMovesTheRowsThatWindowsShareAndPartialSums) { a_network_moves_rows_and_sums("2*cpu"); }
+TEST(MeshProducts, ANetworkMovesOnlySharedRowsAndPartialSums) { a_network_moves_rows_and_sums("2*cpu"); }
 
-TEST(MeshProducts, WindowsOfSumsLieWhereTheirInputsDo) {
+TEST(MeshProducts, PoolingStaysWithItsInputs) {
   Batch batch("2*cpu" + kFar);
   const Batch::Words x = batch.filled(28 * 28), a = batch.product(convolution(batch, 1, 5, 28, 5, 2), x);
   batch.moved();
-  GatheredProduct pool = convolution(batch, 5, 1, 12, 2, 2);  // as one group with one output, as the schemes make it
+  GatheredProduct pool = convolution(batch, 5, 1, 12, 2, 2);  // the schemes compute pooling as one group with one output
   pool.groups = 1, pool.positions *= 5, pool.weights.resize(pool.terms);
   const Batch::Words b = batch.product(pool, a);
   EXPECT_EQ(batch.moved(), 0U);
   EXPECT_TRUE(batch.right(b));
 }
 
-TEST(MeshProducts, HaveTheSameWordsHoweverTheyAreShared) {
+TEST(MeshProducts, HaveTheSameWordsInEveryDistribution) {
   for (const std::string& name : {"2*cpu" + kFar, "3*cpu" + kFar, "5*cpu" + kFar, "3*cpu/staged" + kFar, "3*cpu" + kNear,
                                   "3*cpu/weights=1:3:2" + kFar, "4*cpu/hosts=0:0:1:1" + kFar, std::string("3*cpu/batch"),
                                   std::string("2*cpu/limb"), std::string("3*cpu/coefficient")})
@@ -210,14 +213,15 @@ TEST(MeshProducts, OutputsWithoutInputsAreZero) {
   for (u32 p = 0; p < 400; ++p) g.index.push_back(p % 200 < 100 ? p : GatheredProduct::kNone);
   EXPECT_TRUE(batch.right(batch.product(g, x)));
   for (u32 p = 0; p < 400; ++p)
-    g.index[p] = p < 200 ? GatheredProduct::kNone : p - 200;  // one member has no input of its own
+    g.index[p] = p < 200 ? GatheredProduct::kNone : p - 200;  // one member stores none of the inputs that its outputs read
   EXPECT_TRUE(batch.right(batch.product(g, x)));
 }
 
-// ---- over ranks
+// ---- Ranks
 
-// The rank's share of two products of a network; how many bytes moved between all members, and what this rank sent of them.
-TEST(RankBody, DISABLED_SharesProducts) {
+// Computes this rank's share of two products of a network. Prints the bytes moved between all members and those sent by this
+// rank.
+TEST(RankBody, DISABLED_DistributesProducts) {
   Batch batch(given("HELIOGRAPH_TEST_DEVICES") + kFar);
   const Batch::Words x = batch.filled(28 * 28);
   const GatheredProduct convolved = convolution(batch, 1, 5, 28, 5, 2), last = dense(batch, 10, 720);
@@ -232,9 +236,9 @@ TEST(RankBody, DISABLED_SharesProducts) {
 
 namespace {
 
-/// Of all bytes that moved, the part that the ranks sent: two ranks with a device each.
+/// Returns the bytes that two ranks (one device each) sent, divided by the bytes of the moved words.
 double part_sent(const std::string& first, const std::string& second) {
-  const auto outcomes = run_ranks("SharesProducts", 2, [&](std::size_t rank) {
+  const auto outcomes = run_ranks("DistributesProducts", 2, [&](std::size_t rank) {
     return Environment{{"HELIOGRAPH_TEST_DEVICES", rank ? second : first}, {"HELIOGRAPH_DEVICE", ""}};
   });
   double part = 0;
@@ -249,14 +253,15 @@ double part_sent(const std::string& first, const std::string& second) {
   return part;
 }
 
-/// Words modulo primes of 50 and 49 bits take seven bytes of eight, and six where an item has a small number in all.
+/// Words modulo primes of 50 and 49 bits are sent in seven instead of eight bytes, and in six if an item has only small
+/// numbers.
 void expect_packed(double part) { EXPECT_TRUE(part > 6.0 / 8 && part < 7.0 / 8 + 0.01) << part; }
 
 }  // namespace
 
-TEST(RankProducts, TravelInAsManyBytesAsTheirModuliNeed) { expect_packed(part_sent("cpu", "cpu")); }
+TEST(RankProducts, AreSentInAsManyBytesAsTheirModuliNeed) { expect_packed(part_sent("cpu", "cpu")); }
 
-// ---- of GPUs
+// ---- GPUs
 
 namespace {
 
@@ -271,12 +276,12 @@ class GpuProducts : public testing::Test {
 
 }  // namespace
 
-TEST_F(GpuProducts, ANetworkMovesTheRowsThatWindowsShareAndPartialSums) {
+TEST_F(GpuProducts, ANetworkMovesOnlySharedRowsAndPartialSums) {
   a_network_moves_rows_and_sums("cuda:0,cuda:0");
   if (two()) a_network_moves_rows_and_sums("cuda:0,cuda:1");
 }
 
-TEST_F(GpuProducts, HaveTheSameWordsHoweverTheyAreShared) {
+TEST_F(GpuProducts, HaveTheSameWordsInEveryDistribution) {
   for (const std::string& name : {"cuda:0,cuda:0,cuda:0" + kFar, "cuda:0,cpu" + kFar}) words_are_right(name);
   if (!two()) return;
   for (const std::string& name :
@@ -286,13 +291,14 @@ TEST_F(GpuProducts, HaveTheSameWordsHoweverTheyAreShared) {
     words_are_right(name);
 }
 
-TEST_F(GpuProducts, TravelBetweenRanksInAsManyBytesAsTheirModuliNeed) {
+TEST_F(GpuProducts, AreSentBetweenRanksInAsManyBytesAsTheirModuliNeed) {
   expect_packed(part_sent("cuda:0/sockets", two() ? "cuda:1/sockets" : "cuda:0/sockets"));
 }
 
-TEST_F(GpuProducts, TravelByChannelsAsTheyAre) {
+TEST_F(GpuProducts, AreSentOverChannelsUnpacked) {
   if (!two()) GTEST_SKIP() << "there is one GPU";
-  if (device::open_device("cuda:0")->channel_identity().empty()) GTEST_SKIP() << "this build has no channels between GPUs";
+  if (device::open_device("cuda:0")->endpoint()->identity().empty())
+    GTEST_SKIP() << "this build has no channels between GPUs";
   EXPECT_NEAR(part_sent("cuda:0", "cuda:1"), 1, 0.01);
 }
 

@@ -1,5 +1,5 @@
-// TFHE's kernels over several devices: linear combinations and key switches have the bits of `ref`, bootstraps those of one of
-// the members, whatever the layout, the number of items and how the wires lie.
+// TFHE's kernels on a mesh. Linear combinations and key switches have the bits of `ref`, bootstraps the bits of one of the
+// members, for any layout, number of items and order of wires.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,10 +33,10 @@ std::vector<u64> draw(std::size_t count, unsigned seed) {
   return words;
 }
 
-/// How the results lie behind the inputs.
+/// Order of the results' wires, which follow the inputs' wires.
 enum class Targets { in_order, backward, even };
 
-/// `rows` rows of up to three terms of the inputs.
+/// Returns a layer of `rows` rows, each a combination of up to three inputs.
 device::GateLayer gates(std::size_t rows, unsigned outputs, Targets targets, bool linear = false) {
   device::GateLayer layer{.first = {0}, .outputs = outputs, .degree = linear ? 0 : kBootstrap.degree};
   const std::vector<u64> words = draw(rows * 8 + 1, 7);
@@ -60,7 +60,7 @@ device::GateLayer gates(std::size_t rows, unsigned outputs, Targets targets, boo
 
 enum class Lie { packed, strided, repeated };
 
-/// Words of a tensor as each kernel left them: [item][component][word], those of the ciphertexts alone.
+/// Words of a tensor after each kernel: [item][component][word], without the words between ciphertexts.
 using Words = std::vector<u64>;
 
 struct Tensor {
@@ -76,7 +76,7 @@ class Rig {
     to_narrow = device->tfhe().prepare(kSwitch, std::vector<u32>(words.begin(), words.end()));
   }
 
-  /// Random words, of items and components that the view skips too.
+  /// Allocates a tensor with random words, also in items and components that the view skips.
   Tensor tensor(Word word, std::size_t items, std::size_t components, std::size_t n, Lie lie, unsigned seed) {
     const bool strided = lie == Lie::strided;
     Tensor t;
@@ -98,7 +98,7 @@ class Rig {
     return t;
   }
 
-  /// All words of the tensor, seen and skipped; of each ciphertext the first `length`.
+  /// Returns the first `length` words of each ciphertext, including ciphertexts that the view skips.
   Words read(const Tensor& t, std::size_t length) {
     std::vector<std::byte> bytes(t.all.words() * t.all.word_size());
     device->download(*queue, t.all.data, bytes);
@@ -145,7 +145,7 @@ std::vector<Case> cases() {
   list.push_back({5, gates(4, 1, Targets::in_order), Lie::packed, Lie::strided});
   list.push_back({2, gates(9, 4, Targets::in_order), Lie::strided});
   list.push_back({1, gates(11, 2, Targets::even)});
-  list.push_back({1, gates(20, 1, Targets::backward)});  // sent wire by wire
+  list.push_back({1, gates(20, 1, Targets::backward)});  // the targets are not contiguous, so each wire is sent separately
   return list;
 }
 
@@ -179,12 +179,12 @@ Words evaluate_times(Rig& r, const Case& c, int times) {
   return r.read(wires, kSwitch.from + 1);
 }
 Words evaluate_once(Rig& r, const Case& c) { return evaluate_times(r, c, 1); }
-/// The second time from what the first left.
+/// Evaluates twice, the second time on the results of the first.
 Words evaluate(Rig& r, const Case& c) { return evaluate_times(r, c, 2); }
 
 using Call = Words (*)(Rig&, const Case&);
 
-/// What one device makes of a case; made once.
+/// Returns one device's result for a case; cached.
 const Words& alone(const std::string& device, Call call, const Case& c) {
   static std::map<std::tuple<std::string, Call, std::string>, Words> known;
   auto& words = known[{device, call, describe(c)}];
@@ -192,7 +192,7 @@ const Words& alone(const std::string& device, Call call, const Case& c) {
   return words;
 }
 
-/// Each ciphertext of `length` words is one of those that the members make.
+/// Checks that each ciphertext of `length` words equals the one that some member computes.
 void expect_of_members(const Words& got, const std::vector<const Words*>& want, std::size_t length,
                        const std::string& what) {
   ASSERT_EQ(got.size(), want[0]->size()) << what;
@@ -211,14 +211,15 @@ void expect_right(Rig& r, const std::vector<std::string>& members) {
     SCOPED_TRACE(what);
     EXPECT_EQ(combine(r, c), alone("ref", combine, c));
     EXPECT_EQ(key_switch(r, c), alone("ref", key_switch, c));
-    // What is evaluated from results of several kinds is of neither: such a mesh is asked for one layer only.
+    // Members of different kinds give different bits, and a second layer would combine both. So such a mesh evaluates only
+    // one layer.
     for (Call call : {bootstrap, members.size() > 1 ? evaluate_once : evaluate}) {
       std::vector<const Words*> want;
       for (const std::string& m : members) want.push_back(&alone(m, call, c));
       expect_of_members(call(r, c), want, kSwitch.from + 1, what);
     }
   }
-  for (std::size_t items : {1, 5}) {  // one item for all is read; a linear layer is evaluated without keys' work
+  for (std::size_t items : {1, 5}) {  // operands may broadcast one item; a linear layer needs no keys
     const Case repeated{items, gates(3, 1, Targets::in_order), Lie::repeated, Lie::packed};
     EXPECT_EQ(key_switch(r, repeated), alone("ref", key_switch, repeated));
     const Case linear{items, gates(4, 1, Targets::in_order, true)};
@@ -243,7 +244,7 @@ mesh::Mesh& mesh_of(Rig& r) { return dynamic_cast<mesh::Mesh&>(*r.device); }
 
 }  // namespace
 
-TEST_P(MeshTfhe, HasTheBitsOfItsMembers) {
+TEST_P(MeshTfhe, HasTheBitsOfAMember) {
   const bool ref = GetParam().find("ref") != std::string::npos, cpu = GetParam().find("cpu") != std::string::npos;
   std::vector<std::string> members;
   if (cpu) members.emplace_back("cpu");
@@ -264,21 +265,21 @@ TEST(MeshTfhe, WholeItemsDoNotMove) {
   }
 }
 
-TEST(MeshTfhe, IdleMembersTakeRows) {
+TEST(MeshTfhe, IdleMembersComputeRows) {
   Rig& r = rig("3*ref/uncalibrated");
   const Case one{1, gates(6, 2, Targets::in_order)};
   const auto before = mesh_of(r).moved();
   evaluate(r, one);
-  // Twice two members are sent two rows each, and send their four results back.
+  // Twice, two members receive two rows each and return four results each.
   EXPECT_EQ(mesh_of(r).moved().exchanges, before.exchanges + 8);
   EXPECT_EQ(mesh_of(r).moved().bytes, before.bytes + 2 * 2 * (2 + 4) * kWide * 8);
-  // A row is not shared out, nor are wires so scattered that sending them takes longer.
+  // The mesh does not distribute a single row, nor wires so scattered that sending them takes longer than the bootstraps.
   for (const Case& c : {Case{1, gates(1, 1, Targets::in_order)}, Case{1, gates(200, 1, Targets::backward)}})
     EXPECT_EQ(evaluate_once(r, c), alone("ref", evaluate_once, c));
   EXPECT_EQ(mesh_of(r).moved().exchanges, before.exchanges + 8);
 }
 
-TEST(MeshTfhe, KeepsAllMembersBusy) {
+TEST(MeshTfhe, TakesTheBootstrapsOfAllMembersInParallel) {
   EXPECT_EQ(rig("3*ref/uncalibrated").device->tfhe().parallel_bootstraps(kBootstrap),
             3 * rig("ref").device->tfhe().parallel_bootstraps(kBootstrap));
 }
@@ -304,7 +305,7 @@ TEST(MeshTfhe, WiresMayLieInAnyLayout) {
   }
 }
 
-TEST(MeshTfhe, SaysWhatIsWrong) {
+TEST(MeshTfhe, RefusesInvalidOperands) {
   Rig &r = rig("3*ref/uncalibrated"), &other = rig("ref");
   const Case c{2, gates(3, 1, Targets::in_order)};
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
@@ -318,11 +319,11 @@ TEST(MeshTfhe, SaysWhatIsWrong) {
   EXPECT_THROW(k.prepare(kBootstrap, std::vector<u64>(7)), ShapeError);
   EXPECT_THROW(k.prepare(kSwitch, std::vector<u32>(7)), ShapeError);
   EXPECT_THROW(r.queue->enqueue(device::Combine{layer, wires.view.with_components(0, kInputs)}), ShapeError);
-  // It goes on after all of them.
+  // The device works after all these errors.
   EXPECT_EQ(evaluate(r, c), alone("ref", evaluate, c));
 }
 
-TEST(RankBody, DISABLED_EvaluatesAlike) {
+TEST(RankBody, DISABLED_EvaluatesTheSameOnEveryRank) {
   for (const std::string name : {"2*ref/uncalibrated", "ref/limb/uncalibrated"}) {
     Rig mesh(mesh::open_device(name));
     EXPECT_GT(mesh_of(mesh).ranks(), 1u);
@@ -336,7 +337,7 @@ TEST(RankBody, DISABLED_EvaluatesAlike) {
 }
 
 TEST(MeshTfhe, RunsOverRanks) {
-  const std::vector<Outcome> outcomes = run_ranks("EvaluatesAlike", 2);
+  const std::vector<Outcome> outcomes = run_ranks("EvaluatesTheSameOnEveryRank", 2);
   for (const Outcome& o : outcomes) EXPECT_TRUE(o.passed) << o.text;
 }
 

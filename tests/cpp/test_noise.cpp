@@ -1,4 +1,4 @@
-// Bounds that are unknown or gone, and how far a phase lies from where noise must not reach.
+// Tests of noise bounds (also unknown and exhausted ones), and of the distance of a phase from the limit of noise.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ TEST(Bounds, AddUp) {
   EXPECT_EQ(log2_max(2, 7), 7);
 }
 
-TEST(Bounds, UnknownIsInfectiousInEitherOrder) {
+TEST(Bounds, ASumWithAnUnknownBoundIsUnknown) {
   for (const double known : {-kNone, 0.0, 7.5}) {
     EXPECT_TRUE(std::isnan(log2_sum(known, kUnknown)));
     EXPECT_TRUE(std::isnan(log2_sum(kUnknown, known)));
@@ -33,7 +33,7 @@ TEST(Bounds, UnknownIsInfectiousInEitherOrder) {
   }
 }
 
-TEST(Bounds, WhatIsLostStaysLost) {
+TEST(Bounds, UnknownBoundsStayUnknown) {
   for (const double other : {-kNone, 3.0, kNone, kUnknown}) {
     EXPECT_EQ(log2_sum(other, kNone), kNone);
     EXPECT_EQ(log2_sum(kNone, other), kNone);
@@ -47,16 +47,37 @@ TEST(Bounds, AreStoredRoundedUp) {
     const double read = figure_from(stored_figure(figure));
     EXPECT_GE(read + 0x1p-13, figure);
     EXPECT_LE(read, std::max(0.0, figure) + 1.0 / 16);
-    EXPECT_EQ(stored_figure(read), stored_figure(figure));           // a second file says the same
-    EXPECT_EQ(stored_figure(figure + 1e-9), stored_figure(figure));  // so does a machine of other logarithms
+    EXPECT_EQ(stored_figure(read), stored_figure(figure));  // saving again stores the same number
+    // another machine's rounding of log2 stores the same number
+    EXPECT_EQ(stored_figure(figure + 1e-9), stored_figure(figure));
   }
   EXPECT_EQ(stored_figure(kNone), kMostStored);
   EXPECT_EQ(stored_figure(1e300), kMostStored);
   EXPECT_EQ(figure_from(kMostStored), kNone);
 }
 
-/// A rounding error times a secret at the points of the embedding: the law that 33.2 deviations come from.
-TEST(NoiseModel, ProductsHaveTheirTails) {
+/// Tests the first coefficient of a rounding error times a secret. The sum over all slots is N / 2 times this coefficient.
+TEST(NoiseModel, WeightedSumsAreWithinTheBound) {
+  constexpr std::size_t n = 4096, pairs = 2000;
+  const NoiseModel model(n, NoiseModel::Spoils::values);
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> rounding(-0.5, 0.5);
+  double largest = 0;
+  for (std::size_t p = 0; p < pairs; ++p) {
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) sum += rounding(random) * (static_cast<double>(random() % 3) - 1);
+    largest = std::max(largest, std::abs(sum));
+  }
+  const double norm = model.rounding_times_secret(2), bound = norm - model.spread_bits();
+  EXPECT_LT(std::log2(largest), bound - 3);
+  EXPECT_GT(std::log2(largest), bound - 6);
+  // 64 / 1.95 as a logarithm: the model's bound already has a factor of 1.95 for products
+  EXPECT_NEAR(model.spread_bits(), 5.04, 0.01);
+}
+
+/// Tests the distribution of a rounding error times a secret at the points of the embedding. The limit of 33.2 deviations
+/// follows from it.
+TEST(NoiseModel, ProductsHaveTheModelsTails) {
   constexpr std::size_t n = 4096, pairs = 128;
   std::mt19937_64 random(1);
   const math::RealRoots roots(n);
@@ -82,7 +103,7 @@ TEST(NoiseModel, ProductsHaveTheirTails) {
   }
   const double expected = tail(3) * pairs * n / 2;
   EXPECT_NEAR(static_cast<double>(beyond), expected, 6 * std::sqrt(expected))
-      << "a normal law has " << std::exp(-9) * pairs * n / 2;
+      << "a normal distribution has " << std::exp(-9) * pairs * n / 2;
   const double x = NoiseModel::kProductDeviations, d = NoiseModel::kDeviations;
   EXPECT_NEAR(std::log(tail(x)), -d * d, 0.5);
   const double least = NoiseModel::least_deviations(n);
@@ -92,7 +113,7 @@ TEST(NoiseModel, ProductsHaveTheirTails) {
   EXPECT_NEAR(by_values.rounding_times_secret(1) - by_coefficients.rounding(), std::log2(d / least), 1e-9);
 }
 
-TEST(NoiseModel, FailsWithItsProbability) {
+TEST(NoiseModel, FailsWithTheStatedProbability) {
   for (int log_n = 10; log_n <= 17; ++log_n) {
     const std::size_t n = std::size_t{1} << log_n;
     const double d = NoiseModel::least_deviations(n), points = log_n - 1, polynomials = 12;
@@ -104,13 +125,13 @@ TEST(NoiseModel, FailsWithItsProbability) {
   EXPECT_LE(16 + 12 - NoiseModel::kDeviations * NoiseModel::kDeviations / std::log(2.0), NoiseModel::kFailureLog2);
 }
 
-/// As the largest of |[multiplier x]_Q| tells it.
+/// Returns the largest |[multiplier x]_Q| / Q, computed with integers.
 double exact_fraction(const std::vector<u64>& words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier) {
   const double largest = log2_largest(words.data(), n, moduli, multiplier);
   return largest < 0 ? 0 : std::exp2(largest - log2_product(moduli));
 }
 
-TEST(LargestFraction, IsThatOfExactIntegers) {
+TEST(LargestFraction, EqualsThatOfExactIntegers) {
   std::mt19937_64 random(1);
   for (const int bits : {30, 50, 60}) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{7}}) {
@@ -128,7 +149,7 @@ TEST(LargestFraction, IsThatOfExactIntegers) {
   }
 }
 
-TEST(LargestFraction, OfSmallAndOfHalfValues) {
+TEST(LargestFraction, IsExactForSmallAndHalfValues) {
   const std::vector<u64> moduli = math::largest_primes(50, 3, 2048);
   const auto residues = [&](std::int64_t v) {
     std::vector<u64> words;
@@ -138,7 +159,7 @@ TEST(LargestFraction, OfSmallAndOfHalfValues) {
   EXPECT_EQ(largest_fraction(residues(0).data(), 1, moduli, 3), 0);
   for (const std::int64_t small : {1, -1, 1000, -123456789})
     EXPECT_LT(largest_fraction(residues(small).data(), 1, moduli, 1), 0x1p-55);
-  // (Q - 1) / 2 and (Q + 1) / 2 modulo an odd prime q of Q
+  // Residues of the half values (Q - 1) / 2 and (Q + 1) / 2 modulo each prime q of Q.
   std::vector<u64> below, above;
   for (const u64 q : moduli) below.push_back((q - 1) / 2), above.push_back((q + 1) / 2);
   EXPECT_NEAR(largest_fraction(below.data(), 1, moduli, 1), 0.5, 0x1p-50);

@@ -1,4 +1,4 @@
-// What the null backend counts, on calls small enough to count by hand.
+// The null backend's counts are correct on calls small enough to count by hand.
 #include <gtest/gtest.h>
 
 #include "backend/null/null.h"
@@ -10,7 +10,7 @@ namespace {
 
 using device::Count;
 
-/// A null device with a ring of four primes, n = 1024, words of 32 bits: a limb is 4096 bytes.
+/// A null device with a ring of four primes, n = 1024, 32-bit words: a limb has 4096 bytes.
 class Null : public testing::Test {
  protected:
   static constexpr u64 kLimb = 4096;
@@ -22,7 +22,7 @@ class Null : public testing::Test {
     return v;
   }
   Kernels& kernels() { return device_->kernels(); }
-  /// The counts of the one kernel called since the last time.
+  /// Returns the counts of the one kernel called since the last call.
   Count count(const std::string& kernel) {
     const auto counts = device_->counts();
     EXPECT_TRUE(counts.size() == 1 && counts.contains(kernel)) << kernel;
@@ -46,7 +46,7 @@ class Null : public testing::Test {
 TEST_F(Null, ElementWise) {
   const PrimeList primes{0, 1};
   const View a = view({3}, 2, 2), b = view({3}, 2, 2), out = view({3}, 2, 2);
-  View shared = view({}, 2, 2);  // one item for all three
+  View shared = view({}, 2, 2);  // one item, broadcast to all three
   shared.axes = 1, shared.shape[0] = 3;
   queue_->enqueue(device::Add{prepared_, primes, a, b, out});
   expect(count("add"), 24 * kLimb, 12 * kLimb, 0);
@@ -56,7 +56,7 @@ TEST_F(Null, ElementWise) {
   expect(count("mul"), 12 * kLimb, 12 * kLimb, 12 * 1024);
   queue_->enqueue(device::MulAccumulate{prepared_, primes, a, b, out});
   expect(count("mul_accumulate"), 36 * kLimb, 12 * kLimb, 12 * 1024);
-  View runs = b;  // a word for each four
+  View runs = b;  // one word for each run of four coefficients
   runs.n = 256;
   queue_->enqueue(device::Mul{prepared_, primes, a, runs, out});
   expect(count("mul"), 12 * kLimb + 12 * kLimb / 4, 12 * kLimb, 12 * 1024);
@@ -107,7 +107,7 @@ TEST_F(Null, Products) {
   expect(count("product"), 20 * kLimb, 32 * kLimb, 4 * 5 * 4 * 1024);
 }
 
-TEST_F(Null, CompositesCountAsTheirParts) {
+TEST_F(Null, CompositesCountTheirExpansion) {
   for (const OpCase& c : op_cases()) {
     if (c.kernel != "key_switch" || c.name != "w32 n=1024 two special, digits of two, added 0") continue;
     Target target = open_target("null");
@@ -120,10 +120,10 @@ TEST_F(Null, CompositesCountAsTheirParts) {
     EXPECT_EQ(counts["inner_product"].products, 3u * 2 * 2 * 6 * 1024);
     return;
   }
-  FAIL() << "the case has another name now";
+  FAIL() << "the case was renamed";
 }
 
-TEST_F(Null, MemoryIsOnlyCounted) {
+TEST_F(Null, MemoryIsCountedAndNotAllocated) {
   const std::size_t huge = std::size_t{1} << 50;
   {
     const device::Buffer a = device_->allocate(huge, *queue_);

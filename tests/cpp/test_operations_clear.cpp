@@ -1,4 +1,4 @@
-// Every operation by name, as the circuit both families and both goals make of it, on clear torus words.
+// Evaluates every named operation on clear torus words, by the circuit of each encoding and each goal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Type integer(unsigned bits, bool is_signed) { return {false, bits, is_signed}; }
 
 u64 wrapped(u64 v, const Type& t) { return t.boolean ? v & 1 : t.bits == 64 ? v : v & ((u64{1} << t.bits) - 1); }
 
-/// As a native integer, sign-extended.
+/// Returns the value as a sign-extended native integer.
 i64 native(u64 v, const Type& t) {
   v = wrapped(v, t);
   return t.is_signed && v >> (t.bits - 1) ? static_cast<i64>(v - (t.bits == 64 ? 0 : u64{1} << t.bits))
@@ -68,7 +68,7 @@ class Operations : public testing::TestWithParam<Setting> {
     return random_() % 3 == 0 ? edges[random_() % 5] : wrapped(random_() >> (round % 3 == 0 && t.bits > 8 ? 56 : 0), t);
   }
 
-  /// The operation on random and edge operands against `expected`.
+  /// Checks the operation on random and edge operands against `expected`.
   void check(const Operation& operation, const std::vector<Type>& types, const Expected& expected, unsigned rounds = 12) {
     const Encoding& e = GetParam().encoding;
     const std::vector<Type> results = result_types(operation, types);
@@ -87,8 +87,8 @@ class Operations : public testing::TestWithParam<Setting> {
     }
   }
 
-  /// The operation with operands that are one ciphertext: `same[i]` is the first that operand i equals. The builder checks the
-  /// norm of what is summed.
+  /// Checks the operation if several operands are the same ciphertext: `same[i]` is the first operand equal to operand i.
+  /// The builder checks the norm of sums.
   void check_same(const Operation& operation, const std::vector<Type>& types, const std::vector<std::size_t>& same,
                   const Expected& expected) {
     const Encoding& e = GetParam().encoding;
@@ -203,7 +203,7 @@ TEST_P(Operations, Comparisons) {
         {"less_equal", std::less_equal<i64>()},
         {"greater", std::greater<i64>()},
         {"greater_equal", std::greater_equal<i64>()}};
-    // Unsigned 64-bit values in the order of signed ones.
+    // Maps unsigned 64-bit values to signed ones in the same order.
     const auto key = [&](u64 v) {
       return static_cast<i64>(native(v, t) ^ (t.bits == 64 && !t.is_signed ? i64{1} << 63 : 0));
     };
@@ -274,13 +274,13 @@ TEST_P(Operations, Divisions) {
   }
 }
 
-/// (bootstraps, layers)
+/// Returns (bootstraps, layers).
 std::pair<std::size_t, std::size_t> cost_of(const tfhe::Circuit& circuit) {
   return {circuit.bootstraps(), circuit.layers.size()};
 }
 
-/// Sum and carry are two tables at one combination of the operands, on one layer, and each bootstrap gives one result.
-TEST(CompoundGates, HalfAdderTakesOneLayer) {
+/// Sum and carry are two bootstraps of one combination of the operands, in one layer.
+TEST(CompoundGates, HalfAdderTakesOneLayerOfTwoBootstraps) {
   for (const Goal goal : {Goal::fewest, Goal::shallow}) {
     const tfhe::Circuit circuit = build(kBits, {.name = "half_adder"}, {kBool, kBool}, goal);
     ASSERT_EQ(cost_of(circuit), std::pair(std::size_t{2}, std::size_t{1}));
@@ -294,8 +294,8 @@ TEST(CompoundGates, HalfAdderTakesOneLayer) {
   }
 }
 
-/// Sums that leave a circuit are made from what was added, not refreshed after it.
-TEST(CompoundGates, SumsLeaveAsEarlyAsTheirCarries) {
+/// The last sums are linear combinations, so they are ready as early as their carries.
+TEST(CompoundGates, LastSumsNeedNoExtraLayer) {
   const Type t = integer(32, false);
   const auto numberwise = build(kBits, {.name = "add", .variant = "numberwise"}, {t, t}, Goal::fewest);
   EXPECT_EQ(cost_of(numberwise), std::pair(std::size_t{559}, std::size_t{32}));
@@ -306,14 +306,14 @@ TEST(CompoundGates, SumsLeaveAsEarlyAsTheirCarries) {
   }
 }
 
-/// A selection that leaves is a sign of the condition, an operand and one bootstrap, whose result counts two units.
-TEST(CompoundGates, SelectionsLeaveInTwoBootstraps) {
+/// A selection takes two bootstraps; the second one's result has norm 2, which outputs may have.
+TEST(CompoundGates, SelectionsTakeTwoBootstrapsPerBit) {
   const Type t = integer(32, false);
   const std::pair<std::size_t, std::size_t> two{2, 2}, selection{64, 2}, minimum{96, 34};
   EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, kBool, kBool}, Goal::fewest)), two);
   EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, t, t}, Goal::fewest)), selection);
   EXPECT_EQ(cost_of(build(kBits, {.name = "minimum"}, {t, t}, Goal::fewest)), minimum);
-  // Every function of three bits: one, two or three bootstraps, of few only three.
+  // Every function of three bits takes one, two or three bootstraps, few of them three.
   std::size_t three = 0;
   for (std::int64_t word = 0; word < 256; ++word) {
     Operation o{.name = "truth_table"};
@@ -329,7 +329,7 @@ TEST(CompoundGates, SelectionsLeaveInTwoBootstraps) {
   EXPECT_EQ(three, 16u);
 }
 
-TEST_P(Operations, OfTheSameCiphertext) {
+TEST_P(Operations, AcceptTheSameCiphertextAsSeveralOperands) {
   const std::vector<std::size_t> two{0, 0}, three{0, 0, 0};
   for (const char* name : {"and", "or"}) {
     check_same({.name = name}, {kBool, kBool}, two, [](const Words& x) { return Words{x[0]}; });
@@ -388,7 +388,7 @@ TEST_P(Operations, OfTheSameCiphertext) {
              [](const Words& x) { return Words{20 * x[0]}; });
 }
 
-TEST_P(Operations, AlgorithmsOfTheSameCiphertext) {
+TEST_P(Operations, AlgorithmsAcceptTheSameCiphertextAsSeveralOperands) {
   const Type t = integer(16, true);
   for (const char* name : {"add", "subtract", "multiply", "less", "minimum"}) {
     for (const std::string& variant : variants(GetParam().encoding, {.name = name}, {t, t})) {
@@ -428,7 +428,7 @@ TEST_P(Operations, Variants) {
   refused({.name = "add", .variant = "karatsuba"}, {t, t});
   try {
     build(GetParam().encoding, {.name = "multiply", .variant = "fast"}, {t, t}, GetParam().goal);
-    FAIL() << "an unknown variant";
+    FAIL() << "an unknown variant was accepted";
   } catch (const ParameterError& e) {
     EXPECT_NE(std::string(e.what()).find("no variant \"fast\""), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("\"karatsuba\""), std::string::npos) << e.what();
@@ -459,14 +459,14 @@ TEST_P(Operations, ConversionsAndTables) {
   }
 }
 
-TEST_P(Operations, RefuseKindly) {
+TEST_P(Operations, RefuseInvalidOperandsWithAdvice) {
   const Type u8 = integer(8, false), u16 = integer(16, false);
   const auto types = [](const Operation& o, const std::vector<Type>& t) { return result_types(o, t); };
   try {
     types({.name = "add"}, {u8, u16});
-    FAIL() << "mixed widths";
+    FAIL() << "mixed widths were accepted";
   } catch (const DtypeError& e) {
-    EXPECT_STREQ(e.what(), "add takes operands of one type, not uint8 and uint16; convert one with .astype");
+    EXPECT_STREQ(e.what(), "add needs operands of one type, not uint8 and uint16; convert one with .astype");
   }
   EXPECT_THROW(types({.name = "add"}, {kBool, kBool}), DtypeError);
   EXPECT_THROW(types({.name = "negate"}, {kBool}), DtypeError);

@@ -1,4 +1,4 @@
-// Words in as few bytes as they need, and back; what no packing gives is refused.
+// Words are packed into as few bytes as their moduli need, and unpacked again. Invalid packed data are refused.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ std::vector<u64> words_of(int bits, std::size_t count) {
 
 std::span<const std::byte> bytes_of(const std::vector<u64>& words) { return std::as_bytes(std::span(words)); }
 
-TEST(Packing, WordsComeBackAndTakeTheBytesOfTheirModulus) {
+TEST(Packing, WordsAreRestoredAndTakeTheBytesOfTheirModulus) {
   for (int bits = 0; bits <= 64; ++bits) {
     for (const std::size_t count : {1024, 1025, 5000, 40960}) {
       const std::vector<u64> words = words_of(bits, count);
@@ -37,7 +37,7 @@ TEST(Packing, WordsComeBackAndTakeTheBytesOfTheirModulus) {
   }
 }
 
-TEST(Packing, BlocksOfSeveralModuliAndBytesBehindTheLastWord) {
+TEST(Packing, PacksSeveralModuliAndAnIncompleteLastWord) {
   std::vector<u64> words = words_of(60, 2048);
   for (const int bits : {47, 30, 0, 1}) {
     const std::vector<u64> more = words_of(bits, 8192);
@@ -50,7 +50,7 @@ TEST(Packing, BlocksOfSeveralModuliAndBytesBehindTheLastWord) {
   Bytes back(bytes.size());
   EXPECT_TRUE(unpack(*small, back));
   EXPECT_TRUE(std::equal(back.begin(), back.end(), bytes.begin()));
-  EXPECT_FALSE(packed(bytes.first(100)));  // too few to look at
+  EXPECT_FALSE(packed(bytes.first(100)));  // too short to be packed
   EXPECT_FALSE(packed({}));
 }
 

@@ -1,4 +1,4 @@
-// The scheduler of programs on several members: schedules that hold, near the best, and never slower than one member.
+// The scheduler of programs on several members: schedules are valid, nearly optimal, and never slower than one member.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 
 using u32 = std::uint32_t;
 
-/// `members` equal ones, links as given, a task of so many seconds each; together they take `together` of a member's time.
+/// Returns a graph of independent tasks on `members` equal members with these links. A task that runs on all members takes
+/// `together` times its duration.
 TaskGraph graph_of(std::size_t members, const std::vector<double>& seconds, TaskGraph::Link link, double together = 1) {
   TaskGraph g;
   g.members = members;
@@ -29,7 +30,7 @@ TaskGraph graph_of(std::size_t members, const std::vector<double>& seconds, Task
   return g;
 }
 
-/// Task `to` reads what `from` makes; kInput: an input of the first member.
+/// Makes task `to` read a value of task `from`; kInput: an input stored on the first member.
 void connect(TaskGraph& g, u32 from, u32 to, double bytes) {
   const auto value = static_cast<u32>(g.values.size());
   g.values.push_back({.bytes = bytes, .maker = from, .lies = 0});
@@ -54,7 +55,7 @@ TaskGraph random_graph(std::mt19937& random, std::size_t tasks, std::size_t memb
   return g;
 }
 
-/// Whether every task runs once, alone on its executor, behind what it reads and the copies of that.
+/// Returns whether the schedule is valid: every task runs once, alone on its executor, after its inputs and their copies.
 bool holds(const TaskGraph& g, const Partition& p) {
   constexpr double kEps = 1e-12;
   std::vector<std::size_t> executor(g.tasks.size(), g.executors()), piece(g.tasks.size());
@@ -76,7 +77,7 @@ bool holds(const TaskGraph& g, const Partition& p) {
       if (from != executor[t]) {
         if (maker != TaskGraph::kInput && piece[maker] >= piece[t]) return false;
         if (maker != TaskGraph::kInput) ready = p.pieces[piece[maker]].end;
-        // Another task of the executor may have had it copied.
+        // An earlier task of this executor may have copied the value.
         bool copied = false;
         for (std::size_t i = 0; i <= piece[t]; ++i) {
           const auto& copies = p.pieces[i].copies;
@@ -102,7 +103,7 @@ double best_single(const TaskGraph& g) {
   return least;
 }
 
-/// The least over all orders and executors.
+/// Returns the least makespan over all orders and executors.
 double brute_force(const TaskGraph& g) {
   double least = std::numeric_limits<double>::infinity();
   const std::size_t tasks = g.tasks.size();
@@ -135,7 +136,7 @@ double brute_force(const TaskGraph& g) {
   return least;
 }
 
-TEST(Partition, IsNearTheBestOfAllSchedulesOfTinyGraphs) {
+TEST(Partition, SchedulesOfTinyGraphsAreNearTheBest) {
   std::mt19937 random(7);
   double sum = 0, worst = 1;
   constexpr int kGraphs = 40;
@@ -149,7 +150,7 @@ TEST(Partition, IsNearTheBestOfAllSchedulesOfTinyGraphs) {
   EXPECT_LT(worst, 1.25);
 }
 
-TEST(Partition, OfRandomGraphsHoldsAndIsNeverSlowerThanOneMember) {
+TEST(Partition, SchedulesOfRandomGraphsAreValidAndNeverSlowerThanOneMember) {
   std::mt19937 random(11);
   std::size_t spread = 0;
   for (int i = 0; i < 120; ++i) {
@@ -161,10 +162,10 @@ TEST(Partition, OfRandomGraphsHoldsAndIsNeverSlowerThanOneMember) {
     EXPECT_LE(p.seconds, on_one(g, 0).seconds + 1e-12) << i;
     if (p.sole(g) == g.executors()) ++spread;
   }
-  EXPECT_GT(spread, 60U);  // most have work for several
+  EXPECT_GT(spread, 60U);  // most schedules use several members
 }
 
-TEST(Partition, AScheduleThatDoesNotHoldIsSeen) {
+TEST(Partition, AnInvalidScheduleIsDetected) {
   std::mt19937 random(3);
   int seen = 0;
   for (int i = 0; i < 20; ++i) {
@@ -175,7 +176,7 @@ TEST(Partition, AScheduleThatDoesNotHoldIsSeen) {
     for (u32 t = 0; t < g.tasks.size(); ++t) {
       if (p.begins[t] < 1e-4) continue;
       Partition early = p;
-      early.begins[t] = 0;  // before what it reads, or beside another
+      early.begins[t] = 0;  // task t begins before its inputs, or while another task runs
       EXPECT_FALSE(holds(g, early));
       ++seen;
     }
@@ -191,7 +192,7 @@ TEST(Partition, AChainIsOnePieceOfOneMember) {
   connect(g, TaskGraph::kInput, 0, 1e7);
   for (u32 t = 1; t < 20; ++t) connect(g, t - 1, t, 1e7);
   const Partition p = partition(g);
-  EXPECT_EQ(p.sole(g), 0U);  // where its input lies
+  EXPECT_EQ(p.sole(g), 0U);  // the chain runs on the member of its input
   ASSERT_EQ(p.pieces.size(), 1U);
   EXPECT_TRUE(p.pieces[0].copies.empty());
 }
@@ -214,7 +215,7 @@ TEST(Partition, TenUnequalBranchesKeepFourMembersBusy) {
   EXPECT_LE(p.pieces.size(), 10U);
 }
 
-TEST(Partition, ASlowMemberGetsLessAndASlowLinkNothing) {
+TEST(Partition, ASlowMemberGetsFewerTasksAndASlowLinkNone) {
   TaskGraph g = graph_of(2, std::vector<double>(12, 1e-3), {10e-6, 1e11});
   for (TaskGraph::Task& task : g.tasks) task.seconds[1] *= 3;
   for (u32 t = 0; t < 12; ++t) connect(g, TaskGraph::kInput, t, 1e6);
@@ -227,8 +228,8 @@ TEST(Partition, ASlowMemberGetsLessAndASlowLinkNothing) {
   EXPECT_EQ(partition(g).sole(g), 0U);
 }
 
-TEST(Partition, WhatAllMembersShareRunsOnAllAndTheRestOnMembers) {
-  // A step on many items, then three long branches of one item each.
+TEST(Partition, TasksOfManyItemsRunOnAllMembersAndOthersOnOne) {
+  // The graph has one operation on many items, then three long branches of one item each.
   TaskGraph g = graph_of(3, {3e-3, 1e-3, 1e-3, 1e-3}, {10e-6, 1e12});
   g.tasks[0].seconds[3] = 1e-3;
   for (u32 t = 1; t < 4; ++t) connect(g, 0, t, 1e6);
@@ -238,12 +239,12 @@ TEST(Partition, WhatAllMembersShareRunsOnAllAndTheRestOnMembers) {
   EXPECT_LT(p.seconds, 2.2e-3);
 }
 
-TEST(Partition, SmallTasksAreJoinedWhereCopiesCostMore) {
-  // A ladder of two sides that hand each other values at each rung: not worth its copies.
+TEST(Partition, SmallTasksStayTogetherIfCopiesTakeLonger) {
+  // Two chains exchange values after each task; distributing them saves less time than the copies take.
   TaskGraph g = graph_of(2, std::vector<double>(40, 2e-6), {14e-6, 1e11});
   for (u32 t = 2; t < 40; ++t) connect(g, t - 2, t, 1e6), connect(g, (t ^ 1) - 2, t, 1e6);
   EXPECT_EQ(partition(g).sole(g), 0U);
-  // Two such ladders that meet at the end are.
+  // Two such pairs of chains that join at the end run on two members.
   TaskGraph two = graph_of(2, std::vector<double>(81, 5e-5), {14e-6, 1e11});
   for (u32 side : {0U, 40U}) {
     for (u32 t = 2; t < 40; ++t) connect(two, side + t - 2, side + t, 1e6), connect(two, side + (t ^ 1) - 2, side + t, 1e6);
@@ -254,8 +255,8 @@ TEST(Partition, SmallTasksAreJoinedWhereCopiesCostMore) {
   EXPECT_GT(on_one(two, 0).seconds / p.seconds, 1.85);
 }
 
-TEST(Partition, TheHostsTimeCounts) {
-  // Calls that a host enqueues one by one run no sooner on two members.
+TEST(Partition, TheHostsEnqueueTimeIsIncluded) {
+  // The host enqueues calls one by one; if this takes as long as the calls, two members are not faster.
   TaskGraph g = graph_of(2, std::vector<double>(40, 10e-6), {10e-6, 1e12});
   for (u32 t = 2; t < 40; ++t) connect(g, t - 2, t, 1);
   EXPECT_LT(partition(g).seconds, 2.6e-4);

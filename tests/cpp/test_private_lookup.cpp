@@ -1,4 +1,4 @@
-// Private look-up through the public C++ API.
+// Tests of private look-up through the public C++ API.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ using lookup::Table;
 constexpr Size kSize{4096, 2048};
 constexpr std::size_t kWidth = 2000;
 
-/// Bytes that no row shares with the next.
+/// Returns bytes that differ between consecutive rows.
 std::vector<std::uint8_t> rows_of(std::size_t count) {
   std::vector<std::uint8_t> bytes(count * kWidth);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * i / 7 + i / kWidth);
@@ -46,10 +46,11 @@ TEST_F(PrivateLookup, FindsEveryKindOfRow) {
   const Client client(kSize, table_->seed());
   for (const std::size_t row : {0, 1, 2047, 2048, 3999})
     EXPECT_EQ(looked_up(*table_, client.ask(row)), row_of(rows_of(4000), row)) << row;
-  EXPECT_EQ(looked_up(*table_, client.ask(4095)), std::vector<std::uint8_t>(kSize.columns));  // nobody gave it
+  // a row that was never written is zero
+  EXPECT_EQ(looked_up(*table_, client.ask(4095)), std::vector<std::uint8_t>(kSize.columns));
 }
 
-TEST_F(PrivateLookup, AnswersSeveralAtOnceAndEachAlone) {
+TEST_F(PrivateLookup, AnswersInABatchEqualSingleAnswers) {
   const Client client(kSize, table_->seed());
   const std::vector<Question> asked = {client.ask(7), client.ask(3000), client.ask(7)};
   std::vector<std::uint32_t> words;
@@ -66,7 +67,7 @@ TEST_F(PrivateLookup, AnswersSeveralAtOnceAndEachAlone) {
   }
 }
 
-TEST_F(PrivateLookup, AnUpdateIsATableMadeAnew) {
+TEST_F(PrivateLookup, AnUpdatedTableEqualsANewOne) {
   std::vector<std::uint8_t> bytes = rows_of(4000);
   Table changed(kSize, table_->seed(), bytes, kWidth), again = changed;
   const std::vector<std::uint64_t> rows = {5, 2048, 5}, columns = {100, 63, 101};
@@ -106,7 +107,7 @@ TEST_F(PrivateLookup, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Table(kSize, table_->seed(), rows_of(5000), kWidth), ShapeError);
 }
 
-/// The most memory that so many questions at once take on a device, beside the table's.
+/// Returns the peak device memory in bytes that `queries` queries take, without the table.
 std::size_t memory_of(const Table& table, const Question& question, std::size_t questions) {
   std::vector<std::uint32_t> words;
   std::vector<std::uint64_t> keys;
@@ -128,12 +129,12 @@ std::size_t memory_of(const Table& table, const Question& question, std::size_t 
   const Question question = Client(kSize, table.seed()).ask(1);
   const std::size_t one = memory_of(table, question, 64), many = memory_of(table, question, 700);
   EXPECT_GT(many, one);
-  EXPECT_LE(many, 3 * one);  // one may be read, and gone, before the next is made
+  EXPECT_LE(many, 3 * one);  // the memory of one product is freed only after the next is allocated
   std::exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-// In a process of its own, whose device counts.
-TEST(PrivateLookupMemory, OfAnyNumberOfQuestionsIsThatOfThreeProductsAtMost) {
+// Runs in its own process, whose device counts memory.
+TEST(PrivateLookupMemory, OfManyQueriesIsAtMostThatOfThree) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(count_memory(), testing::ExitedWithCode(0), "");
 }

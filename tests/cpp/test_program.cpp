@@ -1,4 +1,5 @@
-// Recorded programs below the schemes: places, constants, lifetimes, layers, batching, dry runs, and graphs on a made-up GPU.
+// Tests of recorded programs of kernel calls: memory, constants, lifetimes, layers, batching, dry runs, and graphs on a
+// simulated GPU.
 #include <gtest/gtest.h>
 
 #include <list>
@@ -43,10 +44,10 @@ class Programs : public testing::TestWithParam<const char*> {
   std::shared_ptr<ring::Engine> engine_;
 };
 
-TEST_P(Programs, AReplayComputesAnewFromOtherInputs) {
+TEST_P(Programs, AReplayComputesFromNewInputs) {
   const RnsTensor a = tensor(1), b = tensor(500), c = tensor(77), d = tensor(9000), fixed = tensor(40);
   const auto function = [&](const RnsTensor& x, const RnsTensor& y) {
-    const RnsTensor shift = ring::add(fixed, fixed);  // follows from no input
+    const RnsTensor shift = ring::add(fixed, fixed);  // this sum depends on no input
     const RnsTensor unused = times(y, y);
     return ring::add(times(ring::subtract(x, y), y), shift);
   };
@@ -55,7 +56,7 @@ TEST_P(Programs, AReplayComputesAnewFromOtherInputs) {
   const RnsTensor first = function(a, b);
   observing.reset();
   const auto made = tape.finish({first.view()});
-  EXPECT_EQ(made->steps().size(), 3U);  // not the shift, not what nobody needs
+  EXPECT_EQ(made->steps().size(), 3U);  // the program leaves out the constant shift and the unused product
   EXPECT_EQ(made->depth(), 3U);
   for (const auto& [x, y] : {std::pair(a, b), std::pair(c, d), std::pair(d, a)}) {
     const std::vector<View> results = made->replay({x.view(), y.view()}, {});
@@ -64,7 +65,7 @@ TEST_P(Programs, AReplayComputesAnewFromOtherInputs) {
   }
 }
 
-TEST_P(Programs, ResultsOfTwoReplaysLieApart) {
+TEST_P(Programs, TwoReplaysHaveSeparateResults) {
   const RnsTensor a = tensor(1), b = tensor(2);
   Tape tape({a.view()}, {});
   std::optional<device::Observing> observing(tape);
@@ -73,13 +74,13 @@ TEST_P(Programs, ResultsOfTwoReplaysLieApart) {
   const auto made = tape.finish({sum.view(), a.view()});
   const auto one = made->replay({a.view()}, {}), two = made->replay({b.view()}, {});
   EXPECT_NE(one[0].memory, two[0].memory);
-  EXPECT_EQ(one[1].memory, a.view().memory);  // the input itself
+  EXPECT_EQ(one[1].memory, a.view().memory);  // the result is the input itself
   EXPECT_EQ(two[1].memory, b.view().memory);
   EXPECT_EQ(ring::download(sum.over(one[0])), ring::download(sum));
   EXPECT_EQ(ring::download(sum.over(two[0])), ring::download(ring::add(b, b)));
 }
 
-TEST_P(Programs, WhatHasNoGraphsTakesNoMemoryThatCouldBeHad) {
+TEST_P(Programs, DevicesWithoutGraphsReserveNoMemory) {
   const RnsTensor a = tensor(1);
   Tape tape({a.view()}, {});
   std::optional<device::Observing> observing(tape);
@@ -87,11 +88,11 @@ TEST_P(Programs, WhatHasNoGraphsTakesNoMemoryThatCouldBeHad) {
   observing.reset();
   const auto made = tape.finish({sum.view()});
   ASSERT_EQ(made->launches(), 0U);
-  EXPECT_GT(engine_->free_memory(), 0U);  // asks all residents
+  EXPECT_GT(engine_->free_memory(), 0U);  // this call visits all evictable tensors
   EXPECT_EQ(device_->residents().evictable_bytes(), 0U);
 }
 
-TEST_P(Programs, InputsAreNotHeld) {
+TEST_P(Programs, ProgramsDoNotHoldTheirInputs) {
   RnsTensor a = tensor(1);
   std::weak_ptr<device::Memory> input = a.view().memory, output;
   std::shared_ptr<Program> made;
@@ -108,7 +109,7 @@ TEST_P(Programs, InputsAreNotHeld) {
   EXPECT_TRUE(output.expired());
 }
 
-TEST_P(Programs, ValuesThatVaryAreNotLookedAt) {
+TEST_P(Programs, RecordingRefusesReadsOfVariableValues) {
   const RnsTensor a = tensor(1), fixed = tensor(2);
   Tape tape({a.view()}, {});
   const device::Observing observing(tape);
@@ -126,7 +127,7 @@ TEST_P(Programs, ValuesThatVaryAreNotLookedAt) {
                RecordingError);
 }
 
-TEST_P(Programs, AlikeCallsOnIndependentDataAreOne) {
+TEST_P(Programs, EqualCallsOnIndependentDataAreBatched) {
   const RnsTensor a = tensor(1), b = tensor(500), shared = tensor(3);
   Tape tape({a.view(), b.view()}, {});
   std::optional<device::Observing> observing(tape);
@@ -140,11 +141,11 @@ TEST_P(Programs, AlikeCallsOnIndependentDataAreOne) {
   const auto plan = program::schedule({made->places(), made->steps(), {}});
   ASSERT_NE(plan, nullptr);
   ASSERT_EQ(plan->layers.size(), 7U);
-  EXPECT_EQ(plan->launches(), 7U);  // of thirteen
+  EXPECT_EQ(plan->launches(), 7U);  // thirteen without batching
   for (std::size_t l = 0; l < 6; ++l) {
     EXPECT_EQ(device::items_of(plan->layers[l].front().step.call), 6U) << l;
   }
-  // What is used at the same time does not overlap.
+  // Memory areas with overlapping lifetimes do not overlap.
   for (const program::Area& x : plan->areas) {
     for (const program::Area& y : plan->areas) {
       if (&x == &y || x.result || y.result || x.bytes == 0 || y.bytes == 0 || x.last < y.first || y.last < x.first) continue;
@@ -153,7 +154,7 @@ TEST_P(Programs, AlikeCallsOnIndependentDataAreOne) {
   }
 }
 
-TEST_P(Programs, WhatDependsIsNotJoined) {
+TEST_P(Programs, DependentCallsAreNotBatched) {
   const RnsTensor a = tensor(1);
   Tape tape({a.view()}, {});
   std::optional<device::Observing> observing(tape);
@@ -165,7 +166,7 @@ TEST_P(Programs, WhatDependsIsNotJoined) {
   EXPECT_EQ(plan->layers.size(), 2U);
 }
 
-TEST_P(Programs, ADryRunRecordsAndPerformsOnlyConstants) {
+TEST_P(Programs, ADryRunComputesOnlyConstants) {
   const RnsTensor a = tensor(1), b = tensor(500), fixed = tensor(40);
   std::vector<RnsTensor> seen;
   const auto function = [&](const RnsTensor& x, math::u64 first) {
@@ -188,15 +189,15 @@ TEST_P(Programs, ADryRunRecordsAndPerformsOnlyConstants) {
   EXPECT_EQ(ring::download(seen[0]).size(), seen[0].bytes());
   EXPECT_THROW(ring::download(seen[1]), RecordingError);
   EXPECT_THROW(ring::add(seen[1], a), RecordingError);
-  EXPECT_FALSE(program::same_calls(performed, parts_of(b, 4, true)));  // of another constant
-  // A dry run is a recording like another.
+  EXPECT_FALSE(program::same_calls(performed, parts_of(b, 4, true)));  // a call with another constant differs
+  // The recording of a dry run is a valid program.
   const RnsTensor expected = function(a, 3);
   const auto results = Program(Program::Parts(dry)).replay({a.view()}, {});
   EXPECT_EQ(ring::download(expected.over(results[0])), ring::download(expected));
 }
 
-/// Of equal operands, so that their weights and constants alone tell them apart.
-TEST_P(Programs, WeightedSumsOfOtherWeightsAreOthers) {
+/// The operands are equal, so that only weights and constants differ.
+TEST_P(Programs, WeightedSumsWithOtherWeightsAreDistinguished) {
   const RnsTensor a = tensor(1);
   const auto sum = [&](math::u64 weight, std::optional<math::u64> constant) {
     const RnsTensor out(engine_, a.shape(), a.components(), a.primes(), a.domain());
@@ -222,7 +223,7 @@ TEST_P(Programs, WeightedSumsOfOtherWeightsAreOthers) {
     for (std::size_t j = 0; j < functions.size(); ++j)
       EXPECT_EQ(program::same_calls(recorded({functions[i]}), recorded({functions[j]})), i == j) << i << " " << j;
   }
-  // None of them is joined with another; two of one kind are.
+  // Sums with different weights are not merged into one launch; two equal sums are.
   const auto launches = [&](std::vector<std::function<RnsTensor()>> list) {
     return program::schedule(recorded(list))->launches();
   };
@@ -234,7 +235,7 @@ TEST_P(Programs, WeightedSumsOfOtherWeightsAreOthers) {
   for (std::size_t i = 0; i < functions.size(); ++i) EXPECT_EQ(ring::download(a.over(results[i])), expected[i]) << i;
 }
 
-TEST_P(Programs, OtherCallsAreTold) {
+TEST_P(Programs, DifferentCallsAreDistinguished) {
   const RnsTensor a = tensor(1), fixed = tensor(40), other = tensor(40);
   const auto parts_of = [&](const std::function<RnsTensor(const RnsTensor&)>& function) {
     Tape tape({a.view()}, {}, true);
@@ -245,7 +246,7 @@ TEST_P(Programs, OtherCallsAreTold) {
   };
   const std::vector<std::function<RnsTensor(const RnsTensor&)>> functions = {
       [&](const RnsTensor& x) { return ring::add(x, fixed); },
-      [&](const RnsTensor& x) { return ring::add(x, other); },  // equal words, in memory of its own
+      [&](const RnsTensor& x) { return ring::add(x, other); },  // the operand has equal words in other memory
       [&](const RnsTensor& x) { return ring::subtract(x, fixed); },
       [&](const RnsTensor& x) { return ring::add(x, x); },
       [&](const RnsTensor& x) { return ring::add(ring::add(x, fixed), fixed); },
@@ -263,7 +264,7 @@ TEST_P(Programs, OtherCallsAreTold) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, Programs, testing::Values("ref", "cpu"));
 
-/// Captures the calls of a processor's queue, and counts how often.
+/// Captures the calls of a cpu queue and counts the captures.
 class CapturingQueue final : public device::Queue {
  public:
   CapturingQueue(std::shared_ptr<Queue> inner, int& captured) : inner_(std::move(inner)), captured_(captured) {}
@@ -299,12 +300,12 @@ class CapturingQueue final : public device::Queue {
   std::vector<device::Call>* taken_ = nullptr;
 };
 
-class CapturingDevice final : public device::Device {
+class CapturingDevice final : public device::Device, private device::Peers {
  public:
-  /// `launches`: as of a device to which the host only hands work.
+  /// `launches`: whether calls are asynchronous launches, as on a GPU.
   explicit CapturingDevice(bool launches = false) : launches_(launches) {}
   std::string name() const override { return "capturing"; }
-  std::string description() const override { return "a processor whose queues make graphs"; }
+  std::string description() const override { return "a processor whose queues capture graphs"; }
   device::MemoryState memory() const override { return inner_->memory(); }
   Buffer allocate(std::size_t bytes, device::Queue& queue) override {
     require<OutOfMemoryError>(!full, "this device is full");
@@ -321,6 +322,7 @@ class CapturingDevice final : public device::Device {
   }
   device::Kernels& kernels() override { return inner_->kernels(); }
   bool in_host_memory() const override { return !launches_; }
+  device::Capabilities capabilities() override { return {.peers = this}; }
   bool reaches(const device::Device& other) const override {
     return dynamic_cast<const CapturingDevice*>(&other) != nullptr;
   }
@@ -333,7 +335,7 @@ class CapturingDevice final : public device::Device {
   std::unique_ptr<device::Device> inner_ = device::open_device("cpu");
 };
 
-/// One key, which may leave and come back elsewhere.
+/// An owner of one key, which may be evicted and reloaded at another address.
 class Owner final : public program::KeySource {
  public:
   explicit Owner(RnsTensor key) : key(std::move(key)) {}
@@ -345,7 +347,7 @@ class Owner final : public program::KeySource {
   RnsTensor key;
 };
 
-TEST(ProgramGraphs, OwnersWhoTakeTurnsKeepTheirGraphs) {
+TEST(ProgramGraphs, AlternatingOwnersKeepTheirGraphs) {
   CapturingDevice device;
   const auto engine = std::make_shared<ring::Engine>(device, test::ring_of(test::kField50, kN, 2));
   const auto tensor = [&](math::u64 first) {
@@ -379,25 +381,25 @@ TEST(ProgramGraphs, OwnersWhoTakeTurnsKeepTheirGraphs) {
   }
   EXPECT_EQ(device.captured, 2);
   EXPECT_EQ(made->replays().graphs, 10U);
-  {  // results that are held: each owner has a graph for the next ones
+  {  // while results are held, the next results get other memory, and each owner another graph
     const RnsTensor kept = replayed(a, one), too = replayed(b, two);
     EXPECT_EQ(device.captured, 3);
     replayed(b, one);
     EXPECT_EQ(device.captured, 4);
   }
-  one.key = tensor(9);  // somewhere else
+  one.key = tensor(9);  // the key moves to other memory
   replayed(a, one);
   const int before = device.captured;
   for (const Owner& owner : owners) replayed(b, owner);
   const int after = device.captured;
   EXPECT_GE(after - before, 8);
-  replayed(a, owners.back());  // the last ones are there, the first are not
+  replayed(a, owners.back());  // the cache still has the last graphs, but not the first
   EXPECT_EQ(device.captured, after);
   replayed(a, one);
   EXPECT_GT(device.captured, after);
 }
 
-TEST(ProgramGraphs, WhatIsSeenIsNoGraph) {
+TEST(ProgramGraphs, ObservedReplaysUseNoGraphs) {
   CapturingDevice device;
   const auto engine = std::make_shared<ring::Engine>(device, test::ring_of(test::kField50, kN, 2));
   const auto function = [](RnsTensor x) {
@@ -419,7 +421,7 @@ TEST(ProgramGraphs, WhatIsSeenIsNoGraph) {
   EXPECT_EQ(outer->steps().size(), 13U);
 }
 
-/// A mesh of made-up GPUs that are so slow that all that can be is done side by side.
+/// A mesh of simulated GPUs that are so slow that the mesh distributes all independent work.
 class ProgramMembers : public testing::TestWithParam<std::size_t> {
  protected:
   ProgramMembers() {
@@ -476,14 +478,14 @@ RnsTensor long_chain(RnsTensor x, const RnsTensor& by, int steps) {
   return x;
 }
 
-TEST_P(ProgramMembers, BranchesAreGraphsOfTheirOwnMembers) {
+TEST_P(ProgramMembers, EachBranchIsAGraphOnItsMember) {
   Owner one(tensor(9)), two(tensor(33));
   const RnsTensor fixed = tensor(4);
   const Function f = [&](const std::vector<RnsTensor>& x, const Owner& owner) {
     std::vector<RnsTensor> made;
     for (int b = 0; b < 6; ++b)
       made.push_back(long_chain(x[static_cast<std::size_t>(b) % 2], b % 3 ? owner.key : fixed, 8 + b));
-    // They meet, and part again.
+    // The branches join in a sum and separate again.
     const RnsTensor sum = ring::add(ring::add(made[0], made[3]), made[5]);
     made.push_back(long_chain(sum, made[1], 6)), made.push_back(long_chain(sum, made[2], 7));
     return made;
@@ -500,19 +502,19 @@ TEST_P(ProgramMembers, BranchesAreGraphsOfTheirOwnMembers) {
     const auto found = replayed(*program, inputs, owner, like);
     const auto right = f(inputs, owner);
     for (std::size_t i = 0; i < right.size(); ++i) EXPECT_EQ(ring::download(found[i]), ring::download(right[i])) << i;
-    // What a replay made is as good an input, wherever it lies.
+    // A replay's result is a valid input, on whichever member it is stored.
     inputs[0] = found.back();
   }
   EXPECT_GE(program->replays().graphs, 5U);
   for (const auto& m : members_) EXPECT_GT(m->captured, 0);
   const int before = captured();
   const auto again = replayed(*program, inputs, two, like);
-  const auto held = replayed(*program, inputs, two, like);  // while these are held
+  const auto held = replayed(*program, inputs, two, like);  // the earlier results are still held
   for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(ring::download(again[i]), ring::download(held[i])) << i;
   EXPECT_LE(captured(), before + 40);
 }
 
-TEST_P(ProgramMembers, AChainIsOneGraphWhereItsInputLies) {
+TEST_P(ProgramMembers, AChainIsOneGraphOnTheMemberOfItsInput) {
   Owner owner(tensor(9));
   const Function f = [](const std::vector<RnsTensor>& x, const Owner& o) {
     return std::vector<RnsTensor>{long_chain(x[0], o.key, 20)};
@@ -528,7 +530,7 @@ TEST_P(ProgramMembers, AChainIsOneGraphWhereItsInputLies) {
   EXPECT_EQ(mesh_->moved().bytes, moved);
 }
 
-TEST_P(ProgramMembers, ShortPartsAreGraphsWhereTheHostServesSeveralMembers) {
+TEST_P(ProgramMembers, ShortPartsAreGraphsIfTheHostServesSeveralMembers) {
   Owner owner(tensor(9));
   const Function f = [](const std::vector<RnsTensor>& x, const Owner& o) {
     return std::vector<RnsTensor>{long_chain(x[0], o.key, 1), long_chain(x[1], o.key, 1)};
@@ -542,14 +544,14 @@ TEST_P(ProgramMembers, ShortPartsAreGraphsWhereTheHostServesSeveralMembers) {
     return program->replays().graphs;
   };
   EXPECT_EQ(replays(recorded(f, inputs, owner), f(inputs, owner)), 3U);
-  // Its two calls alone cost the host less than a graph.
+  // One branch has two calls, which take the host less time than a graph.
   const Function one = [](const std::vector<RnsTensor>& x, const Owner& o) {
     return std::vector<RnsTensor>{long_chain(x[0], o.key, 1)};
   };
   EXPECT_EQ(replays(recorded(one, inputs, owner), one(inputs, owner)), 0U);
 }
 
-TEST_P(ProgramMembers, AMemberWithoutRoomIsPassedOver) {
+TEST_P(ProgramMembers, AMemberWithoutFreeMemoryIsSkipped) {
   Owner owner(tensor(9));
   const RnsTensor fixed = tensor(4);
   const Function f = [&](const std::vector<RnsTensor>& x, const Owner& o) {
@@ -566,12 +568,12 @@ TEST_P(ProgramMembers, AMemberWithoutRoomIsPassedOver) {
   compare(*program);
   for (std::size_t m = 1; m < members_.size(); ++m) members_[m]->full = true;
   for (int turn = 0; turn < 3; ++turn) compare(*program);
-  for (int turn = 0; turn < 3; ++turn) compare(*other);  // which had nothing there yet
+  for (int turn = 0; turn < 3; ++turn) compare(*other);  // the other program now uses this member for the first time
   for (std::size_t m = 1; m < members_.size(); ++m) members_[m]->full = false;
   compare(*program), compare(*other);
 }
 
-TEST(ProgramMembersMemory, IsFreedAsPlacesDie) {
+TEST(ProgramMembersMemory, IsFreedAtTheEndOfLifetimes) {
   for (const char* const name : {"2*null/costs=1e3:300e9:12e-6:1e-6:1e-6", "3*null/costs=1e3:300e9:12e-6:1e-6:1e-6"}) {
     const auto device = mesh::open_device(name);
     auto& members = dynamic_cast<mesh::Mesh&>(*device);
@@ -605,7 +607,8 @@ TEST(ProgramMembersMemory, IsFreedAsPlacesDie) {
     for (std::size_t m = 0; m < members.size(); ++m) {
       if (members.member(m).counter()->total().calls == 0) continue;
       ++busy;
-      EXPECT_LT(members.member(m).counter()->peak_bytes(), before + 12 * a.bytes()) << name;  // not one for each step
+      // The peak is less than one tensor per step.
+      EXPECT_LT(members.member(m).counter()->peak_bytes(), before + 12 * a.bytes()) << name;
     }
     EXPECT_GT(busy, 1U) << name;
   }

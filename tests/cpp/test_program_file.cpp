@@ -1,4 +1,5 @@
-// Programs as data: saved on one device, loaded on another; what is damaged is told, and names no memory but its own.
+// Programs are saved on one device and loaded on another. Damaged files are refused, or the program accesses only its own
+// memory.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,7 +22,7 @@ using ring::RnsTensor;
 
 constexpr std::size_t kN = 64;
 
-/// One set of keys.
+/// A key source with one key.
 class Keys final : public program::KeySource {
  public:
   explicit Keys(RnsTensor key) : key_(std::move(key)) {}
@@ -43,7 +44,7 @@ class Keys final : public program::KeySource {
   RnsTensor key_;
 };
 
-/// A ring of five primes on a device, with a key switch and a conversion on it.
+/// A ring of five primes on a device, with a key switch and a conversion.
 struct Place {
   explicit Place(const std::string& name)
       : device(name.find('*') == std::string::npos ? device::open_device(name) : mesh::open_device(name)),
@@ -68,7 +69,7 @@ struct Place {
   std::shared_ptr<ring::Engine> engine;
 };
 
-/// What a file of a program of these inputs says beside its calls.
+/// Returns the context in which a program's file is read: parameter sets, inputs and number of key sources.
 program::Surroundings around(Place& at, const std::vector<RnsTensor>& inputs, std::size_t sources) {
   program::Surroundings s{
       .sets = {{.session = at.engine.get(), .rings = {at.engine->prepared()}, .bootstrap_key = {}, .switch_key = {}}},
@@ -84,7 +85,7 @@ program::Program::Parts read(io::Container& file, Place& at, const std::vector<R
   return program::read(file, around(at, inputs, sources), {}).parts;
 }
 
-/// Memory that is free from now on holds that byte.
+/// Fills memory with this byte and frees it, so that later allocations contain it.
 void leave(Place& at, std::byte byte) {
   std::vector<device::Buffer> held;
   std::vector<std::byte> words(1 << 14, byte);
@@ -96,7 +97,7 @@ void leave(Place& at, std::byte byte) {
   }
 }
 
-/// Two digits of two primes, one special prime.
+/// Returns a plan of two digits of two primes and one special prime.
 std::shared_ptr<const device::KeySwitchPlan> plan_on(Place& at) {
   auto plan = std::make_shared<device::KeySwitchPlan>();
   const auto moduli = [&](std::initializer_list<int> limbs) {
@@ -114,7 +115,8 @@ std::shared_ptr<const device::KeySwitchPlan> plan_on(Place& at) {
   return plan;
 }
 
-/// Constants of every kind: a ring, a permutation, a conversion, a plan with its division, factors, a matrix, other words.
+/// Records a program with constants of every kind: a ring, a permutation, a conversion, a plan with its division, factors, a
+/// matrix, words.
 RnsTensor function(Place& at, const RnsTensor& x, const RnsTensor& key, const RnsTensor& fixed,
                    const std::shared_ptr<const device::KeySwitchPlan>& plan) {
   ring::Engine& e = *at.engine;
@@ -142,7 +144,7 @@ RnsTensor function(Place& at, const RnsTensor& x, const RnsTensor& key, const Rn
       turned,
       e.product(
           {.groups = 1, .outputs = 1, .positions = 2, .terms = 2, .inputs = 3, .weights = {2, -1}, .index = {0, 1, 1, 2}}),
-      {2}, {});
+      {2});
 }
 
 struct Recorded {
@@ -165,10 +167,10 @@ io::Container saved(const Program& program, Place& at) {
   io::Container file;
   file.type = "a program";
   program::write(program.parts(), {at.engine.get()}, {at.engine.get()}, file);
-  return io::from_bytes(io::to_bytes(file));  // with its words
+  return io::from_bytes(io::to_bytes(file));  // the copy also has the arrays' words
 }
 
-TEST(ProgramFile, GivesTheSameBitsOnEveryDevice) {
+TEST(ProgramFile, HasTheSameBitsOnEveryDevice) {
   Place ref("ref");
   const Recorded r = recorded(ref);
   const std::vector<std::byte> bytes = io::to_bytes(saved(*r.program, ref));
@@ -186,7 +188,7 @@ TEST(ProgramFile, GivesTheSameBitsOnEveryDevice) {
       const RnsTensor like(other.engine, {2}, 2, r.result.primes(), r.result.domain());
       EXPECT_EQ(ring::download(like.over(result)), ring::download(r.result.over(expected))) << name << ' ' << first;
     }
-    // What was loaded is saved as it was.
+    // Saving a loaded program gives the same bytes.
     EXPECT_EQ(io::to_bytes(saved(loaded, other)), bytes) << name;
   }
 }
@@ -197,13 +199,13 @@ TEST(ProgramFile, AKeyThatIsTooSmallIsRefused) {
   io::Container file = saved(*r.program, ref);
   const Program loaded(read(file, ref, {r.x}, 1));
   for (const auto& [components, limbs] :
-       {std::pair<std::size_t, std::size_t>{1, 1}, {8, 4}}) {  // one as long, of other limbs
+       {std::pair<std::size_t, std::size_t>{1, 1}, {8, 4}}) {  // the second key has the same number of words but other limbs
     const Keys other(ref.tensor(1, components, limbs));
     EXPECT_THROW(loaded.replay({r.x.view()}, {&other}), MismatchError) << limbs;
   }
 }
 
-TEST(ProgramFile, WhatIsDamagedIsTold) {
+TEST(ProgramFile, DamageIsDetected) {
   Place ref("ref");
   const Recorded r = recorded(ref);
   io::Container file = saved(*r.program, ref);
@@ -223,7 +225,7 @@ TEST(ProgramFile, WhatIsDamagedIsTold) {
         loaded.replay({r.x.view()}, {&keys});
         return;
       }
-      // Results are residues, and the same whatever lay in memory before.
+      // Results are residues and do not depend on earlier contents of the memory.
       std::vector<std::vector<std::byte>> shown;
       for (const std::byte before : {std::byte{0xa5}, std::byte{0x3c}}) {
         leave(ref, before);
@@ -232,7 +234,7 @@ TEST(ProgramFile, WhatIsDamagedIsTold) {
         shown.emplace_back(result.bytes());
         ref.engine->download(result, shown.back());
       }
-      EXPECT_EQ(shown[0], shown[1]) << "shows memory that it did not write";
+      EXPECT_EQ(shown[0], shown[1]) << "the result contains memory that the program did not write";
       const View& v = loaded.parts().results.at(0).view;
       bool reduced = true;
       for (std::size_t i = 0; v.word == math::Word::w64 && i < shown[0].size() / 8; ++i) {
@@ -259,10 +261,10 @@ TEST(ProgramFile, WhatIsDamagedIsTold) {
   }
   EXPECT_GT(refused, calls.size());
   EXPECT_GT(taken, 0U);
-  EXPECT_THROW(read(file, ref, {r.x}, 0), DamagedFileError) << "a key of nobody";
+  EXPECT_THROW(read(file, ref, {r.x}, 0), DamagedFileError) << "the program uses a key of no owner";
 }
 
-TEST(ProgramFile, ShowsNothingOfWhatLayThereBefore) {
+TEST(ProgramFile, ResultsContainNoOldMemory) {
   Place ref("ref");
   const RnsTensor x = ref.tensor(1, 1, 2);
   Tape tape({x.view()}, {});
@@ -270,7 +272,7 @@ TEST(ProgramFile, ShowsNothingOfWhatLayThereBefore) {
   {
     const device::Observing observing(tape);
     half = RnsTensor(ref.engine, {6}, 1, x.primes(), x.domain());
-    ref.engine->enqueue(device::Copy{x.view(), half.view().with_leading(2, 3)});  // the others are written by nobody
+    ref.engine->enqueue(device::Copy{x.view(), half.view().with_leading(2, 3)});  // no call writes the other items
   }
   const auto made = tape.finish({half.view()});
   io::Container file = saved(*made, ref);

@@ -1,4 +1,5 @@
-// The definition itself: each formula of the contract by hand, the composites by what they are for.
+// The reference backend computes each formula of the contract as calculated by hand. Composites satisfy the equation that
+// defines them.
 #include <gtest/gtest.h>
 
 #include "math/primes.h"
@@ -14,7 +15,7 @@ using device::MultiplyPlan;
 using math::i64;
 using Words = std::vector<u64>;
 
-/// Polynomials in host memory, which `ref` computes on.
+/// Polynomials in host memory, on which `ref` computes.
 class Ref : public testing::Test {
  protected:
   static View view(Words& words, const math::Ring& ring, std::size_t items, std::size_t components, std::size_t limbs) {
@@ -28,7 +29,7 @@ class Ref : public testing::Test {
   device::Queue& q_ = *queue_;
 };
 
-/// n = 2, one limb modulo 17: a polynomial is two words.
+/// n = 2, one limb modulo 17: a polynomial has two words.
 class SmallRef : public Ref {
  protected:
   std::shared_ptr<const math::Ring> ring_ = std::make_shared<math::Ring>(2, Word::w64, Words{17, 13});
@@ -56,7 +57,8 @@ TEST_F(SmallRef, ElementWise) {
   EXPECT_EQ(out, (Words{9, 16}));
   q_.enqueue(device::AddConstants{prepared_, {0}, of(a, 1), device::LimbConstants{6}, math::Domain::ntt, of(out, 1)});
   EXPECT_EQ(out, (Words{9, 5}));
-  q_.enqueue(device::Add{prepared_, {1}, of(a, 1), of(a, 1), of(out, 1)});  // the limb's prime is the one named
+  // the call's prime list selects the modulus of the limb
+  q_.enqueue(device::Add{prepared_, {1}, of(a, 1), of(a, 1), of(out, 1)});
   EXPECT_EQ(out, (Words{6, 6}));
   q_.enqueue(device::Copy{of(a, 1), of(out, 1)});
   EXPECT_EQ(out, a);
@@ -64,7 +66,7 @@ TEST_F(SmallRef, ElementWise) {
   EXPECT_EQ(out, (Words{0, 0}));
 }
 
-TEST_F(SmallRef, OneComponentServesAll) {
+TEST_F(SmallRef, OneComponentIsBroadcast) {
   Words a = {1, 2, 3, 4}, b = {5, 6}, out(4);
   q_.enqueue(device::Mul{prepared_, {0}, of(a, 2), of(b, 1), of(out, 2)});
   EXPECT_EQ(out, (Words{5, 12, 15, 7}));
@@ -77,14 +79,14 @@ TEST_F(SmallRef, PermuteTakesFromItsSources) {
   EXPECT_EQ(out, (Words{12, 3}));
 }
 
-TEST_F(SmallRef, InnerProductPicksTheKeysLimbs) {
+TEST_F(SmallRef, InnerProductUsesTheKeysLimbs) {
   Words digits = {1, 2, 3, 4}, out(4);
-  Words key;  // 2 digits x 2 results, 3 limbs: word 10 * component + limb
+  Words key;  // 2 digits x 2 results, 3 limbs; the first word is 10 * component + limb
   for (u64 component = 0; component < 4; ++component) {
     for (u64 limb = 0; limb < 3; ++limb) key.push_back((10 * component + limb) % 17), key.push_back(1);
   }
   q_.enqueue(device::InnerProduct{prepared_, {0}, of(digits, 2), view(key, *ring_, 1, 4, 3), PrimeList{2}, of(out, 2)});
-  // digit 0 (1, 2) with components 0, 1; digit 1 (3, 4) with components 2, 3; limb 2
+  // Digit 0 (1, 2) is multiplied by the key's components 0 and 1, digit 1 (3, 4) by components 2 and 3, all in limb 2.
   EXPECT_EQ(out, (Words{(1 * 2 + 3 * 22) % 17, 6, (1 * 12 + 3 * 32) % 17, 6}));
 }
 
@@ -102,10 +104,10 @@ TEST_F(SmallRef, TensorMultipliesPolynomialsInTheSecret) {
   EXPECT_EQ(out, (Words{3, 1, 5 + 6, 2 + 2, 10, 4}));
 }
 
-TEST_F(SmallRef, ProductGathers) {
+TEST_F(SmallRef, ProductReadsItsIndex) {
   Words in = {1, 2, 3, 4, 5, 6}, out(2 * 4);
   constexpr u32 kNone = GatheredProduct::kNone;
-  // Two outputs at two positions of two terms; the second position has padding and one input.
+  // Two outputs at two positions, with two terms each; at the second position one term is padding.
   const auto p = k().prepare(GatheredProduct{.groups = 1,
                                              .outputs = 2,
                                              .positions = 2,
@@ -122,24 +124,24 @@ TEST_F(SmallRef, ProductGathers) {
   EXPECT_EQ(grouped, (Words{3, 6, 11, 9}));
 }
 
-TEST_F(SmallRef, ConvertWritesOnlyWhereItIsPlaced) {
+TEST_F(SmallRef, ConvertWritesOnlyItsOutputLimbs) {
   const auto c = k().prepare(math::extend_base({17}, {13, 5}));
-  Words x = {3, 16}, out(2 * 4, 99);  // 3 and -1
+  Words x = {3, 16}, out(2 * 4, 99);  // centered: 3 and -1
   const PrimeList place{2, 0};
   q_.enqueue(device::Convert{c, of(x, 1), std::nullopt, view(out, *ring_, 1, 1, 4), place});
   EXPECT_EQ(out, (Words{3, 4, 99, 99, 3, 12, 99, 99}));
 }
 
-TEST_F(SmallRef, ConvertReadsItsOwnOperandWhereItWrites) {
+TEST_F(SmallRef, ConvertReadsTheSameLimbsThatItWrites) {
   const auto c = k().prepare(math::divide_and_round({17}, {13, 5}));
   Words x = {20 % 17, 53 % 17}, own = {20 % 5, 53 % 5, 9, 9, 20 % 13, 53 % 13}, out(2 * 3, 99);
   const PrimeList place{2, 0};
   const View vo = view(own, *ring_, 1, 1, 3);
   q_.enqueue(device::Convert{c, of(x, 1), vo, view(out, *ring_, 1, 1, 3), place});
-  EXPECT_EQ(out, (Words{1, 3, 99, 99, 1, 3}));  // round(20 / 17), round(53 / 17)
+  EXPECT_EQ(out, (Words{1, 3, 99, 99, 1, 3}));  // quotients: round(20 / 17), round(53 / 17)
 }
 
-/// Over a ring of 8 primes of 30 bits in 64-bit words, n = 64.
+/// A ring of 8 primes of 30 bits in 64-bit words, n = 64.
 class CompositeRef : public Ref {
  protected:
   static constexpr std::size_t kN = 64;
@@ -147,7 +149,7 @@ class CompositeRef : public Ref {
   std::shared_ptr<const device::RingConstant> prepared_ = k().prepare(ring_);
   const Words& p_ = ring_->primes();
 
-  /// Small signed coefficients in every limb, NTT domain.
+  /// Returns small signed coefficients in every limb, in the NTT domain.
   Words small(const PrimeList& primes, u64 seed, int bound) {
     Words words;
     const View v = view(words, *ring_, 1, 1, primes.size());
@@ -160,7 +162,7 @@ class CompositeRef : public Ref {
   }
 };
 
-TEST_F(CompositeRef, AKeySwitchMultipliesByWhatTheKeyHides) {
+TEST_F(CompositeRef, AKeySwitchKeepsTheProductWithTheSecret) {
   const PrimeList chain{0, 1, 2, 3}, special{6, 7};
   KeySwitchPlan plan{.ring = prepared_, .chain = chain, .special = special, .extended = {0, 1, 2, 3, 6, 7}};
   plan.key_limbs = PrimeList::range(0, 6);
@@ -170,7 +172,7 @@ TEST_F(CompositeRef, AKeySwitchMultipliesByWhatTheKeyHides) {
   Words secret = small(plan.extended, 5, 1), hidden = small(plan.extended, 11, 1), error = small(plan.extended, 3, 4);
   const auto whole = [&](Words& w) { return view(w, *ring_, 1, 1, 6); };
 
-  // key_j = (P g_j hidden + error - a_j secret, a_j), g_j being 1 in the digit's limbs and 0 elsewhere.
+  // key_j = (P g_j hidden + error - a_j secret, a_j), where g_j is 1 in the digit's limbs and 0 elsewhere.
   Words key;
   const View keys = view(key, *ring_, 1, 4, 6);
   for (std::size_t j = 0; j < 2; ++j) {
@@ -210,10 +212,11 @@ TEST_F(CompositeRef, AKeySwitchMultipliesByWhatTheKeyHides) {
   for (std::size_t i = 0; i < kN; ++i) {
     const i64 noise = math::centered(phase.at<u64>(0, 0, 0)[i], p_[0]);
     all_zero = all_zero && noise == 0;
-    EXPECT_LT(std::abs(noise), 4 * static_cast<i64>(kN) * 2 + 100);  // digits / P times errors, and the rounding times s
+    // bound: the digits times errors, divided by P, plus the rounding times s
+    EXPECT_LT(std::abs(noise), 4 * static_cast<i64>(kN) * 2 + 100);
     for (std::size_t l = 1; l < 4; ++l) EXPECT_EQ(math::centered(phase.at<u64>(0, 0, l)[i], p_[l]), noise);
   }
-  EXPECT_FALSE(all_zero) << "without noise nothing was tested";
+  EXPECT_FALSE(all_zero) << "the noise is 0, so the test checks nothing";
 }
 
 TEST_F(CompositeRef, ABfvProductIsTheProductOfTheMessages) {
@@ -233,14 +236,14 @@ TEST_F(CompositeRef, ABfvProductIsTheProductOfTheMessages) {
       slot = i + j < kN ? math::add_mod(slot, m1[i] * m2[j] % t, t) : math::sub_mod(slot, m1[i] * m2[j] % t, t);
     }
   }
-  // Ciphertexts without a mask: the message is all there is.
+  // The ciphertexts have mask 0, so the body is the encoded message.
   const View va = view(a, *ring_, 1, 2, 2), vb = view(b, *ring_, 1, 2, 2), vo = view(out, *ring_, 1, 3, 2);
   const auto encode = k().prepare(math::scale_from_plain(t, q)), decode = k().prepare(math::scale_to_plain(q, t));
   q_.enqueue(device::Convert{encode, view(m1, *ring_, 1, 1, 1), std::nullopt, va.with_components(0, 1)});
   q_.enqueue(device::Convert{encode, view(m2, *ring_, 1, 1, 1), std::nullopt, vb.with_components(0, 1)});
-  Words scratch(device::scratch_bytes(device::BfvMultiply{.plan = held(plan), .a = va, .b = vb}, 1) / 8);
+  Words scratch(device::scratch_bytes(device::ScaledTensor{.plan = held(plan), .a = va, .b = vb}, 1) / 8);
   q_.enqueue(
-      device::BfvMultiply{held(plan), va, vb, vo, {reinterpret_cast<std::byte*>(scratch.data()), scratch.size() * 8}});
+      device::ScaledTensor{held(plan), va, vb, vo, {reinterpret_cast<std::byte*>(scratch.data()), scratch.size() * 8}});
   const View plain = view(decoded, *ring_, 1, 1, 1);
   q_.enqueue(device::Convert{decode, vo.with_components(0, 1), std::nullopt, plain});
   EXPECT_EQ(decoded, expected);

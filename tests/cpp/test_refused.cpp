@@ -1,4 +1,4 @@
-// What the operating system interrupts or refuses: randomness and threads. This program has those two calls for itself.
+// Tests with system calls that the kernel interrupts or refuses. This program replaces getrandom and pthread_create.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/random.h>
@@ -19,9 +19,9 @@
 
 namespace {
 
-std::atomic<int> interruptions{0};  // of the next calls of getrandom
+std::atomic<int> interruptions{0};  // number of next getrandom calls that fail with EINTR
 std::atomic<bool> no_randomness{false};
-std::atomic<int> threads_left{1 << 20};  // before pthread_create refuses
+std::atomic<int> threads_left{1 << 20};  // number of threads until pthread_create fails
 std::atomic<int> threads_refused{0};
 
 }  // namespace
@@ -31,7 +31,7 @@ extern "C" ssize_t getrandom(void* to, size_t size, unsigned flags) {
   static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "getrandom"));
   if (no_randomness) return errno = ENOSYS, -1;
   if (interruptions > 0) return --interruptions, errno = EINTR, -1;
-  return real(to, size < 3 ? size : 3, flags);  // and never all at once
+  return real(to, size < 3 ? size : 3, flags);  // returns at most 3 bytes per call
 }
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
@@ -44,13 +44,13 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 namespace heliograph {
 namespace {
 
-/// For a while, so many threads more.
+/// Limits the number of further threads during its lifetime.
 struct FewThreads {
   explicit FewThreads(int count) { threads_refused = 0, threads_left = count; }
   ~FewThreads() { threads_left = 1 << 20; }
 };
 
-TEST(Randomness, IsWholeWhateverInterruptsIt) {
+TEST(Randomness, IsCompleteDespiteInterruptions) {
   interruptions = 200;
   const math::Key256 a = math::system_entropy(), b = math::system_entropy();
   EXPECT_EQ(interruptions, 0);
@@ -58,7 +58,7 @@ TEST(Randomness, IsWholeWhateverInterruptsIt) {
   EXPECT_FALSE(std::equal(a.begin() + 16, a.end(), math::Key256{}.begin()));
 }
 
-TEST(Randomness, InterruptedDoesNotKeepAFileFromBeingSaved) {
+TEST(Randomness, FilesAreSavedDespiteInterruptions) {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("refused-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   io::Container k;
@@ -78,7 +78,7 @@ TEST(Randomness, InterruptedDoesNotKeepAFileFromBeingSaved) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Threads, RefusedAreATypedErrorAndLeaveNoneBehind) {
+TEST(Threads, AFailedThreadIsADeviceErrorAndLeavesNoThreads) {
   for (int allowed = 0; allowed < 7; ++allowed) {
     {
       const FewThreads few(allowed);
@@ -88,18 +88,18 @@ TEST(Threads, RefusedAreATypedErrorAndLeaveNoneBehind) {
     const FewThreads few(allowed);
     EXPECT_THROW(backend::cpu::make_device("scalar", 8), DeviceError) << allowed;
   }
-  backend::cpu::ThreadPool pool(8);  // and afterwards there are threads again
+  backend::cpu::ThreadPool pool(8);  // pthread_create succeeds again
   std::atomic<int> done{0};
   pool.parallel_for(100, 1, [&](std::size_t, std::size_t) { ++done; });
   EXPECT_EQ(done, 100);
 }
 
-TEST(Threads, RefusedLeaveAWorkerUnmade) {
+TEST(Threads, AWorkerWithoutAThreadIsADeviceError) {
   const FewThreads few(0);
   EXPECT_THROW(mesh::Worker(std::chrono::microseconds(0), 1, 8), DeviceError);
 }
 
-TEST(Threads, OfALoopAreThoseThereAre) {
+TEST(Threads, ALoopUsesTheAvailableThreads) {
   setenv("HELIOGRAPH_THREADS", "8", 1);
   const FewThreads few(2);
   std::vector<int> seen(1000);

@@ -1,5 +1,5 @@
-// The simulated co-processor: every declared case that it takes has the bits of `ref`, whatever its buses do; what it does not take
-// is refused, and named.
+// On the simulated co-processor every supported declared case has the bits of `ref`, with any stalls of its buses.
+// Unsupported cases are refused by name.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -10,7 +10,7 @@
 namespace heliograph::test {
 namespace {
 
-/// Opened once; null where this build has none.
+/// Returns the simulated co-processor card with these options, opened once, or null if this build has none.
 Target* card(const std::string& options) {
   static std::map<std::string, Target> open;
   auto found = open.find(options);
@@ -25,35 +25,36 @@ Target* card(const std::string& options) {
   return &found->second;
 }
 
-device::Cycles cycles(const Target& target) { return *target.device->cycles(); }
+device::Cycles cycles(const Target& target) { return target.device->simulation()->cycles(); }
 
-/// The number behind "n=" in a case's name; 0: none.
+/// Returns the number after "n=" in a case's name, or 0.
 std::size_t degree_in(const OpCase& c) {
   std::smatch found;
   static const std::regex degree("n=(\\d+)");
   return std::regex_search(c.name, found, degree) ? std::stoul(found[1]) : 0;
 }
 
-/// Why the card refuses a case, by its name alone; empty: it has no reason.
+/// Returns the reason why the card refuses a case, from the case's name; "" if it must accept it.
 std::string reason_against(const OpCase& c, std::size_t beat = 4) {
   const auto has = [&](const char* text) { return std::regex_search(c.name, std::regex(text)); };
   const std::size_t n = degree_in(c);
-  if (has("w64|32 to 64 bits|64 to 32 bits") || has("t=(2|256|4294967296|8796092987393|1125899906842624|1125899906826241) "))
+  if (has("w64|32 to 64 bits|64 to 32 bits|fraction") ||
+      has("t=(2|256|4294967296|8796092987393|1125899906842624|1125899906826241) "))
     return "words";
   if ((n > 0 && n < beat) || (beat > 4 && has("extend, broadcast"))) return "too short";
-  static const std::set<std::string> whole = {"forward_ntt", "inverse_ntt", "permute", "decompose",  "apply_key",
-                                              "apply_keys",  "key_switch",  "divide",  "linear_sum", "bfv_multiply"};
-  if (n > 0 && n < 512 && whole.contains(c.kernel)) return "too short to transform";
+  static const std::set<std::string> whole = {"forward_ntt", "inverse_ntt",        "permute",     "decompose",  "apply_key",
+                                              "apply_keys",  "key_switch",         "divide",      "linear_sum", "baby_steps",
+                                              "giant_steps", "partial_key_switch", "bfv_multiply"};
+  if (n > 0 && n < 512 && whole.contains(c.kernel)) return "the polynomial is too short for the NTT";
   if (has("(33|63) sources")) return "many limbs";
   return "";
 }
 
-/// The cases of a kernel that are tested here: of each degree that its cases name the first, then one after the other for so many
-/// cycles.
+/// The tested cases of a kernel: first one case of each degree, then further cases while the budget of clock cycles lasts.
 class Sample {
  public:
   Sample(std::string kernel, u64 budget) : kernel_(std::move(kernel)), budget_(budget) {}
-  /// Runs f on each case; it returns the cycles that were spent.
+  /// Runs f on each case; f returns the clock cycles that the case took.
   template <class F>
   void each(F f) {
     std::set<const OpCase*> done;
@@ -82,7 +83,7 @@ class RtlOperation : public testing::TestWithParam<std::string> {
  protected:
   void check(const std::string& options, std::size_t beat, u64 budget) {
     Target* target = card(options);
-    if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+    if (target == nullptr) GTEST_SKIP() << "Verilator is not installed";
     const u64 stalled = cycles(*target).stalled;
     std::size_t performed = 0, refused = 0;
     Sample(GetParam(), budget).each([&](const OpCase& c) -> u64 {
@@ -97,7 +98,7 @@ class RtlOperation : public testing::TestWithParam<std::string> {
       return cycles(*target).cycles - before;
     });
     EXPECT_GE(performed, 4u);
-    if (GetParam() != "sample" && GetParam() != "byte_product") {  // the driver's own
+    if (GetParam() != "sample" && GetParam() != "byte_product") {  // the host's driver computes these two kernels
       EXPECT_GT(cycles(*target).stalled, stalled + 200) << "the buses did not stall";
     }
   }
@@ -111,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(All, RtlOperation, testing::ValuesIn(contract_kernels()
 INSTANTIATE_TEST_SUITE_P(All, FullRtlOperation, testing::ValuesIn(contract_kernels()),
                          [](const auto& i) { return i.param; });
 
-/// Kernels whose declared cases name few degrees, at the degrees and levels that a card is for.
+/// Tests kernels that have few declared degrees, at all degrees and levels of the card.
 class RtlDegree : public testing::TestWithParam<std::tuple<std::size_t, std::size_t>> {};
 
 Results products_and_moves(Target& target, std::size_t n, std::size_t limbs) {
@@ -139,19 +140,19 @@ Results products_and_moves(Target& target, std::size_t n, std::size_t limbs) {
 
 TEST_P(RtlDegree, ProductsConversionsAndMoves) {
   Target* target = card(":butterflies=2,stalls=30");
-  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  if (target == nullptr) GTEST_SKIP() << "Verilator is not installed";
   Target ref = open_target("ref");
   const auto [n, limbs] = GetParam();
   EXPECT_TRUE(products_and_moves(*target, n, limbs) == products_and_moves(ref, n, limbs));
 }
 INSTANTIATE_TEST_SUITE_P(Levels, RtlDegree, testing::Combine(testing::Values(512, 4096), testing::Values(2, 4)));
 
-/// What a card takes without stalls is what its model says.
+/// Compares a card's cycles without stalls with those of its model.
 class RtlModel : public testing::TestWithParam<std::string> {};
 
-TEST_P(RtlModel, SaysTheCyclesWithinTwoPercent) {
+TEST_P(RtlModel, PredictsTheCyclesWithinTwoPercent) {
   Target* target = card(GetParam());
-  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  if (target == nullptr) GTEST_SKIP() << "Verilator is not installed";
   for (const char* kernel :
        {"key_switch", "bfv_multiply", "divide", "convert", "product", "inner_product", "forward_ntt", "permute", "mul"}) {
     std::size_t count = 0;
@@ -174,7 +175,7 @@ TEST_P(RtlModel, SaysTheCyclesWithinTwoPercent) {
 INSTANTIATE_TEST_SUITE_P(Cards, RtlModel, testing::Values("", ":butterflies=2"),
                          [](const auto& i) { return i.param.empty() ? "usual" : "small"; });
 
-/// What throws names what would fit.
+/// Returns the message of the error that `f` throws, which must name an alternative.
 template <class F>
 std::string refusal(F f) {
   try {
@@ -188,17 +189,17 @@ void expect_words(const std::string& said, std::initializer_list<const char*> wo
   for (const char* word : words) EXPECT_NE(said.find(word), std::string::npos) << said;
 }
 
-TEST(Rtl, RefusesWhatDoesNotFitAndNamesWhatDoes) {
+TEST(Rtl, RefusesUnsupportedSetsAndNamesSupportedOnes) {
   Target* target = card("");
-  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  if (target == nullptr) GTEST_SKIP() << "Verilator is not installed";
   Kernels& kernels = target->device->kernels();
-  expect_words(refusal([&] { kernels.prepare(ring_of(kField60, 4096, 3)); }), {"60 bits", "edition=\"w32\"", "/w32", "cpu"});
-  expect_words(refusal([&] { kernels.prepare(ring_of(kField32, 32768, 3)); }), {"16384", "32768", "smaller set"});
+  expect_words(refusal([&] { kernels.prepare(ring_of(kField60, 4096, 3)); }), {"60 bits", "word_size=32", "/w32", "cpu"});
+  expect_words(refusal([&] { kernels.prepare(ring_of(kField32, 32768, 3)); }), {"16384", "32768", "smaller degree"});
   expect_words(refusal([&] { kernels.prepare(math::extend_base({257}, {65537})); }), {"11 to 30 bits", "257"});
   expect_words(refusal([&] { kernels.prepare(math::extend_base({65537}, {u64{1} << 40})); }),
-               {"30 bits at most", "1099511627776"});
+               {"at most 30 bits", "1099511627776"});
   std::vector<u64> many = moduli(*ring_of(kField32, 512, 17), PrimeList::range(0, 17));
-  expect_words(refusal([&] { kernels.prepare(math::extend_base(many, {65537})); }), {"16 limbs at most", "17"});
+  expect_words(refusal([&] { kernels.prepare(math::extend_base(many, {65537})); }), {"at most 16 source limbs", "17"});
   Rig rig(*target);
   const auto ring = ring_of(kField32, 256, 3);
   const auto prepared = rig.prepare(ring);
@@ -216,21 +217,22 @@ TEST(Rtl, RefusesWhatDoesNotFitAndNamesWhatDoes) {
   EXPECT_THROW(target->device->tfhe(), DeviceError);
 }
 
-TEST(Rtl, OptionsThatAreNotCompiledNameThoseThatAre) {
-  if (card("") == nullptr) GTEST_SKIP() << "there is no Verilator";
+TEST(Rtl, RefusesOptionsThatAreNotCompiledAndNamesThoseThatAre) {
+  if (card("") == nullptr) GTEST_SKIP() << "Verilator is not installed";
   expect_words(refusal([] { device::open_device("rtl:butterflies=16"); }), {"butterflies=16", "8 and 2"});
   expect_words(refusal([] { device::open_device("rtl:butterflies=8,lanes=2"); }), {"2 lanes", "8 and 2"});
   expect_words(refusal([] { device::open_device("rtl:speed=3"); }), {"speed=3", "butterflies=", "clock="});
   expect_words(refusal([] { device::open_device("rtl:clock=fast"); }), {"clock=fast"});
   expect_words(device::open_device("rtl:butterflies=2,lanes=2,clock=150")->description(), {"2 butterflies", "150 MHz"});
   const std::vector<std::string> found = device::found_devices();
-  EXPECT_EQ(std::find(found.begin(), found.end(), "rtl"), found.end()) << "it is never chosen by itself";
+  EXPECT_EQ(std::find(found.begin(), found.end(), "rtl"), found.end()) << "the rtl backend must not be a default device";
 }
 
-/// Results that go before anybody looks at them are not stored, and what a call leaves in the card the next one finds there.
-TEST(Rtl, KeepsWhatCallsLeave) {
+/// The card does not store results that are freed before the host reads them. A call's results on the card are operands of
+/// the next call.
+TEST(Rtl, KeepsResultsOnTheCard) {
   Target* target = card("");
-  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  if (target == nullptr) GTEST_SKIP() << "Verilator is not installed";
   const auto ring = ring_of(kField32, 4096, 3);
   const u64 limb = 4 * 4096;
   device::Cycles before{}, after{};
@@ -252,16 +254,16 @@ TEST(Rtl, KeepsWhatCallsLeave) {
   EXPECT_EQ(after.bytes_read - before.bytes_read, limb);
   EXPECT_EQ(after.bytes_written - before.bytes_written, limb);
   EXPECT_EQ(after.lists - before.lists, 1u);
-  EXPECT_EQ(after.descriptors - before.descriptors, 5u) << "a load, two steps, a store, a fence";
+  EXPECT_EQ(after.descriptors - before.descriptors, 5u) << "expected instructions: a load, two operations, a store, a fence";
 }
 
-/// The slides' lift and scale at N = 8192: seven primes to eight, and (x + half) / Q of seven and eight together in the eight. Of three
-/// polynomials, as a product has them, from memory to memory.
+/// The paper's lift and scale at N = 8192: lift extends seven primes by eight; scale computes round(x / Q) in the eight
+/// primes. Both convert the three polynomials of a product, from memory to memory.
 class RtlConversion : public testing::TestWithParam<bool> {};
 
-TEST_P(RtlConversion, KeepsTheArrayAtWork) {
+TEST_P(RtlConversion, KeepsTheMultipliersBusy) {
   Target* target = card("");
-  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  if (target == nullptr) GTEST_SKIP() << "Verilator is not installed";
   constexpr std::size_t n = 8192, polynomials = 3;
   const bool scales = GetParam();
   Rig rig(*target);
@@ -274,7 +276,7 @@ TEST_P(RtlConversion, KeepsTheArrayAtWork) {
   const View own = rig.input(*ring, auxiliary, {{}, polynomials});
   const View out = rig.output(*ring, auxiliary, {{}, polynomials});
   device::Cycles taken{};
-  for (int time = 0; time < 2; ++time) {  // constants are on the card when it is called again
+  for (int time = 0; time < 2; ++time) {  // the second call finds its constants on the card
     const device::Cycles before = cycles(*target);
     rig.queue().enqueue(device::Convert{conversion, x, scales ? std::optional<View>(own) : std::nullopt, out});
     rig.queue().wait();

@@ -1,4 +1,4 @@
-// The stream against RFC 8439, the draws against their distributions, and the kernel against the definition.
+// ChaCha20 follows RFC 8439, draws have their distributions, and the kernel `sample` follows its definition.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ math::Key256 counting_key() {
   return key;
 }
 
-/// A block as hexadecimal bytes in the order of the stream.
+/// Returns a block as hexadecimal bytes in stream order.
 std::string hex(const std::array<u32, 16>& block) {
   std::string text;
   for (const u32 word : block) {
@@ -33,13 +33,13 @@ std::string hex(const std::array<u32, 16>& block) {
   return text;
 }
 
-TEST(ChaCha20, BlockOfSection232) {
+TEST(ChaCha20, MatchesTheBlockOfSection232) {
   EXPECT_EQ(hex(math::chacha20_block(counting_key(), 1, {0x09000000, 0x4a000000, 0})),
             "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
             "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e");
 }
 
-TEST(ChaCha20, BlocksOfAppendixA1) {
+TEST(ChaCha20, MatchesTheBlocksOfAppendixA1) {
   math::Key256 zero{}, last{}, second{};
   last[31] = 1, second[1] = 0xff;
   EXPECT_EQ(hex(math::chacha20_block(zero, 0, {0, 0, 0})),
@@ -59,7 +59,7 @@ TEST(ChaCha20, BlocksOfAppendixA1) {
             "8a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d");
 }
 
-TEST(Entropy, IsNotTheSameTwice) { EXPECT_NE(math::system_entropy(), math::system_entropy()); }
+TEST(Entropy, TwoDrawsDiffer) { EXPECT_NE(math::system_entropy(), math::system_entropy()); }
 
 /// 64-bit draws of a fixed stream.
 class Stream {
@@ -77,7 +77,7 @@ class Stream {
   u32 counter_ = 0;
 };
 
-TEST(Uniform, ReducesTheWhole128Bits) {
+TEST(Uniform, ReducesAll128Bits) {
   EXPECT_EQ(math::uniform_from(5, 0, 97), 5u);
   EXPECT_EQ(math::uniform_from(0, 1, 97), math::pow_mod(2, 64, 97));
   const u64 q = (u64{1} << 60) - 93, all = ~u64{0};
@@ -85,7 +85,7 @@ TEST(Uniform, ReducesTheWhole128Bits) {
 }
 
 TEST(Uniform, FillsItsRangeEvenly) {
-  // 128 cells, chi-square of 127 degrees: mean 127, deviation 16; 8 deviations away is never by chance.
+  // 128 cells, chi-square with 127 degrees: mean 127, deviation 16; 8 deviations are never exceeded by chance.
   for (const u64 q : {u64{1073738753}, (u64{1} << 60) - 93, u64{97}}) {
     const u64 cells = std::min<u64>(q, 128), draws = 200'000;
     std::vector<double> hits(cells, 0);
@@ -107,7 +107,7 @@ TEST(Uniform, FillsItsRangeEvenly) {
   }
 }
 
-TEST(Ternary, HasThreeEqualParts) {
+TEST(Ternary, HasThreeEquallyLikelyValues) {
   EXPECT_EQ(math::ternary_from(0), -1);
   EXPECT_EQ(math::ternary_from(~u64{0}), 1);
   EXPECT_EQ(math::ternary_from(u64{1} << 63), 0);
@@ -120,7 +120,7 @@ TEST(Ternary, HasThreeEqualParts) {
   for (const double h : hits) EXPECT_LT(std::abs(h - draws / 3.0), 8 * std::sqrt(draws * 2.0 / 9));
 }
 
-/// P(|X| = k) of the discrete Gaussian with deviation 3.19.
+/// Returns P(|X| = k) of the discrete Gaussian with deviation 3.19.
 std::vector<long double> gaussian_weights() {
   std::vector<long double> w(60);
   long double sum = 0;
@@ -133,22 +133,22 @@ std::vector<long double> gaussian_weights() {
   return w;
 }
 
-TEST(Gaussian, TableIsTheDistributions) {
+TEST(Gaussian, TableMatchesTheDistribution) {
   const std::vector<long double> w = gaussian_weights();
   long double below = 0, tail = 0;
   for (std::size_t k = 0; k < math::kGaussianTable.size(); ++k) {
     below += w[k];
-    // 2^63 P(|X| <= k), to the 64-bit mantissa a long double has at least; 53 bits elsewhere are enough for the shape.
+    // `below` times 2^63 is 2^63 P(|X| <= k) to the precision of a long double: 64 bits or more, on some machines 53.
     const long double difference = below * 9223372036854775808.0L - static_cast<long double>(math::kGaussianTable[k]);
     EXPECT_LT(std::abs(difference), std::numeric_limits<long double>::digits >= 64 ? 16.0L : 65536.0L) << k;
   }
   EXPECT_TRUE(std::is_sorted(math::kGaussianTable.begin(), math::kGaussianTable.end()));
-  // The largest magnitude there is stands for all beyond the table.
+  // The probability of magnitudes beyond the table, which the largest entry represents, is below 2^-63.
   for (std::size_t k = math::kGaussianTable.size() + 1; k < w.size(); ++k) tail += w[k];
   EXPECT_LT(tail, std::ldexp(1.0L, -63));
 }
 
-TEST(Gaussian, InversionTakesEachEntryAtItsPlace) {
+TEST(Gaussian, InversionChangesValueAtEachTableEntry) {
   EXPECT_EQ(math::gaussian_from(0), 0);
   EXPECT_EQ(math::gaussian_from(1), 0);
   for (std::size_t k = 0; k < math::kGaussianTable.size(); ++k) {
@@ -181,7 +181,7 @@ TEST(Gaussian, HasItsMomentsAndTails) {
   }
 }
 
-/// One run of the kernel on `ref`: [item][component][limb][n] of a ring of three primes.
+/// Runs `sample` once on `ref` and returns [item][component][limb][n] residues, in a ring of three primes.
 std::vector<u64> sampled(const math::Ring& ring, const PrimeList& primes, const Draw& draw, std::size_t items,
                          std::size_t components) {
   const auto device = device::open_device("ref");
@@ -194,7 +194,7 @@ std::vector<u64> sampled(const math::Ring& ring, const PrimeList& primes, const 
   return words;
 }
 
-TEST(Sample, FollowsTheDefinitionOfTheNonce) {
+TEST(Sample, FollowsTheDefinedNonces) {
   const auto ring = ring_of(kField60, 32, 3);
   const PrimeList primes{2, 0};
   for (const Distribution d : {Distribution::uniform, Distribution::ternary, Distribution::gaussian}) {
@@ -222,7 +222,7 @@ TEST(Sample, FollowsTheDefinitionOfTheNonce) {
   }
 }
 
-TEST(Sample, DoesNotDependOnHowTheBatchOrTheLimbsAreCut) {
+TEST(Sample, DoesNotDependOnTheSplitOfBatchOrLimbs) {
   const auto ring = ring_of(kField60, 64, 3);
   for (const Distribution d : {Distribution::uniform, Distribution::ternary, Distribution::gaussian}) {
     Draw draw{.key = counting_key(), .distribution = d, .purpose = 1};
@@ -235,7 +235,7 @@ TEST(Sample, DoesNotDependOnHowTheBatchOrTheLimbsAreCut) {
   }
 }
 
-TEST(Sample, DiffersWithEveryPartOfItsName) {
+TEST(Sample, DiffersWithEveryPartOfItsPosition) {
   const auto ring = ring_of(kField60, 64, 3);
   const Draw draw{.key = counting_key(), .distribution = Distribution::uniform, .purpose = 1, .object = 5, .first_item = 7};
   const std::vector<u64> first = sampled(*ring, {0}, draw, 1, 1);

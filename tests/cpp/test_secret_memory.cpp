@@ -1,4 +1,5 @@
-// What is left of secrets in this process's memory after their owners are gone, and what a dump of it would hold before.
+// No copy of a secret remains in the process's memory after its owner is destroyed, and secrets are excluded from core
+// dumps.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -29,8 +30,8 @@ using math::u64;
 const std::string kSeed = "thirty-two bytes of a known seed";
 constexpr std::size_t kN = 2048;
 
-/// Finds bytes anywhere else in what this process may write: their only copies known to it lie in a mapping that is not
-/// searched, where the searched memory is read to as well.
+/// Searches all writable memory of this process for byte strings. The strings and the search buffer are in a mapping that is
+/// not searched.
 class Search {
  public:
   Search()
@@ -38,7 +39,7 @@ class Search {
             static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Search() { ::munmap(hideout_, kBytes); }
 
-  /// Room for a needle that is written in place.
+  /// Returns space for a byte string to search, which the caller writes.
   std::span<std::byte> needle(const std::string& name, std::size_t bytes) {
     names_.push_back(name);
     needles_.emplace_back(hideout_ + used_, bytes);
@@ -51,7 +52,7 @@ class Search {
   }
   std::size_t count() const { return needles_.size(); }
 
-  /// Names of the needles that are there.
+  /// Returns the names of the byte strings found.
   std::vector<std::string> found() {
     std::vector<bool> there(needles_.size());
     std::ifstream maps("/proc/self/maps");
@@ -61,7 +62,7 @@ class Search {
       char access[5] = {};
       if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, access) != 3 || access[1] != 'w') continue;
       const auto own = reinterpret_cast<std::uintptr_t>(hideout_);
-      if (begin < own + kBytes && own < end) {  // neighbours may have become one mapping with it
+      if (begin < own + kBytes && own < end) {  // the kernel may have merged neighbouring mappings with this one
         look(memory, begin, std::min(end, own), there);
         look(memory, std::max(begin, own + kBytes), end, there);
       } else {
@@ -98,19 +99,19 @@ class Search {
   std::vector<std::span<std::byte>> needles_;
 };
 
-/// What calls before left on the stack is not what is looked for.
+/// Overwrites the stack of earlier calls. The test does not cover secrets on the stack.
 [[gnu::noinline]] void clear_stack() {
   volatile char room[1 << 16];
   for (volatile char& c : room) c = 0;
 }
 
-/// The seed that generate_for_test's entropy gives as number `count`.
+/// Adds seed number `count` of those that generate_for_test draws.
 void add_seed(Search& search, const std::string& name, math::u32 count) {
   const auto block = math::chacha20_block(ring::test_seed(kSeed), count, {0, 0, 0});
   search.add(name, reinterpret_cast<const unsigned char*>(block.data()), sizeof(math::Key256));
 }
 
-/// The first residues modulo q of the error polynomial of the first ciphertext under a seed of errors.
+/// Adds the first residues modulo q of the first ciphertext's error polynomial, drawn from error seed number `count`.
 template <class Word>
 void add_error(Search& search, math::u32 count, u64 q) {
   const auto seed = math::chacha20_block(ring::test_seed(kSeed), count, {0, 0, 0});
@@ -137,7 +138,7 @@ void add_ternary_key(Search& search, const rlwe::SecretKey& key) {
   search.add("the NTT domain", ring::download_secret(key.transformed()).data() + 800, 64);
 }
 
-/// Whether the mapping around `address` is marked so in /proc/self/smaps.
+/// Returns whether the mapping around `address` has this flag in /proc/self/smaps.
 bool has_flag(const void* address, const std::string& flag) {
   std::ifstream smaps("/proc/self/smaps");
   bool inside = false;
@@ -162,10 +163,10 @@ class SecretMemory : public testing::Test {
     file_ = (std::filesystem::temp_directory_path() / ("heliograph-secret-" + std::to_string(getpid()) + ".hg")).string();
   }
   void TearDown() override { std::filesystem::remove(file_); }
-  /// Not in dumps.
+  /// Checks that memory is excluded from core dumps.
   static void expect_kept_apart(const void* address) { EXPECT_TRUE(has_flag(address, "dd")); }
   void expect_nothing_left() {
-    // Devices of several parts wipe when their queues get there.
+    // Meshes wipe memory on their members' queues, so wait at most a second.
     std::vector<std::string> left;
     for (int wait = 0; wait < 50 && !(left = search_.found()).empty(); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -178,12 +179,12 @@ class SecretMemory : public testing::Test {
 };
 
 template <class Word>
-void exact_life(const std::string& scheme, const std::string& word, const std::string& file, Search& search,
+void exact_life(const std::string& scheme, int word_size, const std::string& file, Search& search,
                 void (*kept)(const void*)) {
   const auto make = scheme == "bgv" ? bgv::make_spec : bfv::make_spec;
-  const bfv::Parameters set(make(kN, 150, 1, {12289}, word, 0, true));
+  const bfv::Parameters set(make(kN, 150, 1, {12289}, word_size, 0, true));
   add_seed(search, "the key's seed", 0);
-  add_seed(search, "the seed of errors", 3);
+  add_seed(search, "the error seed", 3);
   clear_stack();
   std::optional<bfv::SecretKey> secret = bfv::SecretKey::generate_for_test(set, kSeed);
   add_ternary_key<Word>(search, secret->data().key);
@@ -191,7 +192,7 @@ void exact_life(const std::string& scheme, const std::string& word, const std::s
   clear_stack();
   kept(secret->data().key.coefficients().data());
   if (mesh::default_device().in_host_memory()) kept(secret->data().key.transformed().view().data);
-  EXPECT_GE(search.found().size(), 2u) << "the search finds nothing";
+  EXPECT_GE(search.found().size(), 2u) << "the search does not find existing secrets";
 
   const bfv::Values values{.data = std::vector<std::int64_t>(3 * kN, 5), .shape = {3}, .width = kN};
   const bfv::Ciphertext x = secret->encrypt(values, bfv::Packing::slots);
@@ -205,19 +206,19 @@ void exact_life(const std::string& scheme, const std::string& word, const std::s
   secret.reset();
 }
 
-TEST_F(SecretMemory, NothingIsLeftOfBfv) {
-  exact_life<u64>("bfv", "w64", file_, search_, expect_kept_apart);
+TEST_F(SecretMemory, NoSecretIsLeftOfBfv) {
+  exact_life<u64>("bfv", 64, file_, search_, expect_kept_apart);
   expect_nothing_left();
 }
 
-TEST_F(SecretMemory, NothingIsLeftOfBgvInShortWords) {
-  exact_life<math::u32>("bgv", "w32", file_, search_, expect_kept_apart);
+TEST_F(SecretMemory, NoSecretIsLeftOfBgvInShortWords) {
+  exact_life<math::u32>("bgv", 32, file_, search_, expect_kept_apart);
   expect_nothing_left();
 }
 
-TEST_F(SecretMemory, NothingIsLeftOfCkks) {
+TEST_F(SecretMemory, NoSecretIsLeftOfCkks) {
   {
-    const ckks::Parameters set(ckks::make_spec(kN, 3, 30, 45, 1, "w64", 0, true));
+    const ckks::Parameters set(ckks::make_spec(kN, 3, 30, 45, 1, 64, 0, true));
     add_seed(search_, "the key's seed", 0);
     clear_stack();
     const ckks::SecretKey secret = ckks::SecretKey::generate_for_test(set, kSeed);
@@ -228,12 +229,12 @@ TEST_F(SecretMemory, NothingIsLeftOfCkks) {
     secret.evaluation_keys(true, {1}, true);
     secret.save(file_);
     ckks::SecretKey::load(file_).decrypt(secret.encrypt(values, 0));
-    EXPECT_GE(search_.found().size(), 2u) << "the search finds nothing";
+    EXPECT_GE(search_.found().size(), 2u) << "the search does not find existing secrets";
   }
   expect_nothing_left();
 }
 
-TEST_F(SecretMemory, NothingIsLeftOfTfhe) {
+TEST_F(SecretMemory, NoSecretIsLeftOfTfhe) {
   {
     tfhe::Spec spec = small_tfhe();
     spec.n = 64;
@@ -256,7 +257,7 @@ TEST_F(SecretMemory, NothingIsLeftOfTfhe) {
     secret.save(file_);
     EXPECT_EQ(tfhe::SecretKey::load(file_).decrypt(secret.encrypt({1, 0, 1}, {3}, {})),
               (std::vector<std::uint64_t>{1, 0, 1}));
-    EXPECT_GE(search_.found().size(), 3u) << "the search finds nothing";
+    EXPECT_GE(search_.found().size(), 3u) << "the search does not find existing secrets";
   }
   expect_nothing_left();
 }

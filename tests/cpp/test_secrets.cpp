@@ -1,5 +1,5 @@
-// Secrets over ranks: what is encrypted, decrypted, written and read is what one process would have, and the secret key is on
-// rank 0 alone. The tests start this program again as the ranks, which run the disabled tests below.
+// With several ranks, results, files and decrypted values equal those of one process, and the secret key is only on rank 0.
+// The tests start this program again as the ranks, which run the disabled tests below.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -25,7 +25,7 @@ namespace heliograph::test {
 
 namespace {
 
-constexpr std::size_t kN = 2048, kSlots = kN / 2, kItems = 35;  // more than BFV encrypts in one go
+constexpr std::size_t kN = 2048, kSlots = kN / 2, kItems = 35;  // more items than BFV encrypts at once
 constexpr std::int64_t kPlain = 12289;
 const std::string kSeed = "thirty-two bytes of a known seed";
 
@@ -33,10 +33,10 @@ std::size_t own_rank() { return given("HELIOGRAPH_RANK").empty() ? 0 : std::stou
 bool first_rank() { return own_rank() == 0; }
 bfv::Spec exact_spec(const std::string& scheme) {
   const auto make = scheme == "bgv" ? bgv::make_spec : bfv::make_spec;
-  return make(kN, 150, 1, {static_cast<std::uint64_t>(kPlain)}, "w64", 0, true);
+  return make(kN, 150, 1, {static_cast<std::uint64_t>(kPlain)}, 64, 0, true);
 }
-ckks::Spec ckks_spec() { return ckks::make_spec(kN, 3, 30, 45, 1, "w64", 0, true); }
-// Rank 0's values. What the others hand over in their place is not looked at.
+ckks::Spec ckks_spec() { return ckks::make_spec(kN, 3, 30, 45, 1, 64, 0, true); }
+// Returns the values to encrypt on rank 0, and invalid values on the other ranks, whose arguments are ignored.
 bfv::Values integers() {
   bfv::Values v{.shape = {kItems}, .width = kN};
   for (std::size_t i = 0; i < kItems * kN; ++i) v.data.push_back(static_cast<std::int64_t>(i % 100));
@@ -52,7 +52,7 @@ std::vector<std::uint64_t> bits() {
   return first_rank() ? std::vector<std::uint64_t>{1, 0, 0, 1, 1} : std::vector<std::uint64_t>{7};
 }
 
-/// The line that is the same on all ranks, and in one process.
+/// Prints digests of the objects, which must be equal on all ranks and in one process.
 void print_digest(const std::string& mark, std::initializer_list<Bytes> objects) {
   std::printf("%s:", mark.c_str());
   for (const Bytes& b : objects) std::printf(" %s", io::to_hex(io::sha256(b)).substr(0, 16).c_str());
@@ -64,7 +64,7 @@ Bytes bytes_of(const ckks::Values& v) {
   return {all.begin(), all.end()};
 }
 
-/// The lines that every rank wrote after `mark`.
+/// Returns the lines that every rank wrote after `mark`.
 std::vector<std::string> lines_after(const std::vector<Outcome>& outcomes, const std::string& mark) {
   std::vector<std::string> lines;
   for (const Outcome& o : outcomes) {
@@ -79,7 +79,7 @@ void expect_passed(const std::vector<Outcome>& outcomes) {
     EXPECT_TRUE(outcomes[r].passed) << "rank " << r << " (signal " << outcomes[r].signal << "):\n" << outcomes[r].text;
 }
 
-/// Gone with the test; each rank has a folder of its own in it.
+/// A temporary folder, with a subfolder for each rank.
 class Folders {
  public:
   Folders() {
@@ -100,17 +100,17 @@ void enter_own_folder() {
   std::filesystem::current_path(std::filesystem::path(given("HELIOGRAPH_TEST_FOLDER")) / std::to_string(own_rank()));
 }
 
-/// Everything that other ranks sent to this one.
+/// All bytes that this rank has received from other ranks.
 struct Received {
   std::mutex mutex;
   std::string bytes;
 };
 Received& received() {
-  static auto* const all = new Received;  // for threads that outlive the test
+  static auto* const all = new Received;  // never destroyed, because receiving threads outlive the test
   return *all;
 }
 
-/// Rank 0's bytes on all ranks.
+/// Returns on all ranks what `make` returns on rank 0.
 std::string broadcast(const std::function<std::string()>& make) {
   const auto bytes = mesh::default_device().broadcast([&] {
     const std::string text = make();
@@ -125,7 +125,7 @@ std::string raw(const std::vector<T, Allocator>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-/// Some of a ternary key as it lies in files, as residues, and in the NTT domain.
+/// Returns parts of a ternary key in three representations: as in files, as residues, and in the NTT domain.
 std::vector<std::string> parts_of(const rlwe::SecretKey& key) {
   std::vector<std::string> parts;
   parts.push_back(broadcast([&] { return raw(key.coefficients()).substr(100, 64); }));
@@ -142,7 +142,7 @@ std::vector<std::string> parts_of(const rlwe::SecretKey& key) {
 }  // namespace
 }  // namespace heliograph::test
 
-/// The transport's: notes what comes.
+/// Replaces the transport's recv and records the received bytes.
 extern "C" ssize_t recv(int socket, void* buffer, std::size_t size, int flags) {
   const ssize_t n = syscall(SYS_recvfrom, socket, buffer, size, flags, nullptr, nullptr);
   auto& all = heliograph::test::received();
@@ -153,9 +153,9 @@ extern "C" ssize_t recv(int socket, void* buffer, std::size_t size, int flags) {
 
 namespace heliograph::test {
 
-// ---- what the ranks run
+// ---- Bodies of the ranks
 
-TEST(RankBody, DISABLED_ComputesAsOne) {
+TEST(RankBody, DISABLED_ComputesAsOneProcess) {
   for (const std::string scheme : {"bfv", "bgv"}) {
     SCOPED_TRACE(scheme);
     const bfv::SecretKey secret = bfv::SecretKey::generate_for_test(bfv::Parameters(exact_spec(scheme)), kSeed);
@@ -173,7 +173,7 @@ TEST(RankBody, DISABLED_ComputesAsOne) {
     bfv::Ciphertext spent = bfv::slice(square, 0, 0, 1, 1);
     for (int i = 0; i < 6; ++i) spent = bfv::relinearize(bfv::multiply(spent, spent, nullptr), keys);
     EXPECT_TRUE(holds(message_of<NoiseError>([&] { secret.decrypt(spent); }), "is exhausted"));
-    // Rank 0's values are wrong for all.
+    // If the values of rank 0 are invalid, all ranks raise the error.
     const bfv::Values wide{.data = std::vector<std::int64_t>(kN + 1), .shape = {}, .width = kN + 1};
     EXPECT_THROW(secret.encrypt(first_rank() ? wide : integers(), bfv::Packing::slots), ShapeError);
   }
@@ -195,7 +195,7 @@ TEST(RankBody, DISABLED_ComputesAsOne) {
       ASSERT_LT(std::abs(back.data[i] - std::complex<double>(std::sin(next), std::cos(next))), 0x1p-8) << i;
     }
     print_digest("ckks", {key.to_bytes(), keys.to_bytes(), x.to_bytes(), turned.to_bytes(), bytes_of(back)});
-    print_digest("random, yet the same", {y.to_bytes(), bytes_of(plain), bytes_of(published)});
+    print_digest("same random bytes", {y.to_bytes(), bytes_of(plain), bytes_of(published)});
     EXPECT_EQ(x.precision(), ckks::Ciphertext(x).precision());
     EXPECT_THROW(secret.decrypt_for_publication(y, 100, y.precision()), NoiseError);
   }
@@ -214,7 +214,7 @@ TEST(RankBody, DISABLED_ComputesAsOne) {
   }
 }
 
-TEST(RankBody, DISABLED_KeepsSecretsWithTheFirst) {
+TEST(RankBody, DISABLED_KeepsSecretsOnRank0) {
   const bfv::SecretKey exact = bfv::SecretKey::generate(bfv::Parameters(exact_spec("bfv")));
   const ckks::SecretKey approximate = ckks::SecretKey::generate(ckks::Parameters(ckks_spec()));
   const tfhe::SecretKey binary = tfhe::SecretKey::generate(tfhe::Parameters(small_tfhe()));
@@ -226,7 +226,7 @@ TEST(RankBody, DISABLED_KeepsSecretsWithTheFirst) {
   EXPECT_EQ(binary.data().key.wide.empty(), !first_rank());
   EXPECT_EQ(binary.data().key.narrow.empty(), !first_rank());
   EXPECT_EQ(binary.data().masks.empty(), !first_rank());
-  // Nor do they cross on the way to what all ranks have.
+  // Objects that all ranks have are made without sending secrets.
   const bfv::EvaluationKeys keys = exact.evaluation_keys(true, {1}, true);
   exact.decrypt(exact.encrypt(integers(), bfv::Packing::slots));
   exact.decrypt(exact.public_key().encrypt(integers(), bfv::Packing::slots));
@@ -242,10 +242,10 @@ TEST(RankBody, DISABLED_KeepsSecretsWithTheFirst) {
     const std::lock_guard lock(received().mutex);
     came = received().bytes;
   }
-  mesh::default_device().confirm("the moment", "after");  // only now rank 0 tells what to look for
+  mesh::default_device().confirm("the moment", "after");  // from here on rank 0 may send the byte strings to search for
   const io::Held bodies = keys.data().keys.relinearization->bodies();
   EXPECT_EQ(holds(came, raw(std::vector(bodies.bytes.begin(), bodies.bytes.begin() + 64))),
-            !first_rank());  // what did cross
+            !first_rank());  // control: rank 0 did send these public bytes
   std::vector<std::string> secrets = parts_of(exact.data().key);
   for (const std::string& part : parts_of(approximate.data().key)) secrets.push_back(part);
   secrets.push_back(broadcast([&] { return raw(binary.data().key.wide).substr(100, 64); }));
@@ -257,7 +257,7 @@ TEST(RankBody, DISABLED_KeepsSecretsWithTheFirst) {
   }
 }
 
-TEST(RankBody, DISABLED_ReadsAndWritesOnTheFirst) {
+TEST(RankBody, DISABLED_ReadsAndWritesFilesOnRank0) {
   enter_own_folder();
   const auto there = [](const char* name) { return std::filesystem::exists(name); };
   const bfv::Parameters set(exact_spec("bgv"));
@@ -280,7 +280,8 @@ TEST(RankBody, DISABLED_ReadsAndWritesOnTheFirst) {
   for (std::size_t i = 0; i < got.size(); ++i)
     ASSERT_EQ(static_cast<std::int64_t>(got[i]), integer(i) * (integer(i) + 1) % kPlain) << i;
   EXPECT_EQ(bfv::Ciphertext::load("x.hg").to_bytes(), x.to_bytes());
-  EXPECT_THROW(bfv::EvaluationKeys::load("keys.hg", 1000), LimitError);  // the others have no file for them to stay in
+  // The other ranks cannot read keys from the file on demand, so a memory limit is refused.
+  EXPECT_THROW(bfv::EvaluationKeys::load("keys.hg", 1000), LimitError);
   EXPECT_EQ(bfv::Ciphertext::from_bytes(x.to_bytes()).key_id(), x.key_id());
   EXPECT_EQ(kind_of("keys.hg"), "evaluation-keys");
   EXPECT_TRUE(holds(inspect("x.hg"), "heliograph.bgv.ciphertext"));
@@ -304,7 +305,7 @@ TEST(RankBody, DISABLED_ReadsAndWritesOnTheFirst) {
   for (const char* name : {"numbers-secret.hg", "numbers.hg", "bits-secret.hg", "bits.hg"})
     EXPECT_EQ(there(name), first_rank()) << name;
 
-  // Errors of rank 0 are everyone's.
+  // Errors of rank 0 are raised on all ranks.
   const auto missing = message_of<FileError>([&] { bfv::Ciphertext::load("nowhere.hg"); });
   EXPECT_TRUE(holds(missing, "cannot read 'nowhere.hg'")) << missing;
   EXPECT_TRUE(holds(message_of<FileError>([&] { bfv::SecretKey::load("nowhere.hg"); }), "nowhere.hg"));
@@ -314,7 +315,7 @@ TEST(RankBody, DISABLED_ReadsAndWritesOnTheFirst) {
   EXPECT_THROW(bfv::SecretKey::load("keys.hg"), FormatError);
 }
 
-TEST(RankBody, DISABLED_IsOfOneMind) {
+TEST(RankBody, DISABLED_DetectsDifferentArguments) {
   const std::string last = "rank " + std::to_string(std::stoul(given("HELIOGRAPH_RANKS")) - 1);
   const bool other = last == "rank " + std::to_string(own_rank());
   const auto said = [&](const auto& call) { return message_of<MismatchError>(call); };
@@ -325,13 +326,13 @@ TEST(RankBody, DISABLED_IsOfOneMind) {
     EXPECT_TRUE(holds(text, last + " has the parameters " + scheme + " of N = 2048, hash ")) << text;
   }
   ckks::Spec numbers_spec = ckks_spec();
-  if (other) numbers_spec.slots = kN;  // impossible: what one rank refuses must not leave the others waiting
+  if (other) numbers_spec.slots = kN;  // invalid: if one rank refuses the set, the other ranks must not hang
   EXPECT_TRUE(holds(said([&] { ckks::Parameters p(numbers_spec); }), last));
   tfhe::Spec bits_spec = small_tfhe();
   if (other) bits_spec.lwe_noise.value = -23;
   EXPECT_TRUE(holds(said([&] { tfhe::Parameters p(bits_spec); }), last));
 
-  // The mesh goes on.
+  // The mesh still works.
   const bfv::SecretKey secret = bfv::SecretKey::generate(bfv::Parameters(exact_spec("bfv")));
   const bfv::EvaluationKeys a = secret.evaluation_keys(true, {}, false), b = secret.evaluation_keys(true, {}, false);
   const Bytes mine = (other ? b : a).to_bytes(), theirs = (other ? a : b).to_bytes();
@@ -340,15 +341,15 @@ TEST(RankBody, DISABLED_IsOfOneMind) {
   EXPECT_EQ(bfv::EvaluationKeys::from_bytes(a.to_bytes()).key_id(), secret.key_id());
 }
 
-// ---- the tests
+// ---- Tests
 
-TEST(Secrets, ManyComputeAsOne) {
-  const auto one = run_ranks("ComputesAsOne", 1);
+TEST(Secrets, RanksComputeAsOneProcess) {
+  const auto one = run_ranks("ComputesAsOneProcess", 1);
   expect_passed(one);
   for (const auto& [ranks, device] : std::vector<std::pair<std::size_t, const char*>>{
            {2, "cpu/limb/uncalibrated"}, {2, "cpu/batch/uncalibrated"}, {3, "2*cpu/uncalibrated"}}) {
     SCOPED_TRACE(device);
-    const auto outcomes = run_ranks("ComputesAsOne", ranks, [&](std::size_t) {
+    const auto outcomes = run_ranks("ComputesAsOneProcess", ranks, [&](std::size_t) {
       return Environment{{"HELIOGRAPH_DEVICE", device}};
     });
     expect_passed(outcomes);
@@ -357,28 +358,28 @@ TEST(Secrets, ManyComputeAsOne) {
       EXPECT_FALSE(expected.empty()) << mark;
       for (const std::string& line : lines_after(outcomes, mark)) EXPECT_EQ(line, expected);
     }
-    const auto random = lines_after(outcomes, "random, yet the same: ");
+    const auto random = lines_after(outcomes, "same random bytes: ");
     for (const std::string& line : random) EXPECT_EQ(line, random[0]);
-    EXPECT_NE(random[0], lines_after(one, "random, yet the same: ")[0]);
+    EXPECT_NE(random[0], lines_after(one, "same random bytes: ")[0]);
   }
 }
 
-TEST(Secrets, LieOnTheFirst) {
-  expect_passed(run_ranks("KeepsSecretsWithTheFirst", 2));
-  expect_passed(run_ranks("KeepsSecretsWithTheFirst", 3, [](std::size_t) {
+TEST(Secrets, StayOnRank0) {
+  expect_passed(run_ranks("KeepsSecretsOnRank0", 2));
+  expect_passed(run_ranks("KeepsSecretsOnRank0", 3, [](std::size_t) {
     return Environment{{"HELIOGRAPH_DEVICE", "2*cpu/uncalibrated"}};
   }));
 }
 
-TEST(Secrets, AreInFilesOfTheFirst) {
+TEST(Secrets, AreInFilesOfRank0) {
   for (const std::size_t ranks : {2, 3}) {
     const Folders folders;
-    expect_passed(run_ranks("ReadsAndWritesOnTheFirst", ranks, folders.with("cpu/limb/uncalibrated")));
+    expect_passed(run_ranks("ReadsAndWritesFilesOnRank0", ranks, folders.with("cpu/limb/uncalibrated")));
   }
 }
 
-TEST(Secrets, RanksOfTwoMindsAreRefused) {
-  for (const std::size_t ranks : {2, 3}) expect_passed(run_ranks("IsOfOneMind", ranks));
+TEST(Secrets, RanksWithDifferentArgumentsAreRefused) {
+  for (const std::size_t ranks : {2, 3}) expect_passed(run_ranks("DetectsDifferentArguments", ranks));
 }
 
 }  // namespace heliograph::test

@@ -1,10 +1,11 @@
-// TFHE as a user meets it: keys, encryption, circuits run on encrypted tensors, errors and files.
+// Tests of TFHE through the public C++ API: keys, encryption, circuits on encrypted tensors, errors and files.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
 #include "heliograph/files.h"
+#include "heliograph/progress.h"
 #include "schemes/tfhe/encoding.h"
 #include "schemes/tfhe/run.h"
 #include "tfhe_rig.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kEighth = std::uint64_t{1} << 61;
 
-/// Also for sums of five.
+/// Returns a small set that allows sums of five.
 Spec small(unsigned message_bits, unsigned group = 2) {
   Spec s = test::small_tfhe(message_bits);
   s.group = group, s.norm = 17;
@@ -23,7 +24,8 @@ Spec small(unsigned message_bits, unsigned group = 2) {
 
 Linear sum(std::vector<Term> terms, std::uint64_t constant) { return {std::move(terms), constant}; }
 
-/// AND, OR (one bootstrap with two results), XOR and the free XOR of two bits, and a majority of them and the first.
+/// Returns a circuit with AND and OR by one bootstrap, XOR by a bootstrap, XOR without one, and a majority of AND, OR and
+/// the first bit.
 std::shared_ptr<const Circuit> gates() {
   auto c = std::make_shared<Circuit>();
   c->inputs = 2, c->wires = 6;
@@ -38,7 +40,7 @@ std::shared_ptr<const Circuit> gates() {
 
 class Tfhe : public testing::TestWithParam<std::string> {};
 
-TEST_P(Tfhe, GatesOfBits) {
+TEST_P(Tfhe, EvaluatesGatesOfBits) {
   const Parameters p = Parameters(small(0)).on_device(GetParam());
   const SecretKey secret = SecretKey::generate(p);
   const EvaluationKeys keys = secret.evaluation_keys();
@@ -57,7 +59,7 @@ TEST_P(Tfhe, GatesOfBits) {
   EXPECT_EQ(value(3, {}), (Values{0, 0, 0, 1, 1, 1}));
 }
 
-/// Sum digit and carry of two digits (one bootstrap with two results), and their product's low half through a table of one.
+/// Returns a circuit of two digits: sum digit and carry by one bootstrap, and the product's low digit by another.
 std::shared_ptr<const Circuit> digit_adder(const Spec& spec) {
   const std::uint64_t unit = unit_of(spec);
   auto c = std::make_shared<Circuit>();
@@ -74,7 +76,7 @@ std::shared_ptr<const Circuit> digit_adder(const Spec& spec) {
   return c;
 }
 
-TEST_P(Tfhe, DigitsAndTheirCarries) {
+TEST_P(Tfhe, EvaluatesDigitsAndCarries) {
   const Parameters p = Parameters(small(2, 4)).on_device(GetParam());
   const SecretKey secret = SecretKey::generate(p);
   const EvaluationKeys keys = secret.evaluation_keys();
@@ -94,7 +96,7 @@ TEST_P(Tfhe, DigitsAndTheirCarries) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, Tfhe, testing::Values("ref", "cpu"));
 
-TEST(TfheValues, ComeBackWhateverTheirType) {
+TEST(TfheValues, SurviveEncryptionInEveryType) {
   std::mt19937_64 random(1);
   for (unsigned message : {0U, 1U, 2U}) {
     const Parameters p(small(message));
@@ -146,18 +148,21 @@ TEST(TfheErrors, AreTypedAndEarly) {
   EXPECT_THROW(run(keys.data(), gates(), {a.data().tensor}, {5}), MismatchError);
   EXPECT_THROW(run(keys.data(), gates(), {a.data().tensor, elsewhere.encrypt({1}, {}, {}).data().tensor}, {5}),
                MismatchError);
-  EXPECT_THROW(secret.evaluation_keys([](double) { throw CancelledError("stopped"); }), CancelledError);
-  // A sum far beyond what noise allows is told, not decrypted.
+  {
+    const ProgressScope scope([](double) { throw CancelledError("stopped"); });
+    EXPECT_THROW(secret.evaluation_keys(), CancelledError);
+  }
+  // A sum far beyond the noise limit is an error instead of a wrong value.
   const lwe::Tensor zero = p.context()->tensor({}, 1);
   std::vector<std::uint64_t> words(p.context()->words());
   lwe::upload(zero, words);
   EXPECT_THROW(secret.decrypt(make_ciphertext(p.context(), std::nullopt, {}, zero)), NoiseError);
 }
 
-TEST(TfheRun, ALayerIsOneLaunchUnlessManyResultsWouldBeUnread) {
+TEST(TfheRun, ALayerIsOneLaunchUnlessManyResultsWouldBeUnused) {
   const Parameters p(small(0));
-  EXPECT_EQ(p.context()->prepared(gates())->launches().size(), 3u);  // two layers, and what leaves
-  // A bootstrap of two results beside many of one.
+  EXPECT_EQ(p.context()->prepared(gates())->launches().size(), 3u);  // launches: two layers, and the outputs
+  // The layer has one bootstrap of two results and many of one result.
   for (const auto& [alone, launches] : {std::pair{64u, 2u}, std::pair{65u, 3u}}) {
     auto c = std::make_shared<Circuit>();
     c->inputs = 1, c->tables = {{{kEighth}}}, c->layers.resize(1), c->wires = 1;
@@ -171,7 +176,7 @@ TEST(TfheRun, ALayerIsOneLaunchUnlessManyResultsWouldBeUnread) {
   }
 }
 
-TEST(TfheRun, StretchesAndRepeatsGiveTheSame) {
+TEST(TfheRun, BatchSplitsAndRepeatedRunsGiveTheSameBits) {
   const Parameters p(small(0));
   const std::string seed(32, 's');
   const SecretKey one = SecretKey::generate_for_test(p, seed), two = SecretKey::generate_for_test(p, seed);
@@ -182,10 +187,13 @@ TEST(TfheRun, StretchesAndRepeatsGiveTheSame) {
   for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = i * i / 7 % 2;
   const Ciphertext a = one.encrypt(bits, {3000}, {}), b = one.encrypt({1}, {}, {});
   double last = 0;
-  const auto out = run(keys.data(), gates(), {a.data().tensor, b.data().tensor}, {1, 1, 3}, [&](double done) {
-    EXPECT_GE(done, last);
-    last = done;
-  });
+  const auto out = [&] {
+    const ProgressScope scope([&](double done) {
+      EXPECT_GE(done, last);
+      last = done;
+    });
+    return run(keys.data(), gates(), {a.data().tensor, b.data().tensor}, {1, 1, 3});
+  }();
   EXPECT_EQ(last, 1);
   EXPECT_EQ(one.decrypt(make_ciphertext(p.context(), a.data().key, {}, out[0])), bits);
   const auto again =
@@ -193,7 +201,7 @@ TEST(TfheRun, StretchesAndRepeatsGiveTheSame) {
   EXPECT_EQ(one.decrypt(make_ciphertext(p.context(), a.data().key, {}, again[0].with_components(4, 1))), bits);
 }
 
-TEST(TfheRun, KeysLeaveTheDeviceAndComeBack) {
+TEST(TfheRun, KeysAreEvictedAndReloaded) {
   const Parameters p(small(0));
   const SecretKey secret = SecretKey::generate(p);
   const EvaluationKeys keys = secret.evaluation_keys();
@@ -209,7 +217,7 @@ TEST(TfheRun, KeysLeaveTheDeviceAndComeBack) {
   EXPECT_GT(residents.evictable_bytes(), before);
   {
     const auto held = keys.data().prepared();
-    EXPECT_EQ(residents.evictable_bytes(), before);  // what is in use stays
+    EXPECT_EQ(residents.evictable_bytes(), before);  // used keys are not evicted
   }
   EXPECT_TRUE(residents.make_room(residents.evictable_bytes(), residents.evicted_bytes()));
   EXPECT_EQ(residents.evictable_bytes(), 0u);
@@ -217,7 +225,7 @@ TEST(TfheRun, KeysLeaveTheDeviceAndComeBack) {
   EXPECT_GT(residents.evictable_bytes(), 0u);
 }
 
-TEST(TfheFiles, ComeBackOrAreRefused) {
+TEST(TfheFiles, AreReadOrRefused) {
   const Parameters p(small(1));
   const SecretKey secret = SecretKey::generate(p);
   const std::string path = testing::TempDir() + "heliograph-tfhe-secret";
@@ -229,7 +237,7 @@ TEST(TfheFiles, ComeBackOrAreRefused) {
   EXPECT_NE(inspect(path).find("heliograph.tfhe.secret-key"), std::string::npos);
   EXPECT_THROW(Ciphertext::load(path), FormatError);
   std::remove(path.c_str());
-  // Bodies alone, and a seed: not the masks.
+  // A file has only bodies and a seed, without masks.
   EXPECT_LT(c.to_bytes().size(), 2 * 8 * 8 + 2048u);
   for (const Bytes& whole : {c.to_bytes(), reshape(transpose(c, {0}), {2, 1}).to_bytes()}) {
     for (std::size_t i = 0; i < whole.size(); i += 97) {
@@ -257,12 +265,12 @@ TEST(TfheParameters, NamedSetsCompute) {
     const Ciphertext first = make_ciphertext(p.context(), a.data().key, type, out[0]);
     using Values = std::vector<std::uint64_t>;
     EXPECT_EQ(secret.decrypt(first), bits ? (Values{0, 0, 0, 1}) : (Values{2, 0, 0, 2})) << name;
-    // Far beyond the predicted deviation, and far below what a wrong gadget or key would give.
+    // The limit is far above the predicted deviation, and far below the errors of a wrong gadget or key.
     for (double e : secret.errors(first)) EXPECT_LT(std::abs(e), 8 * std::exp2(p.predicted().bootstrap / 2)) << name;
   }
 }
 
-TEST(TfheParameters, NamedSetsFailAsRarelyAsTheySay) {
+TEST(TfheParameters, NamedSetsFailAsRarelyAsStated) {
   for (const std::string& name : named_specs()) {
     if (name == "morshed-2020") continue;
     const Parameters p(named_spec(name));

@@ -1,4 +1,4 @@
-// Operations by name on encrypted tensors, as a C++ user calls them.
+// Named operations on encrypted tensors are correct through the public C++ API.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,7 +52,8 @@ TEST_P(Compute, RefusesWhatDoesNotFit) {
 
 INSTANTIATE_TEST_SUITE_P(Encodings, Compute, testing::Values(0, 1, 2));
 
-/// Two tables at one combination share the mask that they turn by. What follows counts their noise as that of two results.
+/// The two bootstraps of a half adder have the same input. Their noise is uncorrelated, so later operations may treat it as
+/// independent.
 TEST(HalfAdder, SumAndCarryAreFreshAndIndependent) {
   constexpr std::size_t kBits = 4096;
   Spec spec = test::small_tfhe();

@@ -1,5 +1,5 @@
-// TFHE's kernels of device/call.h: the exact ones bit for bit against ref, bootstraps by the phases of their results under keys
-// without noise, where all that is left is the gadget's rounding.
+// TFHE's kernels of device/call.h. Exact kernels have the bits of `ref`. Bootstraps are tested by the phases of their
+// results under noiseless keys, so that only the gadget's rounding remains.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -29,13 +29,13 @@ std::vector<std::string> processor_devices() {
     try {
       device::open_device(name);
       names.push_back(name);
-    } catch (const ParameterError&) {  // this processor has no such instructions
+    } catch (const ParameterError&) {  // this processor lacks the instruction set
     }
   }
   return names;
 }
 
-/// A device, a queue and ciphertexts in its memory, which is the host's.
+/// A device in host memory, a queue and ciphertexts.
 class Rig {
  public:
   explicit Rig(const std::string& name) : Rig(device::open_device(name)) {}
@@ -43,7 +43,7 @@ class Rig {
 
   device::TfheKernels& kernels() { return device_->tfhe(); }
   device::Queue& queue() { return *queue_; }
-  /// [items][components] ciphertexts with `gap` more words between them, zero.
+  /// Returns a view of [items][components] zeroed ciphertexts with `gap` words between them.
   View view(Word word, std::size_t items, std::size_t components, std::size_t dimension, std::size_t gap = 64) {
     View v = View::dense(nullptr, word, {items}, components, 1, device::lwe_words(dimension));
     v.limb_stride += gap;
@@ -91,7 +91,7 @@ std::vector<T> random_words(std::size_t count, u64 seed) {
   return all;
 }
 
-/// Rows of no, one, two and many terms from wires [0, wires) to the wires behind them.
+/// Returns a layer whose rows have no, one, two and many terms; it reads wires [0, wires) and writes the following wires.
 GateLayer linear_layer(std::size_t rows, u32 wires, u64 seed) {
   std::mt19937_64 random(seed);
   GateLayer layer;
@@ -109,7 +109,7 @@ GateLayer linear_layer(std::size_t rows, u32 wires, u64 seed) {
   return layer;
 }
 
-/// The same layer with tables: row r looks up table r % luts.
+/// Returns the layer with tables: row r uses table r % luts.
 GateLayer with_tables(GateLayer layer, std::size_t degree, std::size_t luts, unsigned outputs, u64 seed) {
   const std::size_t rows = layer.rows();
   u32 first = ~u32{0};
@@ -125,11 +125,11 @@ GateLayer with_tables(GateLayer layer, std::size_t degree, std::size_t luts, uns
   return layer;
 }
 
-/// A bootstrapping key without noise, and what it belongs to.
+/// A bootstrapping key without noise, and its secrets.
 struct Keys {
   BootstrapShape shape;
-  std::vector<u32> narrow;  // bits
-  std::vector<u64> wide;    // bits
+  std::vector<u32> narrow;  // key bits (0 or 1)
+  std::vector<u64> wide;    // key bits (0 or 1)
   std::vector<u64> words;
 
   Keys(const BootstrapShape& s, u64 seed) : shape(s), words(s.words()) {
@@ -170,7 +170,7 @@ struct Keys {
     return sum;
   }
 
-  /// What a noiseless bootstrap of `in` gives at output o.
+  /// Returns the expected phase of output o of a noiseless bootstrap of `in`.
   u64 expected(const u32* in, const u64* table, unsigned o, unsigned outputs) const {
     const std::size_t n = shape.degree;
     std::vector<u32> e(shape.n + 1);
@@ -181,7 +181,8 @@ struct Keys {
     return at < n ? table[at] : u64{0} - table[at - n];
   }
 
-  /// A standard deviation of the gadget's rounding over a whole rotation, in words, and room for the transform's.
+  /// Returns a bound of the standard deviation, in words, of the gadget's rounding over a blind rotation, plus room for the
+  /// FFT's rounding.
   double deviation() const {
     const double kept = std::ldexp(1.0, 64 - static_cast<int>(shape.gadget.log_base * shape.gadget.length));
     const double rounding = static_cast<double>(shape.wide()) / 2 + 1, groups = static_cast<double>(shape.groups());
@@ -194,7 +195,7 @@ struct Keys {
 
 double distance(u64 a, u64 b) { return std::abs(static_cast<double>(static_cast<i64>(a - b))); }
 
-// ---- exact kernels
+// ---- Exact kernels
 
 TEST(TfheKernels, CombineHasTheBitsOfRef) {
   for (const std::size_t dimension : {256u, 1536u}) {
@@ -213,7 +214,7 @@ TEST(TfheKernels, CombineHasTheBitsOfRef) {
   }
 }
 
-TEST(TfheKernels, CombineMeansWhatTheContractSays) {
+TEST(TfheKernels, CombineFollowsItsDefinition) {
   Rig rig("ref");
   GateLayer layer;
   layer.first = {0, 2};
@@ -294,7 +295,7 @@ TEST(TfheKernels, KeySwitchKeepsThePhase) {
   }
 }
 
-// ---- bootstraps
+// ---- Bootstraps
 
 struct Case {
   BootstrapShape shape;
@@ -337,7 +338,7 @@ TEST_P(TfheBootstrap, GivesTheTablesValueAtThePhase) {
         }
       }
     }
-    // Not too good to be true either, where the rounding is the gadget's and there are masks to round.
+    // If the gadget rounds, the error must not be too small either.
     if (shape.gadget.log_base * shape.gadget.length <= 24 && shape.groups() > 1) {
       EXPECT_GT(squares / static_cast<double>(kItems * kRows * outputs), 0.01) << name;
     }
@@ -380,7 +381,7 @@ TEST(TfheKernels, BootstrapsAgreeWithRef) {
   }
 }
 
-/// The bits of a batch on one instruction set, whatever the threads and the split.
+/// With one instruction set, the bits of a batch are the same for any number of threads and any split of the batch.
 TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
   const BootstrapShape shape{8, 1, 512, {13, 2}, 2};
   const Keys keys(shape, 19);
@@ -408,7 +409,7 @@ TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
   }
 }
 
-/// Rows after the first that take the mask of the row before, as bootstraps of one combination have it.
+/// Copies to some rows the mask of the previous row, as for bootstraps of the same combination.
 template <class T>
 void repeat_masks(const View& v, std::size_t dimension, const std::vector<u32>& components,
                   const std::vector<bool>& repeats) {
@@ -420,7 +421,7 @@ void repeat_masks(const View& v, std::size_t dimension, const std::vector<u32>& 
 }
 const std::vector<bool> kRepeats{false, true, false, true, true, false, true};
 
-TEST(TfheKernels, NeighboursOfOneMaskTurnAsTheyDoAlone) {
+TEST(TfheKernels, RowsWithTheSameMaskBootstrapAsTheyDoAlone) {
   for (const BootstrapShape& shape : {BootstrapShape{8, 3, 256, {16, 1}, 2}, BootstrapShape{6, 1, 512, {10, 2}, 3},
                                       BootstrapShape{4, 6, 256, {9, 2}, 1}}) {
     const Keys keys(shape, 33);
@@ -451,7 +452,7 @@ TEST(TfheKernels, NeighboursOfOneMaskTurnAsTheyDoAlone) {
   }
 }
 
-TEST(TfheKernels, NeighboursOfOneMaskSwitchAsRefDoes) {
+TEST(TfheKernels, RowsWithTheSameMaskKeySwitchAsRefDoes) {
   const KeySwitchShape shape{256, 100, {2, 6}};
   const auto key = random_words<u32>(shape.words(), 37);
   const GateLayer layer = with_tables(linear_layer(kRepeats.size(), 2, 38), 256, 1, 2, 39);
@@ -473,7 +474,7 @@ TEST(TfheKernels, NeighboursOfOneMaskSwitchAsRefDoes) {
   }
 }
 
-TEST(TfheKernels, OneCiphertextServesManyItems) {
+TEST(TfheKernels, OneCiphertextIsBroadcastToManyItems) {
   const BootstrapShape shape{4, 1, 256, {11, 2}, 2};
   const Keys keys(shape, 23);
   const GateLayer layer = with_tables(linear_layer(2, 1, 24), shape.degree, 2, 1, 25);
@@ -494,7 +495,7 @@ TEST(TfheKernels, OneCiphertextServesManyItems) {
   }
 }
 
-TEST(TfheKernels, EvaluateIsItsParts) {
+TEST(TfheKernels, EvaluateEqualsItsParts) {
   const BootstrapShape shape{6, 1, 256, {11, 2}, 2};
   const KeySwitchShape switch_shape{256, 6, {4, 4}};
   const Keys keys(shape, 27);
@@ -516,9 +517,9 @@ TEST(TfheKernels, EvaluateIsItsParts) {
   EXPECT_GE(k.parallel_bootstraps(shape), 1u);
 }
 
-// ---- the contract's arithmetic
+// ---- Arithmetic of the contract
 
-TEST(TfheKernels, DigitsComposeTheRoundedWord) {
+TEST(TfheKernels, DigitsRecomposeToTheRoundedWord) {
   std::mt19937_64 random(32);
   for (const Gadget g :
        {Gadget{17, 1}, Gadget{23, 1}, Gadget{8, 3}, Gadget{2, 6}, Gadget{4, 4}, Gadget{21, 3}, Gadget{1, 16}}) {
@@ -538,7 +539,7 @@ TEST(TfheKernels, DigitsComposeTheRoundedWord) {
   }
 }
 
-TEST(TfheKernels, ModulusSwitchTakesTheExpectedDriftAway) {
+TEST(TfheKernels, ModulusSwitchSubtractsTheExpectedRounding) {
   std::mt19937_64 random(33);
   constexpr std::size_t kN = 600;
   constexpr unsigned kLog = 11;
@@ -557,7 +558,7 @@ TEST(TfheKernels, ModulusSwitchTakesTheExpectedDriftAway) {
     }
     plain += drift * drift, mitigated += off * off;
   }
-  EXPECT_LT(mitigated, 0.6 * plain);  // a half: what the bits' variance is of their mean square
+  EXPECT_LT(mitigated, 0.6 * plain);  // expected ratio: 1/2, the variance of a key bit divided by its mean square
 }
 
 TEST(TfheKernels, NullCountsBytesAndProducts) {
@@ -583,7 +584,7 @@ TEST(TfheKernels, NullCountsBytesAndProducts) {
   EXPECT_EQ(counts.at("bootstrap").bytes_written, 40u * 513 * 8);
 }
 
-// ---- errors
+// ---- Errors
 
 TEST(TfheKernels, RefusesWhatDoesNotFit) {
   const BootstrapShape shape{4, 1, 256, {11, 2}, 2};
@@ -594,7 +595,7 @@ TEST(TfheKernels, RefusesWhatDoesNotFit) {
     const auto queue = device->make_queue();
     device::TfheKernels& k = device->tfhe();
     const auto bad = [&](BootstrapShape s) { EXPECT_THROW(k.prepare(s, std::vector<u64>(8)), ShapeError) << name; };
-    bad(shape);  // a key of another size
+    bad(shape);  // the key has another size
     bad({4, 1, 300, {11, 2}, 2}), bad({4, 7, 256, {11, 1}, 2}), bad({5, 1, 256, {11, 2}, 2}), bad({4, 1, 256, {11, 9}, 2});
     bad({4, 1, 256, {11, 2}, 5}), bad({4, 1, 256, {32, 2}, 2});
     EXPECT_THROW(k.prepare(switch_shape, std::vector<u32>(8)), ShapeError) << name;

@@ -1,6 +1,8 @@
-// A backend of two kernels, written from the contract's headers alone, is a whole backend: composites are expanded, and what it
-// has no code for is left to the one that it names.
+// A backend with two kernels of its own, written from the headers of device/ alone, runs every call. Composites are
+// expanded, and other calls run on its fallback device.
 #include <gtest/gtest.h>
+
+#include <mutex>
 
 #include "backend/inline_queue.h"
 #include "op_cases.h"
@@ -45,14 +47,14 @@ class ToyKernels {
 
 struct Nothing {};
 
-/// Takes constants as they are.
+/// Prepares constants without a form of its own.
 class ToyConstants final : public device::Kernels {
  public:
   using Kernels::Kernels;
   std::size_t preferred_items(std::size_t) const override { return 1; }
 };
 
-/// Memory is the host's, from `ref`.
+/// A device in host memory, which allocates its memory by `ref`.
 class ToyDevice final : public device::Device {
  public:
   explicit ToyDevice(const std::string& other) : fallback_(device::open_device(other)) {}
@@ -86,11 +88,20 @@ class ToyDevice final : public device::Device {
   Nothing nothing_;
 };
 
+/// Registers the kind "toy", whose option is the fallback device.
+void register_toy() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    device::register_device("toy", [](const std::string& options) { return std::make_unique<ToyDevice>(options); });
+  });
+}
+
 class ToyBackend : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Fallback, ToyBackend, testing::Values("ref", "cpu"), [](const auto& i) { return i.param; });
 
 TEST_P(ToyBackend, GivesTheBitsOfRefForEveryKernel) {
-  Target toy{.name = "toy", .device = std::make_unique<ToyDevice>(GetParam()), .rings = {}};
+  register_toy();
+  Target toy{.name = "toy", .device = device::open_device("toy:" + GetParam()), .rings = {}};
   std::size_t cases = 0;
   for (const OpCase& c : op_cases()) {
     if (c.kind != Kind::geometry || c.large) continue;
@@ -100,12 +111,22 @@ TEST_P(ToyBackend, GivesTheBitsOfRefForEveryKernel) {
   EXPECT_GT(cases, 100U);
   const std::vector<std::string> lines = toy.device->report();
   ASSERT_EQ(lines.size(), 2U);
-  EXPECT_TRUE(lines[1].find("were left to " + GetParam() + ": ") != std::string::npos) << lines[1];
+  EXPECT_TRUE(lines[1].find("ran on the fallback device " + GetParam() + ": ") != std::string::npos) << lines[1];
   for (const char* const own : {" add,", " mul,", " key_switch", " linear_sum", " bfv_multiply"})
     EXPECT_EQ(lines[1].find(own), std::string::npos) << own;
 }
 
-TEST(ToyQueue, SaysWhatItHasCodeFor) {
+TEST(ToyDevices, AreRegisteredOnce) {
+  register_toy();
+  EXPECT_EQ(device::open_device("toy:ref")->name(), "toy");
+  const auto make = [](const std::string&) { return device::open_device("ref"); };
+  for (const char* const kind : {"toy", "ref", "", "toy:ref", "2*toy"})
+    EXPECT_THROW(device::register_device(kind, make), ParameterError) << kind;
+  for (const char* const name : {"toys", "toy:", ":ref", "ref:fast", "cuda:x"})
+    EXPECT_THROW(device::open_device(name), ParameterError) << name;
+}
+
+TEST(ToyQueue, ReportsItsKernels) {
   ToyDevice toy("ref");
   const auto queue = toy.make_queue(), ref = device::open_device("ref")->make_queue();
   EXPECT_TRUE(queue->supports(device::Add{}));

@@ -1,4 +1,4 @@
-// Slices of views either way, and extents that no arithmetic wraps.
+// Views can be sliced forward and in reverse, and sizes that overflow are refused.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -15,7 +15,7 @@ using device::Workspace;
 using math::u64;
 using math::Word;
 
-/// A view over numbers that are their own offsets.
+/// Views over memory whose words equal their offsets.
 class Views : public testing::Test {
  protected:
   Views() {
@@ -24,7 +24,7 @@ class Views : public testing::Test {
   View view(const std::vector<std::size_t>& batch) {
     return View::dense(reinterpret_cast<std::byte*>(words_.data()), Word::w64, batch, 2, 2, 8);
   }
-  /// Numbers of the items that a view shows, 32 words each.
+  /// Returns the indices of the items that a view has; an item has 32 words.
   static std::vector<std::size_t> items(const View& v) {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < v.items(); ++i) result.push_back(*v.at<u64>(i, 0, 0) / 32);
@@ -34,7 +34,7 @@ class Views : public testing::Test {
   std::vector<u64> words_ = std::vector<u64>(32 * 12);
 };
 
-TEST_F(Views, SlicesGoEitherWay) {
+TEST_F(Views, SlicesMayBeReversed) {
   const View v = view({12});
   EXPECT_EQ(items(slice_view(v, 0, 11, -1, 12)), (Items{11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}));
   EXPECT_EQ(items(slice_view(v, 0, 10, -5, 3)), (Items{10, 5, 0}));
@@ -54,9 +54,9 @@ TEST_F(Views, SlicesGoEitherWay) {
   EXPECT_EQ(items(broadcast_view(slice_view(v, 0, 1, -1, 2), {2, 2})), (Items{1, 0, 1, 0}));
 }
 
-/// As NumPy's: a view wherever the axes that are joined run in even steps, and always the same items in the same order.
-TEST_F(Views, AreReshapedWithoutACopyWhereTheStepsAllowIt) {
-  const View swapped = transpose_view(view({4, 3}), {1, 0});  // (3, 4) in steps (1, 3)
+/// Like NumPy, reshape returns a view if the joined axes have uniform strides, with the same items in the same order.
+TEST_F(Views, AreReshapedWithoutACopyIfTheStridesAllowIt) {
+  const View swapped = transpose_view(view({4, 3}), {1, 0});  // (3, 4) with strides (1, 3)
   for (const device::Shape& shape :
        {device::Shape{3, 4}, device::Shape{3, 1, 4}, device::Shape{1, 3, 4, 1}, device::Shape{3, 2, 2}}) {
     const std::optional<View> r = reshape_view(swapped, shape);
@@ -77,24 +77,24 @@ TEST_F(Views, AreReshapedWithoutACopyWhereTheStepsAllowIt) {
   EXPECT_EQ(shape_of(*reshape_view(view({0, 7}), {3, 0})), (device::Shape{3, 0}));
 }
 
-TEST_F(Views, SlicesStayOnTheirAxis) {
+TEST_F(Views, SlicesBeyondTheirAxisAreRefused) {
   const View v = view({12});
   const auto far = static_cast<std::ptrdiff_t>(std::size_t{1} << 62);
   EXPECT_THROW(slice_view(v, 0, 11, 1, 2), ShapeError);
   EXPECT_THROW(slice_view(v, 0, 0, -1, 2), ShapeError);
   EXPECT_THROW(slice_view(v, 0, 12, -1, 1), ShapeError);
   EXPECT_THROW(slice_view(v, 0, 3, 0, 2), ShapeError);
-  EXPECT_THROW(slice_view(v, 0, 3, far, 5), ShapeError);  // four of these steps wrap to none
+  EXPECT_THROW(slice_view(v, 0, 3, far, 5), ShapeError);  // four times this step overflows to 0
   EXPECT_THROW(slice_view(v, 0, 3, -far, 5), ShapeError);
   EXPECT_THROW(slice_view(v, 0, 3, std::numeric_limits<std::ptrdiff_t>::min(), 3), ShapeError);
   EXPECT_EQ(items(slice_view(v, 0, 3, far, 1)), (Items{3}));
   EXPECT_EQ(slice_view(v, 0, 40, -1, 0).items(), 0u);
   const View none = slice_view(view({3, 4}), 1, 0, 1, 0);
-  EXPECT_EQ(slice_view(none, 0, 2, -1, 3).data, none.data);  // no item to point at
+  EXPECT_EQ(slice_view(none, 0, 2, -1, 3).data, none.data);  // an empty view keeps its address
 }
 
-/// An axis of length zero does not hide how large the others are: what drops it, or adds to it, would wrap.
-TEST_F(Views, ExtentsDoNotWrap) {
+/// A view with an axis of length zero is refused if the product of the other axes overflows.
+TEST_F(Views, SizesThatOverflowAreRefused) {
   const std::size_t far = std::size_t{1} << 32;
   const auto dense = [](const std::vector<std::size_t>& batch) { return View::dense(nullptr, Word::w64, batch, 2, 2, 8); };
   EXPECT_NO_THROW(dense({far, 4096}));

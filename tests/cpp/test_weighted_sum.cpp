@@ -1,5 +1,5 @@
-// Sums of weighted terms above the kernel that makes them: of tensors, and of CKKS's ciphertexts. Each is what products and sums
-// one after the other are, to the bit and to the figure.
+// Weighted sums of tensors and of CKKS ciphertexts equal separate products and sums, in all bits, noise estimates and
+// scales.
 #include <gtest/gtest.h>
 
 #include "heliograph/ckks.h"
@@ -49,7 +49,7 @@ class Sums : public testing::TestWithParam<const char*> {
       ASSERT_EQ(made.components(), expected.components());
       const Bytes words = ring::download(expected);
       EXPECT_EQ(ring::download(made), words);
-      // In the first one's place, where it has the sum's shape and components.
+      // The sum may overwrite the first term if that has the sum's shape and components.
       std::vector<ring::WeightedTerm> own = terms;
       own[0].x = ring::copy(terms[0].x);
       const RnsTensor over = ring::weighted_sum(own, constant, true);
@@ -64,9 +64,9 @@ class Sums : public testing::TestWithParam<const char*> {
   math::u64 number_ = 0;
 };
 
-TEST_P(Sums, AreProductsAndSums) {
+TEST_P(Sums, EqualProductsAndSums) {
   std::vector<ring::WeightedTerm> terms;
-  for (std::size_t k = 0; k < 20; ++k) {  // more than a call takes
+  for (std::size_t k = 0; k < 20; ++k) {  // more terms than one call takes
     terms.push_back({tensor({2}, 2), weight(k % 5 == 0 ? 1 : 1000003 * k)});
     expect(terms);
   }
@@ -92,7 +92,7 @@ TEST_P(Sums, Broadcast) {
   EXPECT_EQ(ring::weighted_sum({{tensor({0}, 2), weight(2)}, none}, weight(3)).items(), 0U);
 }
 
-TEST_P(Sums, AreOfOtherBitsWithAnotherWeightOrTerm) {
+TEST_P(Sums, DependOnEveryWeightAndTerm) {
   std::vector<ring::WeightedTerm> terms;
   for (std::size_t k = 0; k < 10; ++k) terms.push_back({tensor({2}, 2), weight(3 + k)});
   const Bytes words = ring::download(ring::weighted_sum(terms, {}));
@@ -105,7 +105,7 @@ TEST_P(Sums, AreOfOtherBitsWithAnotherWeightOrTerm) {
   }
 }
 
-TEST_P(Sums, WantOneKindOfOperands) {
+TEST_P(Sums, RefuseOperandsOfDifferentKinds) {
   const RnsTensor a = tensor({2}, 2);
   EXPECT_THROW(ring::weighted_sum({{a, weight(1)}, {a.with_limbs(0, 2), weight(2)}}, {}), MismatchError);
   EXPECT_THROW(ring::weighted_sum({{a, weight(1)}, {tensor({3}, 2), weight(2)}}, {}), ShapeError);
@@ -123,11 +123,11 @@ INSTANTIATE_TEST_SUITE_P(Devices, Sums, testing::Values("ref", "cpu", "2*cpu/unc
                            return name;
                          });
 
-/// Bits and figures of what polynomials of ciphertexts add up.
-TEST(CkksSums, AreOneOperationAfterTheOther) {
+/// Weighted sums of ciphertexts equal separate operations in bits, precision and other estimates.
+TEST(CkksSums, EqualSeparateOperations) {
   using ckks::Ciphertext;
   using ckks::Summand;
-  const ckks::Parameters p(ckks::make_spec(1024, 4, 45, 50, 2, "w64", 0, true));
+  const ckks::Parameters p(ckks::make_spec(1024, 4, 45, 50, 2, 64, 0, true));
   const ckks::SecretKey secret = ckks::SecretKey::generate_for_test(p, std::string(32, 's'));
   const auto fresh = [&](double value, bool complex) {
     return secret.encrypt(
@@ -142,7 +142,7 @@ TEST(CkksSums, AreOneOperationAfterTheOther) {
       {{{x, 0.3, scale}, {z, -2, scale}}, 0},
       {{{x, 0, scale}, {y, 0.125, scale}, {x, 1, scale}}, 0.75},
       {{{product()}}, 0.25},
-      {{{product()}}, 1e-30},  // rounds to 0
+      {{{product()}}, 1e-30},  // this constant rounds to 0
       {{{product()}, {x, -1, scale}}, 0},
       {{{product()}, {ckks::multiply(y, z)}, {x, 3, scale}, {y, -0.1, scale}}, 2},
       {{{x, 0.3, scale}, {product()}, {product()}}, 0},
@@ -158,7 +158,7 @@ TEST(CkksSums, AreOneOperationAfterTheOther) {
     if (constant != 0) expected = ckks::add_constants(*expected, ckks::number(constant));
     for (const bool over : {false, true}) {
       std::vector<Summand> own = summands;
-      if (over) own[0].x = ckks::negate(ckks::negate(own[0].x));  // nobody else has it
+      if (over) own[0].x = ckks::negate(ckks::negate(own[0].x));  // own memory, so that the sum may overwrite it
       const Ciphertext made = ckks::weighted_sum(std::move(own), constant);
       EXPECT_EQ(made.to_bytes(), expected->to_bytes()) << i << ' ' << over;
       EXPECT_EQ(made.precision(), expected->precision()) << i;
@@ -166,7 +166,7 @@ TEST(CkksSums, AreOneOperationAfterTheOther) {
     }
   }
   EXPECT_EQ(ckks::weighted_sum({{x}}).to_bytes(), x.to_bytes());
-  // What one of them refuses this does.
+  // A sum refuses operands that one of the separate operations refuses.
   EXPECT_THROW(ckks::weighted_sum({{x, 0.3, scale}, {z, 0.3, 2 * scale}}), ScaleError);
   EXPECT_THROW(ckks::weighted_sum({{x, 0.3, 0.5}}), ScaleError);
   EXPECT_THROW(ckks::weighted_sum({{x, 0.3, 0x1p300}}), LevelError);

@@ -1,11 +1,11 @@
-// A set of TFHE for tests.
+// TFHE parameter set for tests.
 #pragma once
 
 #include "heliograph/tfhe.h"
 
 namespace heliograph::test {
 
-/// Small and insecure: runs in milliseconds. Of bits (no message bits) or of digits; tests change what they are about.
+/// Returns a small, insecure, fast set for booleans (no message bits) or digits; tests change the fields that they test.
 inline tfhe::Spec small_tfhe(unsigned message_bits = 0) {
   return {.name = "small",
           .n = 48,

@@ -1,5 +1,6 @@
-// Runs one target for some seconds on mutated inputs, without a fuzzer's guidance and without clang: for g++'s sanitizers, and for
-// machines with many cores. blind TARGET SECONDS [SEED]: the same seed, the same inputs. Faulty ones are written to the folder.
+// Runs one target for some seconds on mutated inputs, without a fuzzer's guidance and without clang: for g++'s sanitizers
+// and for machines with many cores. blind TARGET SECONDS [SEED]: equal seeds give equal inputs. Writes faulty inputs to the
+// current folder.
 #include <execinfo.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,10 +21,10 @@ namespace {
 
 constexpr unsigned kHangSeconds = 30;
 
-Bytes current;  // what runs now
+Bytes current;  // the input that the target currently runs
 std::string fault_name;
 
-/// Also from a signal: system calls only.
+/// Also called from a signal handler, so it uses only system calls.
 void write_current() {
   const int file = ::open(fault_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   std::span<const std::byte> left(current);
@@ -36,7 +37,7 @@ void write_current() {
 }
 
 extern "C" void died(int signal) {
-  static constexpr char kText[] = "died of a signal; its input is written; the calls were\n";
+  static constexpr char kText[] = "the process received a fatal signal; its input is written; the stack was\n";
   write_current();
   (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
   void* frames[64];
@@ -45,10 +46,11 @@ extern "C" void died(int signal) {
   ::raise(signal);
 }
 
-/// What kills leaves its input and where it was, even without stack; the address sanitizer does so itself, but for hangs.
+/// On a fatal signal, writes the input and its location, also on stack overflow; the address sanitizer does this itself,
+/// except for hangs.
 void leave_traces() {
   void* first[1];
-  ::backtrace(first, 1);  // loads what it needs, which a signal must not
+  ::backtrace(first, 1);  // loads libraries now, because a signal handler must not load them
   static char room[1 << 16];
   const stack_t stack = {.ss_sp = room, .ss_flags = 0, .ss_size = sizeof room};
   ::sigaltstack(&stack, nullptr);
@@ -60,7 +62,7 @@ void leave_traces() {
   for (const int s : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::sigaction(s, &action, nullptr);
 }
 
-/// Some bytes set, removed, repeated or brought from another input.
+/// Sets, removes or repeats bytes, or copies them from another input.
 Bytes changed(Bytes input, const Bytes& other, Random& random) {
   const std::size_t times = 1 + random.below(6);
   for (std::size_t i = 0; i < times && !input.empty(); ++i) {
@@ -107,7 +109,7 @@ Bytes mutated(const Target& target, Random& random) {
 }
 
 int run(const Target& target, double seconds, std::uint64_t seed) {
-  target.bases();  // throws what is wrong with them
+  target.bases();  // the target throws if its own valid inputs fail
   Random random(seed);
   std::size_t executions = 0, faults = 0;
   const auto start = std::chrono::steady_clock::now();
@@ -115,7 +117,7 @@ int run(const Target& target, double seconds, std::uint64_t seed) {
   while (elapsed() < seconds) {
     try {
       current = mutated(target, random);
-    } catch (const Error&) {  // no JSON text holds it
+    } catch (const Error&) {  // not representable as JSON
       continue;
     }
     ++executions;

@@ -25,7 +25,7 @@ auto& pick(List& list, Random& r) {
   return list[r.below(std::size(list))];
 }
 
-// Values that readers get wrong.
+// Integers that readers often handle wrongly.
 
 Json nasty_number(Random& r) {
   static const std::vector<Json> all = {0,
@@ -103,7 +103,7 @@ Json nasty(Random& r) {
   }
 }
 
-// A JSON value with one thing changed somewhere in it. Values cannot be changed in place: those around it are made again.
+// Changes one part of a JSON value. JSON values are immutable, so the values that contain the changed part are made again.
 
 Json changed(const Json& value, Random& r);
 
@@ -192,7 +192,7 @@ Axes axes_of(const Json& holder) {
   }
 }
 
-/// Makes the array's shape `axes` and its data so long, keeping what there is. Longer than `room`: the data stay.
+/// Sets the array's shape and resizes its data, keeping the contents. Data that would be longer than `room` keep their size.
 void reshape(Piece& piece, const Axes& axes, std::size_t room) {
   piece.entry["shape"] = Json::array_of(axes);
   std::size_t bytes = 1;
@@ -245,7 +245,7 @@ void change_axes(Axes& axes, Random& r) {
   }
 }
 
-/// A tensor's shape in the header and in front of its arrays', so that they agree.
+/// Changes a tensor's shape in the header and in its arrays consistently.
 void change_shape(Document& d, Random& r, std::size_t room) {
   if (!d.header.is_object() || d.arrays.empty()) return;
   const Axes before = axes_of(d.header);
@@ -260,7 +260,7 @@ void change_shape(Document& d, Random& r, std::size_t room) {
   }
 }
 
-/// Degree, level, seeds or the wires of a type, with the axis that follows from it.
+/// Changes the field of the header for degree, level, seeds or wires, and the array axis that follows from it.
 void change_kind(Document& d, Random& r, std::size_t room) {
   if (!d.header.is_object() || d.arrays.empty()) return;
   const std::uint64_t value = 1 + r.below(3);
@@ -283,7 +283,7 @@ void change_words(Document& d, Random& r, std::size_t /*room*/) {
   Bytes& data = pick(d.arrays, r).data;
   if (data.empty()) return;
   std::vector<std::uint64_t> words = {0, 1, 2, 0x7f, 0x80, 0xff, 0xffffffff, std::numeric_limits<std::uint64_t>::max()};
-  try {  // the set's own primes
+  try {  // the primes of the file's parameter set
     for (std::uint64_t q : d.header.object_at("parameters").unsigned_array_at("chain", 128))
       words.insert(words.end(), {q - 1, q, q + 1});
   } catch (const Error&) {
@@ -295,7 +295,7 @@ void change_words(Document& d, Random& r, std::size_t /*room*/) {
   }
 }
 
-/// The words of a program: numbers, places, strides and lists of them that follow their lengths.
+/// Changes words of a recorded program: numbers, places, strides, list lengths and list entries.
 void change_calls(Document& d, Random& r, std::size_t room) {
   const auto calls = std::find_if(d.arrays.begin(), d.arrays.end(), [](const Piece& p) {
     return p.entry.is_object() && p.entry.contains("name") && p.entry.at("name") == Json("calls");
@@ -393,7 +393,7 @@ void change_arrays(Document& d, Random& r, std::size_t room) {
   }
 }
 
-/// One array more or less together with the object of the header that names it: evaluation keys.
+/// Adds or removes an array of evaluation keys together with the header object that names it.
 void change_rotations(Document& d, Random& r, std::size_t /*room*/) {
   if (!d.header.is_object() || !d.header.contains("rotations") || d.arrays.empty()) return;
   const std::string name = std::to_string(r.one_in(4) ? r.below(1 << 20) : 1 + 2 * r.below(1024));
@@ -428,7 +428,7 @@ void change_parameters(Document& d, Random& r, std::size_t /*room*/) {
 
 void change_header(Document& d, Random& r, std::size_t /*room*/) { d.header = changed(d.header, r); }
 
-/// A change, and in how many of 32 mutations it is the one.
+/// A kind of change, and how many of 32 mutations use it.
 struct Change {
   std::size_t of_32;
   void (*make)(Document& d, Random& r, std::size_t room);
@@ -454,9 +454,8 @@ std::size_t bytes_of(const Document& d) {
 }  // namespace
 
 void mutate(Document& d, Random& r, std::size_t room) {
-  const Document before = d;
   for (std::size_t i = 0; i <= r.below(4); ++i) mutate_once(d, r, room);
-  if (bytes_of(d) > room) d = before;
+  while (bytes_of(d) > room) d.arrays.pop_back();
   rehash(d, r);
 }
 

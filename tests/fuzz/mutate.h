@@ -1,4 +1,4 @@
-// Valid containers made wrong in the ways that matter to readers of objects.
+// Mutations of valid containers that reach the readers of objects.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace heliograph::fuzz {
 
-/// SplitMix64: the same draws everywhere.
+/// SplitMix64: deterministic on every platform.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next();
-  /// 0 to count - 1; 0 where there is nothing to choose from.
+  /// Returns 0 to count - 1, or 0 if count is 0.
   std::size_t below(std::size_t count) { return count ? next() % count : 0; }
   bool one_in(std::size_t count) { return below(count) == 0; }
 
@@ -20,9 +20,9 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Changes one to four things and makes the parameters' hash fit, mostly. Arrays stay below `room` bytes together.
+/// Applies one to four changes and mostly recomputes the parameters' hash. Arrays stay below `room` bytes in total.
 void mutate(Document& document, Random& random, std::size_t room);
-/// Puts a field or an array of `other` into it.
+/// Copies a field or an array of `other` into the document.
 void cross(Document& document, const Document& other, Random& random);
 
 }  // namespace heliograph::fuzz

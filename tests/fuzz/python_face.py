@@ -1,10 +1,10 @@
-"""The Python face under arguments of every kind: parameters, keys, encryption, operators, indices, files.
+"""The Python interface under arguments of every kind: parameters, keys, encryption, operators, indices, files.
 
     python tests/fuzz/python_face.py [CORPUS] [-max_total_time=60 and other flags of libFuzzer]    # needs atheris
     python tests/fuzz/python_face.py --cases 10000 --seed 7                                        # random inputs, without it
 
-An input is a string of draws: what is called, and with what. Everything must end with a result, a typed error, or the
-TypeError by which Python tells arguments of a wrong type; in bounded time and memory.
+An input is a string of draws that selects a call and its arguments. Each call must end in bounded time and memory, with a
+result, a typed error, or the TypeError that Python raises for arguments of a wrong type.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ with atheris.instrument_imports(include=["heliograph"]) if UNDER_ATHERIS else co
     import resign
     import resign_uses
 
-SECONDS = 30  # for one input
+SECONDS = 30  # time limit of one input in seconds
 
 
 class Draws(random.Random):
-    """Random choices that are read from bytes; zeros after their end."""
+    """Random choices that are read from an input's bytes; after its end, from zeros."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(0)
         self.data, self.at = data, 0
 
     def getrandbits(self, k: int) -> int:
-        """The next bytes."""
+        """Returns the next bytes of the input."""
         count = -(-k // 8)
         drawn = self.data[self.at : self.at + count].ljust(count, b"\0")
         self.at += count
         return int.from_bytes(drawn, "little") >> (8 * count - k)
 
     def random(self) -> float:
-        """The same as a fraction."""
+        """Returns the next bytes as a fraction."""
         return self.getrandbits(53) * 2.0**-53
 
     def sample(self, population: Any, k: int, **_: Any) -> list[Any]:  # type: ignore[override]
-        """Some of them. The library's own draws again where one comes twice, which zeros do without end."""
+        """Draws without replacement; the library's own method repeats draws of equal values, and zeros would never end."""
         left = list(population)
         return [left.pop(self.randrange(len(left))) for _ in range(k)]
 
     def number(self) -> Any:
-        """An integer or a float, mostly of those that go wrong."""
+        """Returns an integer or a float, often an extreme one."""
         found = self.choice(resign.NUMBERS) if self.getrandbits(1) else self.getrandbits(4) - 4
         return found if self.getrandbits(2) else np.float64(found) if isinstance(found, float) else found
 
     def few(self) -> list[Any]:
-        """Some numbers."""
+        """Returns a list of a few numbers."""
         return [self.number() for _ in range(self.randrange(5))]
 
     def shape(self) -> list[Any]:
-        """Lengths of axes."""
+        """Returns a shape of a few axes."""
         return [self.choice(resign.AXES) if self.getrandbits(1) else self.randrange(5) for _ in range(self.randrange(6))]
 
     def array(self) -> Any:
-        """Values in small arrays of every dtype."""
+        """Returns a small array of any dtype."""
         dtype = self.choice(["i1", "u1", "i8", "u8", "f8", "f4", "c16", "?", "O", "U3", "M8[s]", "V4"])
         lengths = [self.choice([0, 1, 2, 3, 16, 1024]) for _ in range(self.randrange(4))]
         if math.prod(lengths) > 4096:
@@ -83,7 +83,7 @@ class Draws(random.Random):
         return self.choice([made, made.T, made[::-1] if made.ndim else made, made.tolist()])
 
     def index(self) -> Any:
-        """What stands between brackets."""
+        """Returns an index: an integer, a slice, a list or a tuple of these."""
         one: list[Callable[[], Any]] = [
             self.number,
             lambda: slice(*(self.choice([None, self.number()]) for _ in range(3))),
@@ -94,7 +94,7 @@ class Draws(random.Random):
         return tuple(self.choice(one)() for _ in range(self.randrange(5))) if self.getrandbits(1) else self.choice(one)()
 
     def value(self) -> Any:
-        """Anything."""
+        """Returns a value of any kind."""
         made: list[Callable[[], Any]] = [self.number, self.few, self.array, self.shape, self.index]
         made += [
             lambda: self.choice(resign.TEXTS),
@@ -105,14 +105,14 @@ class Draws(random.Random):
 
 
 def tensor(d: Draws) -> tuple[Any, resign_uses.Party]:
-    """One of a scheme, and its party."""
+    """Returns a tensor and the party that encrypted it."""
     p = resign_uses.parties()[d.choice(["bfv", "bgv", "ckks", "tfhe", "tfhe bits", "bfv two moduli"])]
     x = p.server.bind(p.x)
     return d.choice([lambda: x, lambda: x[0], lambda: x[:0], lambda: x.reshape(-1)[:1].reshape(1, 1)])(), p
 
 
 def make_parameters(d: Draws) -> Any:
-    """Sets by name and by numbers, mostly impossible ones."""
+    """Makes parameter sets by name and by numbers, most of which are impossible."""
     scheme, numbers = d.choice([hg.bfv, hg.bgv, hg.ckks, hg.tfhe]), {}
     names = [
         "depth",
@@ -141,7 +141,7 @@ def make_parameters(d: Draws) -> Any:
     ]
     for _ in range(d.randrange(6)):
         numbers[d.choice(names)] = d.value()
-    # Large rings are right and slow.
+    # Large rings are valid and slow.
     if isinstance(numbers.get("n"), int) and numbers["n"] > 2048:
         numbers["n"] = 1024
     if "depth" in numbers or "precision" in numbers:
@@ -152,7 +152,7 @@ def make_parameters(d: Draws) -> Any:
 
 
 def encrypt(d: Draws) -> Any:
-    """Values of every dtype and shape, along any axis."""
+    """Encrypts values of every dtype and shape, along any axis."""
     _, p = tensor(d)
     options = {
         name: d.value() for name in ("slots", "coefficients", "pad", "moduli", "level", "dtype") if d.getrandbits(3) == 0
@@ -163,10 +163,10 @@ def encrypt(d: Draws) -> Any:
 
 
 def operate(d: Draws) -> Any:
-    """Operators between a tensor and anything."""
+    """Applies an operator to a tensor and any value."""
     x, _ = tensor(d)
     other = d.choice([d.value, lambda: tensor(d)[0], lambda: x, lambda: x[::-1] if x.ndim else x])()
-    if isinstance(x, hg.tfhe.Tensor) and d.getrandbits(2):  # a look-up is cheap, a product of numbers is not
+    if isinstance(x, hg.tfhe.Tensor) and d.getrandbits(2):  # look-ups are fast, products of integers are slow
         one = d.choice(["__add__", "__and__", "__xor__", "__lt__", "__eq__", "__rshift__", "__rsub__", "__getitem__"])
         return getattr(x, one)(other)
     name = d.choice(
@@ -179,7 +179,7 @@ def operate(d: Draws) -> Any:
 
 
 def _seen(x: Any, d: Draws) -> Any:
-    """The tensor in another shape."""
+    """Returns the tensor in another shape."""
     ways: list[Callable[[], Any]] = [
         lambda: x[d.index()],
         lambda: x.reshape(d.shape()),
@@ -194,7 +194,7 @@ def _seen(x: Any, d: Draws) -> Any:
 
 
 def look(d: Draws) -> Any:
-    """Shapes and indices."""
+    """Reshapes and indexes a tensor."""
     x, _ = tensor(d)
     for _ in range(d.randrange(1, 4)):
         x = _seen(x, d)
@@ -202,7 +202,7 @@ def look(d: Draws) -> Any:
 
 
 def call(d: Draws) -> Any:
-    """The library's functions with a tensor and anything."""
+    """Calls a function of the library with a tensor and any values."""
     x, p = tensor(d)
     if d.getrandbits(2) == 0:
         x = d.value()
@@ -214,7 +214,7 @@ def call(d: Draws) -> Any:
         return None
     if name in ("matmul", "conv2d", "conv2d_square_pool") and isinstance(x, hg.tfhe.Tensor):
         return None
-    if name[0].isupper():  # constructors of most classes are the library's own
+    if name[0].isupper():  # most classes are constructed only by the library
         made = [hg.Server, hg.SecretKey.generate, hg.tfhe.SecretKey.generate, hg.ckks.SecretKey.generate]
         return d.choice(made)(d.value())
     function = getattr(scheme, name)
@@ -227,7 +227,7 @@ def call(d: Draws) -> Any:
 
 
 def read(d: Draws) -> Any:
-    """A file changed and signed again, or any bytes."""
+    """Reads a changed file with a valid digest, or arbitrary bytes."""
     found = resign_uses.bases()
     name = d.choice(sorted(found))
     mutator = resign.Mutator("")
@@ -239,7 +239,7 @@ WAYS = [make_parameters, encrypt, operate, look, call, read]
 
 
 def face(data: bytes) -> str:
-    """Does what the input says; the name of how it ended. Lets through what must not be."""
+    """Runs an input and returns the name of its outcome; unexpected exceptions propagate."""
     d = Draws(data)
     way = d.choice(WAYS)
     faulthandler.dump_traceback_later(SECONDS, exit=True)
@@ -255,7 +255,7 @@ def face(data: bytes) -> str:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     if UNDER_ATHERIS:
         atheris.Setup(sys.argv, face)
         atheris.Fuzz()

@@ -1,4 +1,4 @@
-// The corpus and some thousand mutated files, on every target, as an ordinary test: no clang is needed.
+// Runs the corpus and some thousand mutated files on every target as an ordinary test, without clang.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ TEST_P(Fuzz, Bases) {
     if (!target_.container) continue;
     const auto document = open(base);
     ASSERT_TRUE(document);
-    EXPECT_EQ(sign(*document), base);  // the writer of these tests is the engine's
+    EXPECT_EQ(sign(*document), base);  // the fuzz tests write files like the engine
   }
 }
 
@@ -47,7 +47,7 @@ TEST_P(Fuzz, Corpus) {
 }
 
 TEST_P(Fuzz, Resigned) {
-  if (!target_.container) GTEST_SKIP() << "no container";
+  if (!target_.container) GTEST_SKIP() << "the inputs of this target are not containers";
   const auto& bases = target_.bases();
   std::size_t opened = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
@@ -58,13 +58,13 @@ TEST_P(Fuzz, Resigned) {
     try {
       mutate(*document, random, 1 << 17);
       bytes = sign(*document);
-    } catch (const Error&) {  // no JSON text holds it
+    } catch (const Error&) {  // not representable as JSON
       continue;
     }
     EXPECT_NO_THROW(target_.run(bytes)) << "seed " << seed;
     opened += open(bytes).has_value();
   }
-  EXPECT_GT(opened, 200u);  // most get past the container: the test is of what lies behind it
+  EXPECT_GT(opened, 200u);  // most pass the container's checks and reach the readers of objects
 }
 
 std::vector<std::string> names() {

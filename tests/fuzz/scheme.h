@@ -1,4 +1,5 @@
-// The targets of a scheme: its ciphertexts and keys. What is read is used, by itself and with the keys it should belong to.
+// Fuzz targets for the ciphertexts and keys of a scheme. The targets compute on each loaded object alone, and with the keys
+// of a small party.
 #pragma once
 
 #include "heliograph/files.h"
@@ -6,7 +7,7 @@
 
 namespace heliograph::fuzz {
 
-/// The costly use of that number, where it is not beyond them.
+/// Runs the slow operation with this number, if there are so many.
 inline void use_one(const std::vector<std::function<void()>>& uses, std::size_t choice) {
   if (choice < uses.size()) attempt(uses[choice]);
 }
@@ -18,9 +19,9 @@ T read_again(std::span<const std::byte> input, const char* otherwise) {
   return read;
 }
 
-/// `Party`, made once, is a small secret key with all that belongs to it: its Scheme, valid inputs (ciphertexts(),
-/// evaluation_keys()), and what is done with what was read: use_alone(x), use_together(x, choice below kChoices), and use(key)
-/// of a kind of key.
+/// Returns the fuzz targets of a scheme. `Party` is a small secret key with its public objects, made once. `Party` must have
+/// a type Scheme; valid inputs: ciphertexts(), evaluation_keys(); and functions that use loaded objects: use_alone(x),
+/// use_together(x, choice below kChoices), and use(key) for each kind of key.
 template <class Party>
 class SchemeTargets {
  public:
@@ -35,7 +36,7 @@ class SchemeTargets {
 
  private:
   using Scheme = typename Party::Scheme;
-  static constexpr std::size_t kKeyChoices = 16;  // in one of which a key is used
+  static constexpr std::size_t kKeyChoices = 16;  // number of ways to combine a loaded ciphertext with loaded keys
 
   static const Party& party() {
     static const Party made;
@@ -51,13 +52,14 @@ class SchemeTargets {
   }
   static void run_public_key(std::span<const std::byte> input) {
     attempt([&] {
-      const auto key = read_again<typename Scheme::PublicKey>(input, "a public key is written otherwise");
+      const auto key = read_again<typename Scheme::PublicKey>(input, "a public key that was read is written differently");
       if (choice(input, kKeyChoices) == 0) party().use(key);
     });
   }
   static void run_evaluation_keys(std::span<const std::byte> input) {
     attempt([&] {
-      const auto keys = read_again<typename Scheme::EvaluationKeys>(input, "evaluation keys are written otherwise");
+      const auto keys =
+          read_again<typename Scheme::EvaluationKeys>(input, "evaluation keys that were read are written differently");
       party().look_at(keys);
       if (choice(input, kKeyChoices) == 0) party().use(keys);
     });

@@ -1,4 +1,4 @@
-// What every scheme's tensors go through: operations that compute nothing, on whatever shape a file gave.
+// Fuzzes operations that compute nothing (reshape, slices...), on tensors of any scheme and shape.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace heliograph::fuzz {
 
-/// Ciphertexts in a tensor; a large number where that overflows.
+/// Returns the number of ciphertexts in a tensor, or a large number if their product overflows.
 inline std::size_t items_of(const Shape& shape) {
   std::size_t count = 1;
   for (std::size_t axis : shape) {
@@ -18,8 +18,8 @@ inline std::size_t items_of(const Shape& shape) {
   return count;
 }
 
-/// What sums along an axis have, and other operations whose results an axis of length zero can make large out of nothing:
-/// right, and refused where memory ends, but slow.
+/// Returns whether sums along an axis are fast. An axis of length zero can make valid results that are so large that they
+/// are refused only for lack of memory, which is slow.
 inline bool is_small(const Shape& shape) {
   std::size_t count = 1;
   for (std::size_t axis : shape)
@@ -31,7 +31,7 @@ template <class Ciphertext>
 void use_bytes(const Ciphertext& x) {
   attempt([&] {
     const Bytes once = x.to_bytes();
-    expect(Ciphertext::from_bytes(once).to_bytes() == once, "an object that was read is written otherwise");
+    expect(Ciphertext::from_bytes(once).to_bytes() == once, "an object that was read is written differently");
   });
 }
 

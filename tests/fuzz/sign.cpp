@@ -20,7 +20,8 @@ void store(std::span<std::byte> bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-std::string header_text(const Document& d, std::size_t offset) {
+/// Returns the canonical text of type, header and arrays. `header` and `type` are already JSON texts.
+std::string header_text(const Document& d, const std::string& header, const std::string& type, std::size_t offset) {
   io::Json entries = io::Json::array();
   for (const Piece& piece : d.arrays) {
     io::Json entry = piece.entry;
@@ -31,7 +32,7 @@ std::string header_text(const Document& d, std::size_t offset) {
     entries.push_back(entry);
     offset += aligned(piece.data.size());
   }
-  return io::Json::object({{"type", d.type}, {"header", d.header}, {"arrays", entries}}).dump();
+  return "{\"arrays\":" + entries.dump() + ",\"header\":" + header + ",\"type\":" + type + "}";
 }
 
 }  // namespace
@@ -52,11 +53,12 @@ std::optional<Document> open(std::span<const std::byte> bytes) {
 }
 
 Bytes sign(const Document& d) {
-  std::string text;  // offsets depend on its length, and it holds them
+  const std::string header = d.header.dump(), type = d.type.dump();
+  std::string text;  // the text's length depends on the offsets that it contains
   std::size_t guess = 0;
   do {
     guess = text.size();
-    text = header_text(d, aligned(kPrefix + guess));
+    text = header_text(d, header, type, aligned(kPrefix + guess));
   } while (text.size() != guess);
   std::size_t total = aligned(kPrefix + text.size());
   for (const Piece& piece : d.arrays) total += aligned(piece.data.size());

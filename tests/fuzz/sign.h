@@ -1,5 +1,5 @@
-// Containers taken apart and put together again with no regard to what a reader accepts: lengths, canonical text and digest
-// fit, so that whatever else is wrong gets past io/ to the readers of objects.
+// Parses and rebuilds containers with any contents. Lengths, canonical text and digest are valid, so other errors pass io/
+// and reach the readers of objects.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@ namespace heliograph::fuzz {
 using Bytes = std::vector<std::byte>;
 
 struct Piece {
-  io::Json entry;  // what the header says of the array: "offset" and "bytes", where they are missing, are made to fit
+  io::Json entry;  // the array's entry in the header; "offset" and "bytes" are computed if missing
   Bytes data;
 };
 
 struct Document {
   io::Json type, header;
   std::vector<Piece> arrays;
-  std::uint32_t version = 0;  // of the format
+  std::uint32_t version = 0;  // version of the format
 };
 
-/// A container that io/ reads; nothing for other bytes.
+/// Parses a container that io/ reads; nullopt for other bytes.
 std::optional<Document> open(std::span<const std::byte> bytes);
-/// Its bytes with their digest. Throws InternalError for what no JSON text can hold.
+/// Returns the container's bytes with the digest. Throws InternalError for values that JSON cannot represent.
 Bytes sign(const Document& document);
-/// The digest (and, with `length`, the total length) of bytes that look like a container made to fit.
+/// Recomputes the digest (and, with `length`, the total length) of bytes that look like a container.
 void sign_again(std::span<std::byte> bytes, bool length);
 
-/// What the header's field "parameters" hashes to. `named`: with the set's name.
+/// Returns the hash of the header's field "parameters". `named`: including the set's name.
 std::string hash_of_parameters(const io::Json& parameters, bool named);
 
 }  // namespace heliograph::fuzz

@@ -1,4 +1,4 @@
-// Programs of instructions: any texts, and what they let run.
+// Fuzz target for Cinnamon programs: parses any text, and runs the programs that the parser accepts.
 #include "heliograph/cinnamon.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 using cinnamon::Files;
 using cinnamon::Program;
 
-/// Files behind lines "=== name".
+/// Splits the input into files, which begin at lines "=== name".
 Files split(std::span<const std::byte> input) {
   std::string_view text(reinterpret_cast<const char*>(input.data()), input.size());
   constexpr std::string_view mark = "=== ";
@@ -31,14 +31,14 @@ Files split(std::span<const std::byte> input) {
 }
 
 struct Owner {
-  ckks::Parameters parameters = ckks::Parameters(ckks::make_spec(1024, 4, 27.8, 30, 2, "w32", 0, true)).on_device("ref");
+  ckks::Parameters parameters = ckks::Parameters(ckks::make_spec(1024, 4, 27.8, 30, 2, 32, 0, true)).on_device("ref");
   ckks::SecretKey secret = ckks::SecretKey::generate_for_test(parameters, std::string(32, 's'));
   ckks::EvaluationKeys none = secret.evaluation_keys(false, {}, false);
 };
 
 ckks::Values some() { return {.data = {0.5, -0.25, 1.0}, .width = 3}; }
 
-/// Runs it on what it asks for.
+/// Runs the program on inputs of the names and levels that it declares.
 void use(const Program& program) {
   static const Owner owner;
   cinnamon::Constants constants{.tolerance = 1e300};
@@ -53,10 +53,10 @@ void use(const Program& program) {
   for (const auto& [name, result] : runner(inputs)) {
     const auto& tensor = std::get<ckks::Ciphertext>(result);
     tensor.to_bytes();
-    expect(tensor.scale() >= 1 && std::isfinite(tensor.scale()), "a result has a scale that no ciphertext has");
-    expect(!(tensor.precision() > 60), "a result promises more than its words hold");
-    attempt([&] { owner.secret.decrypt(tensor, {}, ckks::Checked::none); });
-    attempt([&] { owner.secret.decrypt(tensor, {}, ckks::Checked::proof); });
+    expect(tensor.scale() >= 1 && std::isfinite(tensor.scale()), "a result has a scale that no ciphertext can have");
+    expect(!(tensor.precision() > 60), "a result promises more precision than its error allows");
+    attempt([&] { owner.secret.decrypt(tensor, ckks::Checked::none); });
+    attempt([&] { owner.secret.decrypt(tensor, ckks::Checked::proof); });
   }
 }
 
@@ -66,8 +66,8 @@ void run_program(std::span<const std::byte> input) {
   if (!attempt([&] { program = Program::parse(files); })) return;
   const Files printed = program->files();
   const Program again = Program::parse(printed);
-  expect(again.files() == printed, "a printed program is not what it is read as");
-  expect(again.instructions() == program->instructions(), "a printed program has other instructions");
+  expect(again.files() == printed, "a printed program is parsed as another program");
+  expect(again.instructions() == program->instructions(), "a printed program has other instructions than the parsed one");
   if (choice(input, 4) == 0) attempt([&] { use(*program); });
 }
 
@@ -105,7 +105,7 @@ Evalkey Stream:
 ;
 )";
 
-/// A key switch by two chips and a rescaling, and a conversion in a group of registers.
+/// Sample program: a key switch on two chips with a rescaling, and a base conversion in a group of registers.
 constexpr std::string_view kSwitch = R"(=== instructions0
 Instruction Stream 0:
 load r0: i1(0)
@@ -188,7 +188,8 @@ k4 | K:0:2:1:0:c0:[0,1] | [0]
 ;
 )";
 
-/// x w + x with a limb less, whose scales follow from the sum, and a product of scalars; two chips that store parts of y's second component.
+/// Sample program: x w + x with one limb less, whose scales follow from the sum, and a product with scalars. Two chips store
+/// parts of y's second component.
 constexpr std::string_view kParts = R"(=== instructions0
 Instruction Stream 0:
 load r0: i1(0)
@@ -254,7 +255,7 @@ const std::vector<Bytes>& bases() {
     for (const std::string_view text : {kSum, kSwitch, kParts}) {
       const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
       made.emplace_back(bytes.begin(), bytes.end());
-      expect(attempt([&] { use(Program::parse(split(made.back()))); }), "a program to begin from does not run");
+      expect(attempt([&] { use(Program::parse(split(made.back()))); }), "a sample program does not run");
     }
     return made;
   }();

@@ -1,4 +1,4 @@
-// Objects of CKKS.
+// Fuzz targets for saved ciphertexts and keys of CKKS.
 #include <cmath>
 
 #include "heliograph/ckks.h"
@@ -19,12 +19,12 @@ ckks::Values values(const Shape& shape, std::size_t width = 4) {
   return v;
 }
 
-/// A small key with all that belongs to it.
+/// A small secret key with its public objects.
 struct Party {
   using Scheme = ckks::Scheme;
   static constexpr std::size_t kChoices = 32;
 
-  ckks::Parameters parameters{ckks::make_spec(1024, 2, 26, 29, 1, "w32", 4, true)};
+  ckks::Parameters parameters{ckks::make_spec(1024, 2, 26, 29, 1, 32, 4, true)};
   SecretKey secret = SecretKey::generate_for_test(parameters, std::string(32, 's'));
   EvaluationKeys keys = secret.evaluation_keys(true, {1}, true);
   Ciphertext own = secret.encrypt(values({2}));

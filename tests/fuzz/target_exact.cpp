@@ -1,4 +1,4 @@
-// Objects of BFV and BGV.
+// Fuzz targets for saved ciphertexts and keys of BFV and BGV.
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 #include "scheme.h"
@@ -19,13 +19,13 @@ bfv::Values values(const Shape& shape) {
   return v;
 }
 
-/// A small key of a scheme with all that belongs to it.
+/// A small secret key of a scheme with its public objects.
 template <bool bgv>
 struct Party {
   using Scheme = exact::Scheme;
   static constexpr std::size_t kChoices = 32;
 
-  bfv::Parameters parameters{(bgv ? bgv::make_spec : bfv::make_spec)(1024, 54, 1, {12289}, "w32", 0, true)};
+  bfv::Parameters parameters{(bgv ? bgv::make_spec : bfv::make_spec)(1024, 54, 1, {12289}, 32, 0, true)};
   SecretKey secret = SecretKey::generate_for_test(parameters, std::string(32, 's'));
   EvaluationKeys keys = secret.evaluation_keys(true, {1}, true);
   Ciphertext own = secret.encrypt(values({2}), Packing::slots);

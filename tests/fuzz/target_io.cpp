@@ -1,4 +1,4 @@
-// The container and its JSON, below every object.
+// Fuzz targets for the container format and its JSON header, which the files of all schemes use.
 #include <algorithm>
 #include <string_view>
 
@@ -12,7 +12,7 @@ namespace {
 using io::Container;
 using io::Json;
 
-/// Every accessor on every field: a value or a DamagedFileError.
+/// Calls every accessor on every field: each returns a value or throws DamagedFileError.
 void read_everything(const Json& value) {
   constexpr std::size_t kMost = 1 << 20;
   attempt([&] { value.as_bool("value"); });
@@ -40,8 +40,8 @@ void run_json(std::span<const std::byte> input) {
   if (!attempt([&] { value = Json::parse(text); })) return;
   const std::string canonical = value.dump();
   const Json again = Json::parse(canonical);
-  expect(again == value, "a JSON value is not the one that its canonical text gives");
-  expect(again.dump() == canonical, "a canonical text is not the one of its value");
+  expect(again == value, "a JSON value differs from the parsed canonical text");
+  expect(again.dump() == canonical, "a canonical text differs from the text of its value");
   if (choice(input, 16) == 0) read_everything(value);
 }
 
@@ -53,9 +53,9 @@ void read_arrays(const Container& c) {
   };
   for (const io::Array& a : c.arrays) {
     add(a, std::uint8_t{}), add(a, std::int8_t{}), add(a, std::uint32_t{}), add(a, std::uint64_t{}), add(a, std::int64_t{});
-    expect(&c.array(a.name, a.dtype, a.shape) == &a, "an array is not found by its name");
+    expect(&c.array(a.name, a.dtype, a.shape) == &a, "an array cannot be found by its name");
   }
-  volatile std::uint64_t kept = sum;  // the words were read
+  volatile std::uint64_t kept = sum;  // reads the words
   static_cast<void>(kept);
 }
 
@@ -63,20 +63,20 @@ void run_container(std::span<const std::byte> input) {
   Container in_place, copied, peeked;
   const bool read = attempt([&] { in_place = io::from_bytes(input, false); });
   const bool read_copy = attempt([&] { copied = io::from_bytes(input, true); });
-  expect(read == read_copy, "a copied container is read otherwise than one in place");
+  expect(read == read_copy, "a copied container is read differently from one in place");
   if (read) {
     read_arrays(in_place), read_arrays(copied);
     if (choice(input, 16) == 0) read_everything(in_place.header);
     const Bytes again = io::to_bytes(in_place);
     const bool same = std::equal(again.begin(), again.end(), input.begin(), input.end());
-    expect(same == (in_place.version == io::format_version), "a container has bytes of its own, not these");
+    expect(same == (in_place.version == io::format_version), "a container that was read is written with other bytes");
   }
   if (choice(input, 8) != 0) return;
   const MemoryFile file(input);
   const bool peek = attempt([&] { peeked = io::peek(file.path()); });
   const bool loaded = attempt([&] { read_arrays(io::load(file.path(), {.secret = choice(input, 16) == 0})); });
-  expect(loaded == read, "a container is read from a file otherwise than from bytes");
-  expect(peek || !loaded, "the header of a container that can be read cannot");
+  expect(loaded == read, "a container is read differently from a file than from bytes");
+  expect(peek || !loaded, "the header of a readable container cannot be read alone");
 }
 
 Container sample() {

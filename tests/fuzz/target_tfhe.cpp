@@ -1,4 +1,4 @@
-// Objects of TFHE.
+// Fuzz targets for saved ciphertexts and keys of TFHE.
 #include "heliograph/tfhe.h"
 #include "scheme.h"
 #include "tfhe_rig.h"
@@ -11,7 +11,7 @@ using tfhe::Ciphertext;
 using tfhe::EvaluationKeys;
 using tfhe::SecretKey;
 
-/// A bootstrap of it takes less than a file's reading.
+/// Returns a set whose bootstrap takes less time than reading a file.
 tfhe::Spec smallest() {
   tfhe::Spec s = test::small_tfhe();
   s.name.clear();
@@ -19,7 +19,7 @@ tfhe::Spec smallest() {
   return s;
 }
 
-/// A small key with all that belongs to it.
+/// A small secret key with its public objects.
 struct Party {
   using Scheme = tfhe::Scheme;
   static constexpr std::size_t kChoices = 64;

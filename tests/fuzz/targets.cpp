@@ -27,13 +27,13 @@ const Target& target(const std::string& name) {
     if (t.name == name) return t;
     known += (known.empty() ? "" : ", ") + t.name;
   }
-  throw ParameterError("there is no target \"" + name + "\"; there are " + known);
+  throw ParameterError("there is no target \"" + name + "\"; the targets are " + known);
 }
 
 MemoryFile::MemoryFile(std::span<const std::byte> bytes) : file_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-  expect(file_ >= 0, "no file in memory");
+  expect(file_ >= 0, "cannot make a file in memory");
   path_ = "/proc/self/fd/" + std::to_string(file_);
-  expect(::write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "no room for a file in memory");
+  expect(::write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "no memory for a file in memory");
 }
 
 MemoryFile::~MemoryFile() { ::close(file_); }
@@ -41,7 +41,7 @@ MemoryFile::~MemoryFile() { ::close(file_); }
 Bytes saved(const std::function<void(const std::string& path)>& save) {
   std::string path = std::filesystem::temp_directory_path() / "heliograph-fuzz-XXXXXX";
   const int file = ::mkstemp(path.data());
-  expect(file >= 0, "no temporary file");
+  expect(file >= 0, "cannot make a temporary file");
   ::close(file);
   save(path);
   std::ifstream in(path, std::ios::binary);
@@ -52,7 +52,7 @@ Bytes saved(const std::function<void(const std::string& path)>& save) {
 }
 
 std::size_t choice(std::span<const std::byte> input, std::size_t count) {
-  std::uint64_t tail = 0;  // of a container: its digest
+  std::uint64_t tail = 0;  // these bytes of a container are a part of its digest
   std::memcpy(&tail, input.last(std::min(input.size(), sizeof tail)).data(), std::min(input.size(), sizeof tail));
   return static_cast<std::size_t>(tail % count);
 }

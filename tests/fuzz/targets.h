@@ -1,4 +1,4 @@
-// What is fuzzed: each target takes any bytes and must end, in bounded time and memory, with a result or a typed error.
+// Fuzz targets. A target accepts any bytes; it must return, or throw a typed error, in bounded time and memory.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ namespace heliograph::fuzz {
 
 struct Target {
   std::string name;
-  void (*run)(std::span<const std::byte> input);  // throws what is a fault
-  /// Valid inputs to begin from; made once.
+  void (*run)(std::span<const std::byte> input);  // runs one input; throws an untyped error if the library has a fault
+  /// Returns valid inputs, from which the fuzzer starts; made once.
   const std::vector<Bytes>& (*bases)();
-  bool container;  // inputs are containers: they are mutated as such and signed again
+  bool container;  // whether inputs are containers, which are mutated as documents and get a new digest
 };
 
 const std::vector<Target>& targets();
-/// ParameterError naming those there are.
+/// Returns the target of this name. Throws a ParameterError that lists the existing targets.
 const Target& target(const std::string& name);
 
 std::vector<Target> io_targets();
@@ -29,7 +29,7 @@ std::vector<Target> tfhe_targets();
 std::vector<Target> cinnamon_targets();
 std::vector<Target> program_targets();
 
-/// Runs `use`, which may refuse by a typed error. InternalError is none: it is a broken promise of our own.
+/// Runs `use` and catches typed errors. InternalError propagates, because it is a fault of the library.
 template <class Use>
 bool attempt(Use use) {
   try {
@@ -42,12 +42,12 @@ bool attempt(Use use) {
   }
 }
 
-/// Throws what no target forgives.
+/// Throws std::logic_error, which no target catches, if `holds` is false.
 inline void expect(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-/// Bytes as a file of their own, in memory: what is read by its path alone.
+/// An in-memory file with these bytes, whose path can be given to functions that read only paths.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes);
@@ -61,10 +61,10 @@ class MemoryFile {
   std::string path_;
 };
 
-/// The bytes of what can only be saved to a path.
+/// Returns the bytes of an object that can be saved only to a path.
 Bytes saved(const std::function<void(const std::string& path)>& save);
 
-/// Which of the costly uses an input is put to: a number below `count`, by its content.
+/// Returns the number of the slow operation to run on an input: below `count`, and dependent on the input's content.
 std::size_t choice(std::span<const std::byte> input, std::size_t count);
 
 }  // namespace heliograph::fuzz

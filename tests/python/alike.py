@@ -1,4 +1,4 @@
-"""What tests of several files do alike: calls that are refused, threads, programs loaded by their files."""
+"""Helpers shared by several test files: checks of refusals, threads, programs loaded by path."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 
 def require_refused(attempt: Callable[[], Any], error: type[Exception], message: str) -> None:
-    """It raises that error, which says so."""
+    """Checks that `attempt` raises `error` with this message."""
     with pytest.raises(error, match=message):
         attempt()
 
 
 def in_threads(work: Callable[[int], Any], count: int) -> list[Any]:
-    """What work(0), work(1), ... give, each in a thread of its own; raises what one of them raised."""
+    """Returns the results of work(0), work(1), ..., each run in its own thread; reraises an exception of any of them."""
     found: dict[int, Any] = {}
     failed: list[BaseException] = []
 
@@ -41,11 +41,11 @@ def in_threads(work: Callable[[int], Any], count: int) -> list[Any]:
 
 
 def load_program(path: Path) -> ModuleType:
-    """A program that is no module of a package, by its file."""
+    """Loads a Python program that belongs to no package, by its path."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look for it there
+    sys.modules[path.stem] = module  # dataclasses looks the module up there
     spec.loader.exec_module(module)
     return module

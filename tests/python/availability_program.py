@@ -1,6 +1,6 @@
-"""Calls with arguments that no computation has, one after another: each ends at once, with a result or a typed error.
+"""Calls functions with invalid and extreme arguments: each call must end at once, with a result or a typed error.
 
-``python availability_program.py GROUP`` writes the name of each case before it runs, and at the end what was wrong.
+``python availability_program.py GROUP`` prints the name of each case before it runs, and all faults at the end.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import ckks_rig
 import heliograph as hg
 import tfhe_rig
 
-LIMIT = 5.0  #: seconds of computation of a case, whoever else computes; nearly all take milliseconds
+LIMIT = 5.0  #: limit per case in processor seconds, which other load does not lengthen; nearly all cases take milliseconds
 N = 1024
 
-#: What a user may give where an integer is asked for.
+#: Invalid and extreme arguments for each integer parameter.
 INTEGERS: list[Any] = [
     *(0, 1, 3, -1, -(2**31), -(2**63), -(2**64), 10**9, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64, 10**5000),
     *(True, 1.0, 0.5, math.nan, math.inf, -math.inf, 1e300, 1j, None, "1", b"1", [1], (), {}, object()),
@@ -32,7 +32,7 @@ Case = tuple[Callable[[Any], Any], list[Any]]
 
 
 def exact_sets(scheme: Any) -> dict[str, Case]:
-    """The numbers of BFV's and BGV's sets."""
+    """Returns a test case for each number that defines a parameter set of BFV or BGV."""
     made: dict[str, Any] = {"n": N, "log_q": 60, "plain_modulus": 12289, "insecure": True}
     found: dict[str, Any] = {"depth": 1, "plain_bits": 20}
     cases: dict[str, Case] = {}
@@ -42,29 +42,29 @@ def exact_sets(scheme: Any) -> dict[str, Case]:
         cases[f"need, {name}"] = (lambda v, name=name: scheme.parameters(**(found | {name: v})), INTEGERS)
     cases["moduli"] = (lambda v: scheme.parameters(**(made | {"plain_modulus": [12289, v]})), INTEGERS)
     cases["name"] = (scheme.parameters, INTEGERS)
-    cases["edition"] = (lambda v: scheme.parameters(**made, edition=v), INTEGERS)
+    cases["word_size"] = (lambda v: scheme.parameters(**made, word_size=v), INTEGERS)
     return cases
 
 
 def ckks_sets() -> dict[str, Case]:
-    """The numbers of CKKS's sets."""
+    """Returns a test case for each number that defines a parameter set of CKKS."""
     made: dict[str, Any] = {"n": N, "levels": 2, "log_scale": 40, "base_bits": 50, "special": 1, "insecure": True}
     found: dict[str, Any] = {"depth": 1, "precision": 20}
     cases: dict[str, Case] = {}
-    for edition in ("w64", "w32"):
+    for word_size in (64, 32):
         for name in ("n", "levels", "log_scale", "base_bits", "special", "slots"):
-            cases[f"numbers, {name}, {edition}"] = (
-                lambda v, name=name, edition=edition: hg.ckks.parameters(**(made | {"edition": edition, name: v})), REALS,
+            cases[f"numbers, {name}, w{word_size}"] = (
+                lambda v, name=name, word_size=word_size: hg.ckks.parameters(**(made | {"word_size": word_size, name: v})), REALS,
             )  # fmt: skip
     for name in ("depth", "precision", "integer_bits", "slots"):
         cases[f"need, {name}"] = (lambda v, name=name: hg.ckks.parameters(**(found | {name: v})), INTEGERS)
     cases["name"] = (hg.ckks.parameters, INTEGERS)
-    cases["edition"] = (lambda v: hg.ckks.parameters(**made, edition=v), INTEGERS)
+    cases["word_size"] = (lambda v: hg.ckks.parameters(**made, word_size=v), INTEGERS)
     return cases
 
 
 def tfhe_sets() -> dict[str, Case]:
-    """The numbers of TFHE's sets."""
+    """Returns a test case for each number that defines a parameter set of TFHE."""
     made: dict[str, Any] = {"n": 32, "k": 1, "bootstrap": (18, 1), "switch": (4, 4), "group": 2, "insecure": True}
     made |= tfhe_rig.NOISE | tfhe_rig.NUMBERS["digits"]
     cases: dict[str, Case] = {}
@@ -85,17 +85,17 @@ def tfhe_sets() -> dict[str, Case]:
 
 
 def searches() -> dict[str, Case]:
-    """Parameters from a computation."""
+    """Returns the test cases of `hg.parameters_for`."""
     example = np.ones((1, 16), dtype=int)
 
     def searched(**options: Any) -> Any:
         return hg.parameters_for(lambda x: x + x, example, **({"n": 2048} | options))
 
     cases: dict[str, Case] = {}
-    for name in ("n", "plain_bits", "plain_modulus", "margin_bits", "slots", "edition", "scheme"):
+    for name in ("n", "plain_bits", "plain_modulus", "margin_bits", "slots", "word_size", "scheme"):
         cases[name] = (lambda v, name=name: searched(**{name: v}), INTEGERS)
     reals = np.ones((1, 16))
-    for name in ("precision", "bound", "slots", "edition"):
+    for name in ("precision", "bound", "slots", "word_size"):
         cases[f"ckks, {name}"] = (
             lambda v, name=name: hg.parameters_for(lambda x: x * x, reals, scheme="ckks", **{name: v}), REALS,
         )  # fmt: skip
@@ -108,7 +108,7 @@ def searches() -> dict[str, Case]:
 
 
 def exact_calls() -> dict[str, Case]:
-    """Functions of BFV's tensors, and what is made of sets and keys."""
+    """Returns the test cases of functions on BFV tensors, parameter sets and keys."""
     parameters = hg.bfv.parameters(n=N, log_q=150, plain_modulus=12289, insecure=True)
     secret = hg.SecretKey.generate(parameters)
     server = hg.Server(secret.evaluation_keys(rotations=[1], columns=True))
@@ -160,7 +160,7 @@ def exact_calls() -> dict[str, Case]:
 
 
 def ckks_calls() -> dict[str, Case]:
-    """Functions of CKKS's tensors."""
+    """Returns the test cases of functions on CKKS tensors."""
     party = ckks_rig.party()
     x = party.tensor(ckks_rig.real(2))
     matrix = np.ones((4, 4))
@@ -206,7 +206,7 @@ def ckks_calls() -> dict[str, Case]:
 
 
 def tfhe_calls() -> dict[str, Case]:
-    """Functions of TFHE's tensors."""
+    """Returns the test cases of functions on TFHE tensors."""
     party = tfhe_rig.party()
     x = party.tensor(np.array([1, 2], dtype=np.uint8))
     calls: dict[str, Callable[[Any], Any]] = {
@@ -251,12 +251,12 @@ GROUPS: dict[str, Callable[[], dict[str, Case]]] = {
 
 
 def named(value: Any) -> str:
-    """A value, whose repr may be too long to have."""
+    """Returns the repr of a value, or a short name if the repr is too long."""
     return "10**5000" if isinstance(value, int) and value >= 10**4999 else repr(value)
 
 
 def faults(cases: dict[str, Case]) -> Iterator[str]:
-    """What is wrong with each case that does not end as it should."""
+    """Runs the cases and yields a description of each case that fails or exceeds the time limit."""
     for name, (call, values) in cases.items():
         for value in values:
             print(f"{name}: {named(value)}", flush=True)

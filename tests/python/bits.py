@@ -1,7 +1,4 @@
-"""Digests of many results from fixed seeds. Run by itself: what they are on the device the environment names.
-
-`python tests/python/bits.py "w64 digits" w32` computes those sets, without names all.
-"""
+"""Digests of many results from fixed seeds. Run as a program, it prints the digests of the device in HELIOGRAPH_DEVICE."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from heliograph import _core
 
 
 def digest(tensor: Any) -> str:
-    """SHA-256 of a tensor's or key's file."""
+    """Returns the SHA-256 of a tensor's or key's file."""
     return hashlib.sha256(tensor.to_bytes()).hexdigest()
 
 
-def results(n: int, log_q: int, special: int, edition: str, batch: int, scheme: str = "bfv") -> dict[str, str]:
-    """One of each operation, on a batch larger than what is computed in one go."""
-    moduli = _core.batching_primes(n, 30, 2)
-    core = _core.Parameters(_core.make_spec(n, log_q, special, moduli, edition, 0, True, scheme))
+def results(n: int, log_q: int, special: int, word_size: int, batch: int, scheme: str = "bfv") -> dict[str, str]:
+    """Returns a digest of the result of each operation, on a batch that is too large for one pass."""
+    moduli = _core.exact.batching_primes(n, 30, 2)
+    core = _core.exact.Parameters(_core.exact.make_spec(n, log_q, special, moduli, word_size, 0, True, scheme))
     secret = rigs.secret_for_test(hg.bfv.Parameters(core))
     keys = secret.evaluation_keys(rotations=[1, -3], columns=True)
     server = hg.Server(keys)
@@ -49,21 +46,21 @@ def results(n: int, log_q: int, special: int, edition: str, batch: int, scheme: 
         "matmul": hg.matmul(w, x, np.arange(5)),
         "convolution": hg.conv2d(x[:16].reshape(1, 4, 4), w[:3, :9].reshape(3, 1, 3, 3), padding=1),
         "sum": hg.sum(product, 0),
-        "shrink": hg.shrink(hg.relinearize(product), 1 if edition == "w64" else 2),
+        "shrink": hg.shrink(hg.relinearize(product), 1 if word_size == 64 else 2),
     }
     digests = {name: digest(t) for name, t in found.items()}
     digests["decrypt"] = hashlib.sha256(secret.decrypt(product).tobytes()).hexdigest()
     return digests
 
 
-#: Both editions, one and several special primes.
+#: Numbers of the parameter sets: both word sizes, each with one and with several special primes.
 SETS: dict[str, tuple[Any, ...]] = {
-    "w64": (1024, 130, 1, "w64", 20),
-    "w64 digits": (1024, 190, 2, "w64", 17),
-    "w32": (1024, 110, 1, "w32", 20),
-    "w32 digits": (2048, 100, 2, "w32", 16),
-    "bgv w64": (1024, 190, 2, "w64", 17, "bgv"),
-    "bgv w32": (2048, 170, 1, "w32", 16, "bgv"),
+    "w64": (1024, 130, 1, 64, 20),
+    "w64 digits": (1024, 190, 2, 64, 17),
+    "w32": (1024, 110, 1, 32, 20),
+    "w32 digits": (2048, 100, 2, 32, 16),
+    "bgv w64": (1024, 190, 2, 64, 17, "bgv"),
+    "bgv w32": (2048, 170, 1, 32, 16, "bgv"),
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to over its own pipe (the DevTools protocol), for tests of pages: mouse, keys, what a person reads."""
+"""Headless Chromium, driven over its DevTools pipe, for tests of pages: mouse, keys, visible text."""
 
 from __future__ import annotations
 
@@ -34,26 +34,17 @@ _QUIET = [
     "--password-store=basic",
     "--use-mock-keychain",
 ]
-#: Keys that say no letter: their code and number.
-_KEYS = {
-    "Tab": 9,
-    "Enter": 13,
-    "Escape": 27,
-    " ": 32,
-    "ArrowLeft": 37,
-    "ArrowUp": 38,
-    "ArrowRight": 39,
-    "ArrowDown": 40,
-}
+# Key code and number of the keys without a letter.
+_KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 
 
 def found() -> str | None:
-    """The browser's program; None where there is none."""
+    """Returns the path of the browser, or None if none is installed."""
     return next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 
 class Browser:
-    """A browser's process. A reader's thread sorts what it says."""
+    """A browser process. A thread reads its messages and separates replies from events."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
         down, up = os.pipe(), os.pipe()
@@ -65,7 +56,8 @@ class Browser:
             "about:blank",
         ]
 
-        # The browser reads descriptor 3 and writes descriptor 4; the pipes may lie on these numbers themselves.
+        # The browser reads descriptor 3 and writes descriptor 4. The pipes may have these numbers already, so move them
+        # first.
         line = 'exec 8<&"$1" 9>&"$2"; shift 2; exec 3<&8 4>&9 8<&- 9>&-; exec "$@"'
         command = ["bash", "-c", line, "browser", str(down[0]), str(up[1]), str(found()), *wanted]
         env = os.environ | {"HOME": str(folder)}
@@ -93,8 +85,8 @@ class Browser:
                         self.events.append(words)
                 self._changed.notify_all()
 
-    def ask(self, method: str, session: str | None = None, seconds: float = 60.0, **params: Any) -> dict[str, Any]:
-        """A command's result."""
+    def ask(self, method: str, session: str | None = None, seconds: float = 120.0, **params: Any) -> dict[str, Any]:
+        """Sends a command and returns its result."""
         with self._changed:
             self._number += 1
             number = self._number
@@ -107,14 +99,14 @@ class Browser:
         return found
 
     def page(self, width: int = 1000, height: int = 900, phone: bool = False) -> Page:
-        """A new tab, in a profile of its own."""
+        """Opens a new tab in a separate browser context."""
         context = self.ask("Target.createBrowserContext")["browserContextId"]
         target = self.ask("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         return Page(self, session, context, width, height, phone)
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the browser process."""
         with contextlib.suppress(AssertionError, OSError):
             self.ask("Browser.close", seconds=5.0)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -128,7 +120,7 @@ class Browser:
 
 
 class Page:
-    """A tab: what a person does there and sees; what it asks of the network; what it complains of."""
+    """A tab: user input, visible text, network requests and console messages."""
 
     def __init__(self, browser: Browser, session: str, context: str, width: int, height: int, phone: bool) -> None:
         self.browser, self._session, self.context, self.phone = browser, session, context, phone
@@ -140,53 +132,53 @@ class Page:
             self.ask("Emulation.setTouchEmulationEnabled", enabled=True)
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """A command of the protocol, to this tab."""
+        """Sends a command of the protocol to this tab."""
         return self.browser.ask(method, self._session, **params)
 
     def events(self, method: str) -> list[dict[str, Any]]:
-        """Of that name, so far."""
+        """Returns the events of this name received so far."""
         return [e["params"] for e in self.browser.events if e.get("sessionId") == self._session and e["method"] == method]
 
     def go(self, address: str) -> None:
-        """To an address; back once it is loaded."""
+        """Navigates to an address and returns when the page has loaded."""
         before = len(self.events("Page.loadEventFired"))
         said = self.ask("Page.navigate", url=address)
         assert not said.get("errorText"), said
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while len(self.events("Page.loadEventFired")) == before:
             assert time.monotonic() < end, f"{address} does not load"
             time.sleep(0.01)
 
     def value(self, script: str) -> Any:
-        """Of an expression of JavaScript in the page."""
+        """Returns the value of a JavaScript expression in the page."""
         said = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in said, said
         return said["result"].get("value")
 
     def text(self, selector: str = "body") -> str:
-        """What a person reads there: what is hidden is not in it."""
+        """Returns the visible text of an element."""
         return str(self.value(f"document.querySelector({json.dumps(selector)}).innerText"))
 
-    def until(self, script: str, seconds: float = 30.0) -> Any:
-        """An expression's value, once it is true."""
+    def until(self, script: str, seconds: float = 120.0) -> Any:
+        """Waits until a JavaScript expression is true and returns its value."""
         end = time.monotonic() + seconds
         while not (value := self.value(script)):
-            assert time.monotonic() < end, f"{script} does not come true; the page says: {self.text()}"
+            assert time.monotonic() < end, f"{script} is not true in time; the page shows:  {self.text()}"
             time.sleep(0.02)
         return value
 
-    def reads(self, words: str, selector: str = "body", seconds: float = 30.0) -> None:
-        """Waits until these words can be read there."""
+    def reads(self, words: str, selector: str = "body", seconds: float = 120.0) -> None:
+        """Waits until the visible text contains these words."""
         self.until(f"document.querySelector({json.dumps(selector)}).innerText.includes({json.dumps(words)})", seconds)
 
-    # What a person does
+    # User input
 
     def box(self, selector: str) -> tuple[float, float, float, float]:
-        """Left, top, width and height in the window, scrolled to where it can be seen."""
+        """Scrolls an element into view and returns its left, top, width and height in the window."""
         self.value(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
         self.value(
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
-        )  # it has scrolled
+        )  # until scrolling has ended
         script = "(() => { const b = document.querySelector(%s).getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
         left, top, width, height = self.value(script % json.dumps(selector))
         return left, top, width, height
@@ -199,7 +191,7 @@ class Page:
         self.ask("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y} for x, y in places])
 
     def click(self, selector: str) -> None:
-        """In its middle, by mouse or finger."""
+        """Clicks or taps the middle of an element."""
         left, top, width, height = self.box(selector)
         x, y = left + width / 2, top + height / 2
         if self.phone:
@@ -210,7 +202,7 @@ class Page:
         self._mouse("mouseReleased", x, y, False)
 
     def draw(self, selector: str, line: list[tuple[float, float]]) -> None:
-        """A line through these places (shares of width and height), by mouse or finger."""
+        """Draws a line through these points (fractions of width and height), by mouse or finger."""
         left, top, width, height = self.box(selector)
         places = [(left + x * width, top + y * height) for x, y in line]
         if self.phone:
@@ -226,7 +218,7 @@ class Page:
         self._mouse("mouseReleased", *places[-1], False)
 
     def press(self, key: str, times: int = 1, shift: bool = False) -> None:
-        """A key."""
+        """Presses a key."""
         code = {" ": "Space"}.get(key, key)
         told = {"key": key, "code": code, "windowsVirtualKeyCode": _KEYS[key], "modifiers": 8 if shift else 0}
         typed = {"Enter": "\r", " ": " "}.get(key)
@@ -235,24 +227,24 @@ class Page:
             self.ask("Input.dispatchKeyEvent", type="keyUp", **told)
 
     def type(self, selector: str, text: str) -> None:
-        """Into a field, in place of what was there."""
+        """Replaces the text of a field."""
         self.value(f"document.querySelector({json.dumps(selector)}).select()")
         self.ask("Input.insertText", text=text)
 
     def picture(self, path: Path) -> None:
-        """All of the page, as a PNG."""
+        """Saves the whole page as a PNG."""
         said = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(said["data"]))
 
-    # What it did
+    # Requests and messages of the page
 
     def hosts(self) -> set[str]:
-        """Whom it has asked: scheme, host and port, in addresses that are no data."""
+        """Returns scheme, host and port of each request, without data: addresses."""
         asked = (e["request"]["url"] for e in self.events("Network.requestWillBeSent"))
         return {"/".join(url.split("/")[:3]) for url in asked if not url.startswith("data:")}
 
     def complaints(self) -> list[str]:
-        """Errors and warnings of its console, of its scripts and of its policy."""
+        """Returns the page's errors and warnings: from the console, scripts and the content security policy."""
         said = [e["entry"]["text"] for e in self.events("Log.entryAdded") if e["entry"]["level"] in ("error", "warning")]
         said += [
             str(e["args"]) for e in self.events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning", "assert")
@@ -262,7 +254,7 @@ class Page:
 
 @contextmanager
 def browser(*flags: str) -> Iterator[Browser]:
-    """One, with a profile that goes when it does."""
+    """Starts a browser with a temporary profile."""
     with tempfile.TemporaryDirectory(prefix="heliograph-browser-", ignore_cleanup_errors=True) as folder:
         made = Browser(Path(folder), *flags)
         try:

@@ -1,4 +1,4 @@
-"""Writes small programs of instructions: of one chip or several, whose key switches broadcast inputs or add up outputs."""
+"""Writes small limb programs for one chip or several, with key switches by input broadcast or output aggregation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import heliograph as hg
 
-#: A polynomial: the register of each limb, on the limb's chip.
+#: A polynomial: maps each limb to the register that holds it on the limb's chip.
 Limbs = dict[int, str]
 
 
 @dataclass
 class Chip:
-    """Its lines and lists."""
+    """The instructions, inputs and outputs of one chip."""
 
     lines: list[str] = field(default_factory=list)
     inputs: dict[str, tuple[str, set[int]]] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Chip:
     scalars: int = 0
 
     def new(self) -> str:
-        """A register that was not written yet."""
+        """Returns an unused register."""
         self.registers += 1
         return f"r{self.registers - 1}"
 
@@ -31,7 +31,7 @@ class Chip:
 
 
 class Writer:
-    """Limb l lies on chip l modulo the chips."""
+    """Writes instructions; limb l is placed on chip l modulo the number of chips."""
 
     def __init__(self, chips: int = 1, special: int = 2) -> None:
         self.chips = [Chip() for _ in range(chips)]
@@ -41,16 +41,16 @@ class Writer:
         self.kinds: dict[str, str] = {}
 
     def chip(self, limb: int) -> Chip:
-        """The one that a limb lies on."""
+        """Returns the chip that holds a limb."""
         return self.chips[limb % len(self.chips)]
 
     def term(self, kind: str, symbol: str) -> str:
-        """The one of that name."""
+        """Returns the input's name in instructions (its term) for this symbol; declares the input at first use."""
         self.kinds[symbol] = kind
         return kind + str(self.terms.setdefault(symbol, len(self.terms) + 1))
 
     def load(self, chip: Chip, kind: str, symbol: str, limb: int) -> str:
-        """A limb of what the program takes, in a register."""
+        """Loads a limb of a program input into a register."""
         term = self.term(kind, symbol)
         chip.inputs.setdefault(term, (symbol, set()))[1].add(limb)
         half = kind == "k" and ":c1:" in symbol
@@ -83,7 +83,7 @@ class Writer:
                 chip.emit(f"store {register}: {term}({limb})")
 
     def each(self, op: str, *operands: Limbs) -> Limbs:
-        """An instruction of all limbs."""
+        """Writes the same instruction for all limbs."""
         made = {}
         for limb in operands[0]:
             to = self.chip(limb).new()
@@ -100,7 +100,7 @@ class Writer:
         return self.meetings
 
     def rescale(self, x: Limbs) -> Limbs:
-        """Divided by its last prime, which its chip sends to the others."""
+        """Writes a division by the last prime. The chip of the last limb sends this limb to the other chips."""
         top = max(x)
         owner = self.chip(top)
         rest = owner.new()
@@ -126,8 +126,8 @@ class Writer:
     def switch(
         self, x: Limbs, kind: int, turn: int, digits: list[list[int]], aggregate: bool = False
     ) -> tuple[Limbs, Limbs]:
-        """A key switch. Input broadcast: each chip raises every digit to its own limbs and the special ones. Output aggregation: each
-        chip raises its own digit to all, and what they divide is added up.
+        """Writes a key switch. Input broadcast: each chip raises every digit to its own limbs and the special ones. Output
+        aggregation: each chip raises its own digit to all limbs, and the divided results are added up.
         """
         level = len(x)
         coefficients: dict[tuple[int, int], str] = {}  # chip, limb
@@ -231,7 +231,7 @@ def _section(title: str, entries: dict[str, tuple[str, set[int]]]) -> str:
 
 
 def digits_of(level: int, chips: int, size: int) -> list[list[int]]:
-    """Limbs of one chip together, as many as `size` at a time."""
+    """Groups the limbs of each chip into digits of at most `size` limbs."""
     found = []
     for c in range(chips):
         mine = list(range(c, level, chips))
@@ -242,12 +242,12 @@ def digits_of(level: int, chips: int, size: int) -> list[list[int]]:
 def sum_of_product(
     w: Writer, x: tuple[Limbs, Limbs, Limbs], digits: list[list[int]], aggregate: bool
 ) -> tuple[Limbs, Limbs]:
-    """Relinearized."""
+    """Relinearizes a ciphertext of degree two."""
     k0, k1 = w.switch(x[2], 0, 0, digits, aggregate)
     return w.each("add", x[0], k0), w.each("add", x[1], k1)
 
 
 def rotated(w: Writer, x: tuple[Limbs, Limbs], steps: int, digits: list[list[int]], aggregate: bool) -> tuple[Limbs, Limbs]:
-    """Turned to the left."""
+    """Rotates a ciphertext to the left."""
     k0, k1 = w.switch(w.each(f"rot {steps}", x[1]), 1, steps, digits, aggregate)
     return w.each("add", w.each(f"rot {steps}", x[0]), k0), k1

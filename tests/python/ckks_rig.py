@@ -1,4 +1,4 @@
-"""A small and fast set of CKKS, far below any security, and a party for it."""
+"""A small, fast and insecure CKKS set, and a client and server that use it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ SLOTS = 512
 ROTATIONS = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256, -1)
 
 
-def parameters(edition: str = "w64", *, n: int = 2 * SLOTS, levels: int = 7, slots: int = 0) -> hg.ckks.Parameters:
-    """Six multiplications at a scale of 40 bits."""
+def parameters(word_size: int = 64, *, n: int = 2 * SLOTS, levels: int = 7, slots: int = 0) -> hg.ckks.Parameters:
+    """Returns a set with six multiplications at a scale of 40 bits."""
     numbers: dict[str, Any] = {"levels": levels, "log_scale": 40, "base_bits": 50, "special": 2}
-    if edition == "w32":  # a level has two primes
+    if word_size == 32:  # a level has two primes
         numbers |= {"log_scale": 48, "base_bits": 58, "special": 5}
-    return hg.ckks.parameters(n=n, **numbers, slots=slots, edition=edition, insecure=True)
+    return hg.ckks.parameters(n=n, **numbers, slots=slots, word_size=word_size, insecure=True)
 
 
 class Party:
-    """A key and a server."""
+    """A secret key and a server with its evaluation keys."""
 
     def __init__(self, parameters: hg.ckks.Parameters, rotations: tuple[int, ...] = ROTATIONS) -> None:
         self.parameters = parameters
@@ -32,15 +32,15 @@ class Party:
         self.server = hg.Server(self.keys)
 
     def tensor(self, values: Any, **options: Any) -> hg.ckks.Tensor:
-        """Encrypted and at the server."""
+        """Encrypts values and binds the ciphertexts to the server."""
         return self.server.bind(self.secret.encrypt(values, **options))
 
     def bound(self, keys: hg.ckks.EvaluationKeys, values: Any, **options: Any) -> hg.ckks.Tensor:
-        """The same at a server with other keys."""
+        """Encrypts values and binds the ciphertexts to a server with other keys."""
         return hg.Server(keys).bind(self.secret.encrypt(values, **options))
 
     def check(self, tensor: hg.ckks.Tensor, expected: Any, error: float = 2e-6) -> None:
-        """It decrypts to `expected`, and its own bound on the error holds."""
+        """Checks that a tensor decrypts to `expected` within `error`, and within the tensor's own error bound."""
         found = self.secret.decrypt(tensor)
         want = np.asarray(expected)
         assert found.dtype == (np.complex128 if np.iscomplexobj(want) else np.float64)
@@ -52,22 +52,22 @@ class Party:
 
 
 @functools.cache
-def party(edition: str = "w64") -> Party:
-    """Made once."""
-    return Party(parameters(edition))
+def party(word_size: int = 64) -> Party:
+    """Returns the shared party of a set."""
+    return Party(parameters(word_size))
 
 
 @functools.cache
 def stranger() -> Party:
-    """Of the same set, with a key of its own."""
+    """Returns a party of the same set with another secret key."""
     return Party(parameters())
 
 
 def real(*shape: int, seed: int = 1, size: float = 1.0) -> npt.NDArray[np.float64]:
-    """Values in [-size, size], `SLOTS` along the last axis unless the shape says otherwise."""
+    """Returns values in [-size, size], `SLOTS` along the last axis."""
     return np.random.default_rng(seed).uniform(-size, size, (*shape, SLOTS))
 
 
 def complexes(*shape: int, seed: int = 2) -> npt.NDArray[np.complex128]:
-    """Complex values in a square."""
+    """Returns complex values whose real and imaginary parts are in [-1, 1]."""
     return real(*shape, seed=seed) + 1j * real(*shape, seed=seed + 100)

@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn with their options, for tests of what is made of them: each is mirrored exactly, or refused."""
+"""scikit-learn estimators with their options, for tests of conversion: each must be mirrored exactly or refused."""
 
 from __future__ import annotations
 
@@ -52,32 +52,33 @@ COUNTS = np.round(np.exp(0.3 * SCORE) + 1)
 
 @dataclass(frozen=True)
 class Case:
-    """An estimator, what it is fitted on, and what it becomes."""
+    """An estimator, its training data, and the expected outcome of its conversion."""
 
     make: Callable[[], Any]
     y: Any
-    x: Any = None  #: X, unless another one is given
-    refused: str = ""  #: a part of the error, if it is refused
-    clear: bool = True  #: without polynomials: equal up to rounding
-    after: Callable[[Any], Any] | None = None  #: is called with the fitted estimator
+    x: Any = None  #: training samples; None: the common samples X
+    refused: str = ""  #: text that the expected error contains; empty if the conversion succeeds
+    # whether predictions equal the estimator's up to rounding, because no function is approximated by a polynomial
+    clear: bool = True
+    after: Callable[[Any], Any] | None = None  #: function that changes the fitted estimator before its conversion
 
     @property
     def samples(self) -> Any:
         return X if self.x is None else self.x
 
     def copy(self) -> Any:
-        """The samples in memory of their own: scalers may write into it."""
+        """Returns a copy of the samples, because scalers may write into them."""
         return copy.deepcopy(self.samples)
 
     def shuffled(self) -> Any:
-        """Other samples of the same ranges: each column in an order of its own."""
+        """Returns other samples with the same ranges: each column permuted separately."""
         mixed = np.random.default_rng(9).permuted(np.asarray(self.samples), axis=0)
         return mixed if not isinstance(self.samples, pd.DataFrame) else pd.DataFrame(mixed, columns=self.samples.columns)
 
 
 @cache
 def fitted(name: str) -> Any:
-    """The fitted estimator of a case."""
+    """Returns the fitted estimator of a case."""
     case = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -90,7 +91,7 @@ def _sparse(estimator: Any) -> Any:
 
 
 def _after(step: Any, model: Any) -> Any:
-    """A pipeline with a step of its own: pipelines fit the objects that they are given."""
+    """Returns a pipeline with a new copy of the step, because pipelines fit the objects that they are given."""
     return make_pipeline(step if isinstance(step, str) else base.clone(step), model)
 
 
@@ -122,7 +123,7 @@ class Rounded(pre.StandardScaler):  # type: ignore[misc]
 
 
 class Plain(linear_model.Lasso):  # type: ignore[misc]
-    """Overrides what does not change predictions."""
+    """Overrides only methods that do not change predictions."""
 
     def __init__(self, alpha: float = 0.01) -> None:
         super().__init__(alpha)
@@ -135,18 +136,18 @@ class Plain(linear_model.Lasso):  # type: ignore[misc]
 
 
 class Squared:
-    """A mixin that comes before."""
+    """A mixin that overrides predict."""
 
     def predict(self, X: Any) -> Any:
         return super().predict(X) ** 2  # type: ignore[misc]
 
 
 class Mixed(Squared, linear_model.LinearRegression):  # type: ignore[misc]
-    """Inherits an override."""
+    """Inherits the override of the mixin."""
 
 
 class Observed(linear_model.Ridge):  # type: ignore[misc]
-    """Overrides how attributes are read."""
+    """Overrides attribute access."""
 
     def __getattribute__(self, name: str) -> Any:
         return super().__getattribute__(name)
@@ -405,7 +406,7 @@ CASES |= {
     "a subclass that overrides fit": Case(Plain, SCORE),
 }
 
-# Refused
+# Estimators that the conversion refuses
 CASES |= {
     "a subclass that overrides predict": Case(Clipped, SCORE, refused="Clipped overrides predict"),
     "a subclass that overrides decision_function": Case(Careful, TWO, refused="Careful overrides decision_function"),
@@ -426,7 +427,7 @@ CASES |= {
     ),
     "weights that are texts": Case(_lm.Ridge, SCORE, after=partial(_set, coef_="none"), refused="must be numbers"),
     "weights of other features": Case(
-        _lm.Ridge, SCORE, after=partial(_set, coef_=np.ones(7)), refused="must fit each other"
+        _lm.Ridge, SCORE, after=partial(_set, coef_=np.ones(7)), refused="its steps must map its"
     ),
     "a replaced method": Case(
         _lm.Ridge, SCORE, after=partial(_set, predict=lambda x: np.zeros(len(x))), refused="predict was replaced"
@@ -452,13 +453,9 @@ CASES |= {
     "Normalizer in a ColumnTransformer": Case(
         lambda: make_pipeline(compose.ColumnTransformer([("a", pre.Normalizer(), [0, 1])]), _lm.Ridge()),
         SCORE,
-        refused="Normalizer is none",
+        refused="Normalizer is not supported",
     ),
-    "sparse labels": Case(
-        partial(neural_network.MLPClassifier, **_mlp),
-        sparse.csr_matrix(LABELS),
-        refused="dense targets",
-    ),
+    "sparse labels": Case(partial(neural_network.MLPClassifier, **_mlp), sparse.csr_matrix(LABELS), refused="dense targets"),
     "one class": Case(
         partial(neural_network.MLPClassifier, **_mlp), np.zeros(COUNT, dtype=int), refused="two or more classes"
     ),
@@ -471,9 +468,7 @@ CASES |= {
     "an unknown activation": Case(
         partial(neural_network.MLPRegressor, **_mlp), SCORE, after=partial(_set, activation="sine"), refused="sine"
     ),
-    "weights that are no numbers": Case(
-        _lm.Ridge, SCORE, after=partial(_set, coef_=np.full(5, np.nan)), refused="no number"
-    ),
+    "weights that are no numbers": Case(_lm.Ridge, SCORE, after=partial(_set, coef_=np.full(5, np.nan)), refused="NaN"),
 }
 for _name, _make, _y in (
     ("SVC", partial(svm.SVC, kernel="linear"), TWO),
@@ -502,8 +497,8 @@ for _name, _make, _y in (
     ("VotingClassifier", partial(ensemble.VotingClassifier, [("a", _logistic())]), TWO),
     ("SGDOneClassSVM", _lm.SGDOneClassSVM, None),
 ):
-    CASES[_name] = Case(_make, _y, refused="is none of the estimators known")
-CASES["IsotonicRegression"] = Case(isotonic.IsotonicRegression, SCORE, x=X[:, :1], refused="is none of the estimators known")
+    CASES[_name] = Case(_make, _y, refused="is not supported; use one of")
+CASES["IsotonicRegression"] = Case(isotonic.IsotonicRegression, SCORE, x=X[:, :1], refused="is not supported; use one of")
 for _name, _step in {
     "Normalizer": pre.Normalizer(),
     "PolynomialFeatures": pre.PolynomialFeatures(2),
@@ -515,4 +510,4 @@ for _name, _step in {
     "SimpleImputer": SimpleImputer(),
     "KernelPCA": decomposition.KernelPCA(2, kernel="rbf"),
 }.items():
-    CASES[_name] = Case(partial(_after, _step, _lm.Ridge()), SCORE, refused="is none of the estimators known")
+    CASES[_name] = Case(partial(_after, _step, _lm.Ridge()), SCORE, refused="is not supported; use one of")

@@ -1,6 +1,7 @@
-"""Ciphertexts computed on until nothing of them is left, of the few-valued data that hides it best.
+"""Computes on ciphertexts until their noise budget is exhausted, with data of few distinct values, for which a wrong
+decryption is hardest to detect.
 
-`python tests/python/exhausted.py 2000` runs so many and counts those that decrypt wrongly without an error.
+`python tests/python/exhausted.py 2000` runs 2000 cases and counts those that decrypt wrongly without an error.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ DATA = ("constant", "two values", "many values")
 
 @functools.cache
 def party(scheme: str) -> tuple[Any, hg.Server]:
-    """A key from a seed, and a server that computes with its keys."""
+    """Returns a secret key from a fixed seed and a server with its evaluation keys."""
     if scheme == "ckks":
         parameters = hg.ckks.parameters(depth=2, precision=20)
-        secret: Any = hg.ckks.SecretKey(hg._core.CkksSecretKey.generate_for_test(parameters._core, rigs.SEED))
+        secret: Any = hg.ckks.SecretKey(hg._core.ckks.SecretKey.generate_for_test(parameters._core, rigs.SEED))
     else:
         secret = rigs.secret_for_test(getattr(hg, scheme).parameters(depth=1, plain_bits=30, exact=False))
     return secret, hg.Server(secret.evaluation_keys())
@@ -33,27 +34,27 @@ def party(scheme: str) -> tuple[Any, hg.Server]:
 
 @dataclass(frozen=True)
 class Case:
-    """One of a numbered sequence that takes its turns through schemes, operations, data, and the way through a file."""
+    """One of a numbered sequence of cases that varies scheme, operation, data and whether the result is saved and loaded."""
 
     number: int
 
     @property
     def scheme(self) -> str:
-        """Whose ciphertext it is."""
+        """Returns the scheme of this case."""
         return SCHEMES[self.number % 3]
 
     @property
     def loaded(self) -> bool:
-        """Whether it is saved and loaded before decryption, as answers are."""
+        """Returns whether the result is saved and loaded before decryption."""
         return self.number // 3 % 2 == 1
 
     @property
     def operation(self) -> str:
-        """What exhausts it."""
+        """Returns the operation that exhausts the noise budget."""
         return OPERATIONS[self.number // 6 % 3]
 
     def values(self) -> Any:
-        """Plain values, most often all the same."""
+        """Returns plain values, most of them equal."""
         rng = np.random.default_rng(self.number)
         secret, _ = party(self.scheme)
         slots = secret.parameters.slots
@@ -63,13 +64,13 @@ class Case:
         return values.astype(float) if self.scheme == "ckks" else values.astype(object)
 
     def run(self) -> tuple[Any, Any]:
-        """The exhausted tensor, and the values it should hold: exact ones modulo t."""
+        """Returns the exhausted tensor and its expected values (for BFV and BGV modulo t)."""
         secret, server = party(self.scheme)
         rng = np.random.default_rng(self.number + 1)
         expected = self.values()
         x = server.bind(secret.encrypt(expected if self.scheme == "ckks" else expected.astype(np.int64)))
         steps, factor = {"doubled": (75, 2), "scaled": (int(rng.integers(9, 40)), 1000), "squared": (1, 1)}[self.operation]
-        if self.operation == "squared":  # to the lowest level, then on with clear factors
+        if self.operation == "squared":  # multiplies down to the lowest level, then by clear factors
             for _ in range(2):
                 x, expected = self._square(x), self._reduced(expected * expected)
             steps, factor = 12, int(rng.integers(100, 1000))
@@ -90,14 +91,14 @@ class Case:
         return (values + t // 2) % t - t // 2
 
     def is_right(self, found: Any, expected: Any) -> bool:
-        """Exactly, or to a thousandth of what CKKS's values are."""
+        """Returns whether the values are equal (CKKS: to a relative error of 1e-3)."""
         if self.scheme == "ckks":
             return bool(np.allclose(found, expected, rtol=1e-3))
         return bool(np.array_equal(self._reduced(found.astype(object)), expected))
 
 
 def outcome(case: Case, **word: bool) -> str:
-    """What decryption gives: "error", "right", "wrong"."""
+    """Decrypts and returns the outcome: "error", "right" or "wrong"."""
     secret, _ = party(case.scheme)
     x, expected = case.run()
     try:
@@ -108,7 +109,7 @@ def outcome(case: Case, **word: bool) -> str:
 
 
 def word_of(case: Case) -> dict[str, bool]:
-    """CKKS asks what files say by a word of its own."""
+    """Returns the options of `decrypt` that check the noise figures of files; only CKKS needs one."""
     return {"checked": True} if case.scheme == "ckks" else {}
 
 

@@ -1,50 +1,57 @@
-"""For tests of the benchmarks: where they are, what their tables put into a page, and programs that break."""
+"""Helpers for tests of the benchmarks: tables made from result files, and simulated programs, some of which fail."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-_TABLE = [sys.executable, str(FOLDER / "table.py")]
+import pytest
+
+from benchmarks import tables
+from benchmarks.report import results
+from benchmarks.runners import common
+
+ROOT = common.ROOT
+FOLDER = ROOT / "benchmarks"
+module = common.module
 
 
-def tables_of(*files: Path) -> str:
-    """What is printed of these files."""
-    return subprocess.run([*_TABLE, *map(str, files)], capture_output=True, text=True, check=True).stdout
-
-
-def page_of(folder: Path, kind: str, *files: Path, whole: bool = True) -> str:
-    """What stands between the marks of a kind of figures after the files' tables were put into a page; the rest of it stays."""
-    page, marks = folder / "page.md", (f"before\n<!-- {kind} -->\n", f"\n<!-- end of {kind} -->\nafter\n")
-    page.write_text("old".join(marks))
-    subprocess.run([*_TABLE, *map(str, files), "--into", str(page), *(["--whole"] if whole else [])], check=True)
-    text = page.read_text()
-    assert (text[: len(marks[0])], text[-len(marks[1]) :]) == marks
-    return text[len(marks[0]) : -len(marks[1])]
+def table_of(name: str, *files: Path) -> str:
+    """Returns the table that the benchmarks make from these result files."""
+    return "\n".join(tables.TABLES[name]({file.name: results.read(file) for file in files}))
 
 
 def require_lines(text: str, wanted: str) -> None:
-    """Each line of `wanted` stands in the text."""
+    """Checks that the text contains each line of `wanted`."""
     assert [line for line in wanted.strip().splitlines() if line.strip() not in text] == []
 
 
 def program_of(path: Path, text: str) -> Path:
-    """A program that is to be run by its name, in place of one that was built."""
+    """Writes an executable Python program that replaces a built one."""
     path.write_text(f"#!{sys.executable}\n{textwrap.dedent(text)}")
     path.chmod(0o755)
     return path
 
 
 def breaking_program(path: Path, names: str, also: str = "") -> None:
-    """A program that prints a row for each of its `names` (an expression) as JSON, and ends at the one that breaks."""
+    """Writes a program that prints a row of JSON for each name in `names` (a Python expression) and fails at the name
+    "breaks".
+    """
     path.write_text(
         "import json, sys, time\n"
         f"{also}\n"
         f"for name in {names}:\n"
         "    if name == 'breaks': sys.exit('a reason')\n"
-        "    if name == 'hangs': time.sleep(60)\n"
+        "    if name == 'hangs': time.sleep(600)\n"
         "    print(json.dumps({'case': name}), flush=True)\n"
     )
+
+
+def replace_modules(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Runs programs of a folder in place of modules of the benchmarks with the same last name."""
+
+    def command(name: str) -> list[str]:
+        return [sys.executable, str(folder / f"{name.rpartition('.')[2]}.py")]
+
+    monkeypatch.setattr(common, "module", command)

@@ -1,8 +1,8 @@
-"""BFV over Python's own integers: slow, exact, one line for each definition. What the engine must equal, word for word.
+"""BFV over Python integers: slow, exact, one line per definition. The engine's words must equal the model's.
 
 A polynomial is an object array whose last axis holds N integers. A ciphertext (`Cipher`) has one array
-[batch..., component, N] for each plaintext modulus, residues modulo the product of its level's primes.
-Nothing here is RNS, fixed point or an NTT network: products are exact integer products,
+[batch..., component, N] for each plaintext modulus: residues modulo the product of its level's primes.
+The model has no RNS, no fixed point and no NTT network. Products are exact integer products,
 roundings are exact roundings, and the NTT order is the definition's evaluation at powers of psi.
 """
 
@@ -25,13 +25,13 @@ Poly = npt.NDArray[Any]
 
 # Randomness: ChaCha20 (RFC 8439) and the draws of src/math/sampler.h
 
-MASK, SECRET, ERROR, KEY_MASK, KEY_ERROR = 1, 2, 3, 4, 5  # purposes of draws
-SMALL = 0xFFFF  # in place of a prime's index
+MASK, SECRET, ERROR, KEY_MASK, KEY_ERROR = 1, 2, 3, 4, 5  # purpose numbers of random draws (src/math/sampler.h)
+SMALL = 0xFFFF  # used instead of a prime's index for draws that no prime belongs to
 PUBLIC_OBJECT = 0xFFFFFFFF
 
 
 def chacha_blocks(key: bytes, nonce: Sequence[int], count: int, first: int = 0) -> npt.NDArray[Any]:
-    """ChaCha20 blocks `first` ... as [count, 16] words."""
+    """Returns ChaCha20 blocks from number `first` on, as [count, 16] words."""
     constants = np.frombuffer(b"expand 32-byte k" + key, dtype="<u4")
     start = np.zeros((16, count), dtype=np.uint32)
     start[:12] = constants[:, None]
@@ -43,7 +43,7 @@ def chacha_blocks(key: bytes, nonce: Sequence[int], count: int, first: int = 0) 
         return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
 
     def quarters(s: npt.NDArray[Any]) -> None:
-        a, b, c, d = s[:4], s[4:8], s[8:12], s[12:]  # four quarter rounds, side by side
+        a, b, c, d = s[:4], s[4:8], s[8:12], s[12:]  # four quarter rounds at once, one per column or diagonal
         for p, q, r, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
             p += q
             r[:] = rotate(r ^ p, by)
@@ -58,26 +58,26 @@ def chacha_blocks(key: bytes, nonce: Sequence[int], count: int, first: int = 0) 
 
 
 def draws(key: bytes, purpose: int, prime: int, obj: int, item: int, n: int, size: int) -> list[int]:
-    """n little-endian integers of `size` bytes: the draws of one polynomial (component 0)."""
+    """Returns n little-endian integers of `size` bytes: the draws of one polynomial (component 0)."""
     blocks = chacha_blocks(key, (purpose << 24 | prime, obj, item), n * size // 64)
     raw = np.ascontiguousarray(blocks).astype("<u4").tobytes()
     return [int.from_bytes(raw[i : i + size], "little") for i in range(0, n * size, size)]
 
 
 def uniform(key: bytes, purpose: int, prime: int, obj: int, item: int, n: int, q: int) -> Poly:
-    """Uniform residues modulo q, which is prime number `prime` of the ring."""
+    """Returns uniform residues modulo q, prime number `prime` of the ring."""
     return np.array([d % q for d in draws(key, purpose, prime, obj, item, n, 16)], dtype=object)
 
 
 def ternary(key: bytes, purpose: int, obj: int, item: int, n: int) -> Poly:
-    """-1, 0 and 1, equally likely."""
+    """Returns uniform values of -1, 0 and 1."""
     small = draws(key, purpose, SMALL, obj, item, n, 8)
     return np.array([3 * d // 2**64 - 1 for d in small], dtype=object)
 
 
 @functools.cache
 def gaussian_table() -> list[int]:
-    """round(2^63 P(|X| <= k)) of the discrete Gaussian of deviation 3.19, from its definition."""
+    """Returns round(2^63 P(|X| <= k)) of the discrete Gaussian of deviation 3.19, computed from its definition."""
     getcontext().prec = 60
     rho = [(-Decimal(k * k) / (2 * Decimal("3.19") ** 2)).exp() for k in range(120)]
     total = rho[0] + 2 * sum(rho[1:])
@@ -86,20 +86,20 @@ def gaussian_table() -> list[int]:
 
 
 def gaussian(key: bytes, purpose: int, obj: int, item: int, n: int) -> Poly:
-    """Discrete Gaussians of deviation 3.19."""
+    """Returns samples of the discrete Gaussian of deviation 3.19."""
     small = draws(key, purpose, SMALL, obj, item, n, 8)
     at = np.searchsorted(gaussian_table(), np.array([d >> 1 for d in small], dtype=np.int64), side="right")
     return np.array([-int(m) if d & 1 else int(m) for m, d in zip(at, small, strict=True)], dtype=object)
 
 
 class Entropy:
-    """What a test seed gives: 32 bytes a time, by counting."""
+    """The random stream of a test seed: 32 bytes at a time, in counter mode."""
 
     def __init__(self, seed: bytes) -> None:
         self.seed, self.count = seed, 0
 
     def next(self) -> bytes:
-        """The next 32 bytes."""
+        """Returns the next 32 bytes."""
         block = chacha_blocks(self.seed, (0, 0, 0), 1, self.count)
         self.count += 1
         return block.astype("<u4").tobytes()[:32]
@@ -109,29 +109,29 @@ class Entropy:
 
 
 def centred(x: Poly, modulus: int) -> Poly:
-    """Representatives in [-M/2, M/2)."""
+    """Returns representatives in [-M/2, M/2)."""
     r = x % modulus
     return np.where(2 * r >= modulus, r - modulus, r)
 
 
 def smallest(values: Any, modulus: int) -> Poly:
-    """Representatives in (-M/2, M/2]: how integer factors and weights are taken."""
+    """Returns representatives in (-M/2, M/2], the convention for integer factors and weights."""
     r = np.asarray(values).astype(object) % modulus
     return np.where(2 * r > modulus, r - modulus, r)
 
 
 def rounded(x: Poly, divisor: int) -> Poly:
-    """x / divisor to the nearest integer, halves upwards."""
+    """Returns x / divisor rounded to the nearest integer, halves upwards."""
     return (2 * x + divisor) // (2 * divisor)
 
 
 def product(values: Iterable[int]) -> int:
-    """The product of integers."""
+    """Returns the product of integers."""
     return math.prod(values)
 
 
 def _digits(x: Poly) -> npt.NDArray[Any]:
-    """Base 2^16 digits [digit, N]; the highest carries the sign."""
+    """Returns digits to base 2^16, [digit, N]; the highest digit carries the sign."""
     count = int(max(map(abs, x))).bit_length() // 16 + 1
     raw = b"".join([int(v).to_bytes(2 * count, "little", signed=True) for v in x])
     digits = np.frombuffer(raw, dtype="<u2").reshape(-1, count).T.astype(np.float64)
@@ -140,7 +140,7 @@ def _digits(x: Poly) -> npt.NDArray[Any]:
 
 
 def _integers(digits: npt.NDArray[Any]) -> Poly:
-    """`_digits`, undone, for digits of any size and sign."""
+    """Inverts `_digits`, for digits of any size and sign."""
     carried = np.concatenate([digits, np.zeros((4, digits.shape[1]), dtype=np.int64)])
     for k in range(len(carried) - 1):
         carried[k + 1] += carried[k] >> 16
@@ -151,18 +151,18 @@ def _integers(digits: npt.NDArray[Any]) -> Poly:
 
 
 def times(a: Poly, b: Poly) -> Poly:
-    """a b in Z[X]/(X^N + 1), exactly, for single polynomials: digits convolved along both axes, every sum below 2^50."""
+    """Returns a b in Z[X]/(X^N + 1), exactly: digits convolved along both axes, every sum below 2^50."""
     n, x, y = len(a), _digits(a), _digits(b)
     size = (len(x) + len(y), 2 * n)
     c = np.fft.irfft2(np.fft.rfft2(x, size) * np.fft.rfft2(y, size), size)
     whole = np.rint(c)
-    assert np.abs(c - whole).max() < 0.25, "sums too long for doubles"
+    assert np.abs(c - whole).max() < 0.25, "sums exceed the precision of doubles"
     long = _integers(whole.astype(np.int64))
     return long[:n] - long[n:]
 
 
 def turned(x: Poly, galois: int) -> Poly:
-    """X -> X^galois along the last axis."""
+    """Applies X -> X^galois along the last axis."""
     n = x.shape[-1]
     out = np.zeros_like(x)
     for i in range(n):
@@ -173,7 +173,7 @@ def turned(x: Poly, galois: int) -> Poly:
 
 @functools.cache
 def psi(n: int, q: int) -> int:
-    """The numerically smallest primitive 2N-th root of unity modulo q."""
+    """Returns the numerically smallest primitive 2N-th root of unity modulo q."""
     root = next(r for b in range(2, q) if pow(r := pow(b, (q - 1) // (2 * n), q), n, q) == q - 1)
     odd, square = [root], root * root % q
     for _ in range(n - 1):
@@ -183,19 +183,19 @@ def psi(n: int, q: int) -> int:
 
 @functools.cache
 def powers(root: int, q: int, count: int) -> Poly:
-    """root^i modulo q."""
+    """Returns root^i modulo q for i < count."""
     return np.array([pow(root, i, q) for i in range(count)], dtype=object)
 
 
 @functools.cache
 def reversal(n: int) -> npt.NDArray[Any]:
-    """i with its log2 N bits in reverse order."""
+    """Returns the bit reversal of each i < n over log2 n bits."""
     bits = n.bit_length() - 1
     return np.array([int(f"{i:0{bits}b}"[::-1], 2) for i in range(n)])
 
 
 def _dft(x: Poly, w: int, q: int) -> Poly:
-    """sum_i x_i w^(ik), k = 0..n-1, along the last axis."""
+    """Returns sum_i x_i w^(ik), k = 0..n-1, along the last axis."""
     n, batch = x.shape[-1], x.shape[:-1]
     x, m = x[..., reversal(n)], 1
     while m < n:
@@ -207,31 +207,31 @@ def _dft(x: Poly, w: int, q: int) -> Poly:
 
 
 def evaluated(x: Poly, q: int) -> Poly:
-    """The polynomial at psi^(2k + 1), k = 0..N-1."""
+    """Evaluates the polynomial at psi^(2k + 1), k = 0..N-1."""
     n, root = x.shape[-1], psi(x.shape[-1], q)
     twist = powers(root, q, n)
     return _dft(x * twist % q, root * root % q, q)
 
 
 def interpolated(values: Poly, q: int) -> Poly:
-    """`evaluated`, undone."""
+    """Inverts `evaluated`."""
     n, root = values.shape[-1], pow(psi(values.shape[-1], q), -1, q)
     twist = powers(root, q, n) * pow(n, -1, q) % q
     return _dft(values, root * root % q, q) * twist % q
 
 
 def to_ntt(x: Poly, q: int) -> Poly:
-    """At rest in the NTT domain, position i holds the value at psi^(2 rev(i) + 1)."""
+    """Returns the words of the NTT domain: position i holds the value at psi^(2 rev(i) + 1)."""
     return evaluated(x, q)[..., reversal(x.shape[-1])]
 
 
 def from_ntt(words: Poly, q: int) -> Poly:
-    """`to_ntt`, undone."""
+    """Inverts `to_ntt`."""
     return interpolated(words[..., reversal(words.shape[-1])], q)
 
 
 def crt(residues: Sequence[Poly], moduli: Sequence[int]) -> Poly:
-    """The integers in [0, M) with these residues."""
+    """Returns the integers in [0, M) with these residues."""
     modulus = product(moduli)
     total: Any = 0
     for r, m in zip(residues, moduli, strict=True):
@@ -259,7 +259,7 @@ class Plain:
 
 
 class Model:
-    """Keys and everything done with them, for one parameter set and one test seed."""
+    """The keys of one parameter set and test seed, and all operations with them."""
 
     def __init__(self, spec: Any, seed: bytes) -> None:
         self.n: int = spec.n
@@ -273,11 +273,11 @@ class Model:
         self.rotations: dict[int, SwitchKey] = {}
 
     def modulus(self, level: int) -> int:
-        """The product of a level's primes."""
+        """Returns the product of a level's primes."""
         return product(self.chain[:level])
 
     def galois(self, steps: int) -> int:
-        """The automorphism that turns rows left."""
+        """Returns the automorphism that rotates rows left."""
         return pow(3, steps % (self.n // 2), 2 * self.n)
 
     # Keys
@@ -287,14 +287,16 @@ class Model:
         return crt([from_ntt(w, q) for w, q in zip(words, moduli, strict=True)], moduli)
 
     def public_key(self) -> tuple[bytes, Poly, Poly]:
-        """Seed, body and mask: (e - a s, a)."""
+        """Returns seed, body and mask: (e - a s, a)."""
         seed, error_seed = self.entropy.next(), self.entropy.next()
         mask = self._key_mask(seed, PUBLIC_OBJECT, self.chain)
         error = gaussian(error_seed, KEY_ERROR, PUBLIC_OBJECT, 0, self.n)
         return seed, (error - times(mask, self.secret)) % self.modulus(len(self.chain)), mask
 
     def switch_key(self, target: Poly) -> SwitchKey:
-        """Digit j: e_j - a_j s + P g_j target, where g_j is 1 modulo the primes of digit j and 0 modulo the others."""
+        """Returns (e_j - a_j s + P g_j target, a_j) for each digit j; g_j is 1 modulo the primes of digit j and 0 modulo the
+        others.
+        """
         seed, error_seed = self.entropy.next(), self.entropy.next()
         moduli = self.chain + self.special
         modulus, first, pairs = product(moduli), 0, []
@@ -310,7 +312,7 @@ class Model:
         return SwitchKey(seed, pairs)
 
     def evaluation_keys(self, rotations: Sequence[int], columns: bool) -> None:
-        """A relinearization key, then rotation keys in the order asked, then the column swap."""
+        """Makes a relinearization key, then rotation keys in the given order, then the key that exchanges the rows."""
         self.relinearization = self.switch_key(times(self.secret, self.secret))
         for g in [self.galois(s) for s in rotations] + [2 * self.n - 1] * columns:
             self.rotations[g] = self.switch_key(turned(self.secret, g))
@@ -322,7 +324,7 @@ class Model:
         return np.array([(e - 1) // 2 for e in row + [2 * self.n - e for e in row]])
 
     def encode(self, values: Any, packing: str) -> Plain:
-        """Integers [batch..., width] as polynomials modulo each t; fewer values than N are filled up with zeros."""
+        """Encodes integers [batch..., width] as polynomials modulo each t; fewer than N values are padded with zeros."""
         v = np.asarray(values).astype(object)
         full = np.zeros((*v.shape[:-1], self.n), dtype=object)
         full[..., : v.shape[-1]] = v
@@ -332,7 +334,7 @@ class Model:
         return Plain([interpolated(full[..., order] % t, t) for t in self.plain])
 
     def decode(self, plain: Plain, packing: str, width: int) -> Poly:
-        """Centred integers modulo the product of the plaintext moduli."""
+        """Decodes to centred integers modulo the product of the plaintext moduli."""
         parts = plain.parts
         if packing == "slots":
             parts = [evaluated(p, t)[..., self._slot_exponents()] for p, t in zip(parts, self.plain, strict=True)]
@@ -343,7 +345,7 @@ class Model:
     # Encryption
 
     def encrypt(self, values: Any, packing: str = "slots") -> Cipher:
-        """(e - a s + round(Q m / t), a) for each ciphertext and each plaintext modulus."""
+        """Returns (e - a s + round(Q m / t), a) for each ciphertext and each plaintext modulus."""
         plain, level = self.encode(values, packing), len(self.chain)
         modulus, parts, seeds = self.modulus(level), [], []
         for m, t in zip(plain.parts, self.plain, strict=True):
@@ -358,20 +360,20 @@ class Model:
         return self.cipher(parts, level, packing, np.asarray(values).shape[-1], seeds)
 
     def hidden(self, m: Poly, t: int, error: Poly, modulus: int) -> Poly:
-        """What an encryption's phase is: the message on top of the error."""
+        """Returns the phase of a fresh encryption: the scaled message plus the error."""
         return error + rounded(modulus * m, t)
 
     def cipher(self, *made: Any) -> Cipher:
-        """Of this scheme."""
+        """Makes a ciphertext of this scheme."""
         return Cipher(self, *made)
 
     def masks(self, seed: bytes, item: int) -> Poly:
-        """The uniform half of seeded encryption number `item`."""
+        """Returns the uniform component of seeded encryption number `item`."""
         words = [uniform(seed, MASK, i, 0, item, self.n, q) for i, q in enumerate(self.chain)]
         return crt(words, self.chain)
 
     def phase(self, cipher: Cipher, part: int) -> Poly:
-        """c_0 + c_1 s + ..., centred modulo the level's modulus."""
+        """Returns c_0 + c_1 s + ..., centred modulo the level's modulus."""
         c = cipher.parts[part]
         out = np.zeros((*c.shape[:-2], self.n), dtype=object)
         for at in np.ndindex(c.shape[:-2]):
@@ -382,17 +384,17 @@ class Model:
         return centred(out, self.modulus(cipher.level))
 
     def phases(self, cipher: Cipher) -> list[Poly]:
-        """The phase of each part."""
+        """Returns the phase modulo each plaintext modulus."""
         return [self.phase(cipher, part) for part in range(len(self.plain))]
 
     def decrypt(self, cipher: Cipher, phases: list[Poly] | None = None) -> Poly:
-        """round(t phase / Q) modulo each t, decoded."""
+        """Decrypts: round(t phase / Q) modulo each t, decoded."""
         q = self.modulus(cipher.level)
         parts = [rounded(t * x, q) % t for x, t in zip(phases or self.phases(cipher), self.plain, strict=True)]
         return self.decode(Plain(parts), cipher.packing, cipher.width)
 
     def noise_budget(self, cipher: Cipher, phases: list[Poly] | None = None) -> float:
-        """log2 of (Q / 2) over the largest |[t phase]_Q|."""
+        """Returns log2 of (Q / 2) over the largest |[t phase]_Q|."""
         q = self.modulus(cipher.level)
         all_phases = zip(phases or self.phases(cipher), self.plain, strict=True)
         largest = [abs(centred(t * x, q)).max() for x, t in all_phases]
@@ -401,7 +403,7 @@ class Model:
     # Key switching
 
     def switch(self, x: Poly, key: SwitchKey, level: int) -> Poly:
-        """[2, N]: an encryption of x times the key's target, by digits, divided by P and rounded."""
+        """Returns [2, N]: an encryption of x times the key's target, by digits, divided by P and rounded."""
         q, p = self.modulus(level), product(self.special)
         total = np.zeros((2, self.n), dtype=object)
         first = 0
@@ -429,18 +431,18 @@ class Cipher:
 
     @property
     def degree(self) -> int:
-        """Components less one."""
+        """The number of components minus one."""
         return int(self.parts[0].shape[-2]) - 1
 
     def mapped(self, f: Any, level: int | None = None, width: int | None = None) -> Cipher:
-        """f(array, t) of each part, reduced."""
+        """Applies f(array, t) to the array of each plaintext modulus t and reduces the result."""
         level = level or self.level
         q = self.model.modulus(level)
         parts = [f(p, t) % q for p, t in zip(self.parts, self.model.plain, strict=True)]
         return Cipher(self.model, parts, level, self.packing, width or self.width)
 
     def each(self, f: Any, level: int | None = None, width: int | None = None) -> Cipher:
-        """f(components [k, N], t) of each ciphertext."""
+        """Applies f(components [k, N], t) to each ciphertext."""
 
         def all_of(p: Poly, t: int) -> Poly:
             done = [f(p[at], t) for at in np.ndindex(p.shape[:-2])]
@@ -451,7 +453,7 @@ class Cipher:
     # Levels
 
     def shrink(self, level: int) -> Cipher:
-        """round(c / D), D the product of the primes dropped."""
+        """Returns round(c / D), where D is the product of the dropped primes."""
         dropped = product(self.model.chain[level : self.level])
         return self.mapped(lambda p, t: rounded(p, dropped), level)
 
@@ -532,7 +534,7 @@ class Cipher:
     __rmul__ = __mul__
 
     def _product(self, other: Cipher) -> Cipher:
-        """round(t c / Q) of the tensor product c of centred operands, as Halevi, Polyakov and Shoup compute it."""
+        """Returns round(t c / Q) of the tensor product c of centred operands, computed as by Halevi, Polyakov and Shoup."""
         a, b = self.relinearize()._aligned(other.relinearize())
         q = self.model.modulus(a.level)
         shape = np.broadcast_shapes(a.shape, b.shape)
@@ -551,14 +553,14 @@ class Cipher:
         return a.mapped(multiply, width=max(self.width, other.width))
 
     def relinearize(self) -> Cipher:
-        """Degree one, by the relinearization key."""
+        """Reduces to degree one by the relinearization key."""
         if self.degree == 1:
             return self
         key = self.model.relinearization
         return self.each(lambda c, t: c[:2] + self.model.switch(c[2], key, self.level))
 
     def turned(self, galois: int) -> Cipher:
-        """The automorphism X -> X^galois, by its key: whether decomposed before or after makes no difference here."""
+        """Applies X -> X^galois by its key; decomposing before or after the automorphism gives the same words."""
         x = self.relinearize()
         if galois == 1:
             return x.mapped(lambda p, t: p, width=self.model.n)
@@ -573,7 +575,7 @@ class Cipher:
     # Words
 
     def words(self, ntt: bool = False) -> list[npt.NDArray[Any]]:
-        """[batch..., component, limb, N] for each part: canonical residues as the engine stores them."""
+        """Returns [batch..., component, limb, N] for each plaintext modulus: canonical residues as the engine stores them."""
         if ntt not in self._words:
             primes = self.model.chain[: self.level]
             residues = [[to_ntt(p % q, q) if ntt else p % q for q in primes] for p in self.parts]
@@ -595,7 +597,7 @@ class Container:
 
 
 def parse(data: bytes) -> Container:
-    """Reads a container, checking its lengths, offsets and digest."""
+    """Reads a container and checks its lengths, offsets and digest."""
     magic, version, reserved, header_bytes, total = struct.unpack_from("<8sIIQQ", data)
     assert (magic, reserved, total) == (b"\x89HELIO\r\n", 0, len(data))
     assert version in (1, 2, 3)
@@ -614,12 +616,12 @@ def parse(data: bytes) -> Container:
 
 
 def canonical(value: Any) -> bytes:
-    """The one JSON text of a value (without fractions)."""
+    """Returns the canonical JSON text of a value (without fractions)."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def build(container: Container, header_text: bytes | None = None) -> bytes:
-    """The bytes of a container, true or false: `header_text` in place of the canonical one."""
+    """Returns the bytes of a container, valid or not: `header_text` replaces the canonical header."""
     names = {"uint8": "u8", "int8": "i8", "uint32": "u32", "uint64": "u64", "int64": "i64"}
     text = b""
     while True:

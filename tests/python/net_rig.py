@@ -1,6 +1,6 @@
-"""Hosts made of network namespaces on one bridge, each with a name of its own.
+"""Virtual hosts: network namespaces on one bridge, each with its own host name.
 
-mpirun reaches them by an agent in ssh's place, or by ssh where sshd is installed: each host then has one of its own.
+mpirun reaches them by an agent that replaces ssh, or by ssh if sshd is installed; each host then runs its own daemon.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _ip(line: str) -> None:
 
 
 def reason_for_none(*tools: str) -> str | None:
-    """Why hosts cannot be made here, or lack tools; None where they can."""
+    """Returns the reason why this machine cannot make virtual hosts, or None if it can."""
     for tool in ("ip", "unshare", *tools):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
@@ -50,25 +50,30 @@ def reason_for_none(*tools: str) -> str | None:
 
 
 class Hosts:
-    """Names and links of hosts that are there."""
+    """Names, addresses and links of running virtual hosts."""
 
     def __init__(self, names: list[str], links: dict[str, str], addresses: dict[str, str], agent: Path) -> None:
         self.names, self.links, self.addresses, self.agent = names, links, addresses, agent
 
     def environment(self) -> dict[str, str]:
-        """For a launcher that is to reach them."""
-        return {"OMPI_MCA_plm_rsh_agent": str(self.agent)}
+        """Returns the environment variables that let mpirun reach the hosts."""
+        return self.reached_by(str(self.agent))
+
+    @staticmethod
+    def reached_by(command: str) -> dict[str, str]:
+        """Returns the variables that make mpirun use a command in place of ssh: those of Open MPI 4 and 5."""
+        return {"OMPI_MCA_plm_rsh_agent": command, "PRTE_MCA_plm_ssh_agent": command}
 
     def cut(self, name: str) -> None:
         """Takes a host's link down."""
         _ip(f"link set {self.links[name]} down")
 
     def join(self, name: str) -> None:
-        """Takes it up again."""
+        """Takes a host's link up again."""
         _ip(f"link set {self.links[name]} up")
 
     def slow(self, name: str, rate: str) -> str | None:
-        """What a host receives and sends passes at so many bits a second, as in "8kbit"; why not, where the kernel cannot."""
+        """Limits a host's traffic to a rate such as "8kbit", both ways. Returns the reason if the kernel cannot do this."""
         for words in (["dev", self.links[name]], ["netns", name, "dev", "eth0"]):
             command = ["tc", *(["-n", name] if words[0] == "netns" else []), "qdisc", "add", *words[-2:]]
             if told := _refusal([*command, *f"root tbf rate {rate} burst 1600 latency 2s".split()]):
@@ -76,7 +81,9 @@ class Hosts:
         return None
 
     def lossy(self, name: str, share: float) -> str | None:
-        """That share of what comes to a host is lost, and what comes is late; why not, where the kernel cannot."""
+        """Drops this fraction of a host's incoming packets and delays the rest. Returns the reason if the kernel cannot do
+        this.
+        """
         netem = f"tc qdisc add dev {self.links[name]} root netem delay 30ms 10ms loss {100 * share:g}%"
         if not (told := _refusal(netem.split())):
             return None
@@ -84,13 +91,13 @@ class Hosts:
         return _refusal(["ip", "netns", "exec", name, *drop.split()]) and told
 
     def counted(self, name: str) -> tuple[int, int]:
-        """Bytes and packets that have crossed a host's link, both ways."""
+        """Returns the bytes and packets that have crossed a host's link, both ways."""
         folder = Path("/sys/class/net") / self.links[name] / "statistics"
         read = {what: int((folder / what).read_text()) for what in ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")}
         return read["rx_bytes"] + read["tx_bytes"], read["rx_packets"] + read["tx_packets"]
 
     def processes(self) -> list[int]:
-        """What runs there."""
+        """Returns the ids of the processes on all hosts."""
         found = []
         for name in self.names:
             done = subprocess.run(["ip", "netns", "pids", name], check=True, capture_output=True, text=True)
@@ -100,7 +107,7 @@ class Hosts:
 
 @contextmanager
 def hosts(count: int, folder: Path) -> Iterator[Hosts]:
-    """That many hosts; gone at the end, with all that runs there."""
+    """Makes `count` hosts; removes them and ends their processes at exit."""
     mark = f"{os.getpid() % 100000}"
     bridge, names = f"hgb{mark}", [f"hg{mark}{'abcdefgh'[k]}" for k in range(count)]
     links = {name: f"v{name}" for name in names}
@@ -141,13 +148,13 @@ def _remove(made: Hosts, bridge: str) -> None:
         time.sleep(0.1)
     for name in made.names:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-    # A namespace whose connections still hope for an answer lives on for a while, and its link with it.
+    # A namespace with unanswered connections outlives its deletion for a while, and so would its link.
     for link in [*made.links.values(), bridge]:
         subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
 
 
 def _refusal(command: list[str]) -> str | None:
-    """What a command complained of; None where it was done."""
+    """Runs a command and returns its error output, or None if it succeeded."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -156,12 +163,12 @@ def _refusal(command: list[str]) -> str | None:
 
 
 def find_sshd() -> str | None:
-    """The daemon, which must be named by its whole path."""
+    """Returns the path of sshd, which must be started by its absolute path."""
     return shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def reason_for_no_sshd() -> str | None:
-    """Why hosts cannot be reached by ssh; None where they can."""
+    """Returns why hosts cannot be reached by ssh, or None if they can."""
     if find_sshd() is None:
         return "there is no sshd (Debian: openssh-server)"
     for tool in ("ssh", "ssh-keygen"):
@@ -170,12 +177,12 @@ def reason_for_no_sshd() -> str | None:
     try:
         pwd.getpwnam("sshd")
     except KeyError:
-        return "there is no user sshd, whom Debian's openssh-server brings"
+        return "the user sshd does not exist (Debian's openssh-server creates it)"
     return None
 
 
 def _wait_for(address: str) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while True:
         try:
             socket.create_connection((address, 22), timeout=1).close()
@@ -188,7 +195,7 @@ def _wait_for(address: str) -> None:
 
 @contextmanager
 def served_by_ssh(net: Hosts, folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
-    """A daemon with keys of its own on each host: the launcher's environment, and the folder of what the daemons log."""
+    """Starts an sshd with its own keys on each host; yields the launcher's environment and the folder of the logs."""
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     daemon = folder / "sshd_config"
@@ -200,7 +207,7 @@ def served_by_ssh(net: Hosts, folder: Path) -> Iterator[tuple[dict[str, str], Pa
     of_all = f"IdentityFile {folder / 'user'}\nIdentitiesOnly yes\nBatchMode yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
     each = "".join(f"Host {name}\nHostName {net.addresses[name]}\n" for name in net.names)
     client.write_text(f"{each}Host *\nLogLevel ERROR\n{of_all}")
-    place = Path("/run/sshd")  # where the daemon shuts its unprivileged half in
+    place = Path("/run/sshd")  # sshd's directory for privilege separation
     made = not place.exists()
     place.mkdir(mode=0o755, exist_ok=True)
     begin = 'hostname "$1" && exec "$2" -D -f "$3" -E "$4"'
@@ -228,7 +235,7 @@ def served_by_ssh(net: Hosts, folder: Path) -> Iterator[tuple[dict[str, str], Pa
     try:
         for address in net.addresses.values():
             _wait_for(address)
-        yield {"OMPI_MCA_plm_rsh_agent": f"ssh -F {client}"}, folder
+        yield Hosts.reached_by(f"ssh -F {client}"), folder
     finally:
         for process in daemons:
             process.kill()

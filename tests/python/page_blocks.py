@@ -1,6 +1,6 @@
-"""Runs Python programs of a page as somebody who pastes them: page_blocks.py PAGE [NUMBER], all in turn or one alone.
+"""Runs the Python programs of a page: page_blocks.py PAGE [NUMBER] runs all blocks in sequence, or only block NUMBER.
 
-A print with a comment prints what the comment says; else it ends with what it printed.
+A print with a comment must print the text of the comment. Otherwise the run fails and shows the output.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """What stands between fences of a language."""
+    """Returns the fenced code blocks of a language."""
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
 
 
 def words_of(text: str) -> list[str]:
-    """Without the brackets and commas of lists and arrays."""
+    """Splits text into words, without the brackets and commas of lists and arrays."""
     return re.sub(r"[\[\](),]", " ", text).split()
 
 
 def same_word(said: str, printed: str) -> bool:
-    """Numbers are compared to the digits that the page gives."""
+    """Compares two words; numbers are compared to the digits that the page shows."""
     try:
         value = float(said)
     except ValueError:
@@ -38,7 +38,7 @@ _NEEDED = {"sklearn": "sklearn", "serving.local": "uvicorn"}
 
 
 def run_block(text: str, names: dict[str, Any], page: str) -> None:
-    """Executes it. A print with a comment prints what the comment says. What needs an extra waits for a machine that has it."""
+    """Executes a block and checks each print that has a comment. Skips blocks that need an extra that is not installed."""
     if any(words in text and importlib.util.find_spec(needed) is None for words, needed in _NEEDED.items()):
         return
     lines = text.splitlines()

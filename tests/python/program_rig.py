@@ -1,4 +1,4 @@
-"""What tests of recorded programs share: a party for exact integers, and tensors that are each other."""
+"""Helpers shared by tests of recorded programs: a client and server for exact integers, and equality of tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heliograph import _core
 
 
 def opened(scheme: str, device: str) -> hg.bfv.Parameters:
-    """The small set on a device, or a skipped test."""
+    """Returns the small set on a device, or skips the test."""
     try:
         return rigs.parameters_on(rigs.specs("w64" if scheme == "bfv" else "bgv"), device)
     except (hg.DeviceError, hg.ParameterError) as error:
@@ -21,7 +21,7 @@ def opened(scheme: str, device: str) -> hg.bfv.Parameters:
 
 
 class Party:
-    """A key and a server for exact integers."""
+    """A secret key and a server for exact integers."""
 
     def __init__(self, parameters: hg.bfv.Parameters, seed: bytes = rigs.SEED) -> None:
         self.secret = rigs.secret_for_test(parameters, seed)
@@ -29,12 +29,12 @@ class Party:
         self.server = hg.Server(self.keys)
 
     def tensor(self, values: Any) -> Any:
-        """A ciphertext for each value, which it begins with; at the server."""
+        """Encrypts rows of consecutive integers that begin with each value, and binds them to the server."""
         return self.server.bind(self.secret.encrypt(np.asarray(values)[..., None] + np.arange(rigs.N)))
 
 
 def same(a: Any, b: Any) -> None:
-    """One tensor is the other: words, and what it says of itself."""
+    """Checks that two tensors have equal words, reprs, bounds and noise estimates."""
     assert a.to_bytes() == b.to_bytes()
     assert repr(a) == repr(b)
     assert said(a) == said(b)
@@ -42,5 +42,5 @@ def same(a: Any, b: Any) -> None:
 
 
 def said(x: Any) -> bytes:
-    """All that a tensor says of itself but its words: every figure of it, to the last bit."""
-    return bytes(_core.Operands([x._core], [None]).signature)
+    """Returns all metadata of a tensor, floats to the last bit, without the ciphertext's words."""
+    return bytes(_core.program.Operands([x._core], [None]).signature)

@@ -1,4 +1,4 @@
-"""The words of a saved program, taken apart and put together again: for programs that an enemy wrote."""
+"""Parses and rebuilds the words of a saved program, for tests of malicious programs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import resign
 
-MADE = 3  # a kind of place
+MADE = 3  # kind of a place whose memory the program writes
 NO_SOURCE = 2**32 - 1
 
 
 class Words:
-    """Reads one word after the other."""
+    """Reads the words of a program's file one after another."""
 
     def __init__(self, words: list[int]) -> None:
         self.words, self.at = words, 0
@@ -65,7 +65,7 @@ class View:
 
 @dataclass
 class Place:
-    """A place: `session` is there where the file has its words."""
+    """A place: memory that calls refer to by its number. `session` has a word if the file stores the place's words."""
 
     kind: int
     number: int
@@ -89,7 +89,7 @@ class Place:
 
 @dataclass
 class Forgery:
-    """A program's file: its places, the number of its calls, and all words behind that."""
+    """A program's file: its places, the number of its calls, and all words after them."""
 
     data: bytes
     places: list[Place] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Forgery:
         return self.document.header["kernels"].index(name)
 
     def signed(self) -> bytes:
-        """Of the places, calls and words as they are now."""
+        """Returns the file with the current places, calls and words, signed again."""
         places = [word for place in self.places for word in place.written()]
         return self.with_words([len(self.places), *places, self.calls, *self.rest])
 
@@ -121,10 +121,10 @@ class Forgery:
 
 
 def find(words: list[int], wanted: list[int]) -> int:
-    """Where a run of words begins. Raises StopIteration."""
+    """Returns the position of a run of words. Raises StopIteration."""
     return next(i for i in range(len(words)) if words[i : i + len(wanted)] == wanted)
 
 
 def tensor_words(x: Any) -> bytes:
-    """The words of a tensor's first array, as its file has them."""
+    """Returns the first array of words in a tensor's file."""
     return resign.take_apart(x.to_bytes()).arrays[0].data

@@ -1,4 +1,6 @@
-"""For tests of bounds: all places of a ciphertext, what bounds claim of them, and files that lie about them."""
+"""Helpers for tests of CKKS bounds: values at all places of a ciphertext, the tensor's bounds on them, and files with false
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,20 @@ import numpy.typing as npt
 import heliograph as hg
 import resign
 
-#: Interval of the values, magnitudes at all places, root mean square over all places, magnitude of the mean, a word.
+#: Bounds of a ciphertext: lowest and highest value, magnitude at all places, root mean square over all places, magnitude of
+#: the mean, whether the caller declared the bound ("word").
 Bounds = tuple[float, float, float, float, float, bool]
 
 
 def rewritten(x: hg.ckks.Tensor, **fields: Any) -> bytes:
-    """Its file with other fields in the header (None: without it), signed again."""
+    """Returns the tensor's file with changed header fields (None removes a field), signed again."""
     d = resign.take_apart(x.to_bytes())
     d.header = {name: value for name, value in (dict(d.header) | fields).items() if value is not None}
     return resign.signed(d)
 
 
 def places(party: Any, x: hg.ckks.Tensor) -> npt.NDArray[np.complex128]:
-    """What lies at each place of the period, a row for each ciphertext. The set has as many slots as places."""
+    """Returns the value at each place of the period, one row per ciphertext. The parameter set has as many slots as places."""
     assert x.parameters.slots == x.parameters.period
     whole = rewritten(x, width=x.parameters.period, fresh=False, tail=None, complex=True)
     values = party.secret.decrypt(party.server.from_bytes(whole), unchecked=True)
@@ -30,19 +33,19 @@ def places(party: Any, x: hg.ckks.Tensor) -> npt.NDArray[np.complex128]:
 
 
 def bounds_of(x: hg.ckks.Tensor, vouched: bool) -> list[Bounds]:
-    """Of each ciphertext."""
+    """Returns the trusted or the assumed bounds of each ciphertext."""
     found: list[Bounds] = x._core.value_bounds(vouched)
     return found * x.size if len(found) == 1 else found
 
 
 def below(party: Any, x: hg.ckks.Tensor, clear: Any) -> list[str]:
-    """Where bounds are smaller than what lies there, in words."""
+    """Returns a description of each bound that is smaller than the values."""
     at = places(party, x)
     rows = np.asarray(clear).reshape(-1, x.slots)
     wrong = []
     for vouched in (True, False):
         for i, (low, high, peak, rms, mean, _) in enumerate(bounds_of(x, vouched)):
-            off = 2.0**-13 * max(1.0, np.abs(at[i]).max()) + 2.0**-10  # noise
+            off = 2.0**-13 * max(1.0, np.abs(at[i]).max()) + 2.0**-10  # allowance for noise
             own = np.abs(rows[i]) if x.dtype == np.complex128 else rows[i].real
             true = {
                 "low": (low, own.min()),

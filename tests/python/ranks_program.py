@@ -1,6 +1,6 @@
-"""What test_run.py starts as ranks: ranks_program.py WHAT ARGUMENTS...
+"""Program that test_run.py starts on ranks: ranks_program.py FUNCTION ARGUMENTS...
 
-The modules of single functions are imported there: most jobs need none of them, and start in half the time.
+Functions import their own modules, because most jobs do not need these modules and start in half the time without them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ RANK = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
 
 
 def digest(tensor: Any) -> str:
-    """Of a tensor's file."""
+    """Returns a digest of a tensor's file."""
     return hashlib.sha256(tensor.to_bytes()).hexdigest()[:16]
 
 
 def integers() -> None:
-    """BFV and BGV: ciphertexts' digests, and what they decrypt to."""
+    """Prints digests and decrypted values of BFV and BGV operations."""
     import rigs
 
     def both(a: Any, b: Any) -> tuple[Any, Any]:
@@ -38,7 +38,7 @@ def integers() -> None:
 
     values = np.arange(5 * rigs.N).reshape(5, rigs.N) % 251
     for name, face in (("w64", hg.bfv), ("bgv", hg.bgv)):
-        secret = rigs.secret_for_test(face.Parameters(_core.Parameters(rigs.specs(name))))
+        secret = rigs.secret_for_test(face.Parameters(_core.exact.Parameters(rigs.specs(name))))
         server = hg.Server(secret.evaluation_keys(rotations=[1]))
         x = server.bind(secret.encrypt(values))
         y = hg.rotate_rows(hg.relinearize(x * x[::-1]), 1) + x
@@ -46,19 +46,19 @@ def integers() -> None:
         program = hg.program(both)
         replayed = [program(x, y) for _ in range(3)]
         assert program.replays == 2
-        followed = program(x + x, y - y)  # of other noise: no other calls
+        followed = program(x + x, y - y)  # operands with other noise bounds replay the recorded calls
         assert [digest(t) for t in followed] == [digest(t) for t in both(x + x, y - y)]
         assert (program.recordings, program.replays) == (1, 3)
         assert all([digest(t) for t in pair] == [digest(t) for t in both(x, y)] for pair in replayed)
         placed = hg.program(meeting)
         for one, other in ((x[0], x[1]), (x[3], y[2]), (y[4], x[0])):
             assert [digest(t) for t in placed(one, other)] == [digest(t) for t in meeting(one, other)]
-        if "costs" in os.environ.get("HELIOGRAPH_DEVICE", ""):  # slow members: more than one has work
+        if "costs" in os.environ.get("HELIOGRAPH_DEVICE", ""):  # members are declared slow, so the mesh distributes the work
             assert any(sum(bool(events) for _, events in core.timeline) > 1 for core in placed._calls)
 
 
 def layers(x: Any) -> Any:
-    """Of a network: two convolutions of squares and what is dense, of (1, 21, 21)."""
+    """Returns a small network on (1, 21, 21): two convolutions with squares and a dense layer."""
     rng = np.random.default_rng(4)
     first, second = rng.integers(-3, 4, (4, 1, 3, 3)), rng.integers(-3, 4, (8, 1, 3, 3))
     y = hg.conv2d(x, first, np.arange(4), stride=2)
@@ -67,11 +67,11 @@ def layers(x: Any) -> Any:
 
 
 def networks() -> None:
-    """Layers that read many ciphertexts: digests, and the values of the same layers in clear."""
+    """Prints digests of layers that read many ciphertexts, and the values of the same layers in clear."""
     import rigs
 
     for name, face in (("w64", hg.bfv), ("bgv", hg.bgv)):
-        secret = rigs.secret_for_test(face.Parameters(_core.Parameters(rigs.specs(name))))
+        secret = rigs.secret_for_test(face.Parameters(_core.exact.Parameters(rigs.specs(name))))
         server = hg.Server(secret.evaluation_keys())
         values = np.arange(441 * rigs.N).reshape(1, 21, 21, rigs.N) % 3 - 1
         y = layers(server.bind(secret.encrypt(values)))
@@ -81,12 +81,12 @@ def networks() -> None:
 
 
 def reals() -> None:
-    """CKKS."""
+    """Prints digests and values of CKKS operations."""
     import ckks_rig
     import rigs
 
     parameters = ckks_rig.parameters()
-    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, rigs.SEED))
+    secret = hg.ckks.SecretKey(_core.ckks.SecretKey.generate_for_test(parameters._core, rigs.SEED))
     server = hg.Server(secret.evaluation_keys(rotations=[1]))
     x = server.bind(secret.encrypt(np.linspace(-1, 1, 3 * ckks_rig.SLOTS).reshape(3, -1)))
     y = x * x
@@ -94,20 +94,20 @@ def reals() -> None:
 
 
 def bootstraps() -> None:
-    """Of CKKS: both kinds."""
+    """Prints digests and values of a CKKS bootstrap and of a functional bootstrap."""
     import rigs
 
     parameters = hg.ckks.parameters(n=2048, depth=3, log_scale=39, bootstrap=True, insecure=True)
-    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, rigs.SEED))
+    secret = hg.ckks.SecretKey(_core.ckks.SecretKey.generate_for_test(parameters._core, rigs.SEED))
     server = hg.Server(secret.evaluation_keys(bootstrap=True))
     values = np.arange(3 * 1024).reshape(3, -1) % 3
     x = server.bind(secret.encrypt(values / 2, level=4, bound=1))
-    found = hg.ckks.bootstrap(x), hg.ckks.lookup(x * 2, [0, 1, 0])
+    found = hg.ckks.bootstrap(x), hg.ckks.functional_bootstrap(x * 2, [0, 1, 0])
     print("bootstraps", *(digest(y) for y in found), *(secret.decrypt(y).round(3).sum().round(1) for y in found))
 
 
 def numbers() -> None:
-    """TFHE: the values alone, since its noise is drawn anew."""
+    """Prints values of TFHE operations, without digests because the noise is random."""
     import tfhe_rig
 
     secret = hg.SecretKey.generate(tfhe_rig.parameters("digits"))
@@ -120,7 +120,7 @@ def numbers() -> None:
 
 
 def same() -> None:
-    """Every scheme."""
+    """Runs the functions of all schemes."""
     integers()
     networks()
     reals()
@@ -129,17 +129,17 @@ def same() -> None:
 
 
 class Party:
-    """A batch at a server."""
+    """A key holder, its server, and an encrypted batch."""
 
     def __init__(self, n: int = 2048, items: int = 6) -> None:
-        spec = _core.make_spec(n, 120, 1, [65537], "w64", 0, True)
-        self.secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+        spec = _core.exact.make_spec(n, 120, 1, [65537], 64, 0, True)
+        self.secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(spec)))
         self.server = hg.Server(self.secret.evaluation_keys())
         self.x = self.server.bind(self.secret.encrypt(np.arange(items * n).reshape(items, n) % 100 - 50))
 
 
 def work(what: str = "", rank: str = "1") -> None:
-    """Computes until something ends it: `what`, on that rank."""
+    """Computes in a loop. In step 3, the process of rank `rank` raises an error, returns or exits, as `what` says."""
     mine = int(rank) == RANK
     print("running", flush=True)
     p = Party()
@@ -155,13 +155,14 @@ def work(what: str = "", rank: str = "1") -> None:
 
 
 def everyone_raises() -> None:
-    """The same on all ranks."""
+    """Raises the same error on all ranks."""
+    hg.barrier()
     raise hg.NoiseError("the same noise everywhere")
 
 
 def told() -> None:
-    """What a program sees of how it was started."""
-    print(__name__, sys.argv[1:], Path(sys.path[0]).name, "HELIOGRAPH_RUN" in os.environ)
+    """Prints the name, arguments, path and input with which the program was started."""
+    print(__name__, sys.argv[1:], Path(sys.path[0]).name)
     print("standard error", file=sys.stderr)
     print(hg.devices()[0].split(" thread")[0])
     print("terminal", sys.stdout.isatty())
@@ -170,18 +171,18 @@ def told() -> None:
 
 
 def count(folder: str, what: str = "products") -> None:
-    """A batch laid over the hosts; then, when the folder has a file "go", four calls, and a file "done"."""
+    """Distributes a batch over the hosts. When the folder has a file "go", makes four calls and writes a file "done"."""
     p = Party(8192, 32) if what == "products" else Party(4096, 441)
     run = (lambda x: hg.relinearize(x * x)) if what == "products" else (lambda x: layers(x.reshape(1, 21, 21)))
     run(p.x).wait()
-    pause, before, sent = Path(folder), _core.device_moved()["bytes"], hg.sent_bytes()
+    pause, before, sent = Path(folder), _core.device.moved()["bytes"], hg.sent_bytes()
     (pause / f"ready{RANK}").touch()
     while not (pause / "go").exists():
         time.sleep(0.02)
     for _ in range(4):
         result = run(p.x)
     result.wait()
-    moved, sent = _core.device_moved()["bytes"] - before, hg.sent_bytes() - sent
+    moved, sent = _core.device.moved()["bytes"] - before, hg.sent_bytes() - sent
     (pause / f"done{RANK}").write_text(f"{moved} {sent} {result.nbytes} {p.x.nbytes}")
     while not (pause / "counted").exists():
         time.sleep(0.02)

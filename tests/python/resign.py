@@ -1,10 +1,10 @@
-"""Files that lie, signed again: valid containers with one to four things changed, whose lengths, text and digest then fit.
+"""Malicious files: valid containers with one to four fields changed, whose lengths, text and digest are then recomputed.
 
-What is changed gets past the container to the readers of objects; what they let through is used. Everything must end, soon and
-in bounded memory, with a result or a typed error.
+The changed files pass the container's checks and reach the readers of objects. The test uses each object that loads. Each case must end
+soon, in bounded memory, with a result or a typed error.
 
-    python tests/python/resign.py --cases 100000 --seed 7    # in child processes; faults are written out as files
-    python tests/python/resign.py --seed 7 --case 1234       # one case again, in this process
+    python tests/python/resign.py --cases 100000 --seed 7    # in child processes; writes faulty files
+    python tests/python/resign.py --seed 7 --case 1234       # repeats one case, in this process
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ TEXTS += ["\n", '"\\', "\u00e9", "\U0001f600", "\x00", "\x7f", "f" * 64, "0" * 3
 AXES = [0, 0, 0, 0, 1, 1, 2, 3, 4, 2**16, 2**31, 2**32, 2**53, 2**61, 2**62, 2**63 - 1, 2**64 - 1]
 SIZES = {"u8": 1, "i8": 1, "u32": 4, "u64": 8, "i64": 8}
 SCHEMES, KINDS = ["bfv", "bgv", "ckks", "tfhe"], ["ciphertext", "public-key", "evaluation-keys", "secret-key"]
-ROOM = 1 << 18  # bytes of arrays
+ROOM = 1 << 18  # most bytes of arrays
 
 
 @dataclass
 class Piece:
-    """An array: what the header says of it, and its bytes. `offset` and `bytes` are made to fit where they are missing."""
+    """An array: its entry in the header and its bytes. `offset` and `bytes` are computed if the entry lacks them."""
 
     entry: dict[str, Any]
     data: bytes
@@ -51,7 +51,7 @@ class Piece:
 
 @dataclass
 class Document:
-    """A container taken apart."""
+    """A parsed container."""
 
     type: Any
     header: Any
@@ -60,7 +60,7 @@ class Document:
 
 
 def take_apart(data: bytes) -> Document:
-    """A valid container."""
+    """Parses a valid container."""
     version, _, length = struct.unpack_from("<IIQ", data, 8)
     head = json.loads(data[32 : 32 + length])
     arrays = []
@@ -71,7 +71,7 @@ def take_apart(data: bytes) -> Document:
 
 
 def double_text(value: float) -> str:
-    """The shorter of the fixed and the scientific text of the fewest digits, as std::to_chars has it; the fixed one of two."""
+    """Returns the shortest text of a double, like std::to_chars; fixed notation if both have equal length."""
     if not math.isfinite(value):
         return str(value)
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -84,7 +84,7 @@ def double_text(value: float) -> str:
 
 
 def canonical_text(value: Any) -> str:
-    """The one JSON text of a value."""
+    """Returns the canonical JSON text of a value."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{canonical_text(k)}:{canonical_text(value[k])}" for k in sorted(value)) + "}"
     if isinstance(value, list):
@@ -93,17 +93,17 @@ def canonical_text(value: Any) -> str:
 
 
 def canonical(value: Any) -> bytes:
-    """Its bytes."""
+    """Returns the canonical JSON text of a value as bytes."""
     return canonical_text(value).encode()
 
 
 def padded(size: int) -> int:
-    """Up to a multiple of 64."""
+    """Rounds up to a multiple of 64."""
     return -(-size // 64) * 64
 
 
 def signed(d: Document, change: Callable[[bytes], bytes] = lambda text: text) -> bytes:
-    """Its bytes, with lengths and digest that fit; `change` is applied to the header's text."""
+    """Returns the file with matching lengths and digest; `change` is applied to the header's text."""
     text = b""
     while True:
         offset, entries = padded(32 + len(text)), []
@@ -123,33 +123,33 @@ def signed(d: Document, change: Callable[[bytes], bytes] = lambda text: text) ->
 
 
 def axes_of(holder: dict[str, Any]) -> list[Any]:
-    """Its shape, where it has one."""
+    """Returns the shape field, or [] if it is missing or not a list."""
     shape = holder.get("shape")
     return list(shape) if isinstance(shape, list) else []
 
 
 def put(entry: Any, holder: Any, at: Any) -> None:
-    """Into a list or an object."""
+    """Stores a value under a key of a JSON object or at an index of a list."""
     holder[at] = entry
 
 
 def exchange(holder: Any, a: Any, b: Any) -> None:
-    """Two entries of a list or an object."""
+    """Exchanges two entries of a JSON list or object."""
     holder[a], holder[b] = holder[b], holder[a]
 
 
 class Mutator:
-    """Draws changes."""
+    """Draws random changes."""
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)
 
     def one_in(self, count: int) -> bool:
-        """Now and then."""
+        """Returns True once in `count` draws on average."""
         return self.random.randrange(count) == 0
 
     def nasty(self) -> Any:
-        """A value that readers get wrong."""
+        """Returns a value that readers often handle wrongly."""
         r = self.random
         made: list[Callable[[], Any]] = [
             lambda: None,
@@ -163,7 +163,7 @@ class Mutator:
         return r.choice(NUMBERS) if self.one_in(2) else r.choice(made)()
 
     def changed(self, value: Any) -> Any:
-        """The value with one thing changed somewhere in it."""
+        """Returns the value with one change somewhere inside."""
         r = self.random
         if isinstance(value, dict) and value and not self.one_in(64):
             return self._changed_object(dict(value))
@@ -181,7 +181,7 @@ class Mutator:
         return r.choice(TEXTS) if isinstance(value, str) and self.one_in(2) else self.nasty()
 
     def one_of(self, count: int, *rare: Callable[[], Any], otherwise: Callable[[], Any]) -> None:
-        """One of the rare, each in one case of `count`, or else the other."""
+        """Calls each of the rare functions with probability 1 / count, otherwise the last one."""
         how = self.random.randrange(count) if count > 1 else 0
         (rare[how] if how < len(rare) else otherwise)()
 
@@ -210,7 +210,7 @@ class Mutator:
         return value
 
     def axes(self, axes: list[Any]) -> list[Any]:
-        """A shape near another."""
+        """Returns a shape similar to `axes`."""
         r, axes = self.random, list(axes)
         self.one_of(
             5 if axes else 1,
@@ -222,17 +222,17 @@ class Mutator:
         return axes
 
     def reshape(self, piece: Piece, axes: list[Any]) -> None:
-        """Its shape, and data so long where there is room."""
+        """Sets an array's shape, and resizes its data if the size is allowed."""
         piece.entry["shape"] = axes
         lengths = [a if isinstance(a, int) and a >= 0 else 1 for a in axes]
         size = math.prod(lengths) * SIZES.get(str(piece.entry.get("dtype")), 1)
         if size <= ROOM:
             piece.data = (piece.data * (size // max(1, len(piece.data)) + 1))[:size].ljust(size, b"\0")
 
-    # Changes of a whole document
+    # Changes of a complete document
 
     def _shape(self, d: Document) -> None:
-        """A tensor's shape in the header and in front of its arrays', so that they agree."""
+        """Changes a tensor's shape in the header and in its arrays consistently."""
         before = d.header.get("shape")
         if not isinstance(before, list):
             return
@@ -244,7 +244,7 @@ class Mutator:
             self.reshape(piece, after + axes_of(piece.entry)[len(before) :])
 
     def _kind(self, d: Document) -> None:
-        """Degree or level, with the axis that follows from it."""
+        """Changes degree or level, and the array axis that follows from it."""
         r, value = self.random, self.random.randrange(1, 4)
         name, axis = r.choice([("level", -2), ("degree", -3)])
         d.header[name], d.header["fresh"] = value, False
@@ -302,7 +302,7 @@ class Mutator:
             self.reshape(piece, self.axes(axes_of(piece.entry)))
 
     def _rotations(self, d: Document) -> None:
-        """An array more, or another name for one, with the field that names it."""
+        """Adds an array of a rotation key or renames one, together with the header's field that names it."""
         r = self.random
         if not isinstance(d.header.get("rotations"), dict) or not d.arrays:
             return
@@ -329,7 +329,7 @@ class Mutator:
         d.type = self.nasty() if self.one_in(4) else f"heliograph.{r.choice(SCHEMES)}.{r.choice([*KINDS, ''])}"
 
     def text(self, text: bytes) -> bytes:
-        """Now and then, a text that is not canonical, or no JSON."""
+        """Occasionally returns a text that is not canonical or not JSON."""
         r = self.random
         if not self.one_in(24):
             return text
@@ -346,7 +346,7 @@ class Mutator:
         return r.choice(made)
 
     def case(self, base: bytes) -> bytes:
-        """A base changed and signed again."""
+        """Changes a base file and signs it again."""
         r, d = self.random, take_apart(base)
         ways = [
             self._shape,
@@ -370,18 +370,18 @@ class Mutator:
 
 
 def case(bases: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes]:
-    """A kind of object and its bytes: the same for a seed and a number."""
+    """Returns the kind of object and the bytes of a case; they depend only on seed and number."""
     mutator = Mutator(f"{seed}:{number}")
     name = mutator.random.choice(sorted(bases))
     return name, mutator.case(bases[name])
 
 
-# Children, each with a stretch of the cases
+# Child processes, each of which runs a range of cases
 
 
 @dataclass
 class Fault:
-    """What one case did."""
+    """The number of a faulty case and its fault."""
 
     number: int
     what: str
@@ -389,7 +389,7 @@ class Fault:
 
 @dataclass
 class Report:
-    """What a run found."""
+    """The results of a run."""
 
     cases: int = 0
     seconds: float = 0
@@ -402,14 +402,16 @@ class Report:
 
 
 def limited(memory: int, seconds: int) -> None:
-    """Bounds this process; `signal.alarm` bounds each case."""
+    """Limits this process's memory; `signal.alarm` limits the time of each case."""
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.alarm(seconds)
 
 
 def work(seed: int, numbers: range, deadline: float) -> None:
-    """A child: a line for each case begun, one for each fault and one with the counts."""
+    """Runs cases in a child process. Prints a line for each started case, one for each fault, and a last one with the
+    counts.
+    """
     from resign_uses import bases, use
 
     limited(MEMORY, 60)
@@ -429,11 +431,11 @@ def work(seed: int, numbers: range, deadline: float) -> None:
     print("counts " + json.dumps(counts), flush=True)
 
 
-MEMORY, SECONDS = 4 << 30, 20  # of a child; of one case
+MEMORY, SECONDS = 4 << 30, 20  # limits: bytes of memory per child, seconds per case
 
 
 def run(seed: int, numbers: range, deadline: float, report: Report) -> Iterator[Fault]:
-    """Runs cases in children, each begun anew after the case that ended the one before."""
+    """Runs cases in child processes; a new child starts after each case that ended its process."""
     first = numbers.start
     while first < numbers.stop and time.time() < deadline:
         command = [sys.executable, str(Path(__file__).resolve()), "--work", f"{seed}:{first}:{numbers.stop}:{deadline}"]
@@ -460,14 +462,14 @@ def run(seed: int, numbers: range, deadline: float, report: Report) -> Iterator[
         if finished and status == 0:
             return
         if last < first:
-            raise RuntimeError(f"a child did not begin (status {status}): {said}")
+            raise RuntimeError(f"cannot run cases: the child exited at start (status {status}): {said}")
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
         yield Fault(last, f"ended the process by {how}" + (f" after {SECONDS} s" if how == "SIGALRM" else "") + f": {said}")
         first = last + 1
 
 
 def campaign(seed: int, cases: int, seconds: float = math.inf, folder: Path | None = None) -> Report:
-    """So many cases, or as many as there is time for; faulty files into `folder`."""
+    """Runs `cases` cases within `seconds`; writes faulty files into `folder`."""
     report, start = Report(), time.time()
     for fault in run(seed, range(cases), start + seconds, report):
         report.faults.append(fault)
@@ -481,13 +483,13 @@ def campaign(seed: int, cases: int, seconds: float = math.inf, folder: Path | No
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--case", type=int, help="this one alone, in this process")
-    parser.add_argument("--folder", type=Path, default=Path(), help="where faulty files go")
+    parser.add_argument("--case", type=int, help="number of one case, which runs in this process")
+    parser.add_argument("--folder", type=Path, default=Path(), help="folder for faulty files")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work is not None:

@@ -1,4 +1,4 @@
-"""Small objects of every kind, and everything that can be done with one that was read from a file."""
+"""Small objects of every kind, and all operations on an object that was read from a file."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ Use = Callable[[], Any]
 
 
 class Party:
-    """A key from a fixed seed, and what belongs to it."""
+    """A secret key from a fixed seed, with its evaluation keys, server and a tensor."""
 
     def __init__(self, secret: Any, keys: Any, x: Any) -> None:
         self.secret, self.keys, self.server, self.x = secret, keys, hg.Server(keys), x
         self.parameters = secret.parameters
 
 
-def _exact(scheme: str, edition: str, moduli: list[int], log_q: int) -> Party:
-    spec = _core.make_spec(N, log_q, 1, moduli, edition, 0, True, scheme)
-    parameters = hg.bfv.Parameters(_core.Parameters(spec))
-    secret = hg.SecretKey(_core.SecretKey.generate_for_test(parameters._core, SEED))
+def _exact(scheme: str, word_size: int, moduli: list[int], log_q: int) -> Party:
+    spec = _core.exact.make_spec(N, log_q, 1, moduli, word_size, 0, True, scheme)
+    parameters = hg.bfv.Parameters(_core.exact.Parameters(spec))
+    secret = hg.SecretKey(_core.exact.SecretKey.generate_for_test(parameters._core, SEED))
     x = secret.encrypt(np.arange(2 * N).reshape(2, N) % 7)
     return Party(secret, secret.evaluation_keys(rotations=[1], columns=True), x)
 
 
-def _ckks(edition: str) -> Party:
-    scale = 26 if edition == "w32" else 30
+def _ckks(word_size: int) -> Party:
+    scale = 26 if word_size == 32 else 30
     parameters = hg.ckks.parameters(
-        n=N, levels=2, log_scale=scale, base_bits=scale + 3, edition=edition, slots=16, insecure=True
+        n=N, levels=2, log_scale=scale, base_bits=scale + 3, word_size=word_size, slots=16, insecure=True
     )
-    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, SEED))
+    secret = hg.ckks.SecretKey(_core.ckks.SecretKey.generate_for_test(parameters._core, SEED))
     return Party(
         secret, secret.evaluation_keys(rotations=[1], conjugate=True), secret.encrypt(np.linspace(-1, 1, 32).reshape(2, 16))
     )
@@ -53,28 +53,28 @@ def _tfhe(message_bits: int) -> Party:
         n=4, k=1, degree=256, lwe_noise=("gaussian", -22), glwe_noise=("gaussian", -40), bootstrap=(18, 1), switch=(4, 4),
         group=2, message_bits=message_bits, carry_bits=message_bits, norm=5, insecure=True,
     )  # fmt: skip
-    secret = hg.tfhe.SecretKey(_core.TfheSecretKey.generate_for_test(parameters._core, SEED))
+    secret = hg.tfhe.SecretKey(_core.tfhe.SecretKey.generate_for_test(parameters._core, SEED))
     return Party(secret, secret.evaluation_keys(), secret.encrypt(np.array([[200, 7]], dtype=np.uint8)))
 
 
 @functools.cache
 def parties() -> dict[str, Party]:
-    """One of each scheme and edition."""
-    moduli = _core.batching_primes(N, 30, 2)
+    """Returns a party for each scheme and word size."""
+    moduli = _core.exact.batching_primes(N, 30, 2)
     return {
-        "bfv": _exact("bfv", "w32", [12289], 54),
-        "bfv two moduli": _exact("bfv", "w64", moduli, 90),
-        "bgv": _exact("bgv", "w32", [12289], 54),
-        "bgv two moduli": _exact("bgv", "w64", moduli, 90),
-        "ckks": _ckks("w32"),
-        "ckks w64": _ckks("w64"),
+        "bfv": _exact("bfv", 32, [12289], 54),
+        "bfv two moduli": _exact("bfv", 64, moduli, 90),
+        "bgv": _exact("bgv", 32, [12289], 54),
+        "bgv two moduli": _exact("bgv", 64, moduli, 90),
+        "ckks": _ckks(32),
+        "ckks w64": _ckks(64),
         "tfhe": _tfhe(1),
         "tfhe bits": _tfhe(0),
     }
 
 
 def saved(secret: Any) -> bytes:
-    """What can be saved to a path alone."""
+    """Returns the bytes of an object that can be saved only to a path."""
     path = f"/tmp/heliograph-resign-{os.getpid()}.hg"
     secret.save(path)
     with open(path, "rb") as file:  # noqa: PTH123
@@ -100,7 +100,7 @@ def _ciphertexts(p: Party) -> dict[str, Any]:
 
 @functools.cache
 def bases() -> dict[str, bytes]:
-    """Valid files by what they are: "bfv/ciphertext/seeded" and so on."""
+    """Returns valid files by kind: "bfv/ciphertext/seeded" and so on."""
     found = {}
     for name, p in parties().items():
         for which, tensor in _ciphertexts(p).items():
@@ -112,9 +112,10 @@ def bases() -> dict[str, bytes]:
     return found
 
 
-# Uses
+# Uses of loaded objects
 
-#: Ciphertexts beyond these take time that is theirs: results of axes of length zero can be as large as a file says.
+#: Largest number of ciphertexts of a tensor that the tests compute on; files can declare very large results with axes of
+#: length zero.
 MOST = 256
 
 
@@ -144,13 +145,12 @@ def _views(x: Any) -> list[Use]:
 
 def _again(x: Any) -> None:
     data = x.to_bytes()
-    parse = {hg.tfhe.Tensor: "tfhe_", hg.ckks.Tensor: "ckks_"}.get(type(x), "")
-    again = getattr(_core, f"{parse}ciphertext_from_bytes")(data).to_bytes()
-    assert again == data, "what was read is written otherwise"
+    again = type(x._core).from_bytes(data).to_bytes()
+    assert again == data, "the object is written differently from the file that it was read from"
 
 
 def _arithmetic(x: Any, p: Party) -> list[Use]:
-    """Costly ones: one or two of them for a tensor."""
+    """Returns slow operations; a case runs only a few of them."""
     bound, other = p.server.bind, p.x
     uses: list[Use] = [
         lambda: p.secret.decrypt(x),
@@ -213,7 +213,7 @@ def _arithmetic(x: Any, p: Party) -> list[Use]:
 
 
 def _keys(keys: Any, p: Party) -> list[Use]:
-    """Evaluation keys of any scheme."""
+    """Returns the operations on evaluation keys of any scheme."""
 
     def serve(use: Callable[[Any], Any]) -> Use:
         return lambda: use(hg.Server(keys).bind(p.x))
@@ -235,7 +235,7 @@ def _keys(keys: Any, p: Party) -> list[Use]:
 
 
 def _key(key: Any, p: Party) -> list[Use]:
-    """Public and secret keys."""
+    """Returns the operations on public and secret keys."""
     uses: list[Use] = [lambda: repr(key), lambda: (key.id, repr(key.parameters), key.parameters.hash)]
     values = np.array([True]) if isinstance(key, hg.tfhe.SecretKey) else np.ones((1, getattr(key.parameters, "slots", 1)))
     if isinstance(key, (hg.bfv.SecretKey, hg.bfv.PublicKey)):
@@ -248,7 +248,7 @@ def _key(key: Any, p: Party) -> list[Use]:
 
 
 def _read(name: str, data: bytes, p: Party, by_path: bool) -> Any:
-    """The object, the way its user would read it."""
+    """Returns the loaded object. Reads tensors at a server, keys from bytes or from a path, and secret keys from a path."""
     secret = name.split("/")[1] == "secret-key"
     if not secret and not by_path:
         if "/ciphertext" in name:
@@ -259,7 +259,7 @@ def _read(name: str, data: bytes, p: Party, by_path: bool) -> Any:
     try:
         os.write(file, data)
         path = f"/proc/self/fd/{file}"
-        json.loads(_core.inspect(path))
+        json.loads(_core.container.inspect(path))
         return hg.SecretKey.load(path) if secret else hg.load(path)
     finally:
         os.close(file)
@@ -270,7 +270,7 @@ def _small(shape: tuple[int, ...]) -> bool:
 
 
 def uses_of(thing: Any, p: Party, draw: random.Random) -> list[Use]:
-    """All that costs little, and some of what costs more."""
+    """Returns all fast operations and a sample of the slow ones."""
     if isinstance(thing, hg.Tensor):
         more = _arithmetic(thing, p) if _small(thing.shape) else []
         return _views(thing) + draw.sample(more, min(3, len(more)))
@@ -280,7 +280,7 @@ def uses_of(thing: Any, p: Party, draw: random.Random) -> list[Use]:
 
 
 def use(name: str, data: bytes, draw: random.Random) -> Counter[str]:
-    """Reads and uses what should be a file of that kind; counts how that ended. Lets through what is no typed error."""
+    """Reads a file of this kind, uses the object and counts the outcomes. Exceptions that are not typed errors propagate."""
     p = parties()[name.split("/")[0]]
     try:
         thing = _read(name, data, p, draw.random() < 0.3)

@@ -1,9 +1,9 @@
-"""The same keys and operands three times: in the engine, in the model, in the clear. And the operations on each."""
+"""Equal keys and operands in the engine, in the big-integer model and in clear, and the operations on each."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,36 +19,36 @@ ROTATIONS = [1, 5, -2]
 
 
 def long_primes() -> Any:
-    """A set of 58-bit primes, which only scalar loops and the widest products take."""
-    primes = _core.batching_primes(N, 57 * 8, 8)
-    spec = _core.Spec()
+    """Returns a parameter set of 58-bit primes, which need 128-bit products."""
+    primes = _core.exact.batching_primes(N, 57 * 8, 8)
+    spec = _core.exact.Spec()
     spec.n, spec.chain, spec.special, spec.auxiliary = N, primes[:3], primes[3:4], primes[4:]
     spec.digits, spec.plain_moduli, spec.insecure = [1, 1, 1], [65537], True
     return spec
 
 
-def small_spec(log_q: int, special: int, moduli: list[int], edition: str = "w64", scheme: str = "bfv") -> Any:
-    """A set of N = 1024, far below any security."""
-    return _core.make_spec(N, log_q, special, moduli, edition, 0, True, scheme)
+def small_spec(log_q: int, special: int, moduli: list[int], word_size: int = 64, scheme: str = "bfv") -> Any:
+    """Returns an insecure set of N = 1024."""
+    return _core.exact.make_spec(N, log_q, special, moduli, word_size, 0, True, scheme)
 
 
 SETS = {
     "w64": lambda: small_spec(120, 1, [65537]),
-    "w64-digits": lambda: small_spec(150, 2, _core.batching_primes(N, 34, 2)),
+    "w64-digits": lambda: small_spec(150, 2, _core.exact.batching_primes(N, 34, 2)),
     "w64-no-special": lambda: small_spec(120, 0, [12289]),
     "w64-t2": lambda: small_spec(90, 1, [2]),
     "w64-even-t": lambda: small_spec(90, 1, [1 << 12]),
     "w64-long": long_primes,
-    "w32": lambda: small_spec(112, 1, [65537], "w32"),
-    "w32-digits": lambda: small_spec(168, 2, _core.batching_primes(N, 42), "w32"),
-    "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], "w32"),
+    "w32": lambda: small_spec(112, 1, [65537], 32),
+    "w32-digits": lambda: small_spec(168, 2, _core.exact.batching_primes(N, 42), 32),
+    "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], 32),
 }
-#: BGV's; test_bgv_model.py has sets and a model of its own.
+#: Parameter sets of BGV; test_bgv_model.py has other sets and its own model.
 BGV_SETS = {
     "bgv": lambda: small_spec(120, 1, [65537], scheme="bgv"),
-    "bgv-digits": lambda: small_spec(200, 2, _core.batching_primes(N, 34, 2), scheme="bgv"),
+    "bgv-digits": lambda: small_spec(200, 2, _core.exact.batching_primes(N, 34, 2), scheme="bgv"),
     "bgv-t2": lambda: small_spec(90, 1, [2], scheme="bgv"),
-    "bgv-w32": lambda: small_spec(168, 2, [65537], "w32", "bgv"),
+    "bgv-w32": lambda: small_spec(168, 2, [65537], 32, "bgv"),
 }
 DEVICES = [
     "ref",
@@ -61,22 +61,23 @@ DEVICES = [
     "cuda:0",
     "cuda:0,cuda:1",
 ]
-EVERYWHERE = ["w64", "w32-digits"]  # tested at every level; the others on ref, on the best level and on a GPU
+# tested on every instruction set; the other parameter sets run on ref, the best instruction set and a GPU
+EVERYWHERE = ["w64", "w32-digits"]
 
 
 @functools.cache
 def specs(name: str) -> Any:
-    """The set, found once."""
+    """Returns the specification of a named test set; cached."""
     return (SETS | BGV_SETS)[name]()
 
 
 @functools.cache
 def open_devices() -> list[str]:
-    """The devices this machine runs."""
+    """Returns the devices that this machine runs."""
     found = []
     for device in DEVICES:
         try:
-            _core.Parameters(specs("w64")).on_device(device)
+            _core.exact.Parameters(specs("w64")).on_device(device)
         except (hg.ParameterError, hg.DeviceError):
             continue
         found.append(device)
@@ -84,31 +85,33 @@ def open_devices() -> list[str]:
 
 
 def parameters_on(spec: Any, device: str) -> hg.bfv.Parameters:
-    """A set on a device of its own."""
-    return hg.bfv.Parameters(_core.Parameters(spec).on_device(device))
+    """Returns parameters on their own device."""
+    return hg.bfv.Parameters(_core.exact.Parameters(spec).on_device(device))
 
 
 def secret_for_test(parameters: hg.bfv.Parameters, seed: bytes = SEED) -> hg.SecretKey:
-    """The key that follows from a test seed."""
-    return hg.SecretKey(_core.SecretKey.generate_for_test(parameters._core, seed))
+    """Returns the secret key of a test seed."""
+    return hg.SecretKey(_core.exact.SecretKey.generate_for_test(parameters._core, seed))
 
 
 class Clear:
-    """Values [batch..., N] modulo T: what every operation must decrypt to."""
+    """Values [batch..., N] modulo T: the expected decryption of every operation."""
 
     def __init__(self, values: Any, modulus: int, packing: str) -> None:
         self.values = np.asarray(values).astype(object) % modulus
         self.modulus, self.packing = modulus, packing
 
     def mapped(self, f: Any) -> Clear:
-        """f(values, T)"""
+        """Applies f(values, T)."""
         return Clear(f(self.values, self.modulus), self.modulus, self.packing)
 
     def _other(self, other: Any) -> Any:
         return other.values if isinstance(other, Clear) else np.asarray(other).astype(object)[..., None]
 
     def _constant(self, other: Any) -> Any:
-        """Integers added: to every slot, or to coefficient 0."""
+        """Returns the values that adding `other` adds: an integer is added to every slot, or with packing in coefficients to
+        coefficient 0 only.
+        """
         v = self._other(other)
         if isinstance(other, Clear) or self.packing == "slots":
             return v
@@ -138,29 +141,29 @@ class Clear:
     __rmul__ = __mul__
 
     def relinearize(self) -> Clear:
-        """Nothing to do."""
+        """Returns the values unchanged, because relinearization does not change them."""
         return self
 
     def shrink(self, level: int) -> Clear:
-        """Nothing to do."""
+        """Returns the values unchanged, because a switch of levels does not change them."""
         return self
 
     def rolled(self, steps: int) -> Clear:
-        """Both rows turned left."""
+        """Rotates both rows left."""
         return self.mapped(lambda v, t: np.roll(v.reshape(*v.shape[:-1], 2, N // 2), -steps, -1).reshape(v.shape))
 
     def swapped(self) -> Clear:
-        """The rows exchanged."""
+        """Exchanges the rows."""
         return self.mapped(lambda v, t: np.roll(v, N // 2, -1))
 
     def centred(self) -> Any:
-        """As decryption gives them."""
+        """Returns the values centred, in the form that decryption returns."""
         t = self.modulus
         return self.values if t == 2 else np.where(2 * self.values >= t + t % 2, self.values - t, self.values)
 
 
 def convolve(x: Any, w: Any, stride: int, padding: int, groups: int) -> Any:
-    """x [channels, H, W, ...] with w [outputs, channels / groups, height, width]."""
+    """Convolves x [channels, H, W, ...] with w [outputs, channels / groups, height, width]."""
     outputs, per_group, height, width = w.shape
     padded = np.zeros((x.shape[0], x.shape[1] + 2 * padding, x.shape[2] + 2 * padding, *x.shape[3:]), dtype=object)
     padded[:, padding : padding + x.shape[1], padding : padding + x.shape[2]] = x
@@ -179,7 +182,7 @@ def convolve(x: Any, w: Any, stride: int, padding: int, groups: int) -> Any:
 
 
 class Operands:
-    """What the cases share: products are made once."""
+    """Operands that the test cases share; products of them are computed once."""
 
     x: Any
     y: Any
@@ -197,7 +200,7 @@ class Operands:
 
 
 class Reference(Operands):
-    """Operations on the model's ciphertexts and on clear values, which share `mapped` and the operators."""
+    """Operations on the model's ciphertexts and on clear values. Both classes have `mapped` and the operators."""
 
     def __init__(self, x: Any, y: Any, z: Any, plain: Any, low: int, least: int) -> None:
         self.x, self.y, self.z, self.plain = x, y, z, plain
@@ -261,7 +264,7 @@ class Reference(Operands):
         k = self.axes(a)
         out = a.mapped(lambda p, t: p.reshape(*shape, *p.shape[k:]))
         if isinstance(a, Cipher):
-            out.seeds = a.seeds  # the flat order of the ciphertexts is the same
+            out.seeds = a.seeds  # the order of the ciphertexts is unchanged
         return out
 
     def transpose(self, a: Any, *order: int) -> Any:
@@ -326,9 +329,29 @@ class Engine(Operands):
         return a**k
 
 
+Step = Callable[[Any, Any, Any, int], Any]
+#: Steps of random programs, for tensors and for clear values: op(operations, a and b of shape (2,), an integer).
+STEPS: dict[str, Step] = {
+    "add": lambda o, a, b, k: a + b,
+    "subtract": lambda o, a, b, k: a - b,
+    "negate": lambda o, a, b, k: -a,
+    "multiply": lambda o, a, b, k: a * b,
+    "square": lambda o, a, b, k: o.square(a),
+    "relinearize": lambda o, a, b, k: o.relinearize(a),
+    "rotate": lambda o, a, b, k: o.rotate(a, [1, 2, -1][k % 3]),
+    "rotate and add": lambda o, a, b, k: o.sum(o.rotate(a, [1, 0, 2]), 0),
+    "columns": lambda o, a, b, k: o.columns(a),
+    "matmul": lambda o, a, b, k: o.matmul(np.array([[k % 7, -3], [2, k % 5]]), a, np.array([k, -1])),
+    "sum and broadcast": lambda o, a, b, k: o.broadcast(o.sum(a, 0), 2),
+    "reverse": lambda o, a, b, k: o.take(a, slice(None, None, -1)),
+    "concatenate": lambda o, a, b, k: o.concatenate([o.take(a, slice(0, 1)), o.take(b, slice(1, 2))]),
+    "shrink": lambda o, a, b, k: o.shrink(a, a.level - 1) if hasattr(a, "level") and a.level > 2 else a,
+}
+
+
 @dataclass
 class Expected:
-    """A case's result: of the model, decrypted by it, and in the clear."""
+    """The expected result of a case: the model's ciphertext, its decryption, and the clear values."""
 
     cipher: Cipher
     decrypted: Any
@@ -337,7 +360,7 @@ class Expected:
 
 
 class Rig:
-    """One set: operands, in the model and in the clear; engines by device."""
+    """One parameter set: its operands in the model and in clear, and in the engine by device."""
 
     def __init__(self, name: str) -> None:
         self.spec = specs(name)
@@ -362,7 +385,7 @@ class Rig:
         self.devices: dict[str, Any] = {}
 
     def expected(self, name: str, case: Any) -> Expected:
-        """What the model and the clear computation give; computed once for all devices."""
+        """Returns the results of the model and of the clear computation; computed once for all devices."""
         if name not in self.results:
             cipher = case(self.cipher)
             phases = self.model.phases(cipher)
@@ -371,7 +394,7 @@ class Rig:
         return self.results[name]
 
     def engine(self, device: str) -> tuple[hg.SecretKey, hg.EvaluationKeys, Engine]:
-        """Keys and operands on a device, from the same seed and in the same order of draws as the model's."""
+        """Returns keys and operands on a device, drawn from the model's seed in the model's order."""
         if device not in self.devices:
             parameters = parameters_on(self.spec, device)
             secret = secret_for_test(parameters)
@@ -386,5 +409,5 @@ class Rig:
 
 @functools.cache
 def rig(name: str) -> Rig:
-    """The rig of a set, made once."""
+    """Returns the rig of a set, made once."""
     return Rig(name)

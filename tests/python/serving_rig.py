@@ -1,4 +1,4 @@
-"""A service as a process of its own, on loopback, for tests: certificates, models, what it logs, its engines."""
+"""A service in its own process on loopback, for tests: certificates, models, log events, engines."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ import numpy as np
 
 import heliograph as hg
 from heliograph import nn
+from heliograph.serving.log import EVENTS
 
+#: Time limit in seconds of steps that must end, long enough for a busy machine.
+PATIENCE = 120.0
 DIGIT = np.random.default_rng(1).integers(0, 17, (8, 8))
 
 
 def expected(digit: Any = DIGIT) -> Any:
-    """The clear network's scores."""
+    """Returns the scores of the unencrypted network."""
     return nn.load("digits").clear_logits([digit])[0]
 
 
 def slow_network(times: int) -> nn.Network:
-    """The network of digits with so many times the hidden neurons, of which only the first count: the same scores, later."""
+    """Returns the digits network with `times` as many hidden neurons; the added ones do not change the scores."""
     one, two = nn.load("digits").layers
     wide = nn.Layer("dense1", np.tile(one.weight, (times, 1)), np.tile(one.bias, times), square=True)
     weight = np.zeros((two.weight.shape[0], two.weight.shape[1] * times), dtype=np.int64)
@@ -39,16 +42,29 @@ def slow_network(times: int) -> nn.Network:
     return nn.Network("slow", (wide, nn.Layer("dense2", weight, two.bias)), (8, 8), nn.load("digits").meta)
 
 
-def seal(folder: Path) -> list[Path]:
-    """digits: milliseconds. slow: seconds."""
-    nn.setup("digits").seal(folder / "digits.hgm")
+def export(folder: Path) -> list[Path]:
+    """Writes two model files: digits takes milliseconds, slow takes seconds."""
+    nn.setup("digits").export(folder / "digits.hgm")
     wide = hg.bfv.parameters(n=8192, log_q=150, special=1, plain_modulus=1032193)
-    slow_network(12).seal(folder / "slow.hgm", parameters=wide, name="slow")
+    slow_network(12).export(folder / "slow.hgm", parameters=wide, name="slow")
     return [folder / "digits.hgm", folder / "slow.hgm"]
 
 
+def within(seconds: float, ask: Callable[[float], Any]) -> Any:
+    """Returns the result of `ask`, called with a time limit, or raises the service's error. If a busy machine gives no
+    answer within the limit, `ask` is called again with a longer limit.
+    """
+    while True:
+        try:
+            return ask(seconds)
+        except hg.UnreachableError:
+            if seconds > PATIENCE:
+                raise
+        seconds *= 4
+
+
 class Authority:
-    """Issues certificates for a day, which began so many days ago."""
+    """A certificate authority whose certificates are valid for one day, beginning `ago` days ago."""
 
     def __init__(self, folder: Path, ago: int = 0) -> None:
         from cryptography import x509
@@ -77,7 +93,7 @@ class Authority:
         return found
 
     def issue(self, common_name: str) -> Path:
-        """A certificate and its private key, in one file."""
+        """Issues a certificate; returns one file with the certificate and its private key."""
         from cryptography.hazmat.primitives import serialization
 
         key, x509 = self._new(), self._x509
@@ -90,18 +106,18 @@ class Authority:
 
 
 def computed(processes: list[int]) -> float:
-    """Seconds for which these have computed, all their threads together, whoever else did."""
+    """Returns the processor time in seconds that these processes have used, summed over all their threads."""
     words = [Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split() for process in processes]
     return sum(int(user) + int(system) for user, system in (w[11:13] for w in words)) / os.sysconf("SC_CLK_TCK")
 
 
 def environment_of_tests() -> dict[str, str]:
-    """This package, and one thread."""
+    """Returns an environment with this package's path and one thread."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "HELIOGRAPH_THREADS": "1"}
 
 
 class Running:
-    """A service's process."""
+    """A running process of a service."""
 
     def __init__(
         self,
@@ -118,7 +134,7 @@ class Running:
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._listening.wait(60), self.text
+        assert self._listening.wait(PATIENCE), self.text
         assert self.ports, self.text
 
     def _read(self) -> None:
@@ -131,20 +147,25 @@ class Running:
 
     @property
     def text(self) -> str:
-        """All that it has said."""
+        """The text that the service has logged so far."""
         return "".join(self.lines)
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """Of its log."""
+        """Returns the log events of this name."""
+        assert name in EVENTS
         return [words for line in self.lines if (words := json.loads(line))["event"] == name]
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Returns the log events of level "error"."""
+        return [words for line in self.lines if (words := json.loads(line))["level"] == "error"]
 
     @property
     def ports(self) -> dict[str, Any]:
-        """By protocol."""
+        """Maps a protocol to the port on which the service listens."""
         return next(iter(self.events("listening")), {})
 
-    def until(self, told: Callable[[], Any], seconds: float = 20.0) -> Any:
-        """What that gives once it gives something."""
+    def until(self, told: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+        """Polls until `told` returns a true value, and returns it."""
         end = time.monotonic() + seconds
         while not (found := told()):
             assert time.monotonic() < end, self.text
@@ -152,24 +173,24 @@ class Running:
         return found
 
     def engines(self) -> list[int]:
-        """Process ids."""
+        """Returns the process ids of the engines."""
         pid = self.process.pid
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def signal(self, number: int) -> None:
-        """To the service."""
+        """Sends a signal to the service."""
         self.process.send_signal(number)
 
-    def ended(self, seconds: float = 20.0) -> int:
-        """Its exit status."""
+    def ended(self, seconds: float = PATIENCE) -> int:
+        """Waits for the service to exit and returns its exit status."""
         status = self.process.wait(seconds)
-        self._reader.join(5)
+        self._reader.join(PATIENCE)
         if not self._reader.is_alive() and self.process.stderr is not None:
             self.process.stderr.close()
         return status
 
     def memory(self) -> int:
-        """Bytes of its own process at most so far."""
+        """Returns the peak resident memory of the service process, in bytes."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmHWM")) << 10
 
@@ -181,7 +202,7 @@ def running(
     before: Callable[[], None] | None = None,
     host: str | None = None,
 ) -> Iterator[Running]:
-    """Started with these arguments, on ports of its own, on a host of `net_rig` if one is named; ended if the test has not."""
+    """Starts a service on free ports, on a host of `net_rig` if one is named; ends the service at exit if the test has not."""
     made = Running([*map(str, arguments), "--port", "0"], environment or {}, before, host)
     try:
         yield made
@@ -193,14 +214,14 @@ def running(
             if made.process.poll() is None:
                 made.process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    made.process.wait(10)
+                    made.process.wait(30)
                 made.process.kill()
         made.ended()
 
 
 @contextmanager
 def started(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, whose output can be read; ended with the block."""
+    """Runs the command in its own process with readable output; ends it at exit."""
     command = [sys.executable, "-m", "heliograph.cli", *map(str, arguments)]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
@@ -211,59 +232,64 @@ def started(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
 
 
 def tokens(path: Path, *names: str) -> dict[str, str]:
-    """A file of tokens, and the tokens."""
+    """Writes a file of tokens and returns the tokens by name."""
     made = {name: token_of(name) for name in names}
     path.write_text("# clients\n" + "".join(line + "\n" for _, line in made.values()))
     return {name: token for name, (token, _) in made.items()}
 
 
 def token_of(name: str) -> tuple[str, str]:
-    """A token and its line."""
+    """Returns a token and its line in the file of tokens."""
     from heliograph.serving.access import new_token
 
     return new_token(name)
 
 
 def stop(pid: int) -> None:
-    """An engine that does nothing for now."""
+    """Suspends an engine."""
     os.kill(pid, signal.SIGSTOP)
 
 
 def go_on(pid: int) -> None:
-    """It does."""
+    """Resumes an engine."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
 
 
+def client_of(service: Running, model: str | None = "digits", **options: Any) -> hg.Client:
+    """Returns a client over plain HTTP."""
+    return hg.Client(f"http://127.0.0.1:{service.ports['http']}", model=model, **options)
+
+
 class Place:
-    """A service with TLS and tokens, and what its clients need. As a context, given more arguments, it runs."""
+    """A service with TLS and tokens, and the data of its clients. `running` starts it with further arguments."""
 
     def __init__(self, folder: Path, *names: str) -> None:
-        self.folder, self.authority, self.models = folder, Authority(folder), seal(folder)
+        self.folder, self.authority, self.models = folder, Authority(folder), export(folder)
         self.tokens, self.first = tokens(folder / "tokens", *names), names[0]
         self.service: Running
 
     @contextmanager
     def running(self, *more: Any) -> Iterator[Self]:
-        """With these arguments of the command besides."""
+        """Runs the service with further command-line arguments."""
         server = self.authority.issue("localhost")
-        words = [*self.models, "--store", self.folder / "store", "--tls", server, "--tokens", self.folder / "tokens"]
+        words = [*self.models, "--store", self.folder / "store", "--tls-cert", server, "--tokens", self.folder / "tokens"]
         with running(*words, *more) as self.service:
             yield self
 
     @property
     def address(self) -> str:
-        """HTTPS."""
+        """The HTTPS address."""
         return f"https://localhost:{self.service.ports['http']}"
 
     def client(self, name: str | None = None, model: str | None = "digits", **options: Any) -> hg.Client:
-        """With a token: the first one's, unless another is named."""
+        """Returns a client with the token of `name`, or of the first name."""
         token = self.tokens[name or self.first]
         return hg.Client(self.address, model=model, token=token, ca=self.authority.file, **options)
 
 
 def party(client: hg.Client) -> hg.SecretKey[Any, Any]:
-    """A key whose evaluation keys are at the service."""
+    """Makes a secret key and uploads its evaluation keys to the service."""
     secret = hg.SecretKey.generate(client.model.parameters)
     client.upload_keys(secret)
     return secret

@@ -1,4 +1,4 @@
-"""Nothing a caller, a file or another process says makes the library hang, crash, or answer with another library's words."""
+"""No argument, file or message of another process makes the library hang, crash or print unescaped text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import heliograph as hg
 import rigs
 import tfhe_rig
 from heliograph import _core
-from heliograph.cli import launch, screen
+from heliograph.cli import rank, terminal
 
 HERE = Path(__file__).parent
 N = rigs.N
@@ -30,7 +29,7 @@ FORBIDDEN = ("\x1b", "\x07", "\u202e", "\u2066", "\x9b", "\r")
 
 
 def run_python(body: str, limit: float = 120, **environment: str) -> str:
-    """A script in a process of its own; what it wrote. Its end is asked for, in time."""
+    """Runs a script in its own process, checks that it exits with 0 in time, and returns its output."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(body)],
         capture_output=True,
@@ -47,8 +46,8 @@ def run_python(body: str, limit: float = 120, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("group", availability_program.GROUPS)
-def test_every_number_ends_at_once_in_a_typed_error(group: str) -> None:
-    """Each integer of each public call, with what no computation has: a signal, a hang, an error of Python's fail here."""
+def test_invalid_numbers_give_typed_errors_at_once(group: str) -> None:
+    """Invalid values of every integer parameter of each public call give a typed error: no signal, no hang."""
     command = [sys.executable, str(HERE / "availability_program.py"), group]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as process:
@@ -63,14 +62,14 @@ def test_every_number_ends_at_once_in_a_typed_error(group: str) -> None:
 
 
 def party() -> tuple[hg.SecretKey, hg.Server, hg.Tensor]:
-    """Of BFV."""
-    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(rigs.specs("w64"))))
+    """Returns a BFV key, a server and a tensor."""
+    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64"))))
     server = hg.Server(secret.evaluation_keys(rotations=[1]))
     return secret, server, server.bind(secret.encrypt(np.ones((3, N), dtype=int)))
 
 
-def test_keys_of_another_scheme() -> None:
-    """They are refused by name, wherever keys can be given."""
+def test_keys_of_another_scheme_are_refused() -> None:
+    """Each parameter that takes keys refuses keys of another scheme by name."""
     _, server, x = party()
     y = ckks_rig.party().tensor(ckks_rig.real())
     wrong: list[Callable[[], Any]] = [
@@ -83,29 +82,29 @@ def test_keys_of_another_scheme() -> None:
         lambda: hg.ckks.polynomial(y, [1, 1], keys=server.keys),
     ]
     for call in wrong:
-        with pytest.raises(hg.MismatchError, match="scheme"):
+        with pytest.raises(hg.MismatchError, match="must be evaluation keys of"):
             call()
 
 
 def test_the_engine_refuses_by_typed_errors() -> None:
-    """What no signature of the extension takes is a DtypeError that names the call, not nanobind's list."""
+    """If no overload of the extension fits, a DtypeError names the call; nanobind's list of overloads is not shown."""
     secret, _, x = party()
     calls: dict[str, Callable[[], Any]] = {
-        "add": lambda: _core.add(x._core, tfhe_rig.party().tensor([1])._core),
-        "reshape": lambda: _core.reshape(x._core, [2**64]),
+        "add": lambda: _core.exact.add(x._core, tfhe_rig.party().tensor([1])._core),
+        "reshape": lambda: _core.exact.reshape(x._core, [2**64]),
         "save": lambda: x._core.save(5),
-        "generate": lambda: _core.SecretKey.generate(None),
+        "generate": lambda: _core.exact.SecretKey.generate(None),
         "decrypt": lambda: secret._core.decrypt(ckks_rig.party().tensor(ckks_rig.real())._core),
-        "tfhe_named_spec": lambda: _core.tfhe_named_spec(10**5000),
-        "ckks_lower": lambda: _core.ckks_lower(5, level="x"),
+        "named_spec": lambda: _core.tfhe.named_spec(10**5000),
+        "lower": lambda: _core.ckks.lower(5, level="x"),
     }
     for name, call in calls.items():
         with pytest.raises(hg.DtypeError, match=f"^{name} does not take "):
             call()
 
 
-def test_numpy_functions_say_what_there_is() -> None:
-    """Operators are NumPy's too; its functions are refused by name, and what there is in their place is told."""
+def test_errors_for_numpy_functions_name_the_replacement() -> None:
+    """NumPy's operators work on tensors. NumPy's functions are refused by name, and the error names the replacement."""
     secret, _, x = party()
     y = ckks_rig.party().tensor(ckks_rig.real())
     z = tfhe_rig.party().tensor(np.array([1, 2], dtype=np.uint8))
@@ -129,8 +128,8 @@ def test_numpy_functions_say_what_there_is() -> None:
     assert np.allclose(ckks_rig.party().secret.decrypt(clear * y.reshape(1)), 2 * ckks_rig.real(), atol=1e-5)
 
 
-def test_bytes_and_paths(tmp_path: Path) -> None:
-    """Whatever holds bytes in a row is read; what is neither that nor a path is refused."""
+def test_arguments_are_buffers_or_paths(tmp_path: Path) -> None:
+    """Every contiguous buffer is read; an argument that is neither a buffer nor a path is refused."""
     secret, server, x = party()
     data = x.to_bytes()
     for given in (data, bytearray(data), memoryview(data), np.frombuffer(data, dtype=np.uint8)):
@@ -145,7 +144,7 @@ def test_bytes_and_paths(tmp_path: Path) -> None:
             server.from_bytes(wrong)
     for wrong in (b"bytes", data, 5, None, 1.5, io.BytesIO(data), "half \ud800"):
         for call in (hg.load, server.load, hg.SecretKey.load, hg.tfhe.SecretKey.load, hg.ckks.SecretKey.load, x.save):
-            with pytest.raises(hg.DtypeError, match="a path is"):
+            with pytest.raises(hg.DtypeError, match="a path must be"):
                 call(wrong)
     with pytest.raises(OSError, match="zero byte"):
         hg.load("a\0b")
@@ -154,8 +153,8 @@ def test_bytes_and_paths(tmp_path: Path) -> None:
 # Threads, Ctrl-C, forks
 
 
-def test_threads_that_do_not_start() -> None:
-    """With no memory for their stacks: a typed error at once, and another number of them works in the same process."""
+def test_threads_that_cannot_start_are_an_error() -> None:
+    """If threads cannot start for lack of stack memory, the call fails at once; a later call with fewer threads succeeds."""
     out = run_python(
         """
         import os, resource
@@ -170,7 +169,7 @@ def test_threads_that_do_not_start() -> None:
         try:
             hg.bfv.parameters(n=1024, log_q=60, plain_modulus=12289, insecure=True)
         except hg.DeviceError as error:
-            print("refused" if "threads" in str(error) else error)
+            print("refused" if "thread" in str(error) else error)
         os.environ["HELIOGRAPH_THREADS"] = "2"
         p = hg.bfv.parameters(n=1024, log_q=60, plain_modulus=12289, insecure=True)
         secret = hg.SecretKey.generate(p)
@@ -191,8 +190,8 @@ STEPS = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_ctrl_c_is_heeded_within_a_second(step: str) -> None:
-    """Also inside one call, and one level of a circuit; afterwards the same keys compute what they should."""
+def test_ctrl_c_ends_a_call_within_a_second(step: str) -> None:
+    """Ctrl-C ends a call within a second, also inside one layer of a circuit; afterwards the same keys compute correctly."""
     out = run_python(
         f"""
         import os, signal, threading, time
@@ -236,7 +235,7 @@ def test_ctrl_c_is_heeded_within_a_second(step: str) -> None:
 
 
 def test_every_use_after_a_fork_is_refused() -> None:
-    """Of every scheme, at once, also what computes on the host alone."""
+    """After a fork, every use in the child is refused at once: all schemes, and host-only computations."""
     out = run_python(
         """
         import os, pathlib, signal, sys, tempfile
@@ -317,36 +316,36 @@ def test_every_use_after_a_fork_is_refused() -> None:
     assert out.strip() == "[]"
 
 
-# What files and ranks say
+# Texts from files and ranks
 
 
 def harmless(text: str) -> bool:
-    """Whether a terminal shows it as it is."""
+    """Returns whether a terminal shows the text without interpreting it."""
     return not any(c in text for c in FORBIDDEN) and "\nheliograph: all is well" not in text
 
 
-NAME = "\x1b[31m\x07\u202e\u2066\r\nx\x9b2J"  # as long as a set's may be
+NAME = "\x1b[31m\x07\u202e\u2066\r\nx\x9b2J"  # the longest name that a set may have
 
 
 def named_sets() -> dict[str, Any]:
-    """A set of each scheme with that name, as a file may have it."""
-    # copies, which nobody else has
-    exact = _core.Parameters(rigs.specs("w64")).spec
+    """Returns a set of each scheme whose name contains control characters, as a file may contain it."""
+    # Renames copies, because tests share the sets.
+    exact = _core.exact.Parameters(rigs.specs("w64")).spec
     ckks, tfhe = ckks_rig.parameters()._core.spec, tfhe_rig.parameters("bits")._core.spec
     for spec in (exact, ckks, tfhe):
         spec.name = NAME
-    exact.slots = ckks.slots = 64  # numbers of their own: equal ones are one set, whatever its name
+    exact.slots = ckks.slots = 64  # the numbers differ, because sets of equal numbers share one object, whatever their name
     tfhe.n = 34
     return {
-        "bfv": (hg.bfv.Parameters(_core.Parameters(exact)), np.ones(64, dtype=int)),
-        "ckks": (hg.ckks.Parameters(_core.CkksParameters(ckks)), np.ones(64)),
-        "tfhe": (hg.tfhe.Parameters(_core.TfheParameters(tfhe)), np.array([True])),
+        "bfv": (hg.bfv.Parameters(_core.exact.Parameters(exact)), np.ones(64, dtype=int)),
+        "ckks": (hg.ckks.Parameters(_core.ckks.Parameters(ckks)), np.ones(64)),
+        "tfhe": (hg.tfhe.Parameters(_core.tfhe.Parameters(tfhe)), np.array([True])),
     }
 
 
 @pytest.mark.parametrize("scheme", ["bfv", "ckks", "tfhe"])
 def test_names_from_files_are_escaped(scheme: str, tmp_path: Path) -> None:
-    """In reprs, explanations, errors, and what the command shows of a file."""
+    """Control characters in names are escaped in reprs, explanations, errors and the command's output."""
     parameters, values = named_sets()[scheme]
     secret = hg.SecretKey.generate(parameters)
     keys = secret.evaluation_keys()
@@ -382,10 +381,10 @@ def test_names_from_files_are_escaped(scheme: str, tmp_path: Path) -> None:
 
 
 def test_texts_are_escaped_before_a_terminal_sees_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """By the command's own ways to write, and in the engine's errors."""
-    screen.complain(ESCAPES)
-    screen.table("", ("name",), [(ESCAPES,)])
-    screen.say("line\n" + ESCAPES.replace("\r\n", ""))
+    """The command's output functions and the engine's errors escape control characters."""
+    terminal.complain(ESCAPES)
+    terminal.table("", ("name",), [(ESCAPES,)])
+    terminal.say("line\n" + ESCAPES.replace("\r\n", ""))
     out, err = capsys.readouterr()
     for said in (out, err):
         assert harmless(said)
@@ -394,7 +393,7 @@ def test_texts_are_escaped_before_a_terminal_sees_them(capsys: pytest.CaptureFix
         lambda: hg.bfv.parameters(ESCAPES),
         lambda: hg.tfhe.parameters(ESCAPES),
         lambda: hg.load("/nowhere/" + ESCAPES),
-        lambda: hg.ckks.parameters(n=1024, levels=2, insecure=True, edition=ESCAPES),
+        lambda: hg.ckks.parameters(n=1024, levels=2, insecure=True, word_size=ESCAPES),
     ):
         with pytest.raises((hg.HeliographError, OSError)) as caught:
             call()
@@ -403,13 +402,12 @@ def test_texts_are_escaped_before_a_terminal_sees_them(capsys: pytest.CaptureFix
 
 
 def test_lines_of_ranks_are_escaped(tmp_path: Path) -> None:
-    """Each with its rank's name before it, which nothing in the line writes over."""
+    """Lines from ranks are escaped and prefixed with the rank; no line can overwrite the prefix."""
     path = tmp_path / "out"
-    with path.open("wb") as file:
-        lines = launch._Lines(file.fileno(), threading.Lock(), "rank 3")
-        lines.write("plain ä\n".encode())
-        lines.write(ESCAPES.encode() + b"\xff\n50%\r100%")
-        lines.close()
+    source, sink = os.pipe()
+    os.write(sink, "plain ä\n".encode() + ESCAPES.encode() + b"\xff\n50%\r100%")
+    os.close(sink)
+    rank._copy(source, os.open(path, os.O_WRONLY | os.O_CREAT), b"rank 3: ")
     text = path.read_text()
     assert text.splitlines()[0] == "rank 3: plain ä"
     assert not any(c in text for c in FORBIDDEN)

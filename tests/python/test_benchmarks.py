@@ -1,38 +1,36 @@
-"""The benchmarks of GPUs, as far as they run without one: cases on the null device and on two cpu devices as one, energy
-from a made-up counter, tables.
+"""Tests the GPU benchmarks without a GPU, by the null device, a mesh of two cpu devices and a simulated energy counter; and
+their tables.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figures_rig import FOLDER, breaking_program, page_of, program_of, require_lines, tables_of
+from benchmarks.report import results
+from figures_rig import FOLDER, ROOT, breaking_program, module, program_of, replace_modules, require_lines, table_of
 
-RUN = [sys.executable, str(FOLDER / "run.py"), "--device", "null"]
-
-
-pytestmark = pytest.mark.usefixtures("benchmarks")
+RUN = [*module("run"), "--device", "null"]
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A run of three cases."""
-    out = tmp_path_factory.mktemp("bench") / "null.json"
+    """Runs three cases and returns the report."""
+    out = tmp_path_factory.mktemp("bench") / "null.jsonl"
     names = "add-2^14-x1-w64,multiply-2^14-x64-w32,hcnn5-2020-w64"
-    done = subprocess.run([*RUN, "--only", names, "--seconds", "0.01", "--out", str(out)], capture_output=True, text=True)
+    done = subprocess.run(
+        [*RUN, "--only", names, "--seconds", "0.01", "--out", str(out)], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    return json.loads(out.read_text())
+    return results.read(out)
 
 
-def test_a_run_records_where_what_and_how(report: Any) -> None:
-    """Machine, commit, parameters; both times, floor and figure aimed at; the layers of a network."""
+def test_a_run_records_machine_cases_and_parameters(report: Any) -> None:
+    """The report has machine, commit, parameters, both times, floor and target, and the layers of a network."""
     assert report["machine"]["device"].startswith("null: ")
     assert report["commit"]
     cases = {r["case"]: r for r in report["results"] if "case" in r}
@@ -50,8 +48,8 @@ def test_a_run_records_where_what_and_how(report: Any) -> None:
 
 
 def test_every_case_has_its_own_name() -> None:
-    """Both editions of each operation, and batches."""
-    done = subprocess.run([*RUN, "--list"], capture_output=True, text=True, check=True)
+    """Case names are unique and cover both word sizes and batches of each operation."""
+    done = subprocess.run([*RUN, "--list"], cwd=ROOT, capture_output=True, text=True, check=True)
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert len(set(names)) == len(names)
     for name in ("hvadd-2^15-x500", "hvmul-2^15-x250", "rotate8-2^14-x64", "square-2^15-x16", "relinearize-2^15-x1"):
@@ -59,12 +57,12 @@ def test_every_case_has_its_own_name() -> None:
 
 
 class Clock:
-    """A clock that only moves when a call is waited for."""
+    """A simulated clock that advances only when the benchmark waits for a call's result."""
 
     now = 0.0
 
     def perf_counter(self) -> float:
-        """Seconds."""
+        """Returns the simulated time in seconds."""
         return self.now
 
 
@@ -72,22 +70,22 @@ CLOCK = Clock()
 
 
 class Slow:
-    """A result that takes a millisecond to come, and counts how often it was waited for."""
+    """A simulated result that takes a millisecond, and counts the waits for it."""
 
     waits = 0
 
     def wait(self) -> None:
-        """Takes its time."""
+        """Advances the clock."""
         type(self).waits += 1
         CLOCK.now += 0.001
 
 
 def test_times_end_with_a_wait() -> None:
-    """Of a call alone, without the wait and with it; three warm up."""
-    import gpu
+    """The times of a call without the wait and with it; three calls warm up."""
+    from benchmarks.runners import common, gpu
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu, "time", CLOCK)
+        patch.setattr(common, "time", CLOCK)
         patch.setattr(Slow, "waits", 0)
         alone = gpu.latency(Slow, 0, 20)  # type: ignore[arg-type]
         assert Slow.waits == 23
@@ -95,9 +93,9 @@ def test_times_end_with_a_wait() -> None:
     assert alone.calls == [0] * 20
 
 
-def test_energy_is_between_steps_of_its_counter() -> None:
-    """A board of 100 W whose counter moves every 10 ms. It is looked at after each wait."""
-    import gpu
+def test_energy_is_measured_between_steps_of_the_counter() -> None:
+    """The measured power of a simulated 100 W board, whose counter changes every 10 ms, is 100 W."""
+    from benchmarks.runners import gpu
 
     class Noted(gpu.Meter):
         def __enter__(self) -> Noted:
@@ -132,8 +130,8 @@ def test_energy_is_between_steps_of_its_counter() -> None:
 
 
 def test_the_calls_do_not_wait_for_the_counter() -> None:
-    """Each reading goes on until the next call was made: by a thread of its own, or never."""
-    import gpu
+    """Reading the energy counter never delays the next call, because a separate thread reads it."""
+    from benchmarks.runners import gpu
 
     made, readings, readers = threading.Condition(), 0, set[int]()
 
@@ -147,7 +145,7 @@ def test_the_calls_do_not_wait_for_the_counter() -> None:
 
         def wait(self) -> None:
             with made:
-                CLOCK.now += 0.001 if readings > 3 else 0  # no end before there are some
+                CLOCK.now += 0.001 if readings > 3 else 0  # continue until there are some readings
                 made.notify_all()
 
     def joules() -> float:
@@ -167,9 +165,9 @@ def test_the_calls_do_not_wait_for_the_counter() -> None:
         assert len(readers) == 1
 
 
-def test_the_meter_notes_steps_and_ends() -> None:
-    """Of a counter that moves twice; what has not moved is no step."""
-    import gpu
+def test_the_meter_records_steps_of_the_counter_only() -> None:
+    """The meter records each change of the counter and no unchanged reading."""
+    from benchmarks.runners import gpu
 
     values, read = iter([1.0, 1.0, 2.0, 2.0, 5.0]), threading.Event()
 
@@ -185,12 +183,12 @@ def test_the_meter_notes_steps_and_ends() -> None:
     assert not meter._thread.is_alive()
 
 
-def test_boards_are_those_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of a bare name, the numbered ones of others, none of cores."""
-    import mesh
-    import nvml
-
+def test_energy_is_measured_on_the_computing_boards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Energy is measured on all boards for a bare device name, on the numbered boards for a name with numbers, and on none
+    for cores.
+    """
     import heliograph as hg
+    from benchmarks.runners import mesh, nvml
 
     monkeypatch.setattr(nvml, "Gpus", lambda numbers, computing: (list(numbers), computing))
     monkeypatch.setattr(hg, "devices", lambda: ["cuda: H200", "cuda: H200", "links: direct"])
@@ -201,11 +199,11 @@ def test_boards_are_those_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == {"cuda": ([0, 1], True), "cuda:1": ([1], True), "cuda:0,cuda:3": ([0, 3], True), "cpu": ([0], False)}
 
 
-def test_a_machine_without_the_management_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known, and nothing fails."""
+def test_without_the_management_library_there_is_no_energy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the management library there is no energy, and no error."""
     import ctypes
 
-    import nvml
+    from benchmarks.runners import nvml
 
     def absent(name: str) -> Any:
         raise OSError(name)
@@ -216,30 +214,30 @@ def test_a_machine_without_the_management_library(monkeypatch: pytest.MonkeyPatc
 
 
 class Driver:
-    """Two boards that have used 1 and 2 joules, numbered 3 and 5 on their machine."""
+    """A simulated driver with two boards, numbers 3 and 5 on the machine, which have used 1 and 2 joules."""
 
     def nvmlInit_v2(self) -> int:
-        """As NVIDIA names it."""
+        """Returns success; the method has the name of NVIDIA's function."""
         return 0
 
     def nvmlDeviceGetHandleByIndex_v2(self, number: Any, handle: Any) -> int:
-        """There are two."""
+        """Finds boards 3 and 5 only."""
         if number.value not in (3, 5):
             return 1
         handle._obj.value = number.value
         return 0
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: Any, used: Any) -> int:
-        """In millijoules."""
+        """Returns the energy in millijoules."""
         used._obj.value = 1000 if handle.value == 3 else 2000
         return 0
 
 
 def test_energy_is_of_all_boards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of those the process sees, by its own numbers."""
+    """Energy is summed over the boards that the process sees, by their numbers in the process."""
     import ctypes
 
-    import nvml
+    from benchmarks.runners import nvml
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
@@ -249,34 +247,28 @@ def test_energy_is_of_all_boards(monkeypatch: pytest.MonkeyPatch) -> None:
     assert nvml.Gpus([0, 1, 2]).joules() is None
 
 
-def test_tables_go_between_their_own_marks(report: Any, tmp_path: Path) -> None:
-    """A GPU's results leave the cores' table alone."""
-    page, file = tmp_path / "page.md", tmp_path / "gpu.json"
-    marks = "<!-- figures -->\ncores\n<!-- end of figures -->\n<!-- gpu figures -->\n<!-- end of gpu figures -->\nend\n"
-    page.write_text(marks)
+def test_tables_of_a_file_are_printed(report: Any, tmp_path: Path) -> None:
+    """The tables of a GPU's results have every case and kernel; the table of headlines has some of them."""
+    file = tmp_path / "gpu.jsonl"
     kernel = {"kernel": "batched ntt 2^16", "median_s": 2e-4, "pipe_s": 1e-4, "units": 512, "unit": "limbs"}
     with_kernel = {**report, "results": [*report["results"], kernel | {"asked_s": 1e-4, "floor_s": None}]}
-    file.write_text(json.dumps(with_kernel))
-    table = [sys.executable, str(FOLDER / "table.py"), str(file), "--into", str(page)]
-    subprocess.run(table, check=True)
-    text = page.read_text()
-    assert text.startswith("<!-- figures -->\ncores\n<!-- end of figures -->\n<!-- gpu figures -->\n| what")
-    assert "HCNN-5 on 16,384" in text
-    subprocess.run([*table, "--whole"], check=True)
-    text = page.read_text()
+    results.save(file, with_kernel)
+    assert "HCNN-5 on 16,384" in table_of("GPU in short", file)
+    printed = subprocess.run([*module("tables"), str(file)], cwd=ROOT, check=True, capture_output=True, text=True)
+    text = printed.stdout
+    assert text.startswith("**gpu.jsonl**: ")
     assert "| batched ntt 2^16 | 200 us | 100 us | 5.12e+06 limbs/s | 100 us | - |" in text
     assert "multiply + relinearize, 64 in one call" in text
-    assert text.endswith("<!-- end of gpu figures -->\nend\n")
-    page.write_text("no marks")
-    assert subprocess.run(table, capture_output=True).returncode == 1
 
 
-# Several devices as one
+# Meshes
 
 
-def test_devices_by_count() -> None:
-    """GPUs by number, the same device again, or the first of a list; and back from a mesh's name."""
-    import mesh
+def test_device_names_follow_from_their_number() -> None:
+    """For n devices, the name has n GPU numbers, a repeated device, or the first n of a list. The numbers are also parsed
+    from a mesh's name.
+    """
+    from benchmarks.runners import mesh
 
     assert mesh.members("cuda", 3) == ["cuda:0", "cuda:1", "cuda:2"]
     assert mesh.members("cpu/uncalibrated", 2) == ["cpu", "cpu"]
@@ -288,10 +280,10 @@ def test_devices_by_count() -> None:
     assert mesh.numbers_of(["cuda:0", "cuda:5", "cpu"]) == [0, 5, 0]
 
 
-def test_processes_are_ordered_and_every_case_is_one_of_a_gpu() -> None:
-    """One device first, long cases last; layouts that were asked for, for every case."""
-    import gpu_cases
-    import mesh
+def test_processes_are_ordered_and_every_case_is_a_case_of_gpus() -> None:
+    """Processes with fewer devices run first and long cases run last; every case runs in the requested layouts."""
+    from benchmarks.cases import gpu as gpu_cases
+    from benchmarks.runners import mesh
 
     assert set(mesh.LAYOUTS) <= set(gpu_cases.CASES)
     processes = list(mesh.plan("cuda", [2, 1], mesh.chosen("", list(gpu_cases.CASES))))
@@ -309,36 +301,43 @@ def test_processes_are_ordered_and_every_case_is_one_of_a_gpu() -> None:
 
 
 def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends, or falls silent; the cases behind it are still measured."""
-    import mesh
+    """A process that exits or hangs loses one case; the following cases are still measured."""
+    from benchmarks.runners import mesh
 
     named = "sys.argv[sys.argv.index('--child') + 1].split(',')"
     breaking_program(tmp_path / "run.py", named, "print(json.dumps({'machine': {}}), flush=True)")
-    monkeypatch.setattr(mesh, "HERE", tmp_path)
+    replace_modules(monkeypatch, tmp_path)
     process = mesh.Process("cpu,cpu", 2, "limb", ("first", "breaks", "second", "hangs", "last"))
-    rows = [row for row in mesh.measure(process, 1, 3, None) if "case" in row]
-    assert [row["case"] for row in rows] == ["first", "breaks", "second", "hangs", "last"]
+    for silence in (2, 10, 50):  # repeats with a longer limit until each process starts within it
+        rows = [row for row in mesh.measure(process, 1, silence, None) if "case" in row]
+        assert [row["case"] for row in rows] == ["first", "breaks", "second", "hangs", "last"]
+        if [k for k, row in enumerate(rows) if row.get("skipped", "").startswith("silent")] == [3]:
+            break
+    assert [row.get("skipped") for row in rows[::2]] == [None] * 3
     assert "a reason" in rows[1]["skipped"]
-    assert rows[3]["skipped"] == "silent for 3 s"  # longer than any of them takes to start beside others
+    assert rows[3]["skipped"] == f"silent for {silence} s"
     assert all(row["layout"] == "limb" and row["devices"] == 2 for row in rows)
     (tmp_path / "run.py").write_text("raise SystemExit('no such device')")
-    rows = list(mesh.measure(process, 1, 1, None))
+    rows = list(mesh.measure(process, 1, 120, None))
     assert len(rows) == 5
     assert all("no such device" in row["skipped"] for row in rows)
 
 
 @pytest.mark.full
 def test_two_cpu_devices_are_measured_beside_one(tmp_path: Path) -> None:
-    """Times faster than one, floors of half, what moved; the JSON of what there was where a case is missing."""
-    out = tmp_path / "mesh.json"
-    run = [sys.executable, str(FOLDER / "run.py"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--out", str(out)]
+    """The report of two devices has speed-ups over one device, halved floors and the traffic; the other cases are measured
+    if one fails.
+    """
+    out = tmp_path / "mesh.jsonl"
+    run = [*module("run"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--out", str(out)]
     done = subprocess.run(
         [*run, "--only", "add-2^14-x1-w64", "--layouts", "auto,limb,nonsense", "--seconds", "0.01"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    report = json.loads(out.read_text())
+    report = results.read(out)
     assert len(report["machine"]["devices"]) > 1
     assert report["commit"]
     rows = [r for r in report["results"] if "case" in r]
@@ -350,12 +349,15 @@ def test_two_cpu_devices_are_measured_beside_one(tmp_path: Path) -> None:
     assert several["floor_s"] == pytest.approx(one["floor_s"] / 2)
     assert limbs["device"] == "cpu,cpu/uncalibrated/limb"
     assert limbs["parameters"]["security"] == "128-bit"
-    assert limbs["traffic"]["exchanges"] == limbs["traffic"]["exchanged_bytes"] == 0  # an addition needs none
+    # an addition moves no data between members
+    assert limbs["traffic"]["exchanges"] == limbs["traffic"]["exchanged_bytes"] == 0
 
 
-def test_what_moves_between_devices_is_recorded(tmp_path: Path) -> None:
-    """The program's lines, a process for each count; where it fails, why."""
-    import mesh
+def test_traffic_between_devices_is_recorded(tmp_path: Path) -> None:
+    """The rows of the program that measures traffic are recorded for each number of devices; a failure is recorded with its
+    reason.
+    """
+    from benchmarks.runners import mesh
 
     program = program_of(
         tmp_path / "mesh",
@@ -372,7 +374,7 @@ def test_what_moves_between_devices_is_recorded(tmp_path: Path) -> None:
 
 
 def fake(case: str, what: str, devices: int, layout: str, seconds: float, **more: Any) -> dict[str, Any]:
-    """A row."""
+    """Returns a result row."""
     return {
         "case": case, "what": what, "devices": devices, "layout": layout, "device": "cuda:0", "median_s": seconds,
         "pipe_s": seconds, "floor_s": 1e-3 / devices, "joules": 2.0, "speedup": None, "extra": {},
@@ -382,7 +384,7 @@ def fake(case: str, what: str, devices: int, layout: str, seconds: float, **more
 
 
 def test_tables_of_several_gpus(tmp_path: Path) -> None:
-    """Files of one machine together: scaling, one ciphertext, repartitioning."""
+    """Files of one machine are merged into tables of scaling, single ciphertexts and repartitioning."""
     move = {
         "exchange": "repartition", "what": "rows to columns", "matrix": "lift", "rows": 40, "columns": 65536,
         "word_bytes": 4, "devices": 2, "members": "cuda:0,cuda:1", "tensor_bytes": 10485760, "median_s": 5e-5,
@@ -419,12 +421,12 @@ def test_tables_of_several_gpus(tmp_path: Path) -> None:
     }
     files = []
     for index, rows in enumerate((first, second)):
-        files.append(tmp_path / f"{index}.json")
-        files[-1].write_text(json.dumps({"date": "D", "commit": "C" * 40, "machine": machine, "results": rows}))
+        files.append(tmp_path / f"{index}.jsonl")
+        results.save(files[-1], {"date": "D", "commit": "C" * 40, "machine": machine, "results": rows})
     scaled = f"| {what} | 36 ms | 20 ms (1.80) | 9 ms (4.00) |"
-    assert scaled in page_of(tmp_path, "mesh figures", *files, whole=False)
-    text = page_of(tmp_path, "mesh figures", *files)
-    assert text.startswith("**0.json**: 2 G, 80 GiB, driver 1 (host: P")
+    assert scaled in table_of("mesh in short", *files)
+    text = table_of("mesh", *files)
+    assert text.startswith("**0.jsonl**: 2 G, 80 GiB, driver 1 (host: P")
     assert scaled in text
     require_lines(
         text,
@@ -435,24 +437,26 @@ def test_tables_of_several_gpus(tmp_path: Path) -> None:
         Not measured: hcnn11-one-w64 on cuda:0: ParameterError: there is none
         """,
     )
-    assert tables_of(*files).count("**") == 4
+    assert table_of("mesh", *files).count("**") == 4
 
 
 # TFHE
 
-TFHE = [sys.executable, str(FOLDER / "tfhe.py")]
+TFHE = module("runners.tfhe")
 
 
 def tfhe_report(tmp_path: Path, *words: str) -> Any:
-    """What a run writes."""
-    out = tmp_path / "tfhe.json"
-    done = subprocess.run([*TFHE, *words, "--output", str(out)], capture_output=True, text=True)
+    """Runs the TFHE benchmark and returns its report."""
+    out = tmp_path / "tfhe.jsonl"
+    done = subprocess.run([*TFHE, *words, "--out", str(out)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return json.loads(out.read_text())
+    return results.read(out)
 
 
 def counting(tmp_path: Path) -> Path:
-    """A program that counts as the null device: a bootstrap 1,000 multiply-adds, a key switch 10; keys of 400 and 40 bytes."""
+    """Returns a simulated program with the null device's kind of counts: 1,000 multiply-adds per bootstrap, 10 per key
+    switch, small keys.
+    """
     return program_of(
         tmp_path / "kernels",
         """
@@ -468,7 +472,7 @@ def counting(tmp_path: Path) -> Path:
 
 
 def test_tfhe_runs_record_sets_costs_and_what_was_left_out(tmp_path: Path) -> None:
-    """Parameters with security and failure probability; bootstraps and layers; an estimate in place of a time."""
+    """The report has parameters with security and failure probability, counts of bootstraps and layers, and estimates."""
     names = "gates/nand/boolean/x1,table5/boolean/bitwise/16,table9/boolean/cannon/2"
     report = tfhe_report(
         tmp_path, "--device", "null", "--only", names, "--repeat", "0.01", "--kernels", str(counting(tmp_path))
@@ -494,7 +498,7 @@ def test_tfhe_runs_record_sets_costs_and_what_was_left_out(tmp_path: Path) -> No
 
 
 def test_tfhe_results_are_compared_with_clear_ones(tmp_path: Path) -> None:
-    """On a device that computes."""
+    """Results on a computing device are compared with the clear computation."""
     report = tfhe_report(
         tmp_path, "--device", "cpu", "--threads", "1", "--only", "figure5/compound/boolean/1", "--repeat", "0.01"
     )
@@ -503,23 +507,25 @@ def test_tfhe_results_are_compared_with_clear_ones(tmp_path: Path) -> None:
     assert (row["wrong"], row["elements"], row["threads"]) == (0, 2, 1)
 
 
-def test_tfhe_cases_have_places_and_the_kernels_program_has_their_sets() -> None:
-    """Every table is one of the paper's; columns of its figures are among ours; sets as in benchmarks/cpp/tfhe.cpp."""
+def test_tfhe_cases_refer_to_tables_of_the_paper() -> None:
+    """The table and column of each case exist in the papers' numbers, and the parameter sets equal those of
+    benchmarks/cpp/tfhe.cpp.
+    """
     import re
 
-    import morshed_facts
-    import tfhe_cases
-    import tfhe_facts
-
     import heliograph as hg
+    from benchmarks.cases import tfhe as tfhe_cases
+    from benchmarks.papers import facts
+    from benchmarks.report import tfhe as tfhe_tables
 
     columns: dict[str, set[str]] = {}
     for case in tfhe_cases.CASES.values():
         columns.setdefault(case.table, set()).add(case.column)
-    assert set(columns) - {""} == set(morshed_facts.COLUMNS) - {"IV"} == set(morshed_facts.TABLES) - {"IV"}
-    for name, lines in morshed_facts.TABLES.items():
+    paper = facts.of("morshed")
+    assert set(columns) - {""} == set(paper["columns"]) - {"IV"} == set(paper["tables"]) - {"IV"}
+    for name, lines in paper["tables"].items():
         assert {c for line in lines.values() for c in line} <= columns["Figure 5" if name == "IV" else name], name
-    assert {p.case for p in tfhe_facts.PEERS} <= set(tfhe_cases.CASES)
+    assert {p["case"] for p in tfhe_tables.PEERS} <= set(tfhe_cases.CASES)
     text = (FOLDER / "cpp" / "tfhe.cpp").read_text()
     pattern = (
         r'\{"(.+)", \{\.n = (\d+), \.k = (\d+), \.degree = (\d+), \.gadget = \{(\d+), (\d+)\}, \.group = (\d+)\}, '
@@ -534,8 +540,8 @@ def test_tfhe_cases_have_places_and_the_kernels_program_has_their_sets() -> None
 
 
 def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
-    """A whole name is that case alone."""
-    import tfhe
+    """A full name selects one case; a prefix selects all cases that begin with it."""
+    from benchmarks.runners import tfhe
 
     known = ["a/x1", "a/x16", "b/x1"]
     assert tfhe.chosen("a/x1", known) == ["a/x1"]
@@ -545,9 +551,9 @@ def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
 
 
 def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
-    """Of each bootstrap and of each layer, less the part of the key that need not be kept."""
-    import tfhe
-    import tfhe_cases
+    """Floors of bootstraps and layers follow from counts, without the parts of the key that need not be read."""
+    from benchmarks.cases import tfhe as tfhe_cases
+    from benchmarks.runners import tfhe
 
     counts = tfhe.counts_of(counting(tmp_path))["boolean"]
     assert counts["each"] == {"fma": 1000, "mac": 12, "bytes": 5}
@@ -556,20 +562,20 @@ def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
     assert tfhe.kernel_floor(counts, 3, rates) == pytest.approx(6)
     assert tfhe.kernel_floor(counts, 3, rates | {"bytes_s": 1.0}) == pytest.approx(340 + 15)
     assert tfhe.kernel_floor(counts, 3, {}) is None
-    case = tfhe_cases.CASES["figure5/single/boolean/4"]  # two layers of four bootstraps
+    case = tfhe_cases.CASES["figure5/single/boolean/4"]  # a circuit of two layers with four bootstraps
     assert tfhe_cases.floor(case, counts, rates) == (pytest.approx(16), "products")
     assert tfhe_cases.floor(case, counts, rates | {"bytes_s": 1.0}) == (pytest.approx(8 * 5 + 2 * 340), "bytes")
     assert tfhe_cases.floor(case, None, rates) == (None, "")
 
 
 def test_a_tfhe_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cases behind it are still measured."""
+    """A process that exits loses one case; the following cases are still measured."""
     import argparse
 
-    import tfhe
+    from benchmarks.runners import tfhe
 
     breaking_program(tmp_path / "tfhe.py", "json.loads(sys.argv[-1])['names']")
-    monkeypatch.setattr(tfhe, "HERE", tmp_path)
+    replace_modules(monkeypatch, tmp_path)
     options = argparse.Namespace(seconds=1.0)
     rows = list(tfhe.measured(["first", "breaks", "last"], options, {"threads": 1}, {}))
     assert [r["case"] for r in rows] == ["first", "breaks", "last"]
@@ -577,8 +583,8 @@ def test_a_tfhe_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: 
 
 
 def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
-    """A result."""
-    import tfhe_cases
+    """Returns a result row."""
+    from benchmarks.cases import tfhe as tfhe_cases
 
     declared = tfhe_cases.CASES[case]
     parameters = {"name": declared.set, "security": "128-bit", "log2_failure": -129.8}
@@ -590,7 +596,7 @@ def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 
 def test_tables_of_tfhe(tmp_path: Path) -> None:
-    """Machines side by side, peers beside ours; the paper's tables are on its page."""
+    """Tables have our machines side by side, with the times of other libraries; the paper's tables are on its own page."""
     kernel = {"shape": "boolean", "count": 4, "a_second": 400.0, "combine_s": 0.0, "key_switch_s": 1e-3, "threads": 1}
     skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0)
     del skipped["median_s"]
@@ -611,12 +617,12 @@ def test_tables_of_tfhe(tmp_path: Path) -> None:
     ]
     board = {"gpu": "NVIDIA H200", "gpus": 1, "gpu_memory_gib": 140.0, "gpu_driver": "1"}
     files = []
-    for name, where, rows in (("zen.json", machine, cores), ("h.json", machine | board, gpu)):
+    for name, where, rows in (("zen.jsonl", machine, cores), ("h.jsonl", machine | board, gpu)):
         files.append(tmp_path / name)
         report = {"kind": "tfhe", "date": "D", "commit": "C" * 40, "machine": where, "load": [0.1, 1.2], "results": rows}
-        files[-1].write_text(json.dumps(report))
-    text = page_of(tmp_path, "tfhe figures", *files)
-    assert text.startswith("**zen.json**: P, 2 cores, 8.0 GiB; commit CCCCCCCCCCCC; D; load 0.1 to 1.2\n")
+        results.save(files[-1], report)
+    text = table_of("TFHE", *files)
+    assert text.startswith("**zen.jsonl**: P, 2 cores, 8.0 GiB; commit CCCCCCCCCCCC; D; load 0.1 to 1.2\n")
     require_lines(
         text,
         r"""
@@ -626,31 +632,30 @@ def test_tables_of_tfhe(tmp_path: Path) -> None:
         """,
     )
     require_lines(
-        page_of(tmp_path, "tfhe figures", *files, whole=False),
+        table_of("TFHE in short", *files),
         """
         | one NAND | boolean | 5 ms | - | 1 core 11.9 ms |
         | NANDs in a batch, a second | boolean | - | 131,072 | - |
         | 32-bit addition | 2_2 | 300 ms | - | 1 core 573 ms |
         """,
     )
-    assert "zen.json" in tables_of(*files)
 
 
 def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
-    """A right result, nothing sent for a batch of products, a line of the table."""
-    out = tmp_path / "ranks.json"
-    command = [sys.executable, str(FOLDER / "ranks.py"), "--counts", "1,2", "--quick", "--start", "sockets"]
-    done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, timeout=120, check=False)
+    """The results of ranks are correct, a batch of products sends no bytes between ranks, and the table has a line for it."""
+    out = tmp_path / "ranks.jsonl"
+    command = [*module("runners.ranks"), "--counts", "1,2", "--quick", "--start", "sockets"]
+    done = subprocess.run([*command, "--out", str(out)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(out.read_text())["results"]
+    rows = results.read(out)["results"]
     assert [(r["form"], r["count"]) for r in rows] == [("one process", 1), ("ranks", 2), ("one process", 2)]
     assert all(r["correct"] and r["sent_bytes"] == 0 and r["exchanged_bytes"] == 0 for r in rows)
-    assert "| 3 BGV multiplications | 2 |" in tables_of(out)
+    assert "| 3 BGV multiplications | 2 |" in table_of("ranks", out)
 
 
-def test_a_network_over_ranks_has_its_lines(tmp_path: Path) -> None:
-    """Of its ranks, and of what each operation sends; other reports have none."""
-    import ranks_tables
+def test_a_network_over_ranks_has_lines_in_the_table(tmp_path: Path) -> None:
+    """A network over ranks has lines for its ranks and for the bytes that each operation sends; other reports have none."""
+    from benchmarks import tables
 
     steps = [
         {"what": "conv2", "outputs": 800, "outputs_bytes": 419430400, "exchanged_bytes": 86507520, "sent_bytes": 64891212},
@@ -664,48 +669,50 @@ def test_a_network_over_ranks_has_its_lines(tmp_path: Path) -> None:
     ]
     machine = {"processor": "Some CPU", "cores": 2, "memory_gib": 4, "ranks": ["cpu: 1 thread, avx512"]}
     report = {"machine": machine, "commit": "0123456789abcdef", "date": "today", "results": rows}
-    lines = "\n".join(ranks_tables.network({"a.json": report, "b.json": report | {"results": rows[:1]}}, lambda s: f"{s} s"))
+    lines = "\n".join(tables.TABLES["network over ranks"]({"a.jsonl": report, "b.jsonl": report | {"results": rows[:1]}}))
     require_lines(
         lines,
         """
-        | 2 ranks of 1 thread (Some CPU), 0123456789ab | 1.25 s | 1.60x | 2.00x | 70.8 MB | [a.json](benchmarks/results/a.json) |
+        | 2 ranks of 1 thread (Some CPU), 0123456789ab | 1.25 s | 1.60x | 2.00x | 70.8 MB | [a.jsonl](benchmarks/results/a.jsonl) |
         | 2 ranks of 1 thread (Some CPU), 0123456789ab: operation | its ciphertexts | moved, as words | sent |
         | conv2 | 800, 419.4 MB | 86.5 MB | 64.9 MB |
         | square | 800, 629.1 MB | 0 | 0 |
-        | the first call, with keys and what is kept of the images | | | 104.2 MB |
+        | the first call, with keys and cached images | | | 104.2 MB |
         """,
     )
-    assert lines.count("b.json") == 0
+    assert lines.count("b.jsonl") == 0
 
 
-# One tree beside another
+# Comparison of two source trees: time is measured in alternating turns
 
 
 class Timed:
-    """A tree whose turns take what they are told to."""
+    """A simulated source tree whose turns take given times."""
 
     def __init__(self, times: list[float], skipped: str = "") -> None:
         self.times, self.skipped, self.asked = times, skipped, 0
 
     def ask(self, **what: Any) -> None:
-        """Counts turns."""
+        """Receives a request and counts the turns."""
         self.asked += "seconds" in what
         self.last = what
 
-    def told(self) -> dict[str, Any]:
-        """Of a case, or of a turn."""
+    def reply(self) -> dict[str, Any]:
+        """Returns the answer for a case or for a turn."""
         if "case" in self.last:
             return {"skipped": self.skipped} if self.skipped else {"parameters": {}, "device": "D, 1"}
         time = self.times[self.asked - 1]
         return {"median_s": time, "call_s": None, "pipe_s": time, "runs": 1}
 
 
-def test_what_seems_slower_is_timed_again() -> None:
-    """The lowest of the turns counts; a case that one of the trees has not is skipped."""
-    import beside
+def test_seemingly_slower_cases_are_timed_again() -> None:
+    """A case that seems slower is timed again, and its fastest turn is the result. A case that is missing in one tree is
+    skipped.
+    """
+    from benchmarks.runners import before_after
 
     def compare(before: Timed, after: Timed) -> dict[str, Any]:
-        return beside.compare("add", (before, after), 0.1, 2, 1.03)  # type: ignore[arg-type]
+        return before_after.compare("add", (before, after), 0.1, 2, 1.03)  # type: ignore[arg-type]
 
     steady = compare(Timed([1.0, 1.1]), Timed([1.2, 1.02]))
     assert (steady["ratio"], len(steady["after"]["turns_s"])) == (pytest.approx(1.02), 2)
@@ -717,10 +724,9 @@ def test_what_seems_slower_is_timed_again() -> None:
     assert compare(Timed([]), Timed([], "no such case")) == {"beside": "add", "skipped": "no such case"}
 
 
-def test_tables_of_one_tree_beside_another_name_what_is_slower() -> None:
-    """With how far its turns are apart."""
-    import beside_tables
-    import table
+def test_the_table_of_two_trees_names_slower_cases() -> None:
+    """The table names slower cases and the spread of their turns."""
+    from benchmarks import tables
 
     def row(what: str, before: float, after: float) -> dict[str, Any]:
         times = [{"median_s": t, "call_s": t / 2, "turns_s": [t, 2 * t]} for t in (before, after)]
@@ -730,17 +736,17 @@ def test_tables_of_one_tree_beside_another_name_what_is_slower() -> None:
         "machine": {"device": "G, 1", "processor": "P"},
         "results": [row("sum", 1.0, 1.1), row("product", 1.0, 0.9), {"what": "x", "beside": "x", "skipped": "no"}],
     }
-    assert table.kind_of(report) == "beside figures"
-    lines = beside_tables.rows({"f.json": report}, table.seconds)
-    assert lines[0] == "**f.json**: G (P); commit aaaaaaaaaaaa beside bbbbbbbbbbbb; d"
+    assert tables.name_of(report) == "before and after"
+    lines = tables.TABLES["before and after"]({"f.jsonl": report})
+    assert lines[0] == "**f.jsonl**: G (P); commit aaaaaaaaaaaa against bbbbbbbbbbbb; d"
     assert "2 cases" in lines[2]
     assert "above 1.03: sum 1.100 (turns 1 s to 2 s before, 1.1 s to 2.2 s now)." in lines[2]
     assert lines[-1] == "| product | 1 s | 900 ms | 0.900 | 500 ms | 450 ms |"
 
 
-def test_programs_on_several_numbers_of_devices(tmp_path: Path) -> None:
-    """A process for each number; what several gain is over the first."""
-    out = tmp_path / "schedules.json"
+def test_programs_run_once_per_number_of_devices(tmp_path: Path) -> None:
+    """Each number of devices runs in its own process; speed-ups are relative to the first number."""
+    out = tmp_path / "schedules.jsonl"
     words = [
         "--device",
         "cpu/uncalibrated",
@@ -754,21 +760,20 @@ def test_programs_on_several_numbers_of_devices(tmp_path: Path) -> None:
         "--out",
         str(out),
     ]
-    command = [sys.executable, str(FOLDER / "programs.py"), *words]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    report = json.loads(out.read_text())
+    command = [*module("runners.programs"), *words]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout
+    report = results.read(out)
     assert report["kind"] == "schedules"
     assert [(r["devices"], r["program"]) for r in report["results"]] == [(1, "sums-ckks-2^14"), (2, "sums-ckks-2^14")]
     one, two = report["results"]
     assert two["over_first"] == pytest.approx(one["program_s"] / two["program_s"])
-    assert (one["members"], [count for _, count in two["members"]]) == ([], [10, 0])  # a chain stays on one member
+    assert (one["members"], [count for _, count in two["members"]]) == ([], [10, 0])  # a chain of calls uses one member
     assert printed.count("times the first") == 2
 
 
-def test_programs_on_several_gpus_stand_beside_one() -> None:
-    """In a table of their own: over one GPU's function and its program."""
-    import programs_tables
-    import table
+def test_programs_on_several_gpus_are_compared_with_one_gpu() -> None:
+    """Several GPUs have their own table, with speed-ups over one GPU's function and over its program."""
+    from benchmarks.report import workloads
 
     def report(gpus: int, program: float) -> dict[str, Any]:
         row = {"program": "p", "what": "w", "calls": 2, "launches": 1, "graphs": True} | dict.fromkeys(
@@ -776,6 +781,6 @@ def test_programs_on_several_gpus_stand_beside_one() -> None:
         )
         return {"machine": {"gpus": gpus}, "results": [row | {"program_s": program}]}
 
-    lines = programs_tables.rows({"one": report(1, 2.0), "two": report(2, 1.0)}, table.seconds)
+    lines = workloads.programs({"one": report(1, 2.0), "two": report(2, 1.0)})
     assert lines[2] == "| w | 2 | 1, a graph | 3 s | 3 s | 2 s | 3 s | 1.50 |"
     assert lines[-1] == "| w | 3 s | 1 s | 3 s | 3.00 | 2.00 |"

@@ -1,29 +1,26 @@
-"""The benchmarks of CKKS bootstrapping, on a small set without security; and of all that scales."""
+"""The benchmarks of CKKS bootstrapping on a small insecure set, and the scaling benchmark."""
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figures_rig import FOLDER, page_of, require_lines
-
-pytestmark = pytest.mark.usefixtures("benchmarks")
+from benchmarks.report import results
+from figures_rig import ROOT, module, replace_modules, require_lines, table_of
 
 
 def test_bootstraps_are_measured(tmp_path: Path) -> None:
-    """Times, precision, levels and keys; a product beside them; lines of the table."""
-    out = tmp_path / "bootstrap.json"
-    command = [sys.executable, str(FOLDER / "bootstrap.py"), "--sets", "small", "--seconds", "0.01", "--threads", "1"]
+    """The report has times, precision, levels, keys and a product for comparison; the table has its lines."""
+    out = tmp_path / "bootstrap.jsonl"
+    command = [*module("runners.bootstrap"), "--sets", "small", "--seconds", "0.01", "--threads", "1"]
     command += ["--only", "bootstrap-small-real-x2,bootstrap-small-complex-x1,bootstrap-small-product-x1", "--out", str(out)]
-    done = subprocess.run([*command, "--runs", "3"], capture_output=True, text=True)
+    done = subprocess.run([*command, "--runs", "3"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    report = json.loads(out.read_text())
+    report = results.read(out)
     assert (report["kind"], report["machine"]["device"][:3]) == ("bootstrap", "cpu")
     rows = {r["case"].removeprefix("bootstrap-small-"): r for r in report["results"] if "case" in r}
     assert list(rows) == ["complex-x1", "real-x2", "product-x1"]
@@ -37,7 +34,7 @@ def test_bootstraps_are_measured(tmp_path: Path) -> None:
         if told := extra.get("precision"):
             assert 17 < told["worst_bits"] < told["root_mean_square_bits"] < told["mean_bits"] < 25
     require_lines(
-        page_of(tmp_path, "bootstrap figures", out),
+        table_of("bootstraps", out),
         """
         | 1 core | N=2,048 | bootstrap of two real ciphertexts, paired |
         of 4 | 4 to 9 |
@@ -47,24 +44,23 @@ def test_bootstraps_are_measured(tmp_path: Path) -> None:
     )
 
 
-def test_cases_of_bootstrapping_have_names_of_any_set() -> None:
-    """What is asked is that of a set; names of nothing are refused."""
-    import bootstrap_cases
-    import gpu_cases
+def test_cases_of_bootstrapping_accept_any_set() -> None:
+    """A case's target time follows from its set; unknown case names are refused."""
+    from benchmarks.cases import bootstrap as bootstrap_cases
+    from benchmarks.cases import gpu as gpu_cases
 
     assert gpu_cases.case_of("bootstrap-n16-b13-complex-x16").asked == pytest.approx(16 * 5.8e-3)
     assert gpu_cases.case_of("bootstrap-n15-b4-real-x1").asked is None
     assert "bootstrap-n16-b10-h-twice-x1" in bootstrap_cases.names_of("n16-b10-h")
     assert "bootstrap-n16-b13-twice-x1" not in bootstrap_cases.names_of("n16-b13")
     assert not any(name.startswith(bootstrap_cases.BEGIN) for name in gpu_cases.CASES)
-    with pytest.raises(SystemExit, match="no case bootstrap-n16-b13-none"):
+    with pytest.raises(SystemExit, match="unknown case bootstrap-n16-b13-none"):
         gpu_cases.case_of("bootstrap-n16-b13-none")
 
 
-def test_an_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot off by a thousandth is the worst, and hardly tells in the mean."""
-    import bootstrap_cases
-
+def test_a_single_wrong_slot_shows_in_the_worst_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One slot with an error of 0.001 shows in the worst error and hardly in the mean."""
+    from benchmarks.cases import bootstrap as bootstrap_cases
     from heliograph import ckks
 
     class Off(ckks.SecretKey):
@@ -82,21 +78,20 @@ def test_an_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Slow:
-    """A result that takes its time."""
+    """A simulated result that takes a hundredth of a second and counts its waits."""
 
     waits = 0
 
     def wait(self) -> None:
-        """A hundredth of a second."""
+        """Waits a hundredth of a second and counts the wait."""
         type(self).waits += 1
         time.sleep(0.01)
 
 
-def test_long_calls_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One to see that they are long, three that are timed."""
-    import gpu
-    import gpu_cases
-    import nvml
+def test_long_calls_are_timed_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long calls run once to warm up and three times timed."""
+    from benchmarks.cases import gpu as gpu_cases
+    from benchmarks.runners import gpu, nvml
 
     monkeypatch.setattr(gpu, "LONG", 0.005)
     case = gpu_cases.Case("slow", lambda: gpu_cases.Ready(Slow, {}))  # type: ignore[arg-type]
@@ -107,8 +102,8 @@ def test_long_calls_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it had measured stays; its other cases are named."""
-    import mesh
+    """At the deadline the measured cases remain and the others are listed as skipped."""
+    from benchmarks.runners import mesh
 
     (tmp_path / "run.py").write_text(
         "import json, sys, time\n"
@@ -117,9 +112,9 @@ def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytes
         "    if name == 'long': time.sleep(600)\n"
         "    print(json.dumps({'case': name}), flush=True)\n"
     )
-    monkeypatch.setattr(mesh, "HERE", tmp_path)
+    replace_modules(monkeypatch, tmp_path)
     process = mesh.Process("cpu", 1, mesh.AUTO, ("first", "long", "last"))
-    for seconds in (2, 10, 50):  # until its first case was there by then
+    for seconds in (2, 10, 50):  # repeats with a later deadline until the first case is measured before it
         until = time.monotonic() + seconds
         rows = [row for row in mesh.measure(process, 1, 50, None, until=until) if "case" in row]
         if "skipped" not in rows[0]:
@@ -127,17 +122,17 @@ def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytes
     assert [row.get("skipped") for row in rows] == [None, mesh.OVER, mesh.OVER]
 
 
-# All that scales
+# Scaling
 
 
-def test_what_scales_is_measured_on_one_and_on_two(tmp_path: Path) -> None:
-    """Two devices over one, TFHE's as the others'; a line of the table for each."""
-    out = tmp_path / "scaling.json"
-    command = [sys.executable, str(FOLDER / "scaling.py"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--small"]
+def test_scaling_is_measured_on_one_and_on_two_devices(tmp_path: Path) -> None:
+    """Two devices are compared with one for ring cases and TFHE; the table has a line for each."""
+    out = tmp_path / "scaling.jsonl"
+    command = [*module("runners.scaling"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--small"]
     command += ["--only", "bootstrap-small-product-x1,gates", "--seconds", "0.01", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    report = json.loads(out.read_text())
+    report = results.read(out)
     assert (report["kind"], len(report["machine"]["devices"]) > 1) == ("scaling", True)
     rows = [r for r in report["results"] if "case" in r]
     names = ("bootstrap-small-product-x1", "gates/nand/boolean/x1")
@@ -146,7 +141,7 @@ def test_what_scales_is_measured_on_one_and_on_two(tmp_path: Path) -> None:
         assert (one["speedup"], two["speedup"]) == (1, pytest.approx(one["median_s"] / two["median_s"]))
     assert rows[2]["wrong"] == 0
     require_lines(
-        page_of(tmp_path, "scaling figures", out),
+        table_of("scaling", out),
         """
         | one call (times faster than one GPU) | 1 GPU | 2 GPUs |
         | CKKS multiply + relinearize + rescale at the top, small |
@@ -155,14 +150,13 @@ def test_what_scales_is_measured_on_one_and_on_two(tmp_path: Path) -> None:
     )
 
 
-def test_what_the_time_is_too_short_for_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No process is started after the end; the one of before is ended."""
-    import mesh
-    import scaling
+def test_cases_beyond_the_deadline_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the deadline the running process is ended and no other starts; the report names the missing cases."""
+    from benchmarks.runners import mesh, scaling
 
     for name in ("run.py", "tfhe.py"):
         (tmp_path / name).write_text("import time\ntime.sleep(600)\n")
-    monkeypatch.setattr(mesh, "HERE", tmp_path)
+    replace_modules(monkeypatch, tmp_path)
     rows: list[dict[str, Any]] = []
     groups = (("gates/a", "gates/b"), ("c",))
     scaling.measure("cpu", [1, 2], groups, 0.1, 50, time.monotonic() + 1, rows.append)
@@ -172,12 +166,11 @@ def test_what_the_time_is_too_short_for_is_named(tmp_path: Path, monkeypatch: py
     assert "skipped" in scaling.line(rows[0])
 
 
-def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that the process sees; all cases are of other programs."""
-    import gpu_cases
-    import nvml
-    import scaling
-    import tfhe_cases
+def test_scaling_uses_the_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark uses the GPUs that are visible to the process, and cases of the other benchmarks."""
+    from benchmarks.cases import gpu as gpu_cases
+    from benchmarks.cases import tfhe as tfhe_cases
+    from benchmarks.runners import nvml, scaling
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3,5,6,7")
     assert scaling.counts_of("cuda") == [1, 2, 3, 4]
@@ -194,30 +187,38 @@ def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name in tfhe_cases.CASES or gpu_cases.case_of(name)
 
 
-def test_a_first_call_is_timed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes seconds is timed warm; the call before has a figure of its own, and a line where it takes much longer."""
-    import gpu
-    import gpu_cases
-    import nvml
-    import table
+def test_a_first_call_is_timed_separately(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long cases are timed warm; the first call is timed separately, and has a line in the table if it takes much longer."""
+    from benchmarks.cases import gpu as gpu_cases
+    from benchmarks.report import operations
+    from benchmarks.runners import gpu, nvml
 
     calls: list[float] = []
 
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self) -> float:
+            return self.now
+
+    clock = Clock()
+
     class Result:
         def wait(self) -> None:
-            calls.append(time.perf_counter())
-            time.sleep(0.4 if len(calls) == 1 else 0.01)
+            calls.append(clock.now)
+            clock.now += 0.4 if len(calls) == 1 else 0.01
 
     ready = gpu_cases.Ready(Result, {"n": 1}, 0)
     monkeypatch.setattr(gpu_cases, "case_of", lambda name: gpu_cases.Case("slow at first", lambda: ready, 1, runs=1))
+    monkeypatch.setattr(gpu, "time", clock)
     row = gpu.row_of("c", gpu_cases.UNKNOWN, 0.1, 1, nvml.Gpus([0], False))
     assert row["runs"] == 1
     assert len(calls) == 2
-    assert row["median_s"] < 0.3 < row["first_s"]
+    assert (row["median_s"], row["first_s"]) == (pytest.approx(0.01), pytest.approx(0.4))
     rows = [
         {"case": "c", "what": "w", "devices": n, "layout": "auto", "median_s": 2.0 / n, "first_s": 4.0, "speedup": n}
         for n in (1, 2)
     ]
-    lines = table.scaling(rows, {"c": rows[0]})
+    lines = operations.by_count(rows, {"c": rows[0]})
     assert lines[2:] == ["| w | 2 s | 1 s (2.00) |", "| w: the first call of a process | 4 s | 4 s |"]
-    assert len(table.scaling([r | {"first_s": 2.2} for r in rows[:1]], {"c": rows[0]})) == 3
+    assert len(operations.by_count([r | {"first_s": 2.2} for r in rows[:1]], {"c": rows[0]})) == 3

@@ -1,40 +1,35 @@
-"""The benchmark of calls while connections die, small: none is lost, no answer is wrong, and the page has a row for it."""
+"""Runs a short benchmark of calls during connection losses: no call is lost, no answer is wrong, and the page has its row."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from figures_rig import FOLDER
+from benchmarks.report import results
+from figures_rig import ROOT, module
 
 for needed in ("starlette", "uvicorn", "prometheus_client"):
     pytest.importorskip(needed)
-pytestmark = [
-    pytest.mark.usefixtures("benchmarks"),
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate by OpenSSL's command"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command to make a certificate")
 
 
-def test_events_while_clients_ask(tmp_path: Path) -> None:
-    """Some connections die; the dice of the first events choose no stop of the service."""
-    out = tmp_path / "cuts.json"
+def test_calls_during_connection_losses_are_not_lost(tmp_path: Path) -> None:
+    """If connections fail, no call is lost and no answer is wrong. The first random events contain no stop of the service."""
+    out = tmp_path / "cuts.jsonl"
     words = ["--what", "cuts", "--events", "3", "--askers", "1", "--out", str(out)]
-    done = subprocess.run([sys.executable, str(FOLDER / "serving.py"), *words], capture_output=True, text=True)
+    done = subprocess.run([*module("serving.run"), *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    report = json.loads(out.read_text())
-    found = report["cuts"]
+    report = results.read(out)
+    (found,) = report["results"]
     assert (found["lost"], found["wrong"]) == ([], 0)
     assert sum(found["kinds"].values()) == found["events"] == 3
     assert found["calls"] > 3
 
-    import pages
-    import serving_tables
+    from benchmarks.report import services
 
-    (row,) = (line for line in serving_tables.service({"mine.json": report}, pages.table.seconds) if " events " in line)
+    (row,) = (line for line in services.SERVICE({"mine.jsonl": report}) if " events " in line)
     assert row.startswith("| 3 events while 1 client asks digits and one uploads: ")
     assert f"of {found['calls']} calls and {found['uploads']} uploads 0 lost, 0 wrong" in row

@@ -1,19 +1,18 @@
-"""The benchmark of DoubleCRT objects: processes, floors and tables, with a made-up program; the thesis's figures."""
+"""Tests the DoubleCRT benchmark with a simulated program: processes, floors and tables; and the numbers of the thesis."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figures_rig import FOLDER, page_of, program_of, require_lines, tables_of
+from benchmarks.report import results
+from figures_rig import FOLDER, ROOT, module, program_of, require_lines, table_of
 
-#: Says what it was told, as benchmarks/cpp/doublecrt.cpp would; a third rank fails.
+#: A simulated program that reports its arguments in the format of benchmarks/cpp/doublecrt.cpp; rank 2 fails.
 PROGRAM = """\
 import json, os, sys
 given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
@@ -37,24 +36,21 @@ open(given["--json"], "w").write("\\n".join(map(json.dumps, lines)))
 """
 
 
-pytestmark = pytest.mark.usefixtures("benchmarks")
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on cores, alone and as one, two and three ranks."""
+    """Runs the benchmark on cores: as a single process, and as one, two and three ranks."""
     folder = tmp_path_factory.mktemp("doublecrt")
     program = program_of(folder / "doublecrt", PROGRAM)
-    out = folder / "mine.json"
-    command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(program), "--out", str(out)]
+    out = folder / "mine.jsonl"
+    command = [*module("runners.doublecrt"), "--program", str(program), "--out", str(out)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_") or k == "HELIOGRAPH_COMMIT"}
-    subprocess.run([*command, "--quick", "--ranks", "1,2,3"], check=True, capture_output=True, env=env)
+    subprocess.run([*command, "--quick", "--ranks", "1,2,3"], cwd=ROOT, check=True, capture_output=True, env=env)
     return out
 
 
 def test_a_run_has_one_line_for_each_process_layout_and_edition(file: Path) -> None:
-    """Ranks find each other; a rank that fails is told, and the others' lines are kept."""
-    report = json.loads(file.read_text())
+    """Ranks connect to each other; if a rank fails, it is reported, and the rows of other runs are kept."""
+    report = results.read(file)
     assert (report["kind"], report["rows"]) == ("doublecrt", 8)
     assert report["commit"]
     rows = report["results"]
@@ -69,37 +65,41 @@ def test_a_run_has_one_line_for_each_process_layout_and_edition(file: Path) -> N
     assert all("process 2 ended with 1: no third" in r["skipped"] for r in skipped)
 
 
-def test_floors_are_of_bytes_and_of_products(file: Path) -> None:
-    """Negation's pace for the bytes of a sum; the machine's rate for products where they take longer."""
-    rows = [r for r in json.loads(file.read_text())["results"] if r.get("level") == "function" and r["threads"] == 1]
+def test_floors_follow_from_bytes_or_products(file: Path) -> None:
+    """A sum's floor is the time of a negation of as many bytes. A product's floor is the time of its products at the
+    machine's rate if that is longer.
+    """
+    rows = [r for r in results.read(file)["results"] if r.get("level") == "function" and r["threads"] == 1]
     floors = {r["operation"]: r.get("floor_s") for r in rows}
     assert floors == {"add": pytest.approx(1.5e-6), "mul": pytest.approx(1e-5), "neg": None}
 
 
 def test_the_thesis_has_six_sizes_in_all_tables() -> None:
-    """21 tables; rows of phi(m) residues take one time a residue."""
-    from frame_facts import SIZES, TABLES, TITLES, TOTIENTS
+    """The thesis has 21 tables of six sizes; in rows of phi(m) residues the time per residue is constant."""
+    from benchmarks.papers import facts
 
-    assert list(TABLES) == list(TITLES) == [f"5.{i}" for i in range(1, 22)]
-    assert all(len(line) == len(SIZES) == 6 for lines in TABLES.values() for line in lines.values())
-    each = [time / phi for time, phi in zip(TABLES["5.3"]["mul"], TOTIENTS, strict=True)]
+    thesis = facts.of("frame")
+    tables = thesis["tables"]
+    assert list(tables) == list(thesis["titles"]) == [f"5.{i}" for i in range(1, 22)]
+    assert all(len(line) == len(thesis["sizes"]) == 6 for lines in tables.values() for line in lines.values())
+    each = [time / phi for time, phi in zip(tables["5.3"]["mul"], thesis["totients"], strict=True)]
     assert max(each) / min(each) < 1.05
 
 
-def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) -> None:
-    """Side by side, by size; bytes and speed-ups of ranks."""
-    ours = json.loads(file.read_text())
+def test_tables_compare_thesis_peer_and_heliograph(file: Path, tmp_path: Path) -> None:
+    """Thesis, peer and our results are side by side by size; there are tables of bytes and of speed-ups over ranks."""
+    ours = results.read(file)
     ours |= {"commit": "C" * 40, "machine": ours["machine"] | {"processor": "AMD EPYC"}}
     mark = {"ranks": 0, "threads": 1, "edition": "w64", "device": "cpu", "layout": ""}
     copied = {"level": "copies", "way": "3-way", "order": "all at once", "pinned": True, "seconds": 7e-6, "operation": "mul"}
     ours["results"].append({"row_size": 1000, "ring": False, "items": 1, "parts": 1} | copied | mark)
-    file = tmp_path / "mine.json"
-    file.write_text(json.dumps(ours))
-    peer: dict[str, Any] = json.loads(file.read_text()) | {"kind": "doublecrt-peer", "peer": "HElib 0"}
+    file = tmp_path / "mine.jsonl"
+    results.save(file, ours)
+    peer: dict[str, Any] = results.read(file) | {"kind": "doublecrt-peer", "peer": "HElib 0"}
     peer["results"] = [{"level": "function", "operation": "mul", "row_size": 1008, "rows": 8, "median_s": 2.5e-5}]
-    (tmp_path / "peer.json").write_text(json.dumps(peer))
-    text = page_of(tmp_path, "doublecrt figures", file, tmp_path / "peer.json")
-    assert text.startswith("**mine.json**: ")
+    results.save(tmp_path / "peer.jsonl", peer)
+    text = table_of("frame", file, tmp_path / "peer.jsonl")
+    assert text.startswith("**mine.jsonl**: ")
     require_lines(
         text,
         """
@@ -117,11 +117,11 @@ def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) ->
         Not measured: process 2 ended with 1: no third
         """,
     )
-    assert "thesis, GPUHElib (5.7)" in tables_of(file, tmp_path / "peer.json")
+    assert "thesis, GPUHElib (5.7)" in text
 
 
-def test_pipelined_copies_are_taken_in(tmp_path: Path) -> None:
-    """The workbench program's rows stand beside the others; one that fails is told."""
+def test_rows_of_pipelined_copies_are_added(tmp_path: Path) -> None:
+    """Rows of the workbench program appear beside the others; a row that fails is reported."""
     program = program_of(tmp_path / "doublecrt", PROGRAM)
     copies = program_of(
         tmp_path / "copies",
@@ -132,31 +132,33 @@ def test_pipelined_copies_are_taken_in(tmp_path: Path) -> None:
         json.dump({'settings': {}, 'copies': [row]}, open(sys.argv[1], 'w'))
         """,
     )
-    out = tmp_path / "mine.json"
-    command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(program), "--out", str(out), "--quick"]
+    out = tmp_path / "mine.jsonl"
+    command = [*module("runners.doublecrt"), "--program", str(program), "--out", str(out), "--quick"]
     command += ["--ranks", "", "--editions", "w64", "--copies", str(copies)]
-    subprocess.run(command, check=True, capture_output=True)
-    (row,) = [r for r in json.loads(out.read_text())["results"] if r.get("level") == "copies"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (row,) = [r for r in results.read(out)["results"] if r.get("level") == "copies"]
     assert (row["way"], row["median_s"], row["ranks"], row["device"]) == ("2-way", 2e-5, 0, "cpu")
-    subprocess.run([*command, "--rows", "3"], check=True, capture_output=True)
-    assert json.loads(out.read_text())["results"][-1]["skipped"] == "copies ended with 1: no GPU is there"
+    subprocess.run([*command, "--rows", "3"], cwd=ROOT, check=True, capture_output=True)
+    assert results.read(out)["results"][-1]["skipped"] == "copies ended with 1: no GPU is there"
 
 
 def built() -> Path | None:
-    """The program, where the C++ tests or benchmarks were built: the newest."""
+    """Returns the newest build of the program, by the C++ tests or benchmarks, or None."""
     build = FOLDER.parent / "build"
     found = [*build.glob("*/tests/cpp/bench_doublecrt"), *build.glob("*/benchmarks/doublecrt")]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
-@pytest.mark.skipif(built() is None, reason="the program is not built (make test builds it)")
-def test_two_ranks_compute_and_move_nothing_that_is_resident(tmp_path: Path) -> None:
-    """The program compares every result itself; rows dealt out in turn cross between ranks, resident ones do not."""
-    out = tmp_path / "ranks.json"
-    command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(built()), "--out", str(out), "--quick"]
+@pytest.mark.skipif(built() is None, reason="bench_doublecrt is not built; make test builds it")
+def test_two_ranks_move_data_only_in_layouts_that_distribute_rows(tmp_path: Path) -> None:
+    """The program checks every result itself. Ranks exchange data only in layouts that distribute an object's rows."""
+    out = tmp_path / "ranks.jsonl"
+    command = [*module("runners.doublecrt"), "--program", str(built()), "--out", str(out), "--quick"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_") or k == "HELIOGRAPH_COMMIT"}
-    subprocess.run([*command, "--ranks", "2", "--editions", "w32", "--rows", "3"], check=True, capture_output=True, env=env)
-    rows = [r for r in json.loads(out.read_text())["results"] if r["ranks"]]
+    subprocess.run(
+        [*command, "--ranks", "2", "--editions", "w32", "--rows", "3"], cwd=ROOT, check=True, capture_output=True, env=env
+    )
+    rows = [r for r in results.read(out)["results"] if r["ranks"]]
     assert [r["skipped"] for r in rows if "skipped" in r] == []
     resident = [r["moved"] for r in rows if r.get("level") in ("function", "circuit")]
     assert len(resident) > 20
@@ -164,4 +166,5 @@ def test_two_ranks_compute_and_move_nothing_that_is_resident(tmp_path: Path) -> 
     dealt = {(r["layout"], r["dealt"]) for r in rows if r.get("level") == "phase" and r["operation"] == "mul"}
     row = 1024 * 4
     assert ("batch", 0) in dealt
-    assert all(3 * row <= d <= 6 * row for layout, d in dealt if layout != "batch")  # one or two of three rows, three times
+    # rank 1 has 1 or 2 of 3 rows; the program runs three times
+    assert all(3 * row <= d <= 6 * row for layout, d in dealt if layout != "batch")

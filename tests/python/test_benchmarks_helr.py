@@ -1,9 +1,8 @@
-"""Logistic regression with bootstrapping (benchmarks/helr_bootstrap.py), on a small set without security."""
+"""The benchmark of logistic regression with bootstrapping (benchmarks/runners/helr_bootstrap.py), on a small insecure set."""
 
 from __future__ import annotations
 
 import gzip
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,38 +10,38 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figures_rig import page_of, require_lines
-
-pytestmark = pytest.mark.usefixtures("benchmarks")
+from benchmarks.report import results
+from figures_rig import require_lines, table_of
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
-    """The program, with these words after a small run's."""
-    import helr_bootstrap
+    """Runs the program for a small case with further arguments."""
+    from benchmarks.runners import helr_bootstrap
 
     some = ["--set", "small", "--rows", "200", "--features", "6", "--minibatch", "128", "--iterations", "3"]
     monkeypatch.setattr(sys, "argv", ["helr_bootstrap.py", *some, *words])
     helr_bootstrap.main()
 
 
-def test_an_encrypted_training_is_the_clear_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two bootstraps on the way, two minibatches of which the second is shorter; a line of the table."""
-    out = tmp_path / "helr.json"
+def test_an_encrypted_training_equals_the_clear_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a training with two bootstraps and two minibatches, of which the second is shorter, the encrypted model equals
+    the clear one.
+    """
+    out = tmp_path / "helr.jsonl"
     command(monkeypatch, "--out", str(out))
-    report = json.loads(out.read_text())
+    report = results.read(out)
     (row,) = report["results"]
     assert (row["bootstraps"], row["ciphertexts"], row["minibatch"]) == (2, 2, 128)
     assert row["largest_weight_error"] < 1e-3 < 0.1 < row["largest_weight"]
     assert row["encrypted"] == row["same_steps_in_the_clear"]
     require_lines(
-        page_of(tmp_path, "helr bootstrap figures", out),
-        "| synthetic: 200 of 6 features, 128 a minibatch | 3 | 2 | , log QP 1",
+        table_of("HELR with bootstraps", out), "| synthetic: 200 of 6 features, 128 a minibatch | 3 | 2 | , log QP 1"
     )
 
 
-def test_another_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps in the clear without momentum are others."""
-    import helr_bootstrap
+def test_a_differing_model_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clear training without momentum gives another model, which the check refuses."""
+    from benchmarks.runners import helr_bootstrap
 
     original = helr_bootstrap.train_clear
 
@@ -52,13 +51,13 @@ def test_another_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             return original(batches, iterations)
 
     monkeypatch.setattr(helr_bootstrap, "train_clear", plain)
-    with pytest.raises(SystemExit, match="not the clear one"):
+    with pytest.raises(SystemExit, match="differs from the clear one"):
         command(monkeypatch)
 
 
 def test_the_clear_steps_find_the_model() -> None:
-    """On rows of a law, with the cubic near the sigmoid it stands for."""
-    import helr_bootstrap as helr
+    """On synthetic rows, training finds the model; the cubic polynomial is close to the sigmoid."""
+    from benchmarks.runners import helr_bootstrap as helr
 
     train, test = helr.synthetic(2000, 10, 1), helr.synthetic(1000, 10, 2)
     weights, largest = helr.train_clear(helr.minibatches(train, 500), 32)
@@ -70,9 +69,9 @@ def test_the_clear_steps_find_the_model() -> None:
     assert off.max() < 0.25
 
 
-def test_rows_lie_as_sums_want_them() -> None:
-    """Over the places by cyclic rotations, over the rows by neighbours."""
-    import helr_bootstrap as helr
+def test_sums_over_features_and_rows_are_rotations() -> None:
+    """Sums over the features are cyclic rotations within a row; sums over the rows are rotations by whole rows."""
+    from benchmarks.runners import helr_bootstrap as helr
 
     layout = helr.Layout.of(64, 5)
     assert (layout.places, layout.rows) == (8, 8)
@@ -85,19 +84,21 @@ def test_rows_lie_as_sums_want_them() -> None:
     np.testing.assert_allclose(packed.reshape(2, 8, 8).sum((0, 2))[:5], z.sum(0))
 
 
-def test_bootstraps_stand_where_levels_run_out() -> None:
-    """Three iterations of four levels on thirteen, less the one of taking apart."""
-    import helr_bootstrap as helr
+def test_bootstraps_are_placed_where_levels_run_out() -> None:
+    """Bootstraps are placed where levels run out: thirteen levels, of which one is reserved, allow three iterations of four
+    levels.
+    """
+    from benchmarks.runners import helr_bootstrap as helr
 
     found = helr.begins(16, 4, 7)
     assert found == [(16, False), (12, False), (8, False), (16, True), (12, False), (8, False), (16, True)]
-    with pytest.raises(SystemExit, match="too few"):
+    with pytest.raises(SystemExit, match="needs 4 levels"):
         helr.begins(7, 4, 1)
 
 
-def test_two_digits_are_read(tmp_path: Path) -> None:
-    """Means of four pixels behind a constant; an 8 is label 1."""
-    import helr_bootstrap as helr
+def test_the_data_reader_returns_two_digits(tmp_path: Path) -> None:
+    """The data reader averages blocks of four pixels and prepends a constant; an 8 has label 1."""
+    from benchmarks.runners import helr_bootstrap as helr
 
     images = np.zeros((4, 28, 28), np.uint8)
     images[1, :2, :2] = [[255, 0], [0, 255]]
@@ -112,5 +113,5 @@ def test_two_digits_are_read(tmp_path: Path) -> None:
     assert rows.y.tolist() == [0, 1, 1]
     assert rows.x[:, :3].tolist() == [[1, 0, 0], [1, 0.5, 0], [1, 0, 0]]
     assert rows.signed[0, 0] == -1
-    with pytest.raises(SystemExit, match="no train-images"):
+    with pytest.raises(SystemExit, match="cannot read train-images"):
         helr.mnist(tmp_path, "train")

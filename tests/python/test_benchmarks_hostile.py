@@ -1,34 +1,30 @@
-"""The benchmark of tenants beside a hostile one, short: none of them fails, and the page has a row for each phase."""
+"""Runs a short benchmark of clients beside a malicious client: no other client fails, and the page has a row per phase."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from figures_rig import FOLDER
+from benchmarks.report import results
+from figures_rig import ROOT, module
 
 for needed in ("starlette", "uvicorn", "prometheus_client", "grpc"):
     pytest.importorskip(needed)
-pytestmark = [
-    pytest.mark.usefixtures("benchmarks"),
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate by OpenSSL's command"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command to make a certificate")
 
 
 @pytest.mark.full
-def test_tenants_beside_a_hostile_one(tmp_path: Path) -> None:
-    """All attacks at once cost nobody an answer; each was made."""
-    out = tmp_path / "hostile.json"
+def test_no_client_fails_beside_a_malicious_one(tmp_path: Path) -> None:
+    """All attacks run at once; no other client's call fails or is wrong."""
+    out = tmp_path / "hostile.jsonl"
     words = ["--what", "hostile", "--seconds", "1", "--pairs", "1", "--tenants", "2", "--out", str(out)]
-    done = subprocess.run([sys.executable, str(FOLDER / "serving.py"), *words], capture_output=True, text=True)
+    done = subprocess.run([*module("serving.run"), *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    report = json.loads(out.read_text())
-    found = report["hostile"]
+    report = results.read(out)
+    (found,) = report["results"]
     (pair,) = found["pairs"]
     assert (found["failures"], found["wrong"], pair["beside"]["failures"]) == (0, 0, [])
     assert min(pair[phase]["answers"] for phase in ("alone", "beside")) >= 2
@@ -36,10 +32,9 @@ def test_tenants_beside_a_hostile_one(tmp_path: Path) -> None:
     attacks = {"unfinished uploads", "announced bytes", "tiny objects", "wait=nan", "wrong tokens", "reused ids"}
     assert made >= attacks | {"idle connections", "watchers", "slow requests"}
 
-    import pages
-    import serving_tables
+    from benchmarks.report import services
 
-    lines = serving_tables.service({"mine.json": report}, pages.table.seconds)
+    lines = services.SERVICE({"mine.jsonl": report})
     rows = [line for line in lines if line.startswith("| 2 tenants at once, digits")]
     assert [", alone," in row for row in rows] == [True, False]
     assert "; 0 failures" in rows[1]

@@ -1,20 +1,18 @@
-"""The benchmark of CKKS beside OpenFHE, with programs in its place."""
+"""The benchmark of CKKS beside OpenFHE, with a simulated peer program."""
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figures_rig import FOLDER, page_of, program_of, require_lines
+from benchmarks.report import results
+from figures_rig import ROOT, module, program_of, require_lines, table_of
 
-pytestmark = pytest.mark.usefixtures("benchmarks")
-
-#: Says the same of every case, and which cores it may use; calls take 2, 4, 6, ... seconds.
+#: A simulated peer that gives the same answer for every case, with the cores that it may use; calls take 2, 4, 6, ...
+#: seconds.
 PEER = """
     import itertools, json, os, sys
 
@@ -37,19 +35,19 @@ PEER = """
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Our side with small sets beside a program that stands for OpenFHE's."""
+    """Runs our side with small sets beside the simulated peer."""
     peer = program_of(folder / "openfhe_ckks", PEER)
-    command = [sys.executable, str(FOLDER / "beside_openfhe.py"), "--small", "--peer", str(peer), *words]
-    return subprocess.run(command, capture_output=True, text=True)
+    command = [*module("peers.openfhe"), "--small", "--peer", str(peer), *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_both_sides_are_measured(tmp_path: Path) -> None:
-    """On the same core; the medians of all turns; lines of the table."""
-    out = tmp_path / "beside.json"
+    """Both sides use the same core, times are medians over all turns, and the table has a line for each case."""
+    out = tmp_path / "beside.jsonl"
     words = ["--only", "multiply,bootstrap", "--threads", "1", "--turns", "3", "--seconds", "0.01", "--out", str(out)]
     done = run(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    report = json.loads(out.read_text())
+    report = results.read(out)
     assert (report["kind"], report["machine"]["device"][:3]) == ("beside openfhe", "cpu")
     multiply, bootstrap = report["results"]
     assert [(r["case"], r["threads"], r["asked"]) for r in (multiply, bootstrap)] == [
@@ -64,7 +62,7 @@ def test_both_sides_are_measured(tmp_path: Path) -> None:
     assert bootstrap["ours"]["precision"]["mean_bits"] > 17
     assert (bootstrap["ours"]["precision"]["ciphertexts"], bootstrap["peer"]["precision"]["ciphertexts"]) == (2, 2)
     require_lines(
-        page_of(tmp_path, "beside openfhe figures", out),
+        table_of("beside OpenFHE", out),
         """
         | multiply + relinearize | 1 |
         | 4 s |
@@ -76,17 +74,17 @@ def test_both_sides_are_measured(tmp_path: Path) -> None:
     )
 
 
-def test_a_peer_that_ends_is_told_of(tmp_path: Path) -> None:
-    """And names of no case are refused."""
+def test_a_peer_that_exits_is_reported(tmp_path: Path) -> None:
+    """If the peer exits, the benchmark reports it; names of unknown cases are refused."""
     done = run(tmp_path, "--only", "rotate", "--threads", "1")
     assert (done.returncode, "the peer ended with 3" in done.stderr) == (1, True)
     done = run(tmp_path, "--only", "nothing")
-    assert (done.returncode, "there is no case nothing" in done.stderr) == (2, True)
+    assert (done.returncode, "unknown case nothing" in done.stderr) == (2, True)
 
 
-def test_the_sides_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns are as many calls as their time holds; precision is measured where it is wanted."""
-    import beside_openfhe
+def test_both_sides_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn has as many calls as fit its time; precision is measured if requested."""
+    from benchmarks.peers import openfhe as beside_openfhe
 
     asked: list[tuple[Any, ...]] = []
 
@@ -114,10 +112,9 @@ def test_the_sides_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == 8
 
 
-def test_cores_over_one() -> None:
-    """How many times as fast each side is on two."""
-    import beside_openfhe_tables
-    import table
+def test_the_table_has_speedups_of_two_cores_over_one() -> None:
+    """The table has the speed-up of each side on two cores over one."""
+    from benchmarks.report import workloads
 
     side = {"parameters": {"levels": 3, "security": "128-bit", "n": 8, "log_q": 1, "log_qp": 1, "log_scale": 1, "limbs": 4}}
     side["parameters"] |= {"special": 1, "digits": 3}
@@ -127,7 +124,7 @@ def test_cores_over_one() -> None:
         told = {"ours": {**side, "median_s": ours}, "peer": {**side, "median_s": peer, "version": "v1", "hexl": False}}
         return {**case, **told, "ratio": peer / ours, "threads": threads}
 
-    lines = beside_openfhe_tables.rows({"x.json": {"results": [row(1, 0.02, 0.1), row(2, 0.0125, 0.08)]}}, table.seconds)
+    lines = workloads.openfhe({"x.jsonl": {"results": [row(1, 0.02, 0.1), row(2, 0.0125, 0.08)]}})
     assert lines[2:4] == [
         "| one rotation | 1 | 20 ms | 100 ms | 5.00 | 4.5 | - | - |",
         "| one rotation | 2 | 12.5 ms | 80 ms | 6.40 | - | 1.60 | 1.25 |",

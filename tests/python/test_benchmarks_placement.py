@@ -1,25 +1,26 @@
-"""Placed bootstraps beside automatic ones (benchmarks/placement.py), on a small set without security."""
+"""Tests the benchmark that compares placed with automatic bootstraps (benchmarks/runners/placement.py), on a small insecure
+set.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("benchmarks")
+from benchmarks.report import results
 
 
 def test_both_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """And are right; the placed one is predicted to be no slower."""
-    import placement
+    """Both programs are correct, and the predicted time with placed bootstraps is at most that with automatic ones."""
+    from benchmarks.runners import placement
 
-    out = tmp_path / "placement.json"
+    out = tmp_path / "placement.jsonl"
     small = ["--set", "small", "--only", "helr", "--features", "3", "--rows", "128", "--iterations", "3", "--times", "1"]
     monkeypatch.setattr(sys, "argv", ["placement.py", *small, "--out", str(out)])
     placement.main()
-    report = json.loads(out.read_text())
+    report = results.read(out)
     (row,) = report["results"]
     assert report["kind"] == "placement"
     assert row["bootstraps"] <= row["automatic_bootstraps"]

@@ -1,21 +1,16 @@
-"""The benchmark of look-ups beside SimplePIR, with a program in its place."""
+"""The benchmark of private look-ups beside SimplePIR, with a simulated peer program."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-import pytest
+from benchmarks.report import results
+from figures_rig import ROOT, module, program_of
 
-from figures_rig import FOLDER, program_of
-
-pytestmark = pytest.mark.usefixtures("benchmarks")
-
-#: Which table it was told of and which cores it may use; calls take 1, 2, 3, ... seconds.
+#: A simulated peer that reports its table and the cores that it may use; calls take 1, 2, 3, ... seconds.
 PEER = """
     import itertools, json, os, sys
 
@@ -36,20 +31,20 @@ PEER = """
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Our side beside a program that stands for SimplePIR's."""
+    """Runs our side beside the simulated peer."""
     peer = program_of(folder / "simplepir", PEER)
-    command = [sys.executable, str(FOLDER / "beside_simplepir.py"), "--peer", str(peer), "--megabytes", "1", *words]
-    return subprocess.run(command, capture_output=True, text=True)
+    command = [*module("peers.simplepir"), "--peer", str(peer), "--megabytes", "1", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_both_sides_are_measured(tmp_path: Path) -> None:
-    """On the same core; the medians of all turns; lines of the table."""
-    import lookup_tables
+    """Both sides use the same core, times are medians over all turns, and the table has a line for each side."""
+    from benchmarks.report import services
 
-    out = tmp_path / "beside.json"
+    out = tmp_path / "beside.jsonl"
     done = run(tmp_path, "--turns", "3", "--seconds", "0.01", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    report = json.loads(out.read_text())
+    report = results.read(out)
     (row,) = report["results"]
     ours, peer = row["ours"], row["peer"]
     assert (row["rows"], row["row_bytes"], report["peer_commit"]) == (4096, 256, "unknown")
@@ -58,19 +53,21 @@ def test_both_sides_are_measured(tmp_path: Path) -> None:
     assert (ours["hint_bytes"], ours["table_bytes"]) == (0, 1 << 20)
     assert ours["up_bytes"] > 4 * ours["parameters"]["matrix"][0]
     assert peer["bytes_per_second"] == 2**20 / 2
-    lines = "\n".join(lookup_tables.beside({"mine.json": report}, lambda s: f"{s:.2f} s"))
-    assert "| 2.00 s | 12 MB | 2 kB | 3 kB | 90.50 s | 0.25 s | 128-bit, as its paper states |" in lines
+    lines = "\n".join(services.SIMPLEPIR({"mine.jsonl": report}))
+    assert "| 2 s | 12 MB | 2 kB | 3 kB | 90.5 s | 250 ms | 128-bit, as its paper states |" in lines
     assert "| nothing |" in lines
 
 
-def test_a_peer_that_ends_or_is_not_built_is_told_of(tmp_path: Path) -> None:
-    """And what is no clone of it."""
+def test_a_peer_that_exits_or_is_not_built_is_reported(tmp_path: Path) -> None:
+    """The benchmark reports a peer that exits, and a folder that is no built clone of the peer."""
     done = run(tmp_path, "--row-bytes", "100")
     assert (done.returncode, "the peer ended with 3" in done.stderr) == (1, True)
     for name in ("empty", "bin"):
         (tmp_path / name).mkdir()
     (tmp_path / "bin" / "git").symlink_to(str(shutil.which("git")))
-    command = [sys.executable, str(FOLDER / "beside_simplepir.py"), "--peer", str(tmp_path / "empty")]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": str(tmp_path / "bin")})
+    command = [*module("peers.simplepir"), "--peer", str(tmp_path / "empty")]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": str(tmp_path / "bin")}
+    )
     assert done.returncode == 1
-    assert "the peer's program is not built: there is no Go" in done.stderr
+    assert "cannot build the peer's program: install Go" in done.stderr

@@ -1,4 +1,4 @@
-"""BGV: what differs from BFV. Levels, factors, noise, sets and files."""
+"""BGV differs from BFV in levels, correction factors of the plaintext, noise, parameter sets and files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rigs import N
 
 
 class World:
-    """A set deep enough for several products."""
+    """A secret key, a server and values, with a parameter set that allows several products in sequence."""
 
-    def __init__(self, edition: str) -> None:
-        spec = rigs.small_spec(400, 2, [65537, 12289], edition, "bgv")
-        self.parameters = hg.bgv.Parameters(_core.Parameters(spec))
+    def __init__(self, word_size: int) -> None:
+        spec = rigs.small_spec(400, 2, [65537, 12289], word_size, "bgv")
+        self.parameters = hg.bgv.Parameters(_core.exact.Parameters(spec))
         self.secret = hg.SecretKey.generate(self.parameters)
         self.server = hg.Server(self.secret.evaluation_keys(rotations=[1]))
         self.modulus = self.parameters.plain_modulus
@@ -29,7 +29,7 @@ class World:
         self.x = self.server.bind(self.secret.encrypt(self.values))
 
     def check(self, tensor: hg.Tensor, expected: Any) -> None:
-        """It decrypts to this, and the estimate is a bound."""
+        """Checks that a tensor decrypts to `expected` and that its noise budget estimate is a lower bound."""
         clear = rigs.Clear(np.asarray(expected, dtype=object), self.modulus, "slots")
         np.testing.assert_array_equal(self.secret.decrypt(tensor), clear.centred())
         if tensor.noise_budget is not None:
@@ -37,18 +37,18 @@ class World:
 
 
 @functools.cache
-def world(edition: str) -> World:
-    """Made once."""
-    return World(edition)
+def world(word_size: int) -> World:
+    """Returns the shared World of a word size."""
+    return World(word_size)
 
 
-EDITIONS = pytest.mark.parametrize("edition", ["w64", "w32"])
+WORD_SIZES = pytest.mark.parametrize("word_size", [64, 32])
 
 
-@EDITIONS
-def test_products_switch_their_operands(edition: str) -> None:
-    """The operator * takes levels as noise asks, and so reaches far deeper than products at one level."""
-    w = world(edition)
+@WORD_SIZES
+def test_products_switch_their_operands(word_size: int) -> None:
+    """The operator * switches operands to the level that the noise model chooses, so it reaches a larger depth."""
+    w = world(word_size)
     v = w.values.astype(object)
     tensor, expected, levels = w.x, v, [w.x.level]
     while (following := hg.relinearize(tensor * tensor)).noise_budget:
@@ -60,14 +60,14 @@ def test_products_switch_their_operands(edition: str) -> None:
     assert levels[-1] < levels[0]
     fixed = w.x
     for _ in range(len(levels) - 1):
-        fixed = hg.relinearize(hg.Tensor(_core.multiply(fixed._core, fixed._core, None), w.server.keys))
+        fixed = hg.relinearize(hg.Tensor(_core.exact.multiply(fixed._core, fixed._core, None), w.server.keys))
     assert fixed.noise_budget == 0
 
 
-@EDITIONS
-def test_sums_across_levels(edition: str) -> None:
-    """Factors of operands that took different ways to a level are made to agree, in every operation that joins two."""
-    w = world(edition)
+@WORD_SIZES
+def test_sums_across_levels(word_size: int) -> None:
+    """Operands that reached a level in different ways have different factors; operations of two operands align these."""
+    w = world(word_size)
     v = w.values.astype(object)
     square = w.x * w.x
     fourth = square * square
@@ -91,16 +91,16 @@ def test_sums_across_levels(edition: str) -> None:
 
 
 def test_equal_programs_take_equal_levels() -> None:
-    """Bits follow from the operations, whatever was in the slots."""
-    w = world("w64")
+    """Levels follow from the operations and not from the values."""
+    w = world(64)
     other = w.server.bind(w.secret.encrypt(np.zeros((2, N), dtype=int)))
     a, b = w.x * w.x * w.x, other * other * other
     assert (a.level, a.noise_budget) == (b.level, b.noise_budget)
 
 
-def test_loaded_tensors_go_on_as_they_would_have() -> None:
-    """Files carry the estimate, and levels follow from it."""
-    w = world("w64")
+def test_loaded_tensors_switch_to_the_same_levels() -> None:
+    """Files contain the noise estimate, so loaded tensors switch to the same levels."""
+    w = world(64)
     square = hg.relinearize(w.x * w.x)
     fourth = hg.relinearize(square * square)
     loaded = w.server.from_bytes(fourth.to_bytes())
@@ -109,8 +109,8 @@ def test_loaded_tensors_go_on_as_they_would_have() -> None:
 
 
 def test_tensors_of_unknown_noise_stay_at_their_level() -> None:
-    """Files of format 1 carry no noise: nothing is switched unless it is asked for."""
-    w = world("w64")
+    """Files of format 1 have no noise figure: their tensors are switched only on request."""
+    w = world(64)
     square = hg.relinearize(w.x * w.x)
     old = parse(hg.relinearize(square * square).to_bytes())
     del old.header["noise"], old.header["bound"]
@@ -122,9 +122,11 @@ def test_tensors_of_unknown_noise_stay_at_their_level() -> None:
     w.check(hg.relinearize(lower * lower), w.values.astype(object) ** 8)
 
 
-def test_the_layer_has_the_bits_of_its_steps() -> None:
-    """conv2d_square_pool in stretches and its four steps choose one level, for both plaintext moduli."""
-    w = world("w64")
+def test_the_fused_layer_has_the_bits_of_its_steps() -> None:
+    """conv2d_square_pool, computed in parts, gives the bits of its four separate steps, and chooses one level for both
+    plaintext moduli.
+    """
+    w = world(64)
     rng = np.random.default_rng(2)
     x = w.server.bind(w.secret.encrypt(rng.integers(-9, 9, (1, 4, 4, N))))
     deep = hg.relinearize(x * x)
@@ -135,8 +137,8 @@ def test_the_layer_has_the_bits_of_its_steps() -> None:
 
 
 def test_files_keep_factors() -> None:
-    """And refuse those that are none."""
-    w = world("w64")
+    """Files contain the factors; invalid factors are refused."""
+    w = world(64)
     low = hg.shrink(w.x, 3)
     data = low.to_bytes()
     file = parse(data)
@@ -155,9 +157,9 @@ def test_files_keep_factors() -> None:
         w.server.from_bytes(build(fresh))
 
 
-def test_a_file_says_one_scheme() -> None:
-    """BGV's words under BFV's name, or the other way round."""
-    w = world("w64")
+def test_a_file_names_one_scheme() -> None:
+    """The file type and the parameters must name the same scheme."""
+    w = world(64)
     file = parse(w.x.to_bytes())
     assert file.header["parameters"]["scheme"] == "bgv"
     assert file.type == "heliograph.bgv.ciphertext"
@@ -170,10 +172,10 @@ def test_a_file_says_one_scheme() -> None:
 
 
 @pytest.mark.parametrize("name", hg.bgv.named())
-@EDITIONS
-def test_named_sets(name: str, edition: str) -> None:
-    """128 bits, and as many products in sequence as the header says."""
-    p = hg.bgv.parameters(f"{name}/w32" if edition == "w32" else name)
+@WORD_SIZES
+def test_named_sets(name: str, word_size: int) -> None:
+    """Named sets have 128-bit security and allow as many products in sequence as listed here."""
+    p = hg.bgv.parameters(f"{name}/w32" if word_size == 32 else name)
     assert p.security == "128-bit"
     assert p.scheme == "BGV"
     assert p.has_slots
@@ -184,28 +186,28 @@ def test_named_sets(name: str, edition: str) -> None:
 
 
 def trial(p: hg.bgv.Parameters) -> hg.Tensor:
-    """A tensor on the device that computes nothing."""
-    core = _core.Parameters(p._core.spec).on_device("null")
-    secret = hg.SecretKey(_core.SecretKey.generate(core))
+    """Returns a tensor on the null device."""
+    core = _core.exact.Parameters(p._core.spec).on_device("null")
+    secret = hg.SecretKey(_core.exact.SecretKey.generate(core))
     return hg.Server(secret.evaluation_keys()).bind(secret.encrypt(np.ones((1, 9), dtype=int), pad=True))
 
 
 @pytest.mark.parametrize("depth", [1, 3, 6])
-@EDITIONS
-def test_chosen_sets_do_what_was_asked(depth: int, edition: str) -> None:
-    """Products in sequence, each of a sum, with budget left; smaller than what one product more needs."""
-    p = hg.bgv.parameters(depth=depth, plain_modulus=65537, terms=16, edition=edition)
+@WORD_SIZES
+def test_chosen_sets_allow_the_requested_products(depth: int, word_size: int) -> None:
+    """Chosen sets allow `depth` products of sums with budget left, and are smaller than those for one product more."""
+    p = hg.bgv.parameters(depth=depth, plain_modulus=65537, terms=16, word_size=word_size)
     assert p.security == "128-bit"
     x = trial(p)
     for _ in range(depth):
         x = hg.relinearize(hg.sum((x * x).broadcast_to((16,)), 0)).reshape(1)
     assert x.noise_budget
-    more = hg.bgv.parameters(depth=depth + 1, plain_modulus=65537, terms=16, edition=edition)
+    more = hg.bgv.parameters(depth=depth + 1, plain_modulus=65537, terms=16, word_size=word_size)
     assert more.log_q > p.log_q
 
 
 def test_parameters_for_a_function() -> None:
-    """The smallest set of either scheme; BGV's is not larger where t is small and products are deep."""
+    """parameters_for returns the smallest set of each scheme; BGV's is not larger for small t and deep products."""
 
     def function(x: Any) -> Any:
         for _ in range(3):
@@ -218,13 +220,13 @@ def test_parameters_for_a_function() -> None:
 
 
 def test_schemes_do_not_mix() -> None:
-    """Names are of one scheme; there are two."""
+    """A set name belongs to one scheme; the other scheme refuses it and lists its own names."""
     with pytest.raises(hg.ParameterError, match="bgv-n15"):
         hg.bgv.parameters("hcnn5")
     with pytest.raises(hg.ParameterError, match="hcnn5"):
         hg.bfv.parameters("bgv-n15")
     with pytest.raises(hg.ParameterError, match="bgv"):
-        _core.named_specs("tfhe")
-    assert "BGV" in repr(world("w64").x)
-    assert "BGV" in repr(world("w64").secret)
-    assert "BGV" in world("w64").parameters.explain()
+        _core.exact.named_specs("tfhe")
+    assert "BGV" in repr(world(64).x)
+    assert "BGV" in repr(world(64).secret)
+    assert "BGV" in world(64).parameters.explain()

@@ -1,7 +1,7 @@
 """BGV against the big-integer model: the same residues, word for word, on every device.
 
-The model is BFV's with other lines where the schemes differ: what a ciphertext is, products, switches, factors. Products are taken at
-their operands' level: which one the operator * chooses first follows from the noise model.
+The model is BFV's, with other definitions where the schemes differ: ciphertexts, products, switches, factors. Products are
+taken at their operands' level, because the level that the operator * chooses follows from the noise model.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ N = rigs.N
 
 
 class BgvModel(Model):
-    """Keys are BFV's."""
+    """The model of BGV; its keys are BFV's."""
 
     def hidden(self, m: Poly, t: int, error: Poly, modulus: int) -> Poly:
-        """The message below the error, centred."""
+        """Returns the phase of an encryption: t times the error plus the centred message."""
         return t * error + centred(m, t)
 
     def cipher(self, *made: Any) -> BgvCipher:
-        """With factors."""
+        """Makes a ciphertext with factors."""
         return BgvCipher(self, *made)
 
     def decrypt(self, cipher: Any, phases: list[Poly] | None = None) -> Poly:
-        """The centred phase modulo t, over the factor."""
+        """Returns the centred phase modulo t, divided by the factor."""
         phases = phases or self.phases(cipher)
         parts = [x * pow(f, -1, t) % t for x, t, f in zip(phases, self.plain, cipher.factors, strict=True)]
         return self.decode(Plain(parts), cipher.packing, cipher.width)
 
     def noise_budget(self, cipher: Cipher, phases: list[Poly] | None = None) -> float:
-        """log2 of (Q / 2) over the largest coefficient of a phase."""
+        """Returns log2 of (Q / 2) over the largest coefficient of a phase."""
         largest = max(int(abs(x).max()) for x in phases or self.phases(cipher))
         return float(np.log2(float(self.modulus(cipher.level))) - 1 - np.log2(float(largest)))
 
 
 class BgvCipher(Cipher):
-    """With a factor for each plaintext modulus."""
+    """A BGV ciphertext with a correction factor for each plaintext modulus."""
 
     def __init__(self, model: Model, parts: Any, level: int, packing: str, width: int, seeds: Any = ()) -> None:
         super().__init__(model, parts, level, packing, width, seeds)
         self.factors = [1] * len(parts)
 
     def made(self, parts: list[Poly], level: int | None = None, factors: list[int] | None = None) -> BgvCipher:
-        """These words, reduced."""
+        """Makes a ciphertext of these words, reduced."""
         level = level or self.level
         q = self.model.modulus(level)
         out = BgvCipher(self.model, [p % q for p in parts], level, self.packing, self.width)
@@ -61,7 +61,7 @@ class BgvCipher(Cipher):
         return out
 
     def of(self, f: Callable[[Poly, int], Poly]) -> BgvCipher:
-        """f(components, t) of each ciphertext."""
+        """Applies f(components, t) to each ciphertext."""
         parts = []
         for p, t in zip(self.parts, self.model.plain, strict=True):
             done = [f(p[at], t) for at in np.ndindex(p.shape[:-2])]
@@ -69,19 +69,19 @@ class BgvCipher(Cipher):
         return self.made(parts)
 
     def divided(self, p: Poly, t: int) -> Poly:
-        """p / t modulo Q."""
+        """Returns p / t modulo Q."""
         q = self.model.modulus(self.level)
         return p * pow(t, -1, q) % q
 
     def shrink(self, level: int) -> BgvCipher:
-        """t round(c / (t D)): (c - d) / D, where d is c modulo D and 0 modulo t."""
+        """Returns t round(c / (t D)), which is (c - d) / D, where d is c modulo D and 0 modulo t."""
         dropped = product(self.model.chain[level : self.level])
         plain = self.model.plain
         parts = [t * rounded(self.divided(p, t), dropped) for p, t in zip(self.parts, plain, strict=True)]
         return self.made(parts, level, [f * pow(dropped, -1, t) % t for f, t in zip(self.factors, plain, strict=True)])
 
     def times(self, other: BgvCipher) -> BgvCipher:
-        """The product of polynomials in s, item by item."""
+        """Returns the product of polynomials in s, item by item."""
         parts = []
         for p, r in zip(self.parts, other.parts, strict=True):
             out = np.zeros((*p.shape[:-2], 3, self.model.n), dtype=object)
@@ -93,13 +93,13 @@ class BgvCipher(Cipher):
         return self.made(parts, factors=factors)
 
     def relinearize(self) -> BgvCipher:
-        """BFV's key: t times the switch of c_2 / t."""
+        """Relinearizes with BFV's key: t times the switch of c_2 / t."""
         key = self.model.relinearization
         assert key is not None
         return self.of(lambda c, t: c[:2] + t * self.model.switch(self.divided(c[2], t), key, self.level))
 
     def turned(self, galois: int) -> BgvCipher:
-        """The same with a rotation key."""
+        """Applies X -> X^galois with a rotation key, switched as in relinearization."""
         key = self.model.rotations[galois]
 
         def one(c: Poly, t: int) -> Poly:
@@ -109,7 +109,7 @@ class BgvCipher(Cipher):
         return self.of(one)
 
     def plus(self, polynomials: list[Poly]) -> BgvCipher:
-        """With plaintexts, times the factors."""
+        """Adds plaintexts, multiplied by the factors."""
         parts = []
         for p, m, t, f in zip(self.parts, polynomials, self.model.plain, self.factors, strict=True):
             added = p.copy()
@@ -119,14 +119,14 @@ class BgvCipher(Cipher):
 
 
 class Ours:
-    """The library's side of a case."""
+    """The library's operations of the cases."""
 
     def __init__(self, x: hg.Tensor, y: hg.Tensor, plain: hg.Plaintext) -> None:
         self.x, self.y, self.plain = x, y, plain
 
     def times(self, a: hg.Tensor, b: hg.Tensor) -> hg.Tensor:
-        """At the operands' level."""
-        return hg.Tensor(_core.multiply(a._core, b._core, None), a._keys)
+        """Multiplies at the operands' level."""
+        return hg.Tensor(_core.exact.multiply(a._core, b._core, None), a._keys)
 
     relinearize = staticmethod(hg.relinearize)
     shrink = staticmethod(hg.shrink)
@@ -134,24 +134,24 @@ class Ours:
     columns = staticmethod(hg.rotate_columns)
 
     def add_plain(self, a: hg.Tensor) -> hg.Tensor:
-        """A value for each slot."""
+        """Adds a value to each slot."""
         return a + self.plain
 
     def add_integer(self, a: hg.Tensor) -> hg.Tensor:
-        """7 in each slot."""
+        """Adds 7 to each slot."""
         return a + 7
 
     def by_integer(self, a: hg.Tensor) -> hg.Tensor:
-        """Times -3."""
+        """Multiplies by -3."""
         return a * -3
 
     def by_plain(self, a: hg.Tensor) -> hg.Tensor:
-        """Slot by slot."""
+        """Multiplies slot by slot."""
         return a * self.plain
 
 
 class Theirs:
-    """The model's."""
+    """The model's operations of the cases."""
 
     def __init__(self, x: BgvCipher, y: BgvCipher, plain: Plain) -> None:
         self.x, self.y, self.plain = x, y, plain
@@ -187,7 +187,7 @@ class Theirs:
         return a.of(lambda c, t: np.array([times(k, centred(rest[t], t)) for k in c]))
 
 
-#: An operation on either side, and what it does to values v, w and the plaintext p.
+#: An operation of the library and of the model, and its effect on values v, w and the plaintext p.
 CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any, Any], Any]]] = {
     "encrypt": (lambda o: o.x, lambda v, w, p: v),
     "multiply": (lambda o: o.times(o.x, o.y), lambda v, w, p: v * w),
@@ -210,12 +210,12 @@ SETS = {
     "w64": lambda: rigs.small_spec(150, 1, [65537], scheme="bgv"),
     "w64-digits": lambda: rigs.small_spec(150, 2, [65537, 12289], scheme="bgv"),
     "w64-no-special": lambda: rigs.small_spec(150, 0, [12289], scheme="bgv"),
-    "w32": lambda: rigs.small_spec(112, 2, [12289], "w32", "bgv"),
+    "w32": lambda: rigs.small_spec(112, 2, [12289], 32, "bgv"),
 }
 
 
 class Rig:
-    """One key and the same operands, twice."""
+    """One secret key and the same operands in the library and in the model."""
 
     def __init__(self, name: str) -> None:
         self.spec = SETS[name]()
@@ -228,7 +228,7 @@ class Rig:
 
     @functools.cache  # noqa: B019
     def ours(self, device: str) -> tuple[hg.SecretKey, Ours]:
-        """The engine's side on a device."""
+        """Returns the secret key and the library's operands on a device."""
         secret = rigs.secret_for_test(rigs.parameters_on(self.spec, device))
         server = hg.Server(secret.evaluation_keys(rotations=[5], columns=True))
         x, y = (server.bind(secret.encrypt(v.astype(np.int64))) for v in self.values[:2])
@@ -236,7 +236,7 @@ class Rig:
 
     @functools.cache  # noqa: B019
     def expected(self, case: str) -> tuple[BgvCipher, float]:
-        """The model's ciphertext and budget, which decrypts as it must."""
+        """Returns the model's ciphertext and budget, and checks its decryption."""
         operation, clear = CASES[case]
         cipher = operation(self.theirs)
         phases = self.model.phases(cipher)
@@ -247,7 +247,7 @@ class Rig:
 
 @functools.cache
 def rig(name: str) -> Rig:
-    """Made once."""
+    """Returns the shared rig of a set."""
     return Rig(name)
 
 
@@ -263,7 +263,7 @@ def rig(name: str) -> Rig:
     ],
 )
 def test_operation(name: str, device: str, case: str) -> None:
-    """Words, factors, level and noise."""
+    """The result's words, factors, level and noise budget equal the model's."""
     cipher, budget = rig(name).expected(case)
     secret, ours = rig(name).ours(device)
     result = CASES[case][0](ours)

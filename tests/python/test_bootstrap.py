@@ -1,6 +1,6 @@
-"""Bootstrapping of CKKS: values come back at the top, to the precision that is promised, or there is an error.
+"""CKKS bootstrapping: values return to the top level with the promised precision, or there is an error.
 
-On a small set, far below any security: as many levels as the named ones and the same sine, at N = 2^11.
+The tests use a small insecure set of N = 2^11, with as many levels and the same sine polynomial as the named sets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pytest
 import heliograph as hg
 from alike import in_threads, require_refused
 from bits import digest
-from heliograph import _core, forecasting
+from heliograph import _core
+from heliograph.programs import forecast as forecasting
 from model import Container, build, parse
 from places import places
 from rigs import SEED
@@ -29,12 +30,12 @@ SLOTS, ENTRY, TOP = 1024, 4, 7
 
 
 class Party:
-    """A key, a server that bootstraps, and what is expected of it."""
+    """A secret key and a bootstrapping server, with checks of results."""
 
     def __init__(self, device: str = "") -> None:
         core = hg.ckks.parameters(n=2 * SLOTS, depth=3, log_scale=39, bootstrap=True, insecure=True)._core
         core = core.on_device(device) if device else core
-        self.secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(core, SEED))
+        self.secret = hg.ckks.SecretKey(_core.ckks.SecretKey.generate_for_test(core, SEED))
         self.keys = self.secret.evaluation_keys(bootstrap=True)
         self.server = hg.Server(self.keys)
 
@@ -42,12 +43,12 @@ class Party:
         return self.server.bind(self.secret.encrypt(values, level=level, bound=bound))
 
     def off(self, tensor: hg.ckks.Tensor, expected: Any) -> float:
-        """The largest error, of the real and of the imaginary parts."""
+        """Returns the largest error of the real and the imaginary parts."""
         found = self.secret.decrypt(tensor) - expected
         return max(float(np.abs(found.real).max(initial=0)), float(np.abs(found.imag).max(initial=0)))
 
     def check(self, tensor: hg.ckks.Tensor, expected: Any, bits: float | None = None) -> None:
-        """At the top, and as near as promised, or as `bits` says."""
+        """Checks that a tensor is at the top level and has its promised precision, or `bits`."""
         assert (tensor.level, tensor.degree, tensor.shape) == (TOP, 1, np.shape(expected)[:-1])
         assert tensor.dtype == np.asarray(expected).dtype
         least = tensor.precision if bits is None else bits
@@ -57,7 +58,7 @@ class Party:
 
 @functools.cache
 def party() -> Party:
-    """Made once."""
+    """Returns the shared party."""
     return Party()
 
 
@@ -66,8 +67,8 @@ def p() -> Party:
     return party()
 
 
-def test_parameters_say_what_a_bootstrap_leaves(p: Party) -> None:
-    """Before any key is made: at least that is promised of every tensor of such values, and is so."""
+def test_parameters_state_the_precision_of_a_bootstrap(p: Party) -> None:
+    """Parameters state the least precision of a bootstrap before any key is made, and every tensor has it."""
     parameters = hg.ckks.parameters(n=2 * SLOTS, depth=3, log_scale=39, bootstrap=True, insecure=True)
     told = parameters.explain()
     for iterations in (1, 2):
@@ -81,15 +82,15 @@ def test_parameters_say_what_a_bootstrap_leaves(p: Party) -> None:
             p.check(y, values, promised - 0.01)
     with pytest.raises(hg.ParameterError, match="between 2\\^-20 and 2\\^20"):
         parameters.bootstrapping_precision(0)
-    with pytest.raises(hg.ParameterError, match="1 to 4 iterations"):
+    with pytest.raises(hg.ParameterError, match="iterations must be 1 to 4"):
         parameters.bootstrapping_precision(1, 5)
     with pytest.raises(hg.ParameterError, match="no bootstrapping"):
         hg.ckks.parameters("n13-l4").bootstrapping_precision()
 
 
 def test_a_long_bootstrap_is_announced(p: Party, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of few ciphertexts is not, nor one that is followed without its work."""
-    monkeypatch.setattr(forecasting, "rates_of", lambda _: forecasting._Ring(host=1.0))
+    """A long bootstrap warns; a bootstrap of few ciphertexts or a recorded one does not."""
+    monkeypatch.setattr(forecasting, "rates_of", lambda _: forecasting._Ring(call_seconds=1.0))
     x = p.tensor(random(4))
     with warnings.catch_warnings():
         warnings.simplefilter("error", hg.LongCallWarning)
@@ -101,8 +102,8 @@ def test_a_long_bootstrap_is_announced(p: Party, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in hg.ckks.named() if hg.ckks.parameters(name).bootstrapping_level])
-def test_figures_of_named_sets(name: str) -> None:
-    """What `explain` says of them is what the engine bounds, rounded down."""
+def test_explain_states_the_precision_of_a_bootstrap(name: str) -> None:
+    """`explain` states the engine's precision bounds, rounded down."""
     parameters = hg.ckks.parameters(name)
     told = next(line for line in parameters.explain().splitlines() if "its precision" in line)
     one, two = (int(10 * parameters.bootstrapping_precision(iterations=n)) / 10 for n in (1, 2))
@@ -129,14 +130,15 @@ SIGNS = np.sign(random(seed=5))
     [random(), random() + 1j * random(seed=2), random(3), random(2, 1, seed=3), random(3) + 1j * random(3, seed=4)],
     ids=["one", "complex", "three", "a shape", "three complex"],
 )
-def test_values_come_back(p: Party, values: Values) -> None:
-    """At the top level, with as many bits right as promised, and these are not few."""
+def test_bootstrapped_values_have_the_promised_precision(p: Party, values: Values) -> None:
+    """Values return at the top level with at least the promised precision, which is above 17.5 bits."""
     bound = max(1.0, float(np.abs(values).max()))
     y = hg.ckks.bootstrap(p.tensor(values, bound=2), bound=bound)
     p.check(y, values)
     assert y.precision is not None
     assert y.precision > 17.5
-    p.check(hg.ckks.bootstrap(p.tensor(values, level=TOP, bound=2), bound=bound), values)  # lowered first
+    # bootstrap first lowers the tensor to the entry level
+    p.check(hg.ckks.bootstrap(p.tensor(values, level=TOP, bound=2), bound=bound), values)
 
 
 @pytest.mark.parametrize(
@@ -146,15 +148,17 @@ def test_values_come_back(p: Party, values: Values) -> None:
         *(spike(0), spike(SLOTS - 1), -1j * spike(5), ALTERNATING, np.zeros(SLOTS), np.repeat([1.0, -1.0], SLOTS // 2)),
     ],
 )
-def test_the_worst_values(p: Party, values: Values) -> None:
-    """Where the sine is furthest from a line, or all of a ciphertext lies in few coefficients."""
+def test_the_hardest_values_have_the_promised_precision(p: Party, values: Values) -> None:
+    """The promised precision also holds for values at which the sine differs most from a line, or whose energy is in few
+    coefficients.
+    """
     bound = float(max(np.abs(values.real).max(), np.abs(values.imag).max(), 0.5))
     x = hg.ckks.within(p.tensor(values, bound=1.5), bound)
     p.check(hg.ckks.bootstrap(x, bound=bound), values, bits=18)
 
 
-def test_a_little_beyond_the_bound(p: Party) -> None:
-    """Whoever says a bound that does not hold gets what the sine makes of it: the cube of it, and no promise."""
+def test_values_beyond_the_declared_bound_have_no_precision(p: Party) -> None:
+    """Values beyond the declared bound get the sine's cubic error, and the result promises no precision."""
     values = 1.02 * SIGNS
     y = hg.ckks.bootstrap(hg.ckks.within(p.tensor(values, bound=2), 1))
     assert y.precision is None
@@ -162,8 +166,10 @@ def test_a_little_beyond_the_bound(p: Party) -> None:
     assert within < p.off(y, values) < 1.1 * within
 
 
-def test_real_ones_in_pairs_are_as_alone(p: Party) -> None:
-    """Two go as one complex ciphertext; what is left over goes alone."""
+def test_pairing_real_ciphertexts_does_not_change_values(p: Party) -> None:
+    """Two real ciphertexts share one complex bootstrap; of an odd number the last is bootstrapped alone. Pairing does not
+    change the values.
+    """
     values = np.stack([random(seed=s) for s in range(3)])
     x = p.tensor(values)
     together = hg.ckks.bootstrap(x)
@@ -173,7 +179,7 @@ def test_real_ones_in_pairs_are_as_alone(p: Party) -> None:
         p.check(together[i], values[i])
         assert p.off(together[i] - alone[i], 0) < 2.0**-18
     mixed = hg.ckks.bootstrap(p.tensor(np.stack([ALTERNATING, np.zeros(SLOTS)])))
-    p.check(mixed, np.stack([ALTERNATING, np.zeros(SLOTS)]))  # nothing of one is in the other
+    p.check(mixed, np.stack([ALTERNATING, np.zeros(SLOTS)]))  # the values of one ciphertext do not appear in the other
 
 
 def test_no_values(p: Party) -> None:
@@ -182,8 +188,8 @@ def test_no_values(p: Party) -> None:
 
 
 @pytest.mark.parametrize("bound", [2.0**-10, 0.1, 3.0, 10.0, 500.0])
-def test_other_bounds(p: Party, bound: float) -> None:
-    """The error goes with the bound, and the promise with the error."""
+def test_the_error_is_proportional_to_the_bound(p: Party, bound: float) -> None:
+    """The error is proportional to the bound, and the promised precision follows it."""
     values = random(size=bound)
     y = hg.ckks.bootstrap(hg.ckks.within(p.tensor(values, bound=max(bound, 1)), bound), bound=bound)
     p.check(y, values, bits=None if bound >= 1 else 18 - np.log2(bound) / 2)
@@ -191,7 +197,7 @@ def test_other_bounds(p: Party, bound: float) -> None:
 
 
 def test_iterations(p: Party) -> None:
-    """Each does what is left."""
+    """Each iteration bootstraps the remaining error."""
     values = np.stack([random(), SIGNS, ALTERNATING])
     for expected in (values[0], values[1], values * (0.6 + 0.8j)):
         y = hg.ckks.bootstrap(p.tensor(expected), iterations=2)
@@ -202,14 +208,14 @@ def test_iterations(p: Party) -> None:
         assert p.off(p.tensor(SIGNS) * 1.5, SIGNS * 1.5) < 2.0**-25
 
 
-def test_a_loose_bound_is_right(p: Party) -> None:
-    """It costs precision, or gains some of the sine's."""
+def test_a_loose_bound_costs_precision_only(p: Party) -> None:
+    """A loose bound is still correct; it changes only the precision."""
     for bound in (2.0, 4.0, 16.0):
         p.check(hg.ckks.bootstrap(p.tensor(SIGNS), bound=bound), SIGNS)
 
 
-def test_fifty_in_a_row(p: Party) -> None:
-    """Errors add up as noise does: small values, where the sine is a line, neither move nor shrink."""
+def test_errors_of_fifty_bootstraps_accumulate_like_noise(p: Party) -> None:
+    """Errors accumulate like noise: small values, for which the sine is linear, neither drift nor shrink."""
     values = random(size=2.0**-4)
     y = p.tensor(values)
     once = p.off(hg.ckks.bootstrap(y, bound=1), values)
@@ -222,8 +228,8 @@ def test_fifty_in_a_row(p: Party) -> None:
     assert abs(shrunk) < 6 * error.std() / np.linalg.norm(values)
 
 
-def test_what_is_computed_after_it(p: Party) -> None:
-    """It is a ciphertext like others, of the levels that are promised."""
+def test_products_after_a_bootstrap(p: Party) -> None:
+    """A bootstrapped ciphertext allows the promised number of products."""
     values = random()
     y, expected = hg.ckks.bootstrap(p.tensor(values)), values
     for _ in range(TOP - ENTRY):
@@ -232,11 +238,11 @@ def test_what_is_computed_after_it(p: Party) -> None:
     p.check(hg.ckks.bootstrap(y, bound=1.01), expected, bits=15)
 
 
-# Promises
+# Promised precision
 
 
 def test_the_promise_holds(p: Party) -> None:
-    """`precision` is no more than the worst of many slots shows, and not far less."""
+    """`precision` is at most the measured worst precision over many slots, and close to it."""
     values = np.concatenate([random(16, seed=9), np.stack([SIGNS, ALTERNATING])])
     y = hg.ckks.bootstrap(p.tensor(values))
     assert y.precision is not None
@@ -244,8 +250,8 @@ def test_the_promise_holds(p: Party) -> None:
     assert y.precision <= worst < y.precision + 2
 
 
-def test_nobody_vouches_for_what_nobody_knows(p: Party) -> None:
-    """Neither for files nor for a word against the bound that was tracked."""
+def test_unknown_bounds_promise_no_precision(p: Party) -> None:
+    """Tensors from files, and tensors whose declared bound contradicts the tracked one, have no promised precision."""
     x = p.tensor(random())
     assert hg.ckks.within(x, 2).precision == x.precision
     assert hg.ckks.within(x, 0.5).precision is None
@@ -254,7 +260,7 @@ def test_nobody_vouches_for_what_nobody_knows(p: Party) -> None:
 
 
 def committed(name: str) -> tuple[dict[str, float], list[float]]:
-    """The numbers of the committed polynomials, and the coefficients of one."""
+    """Returns the constants of the committed polynomials and the coefficients of one."""
     text = (Path(__file__).parents[2] / "src/schemes/ckks/sine.inc").read_text()
     told = {name: float(value) for name, value in re.findall(r"k(\w+) = ([-+.e\d]+)[,;]", text)}
     coefficients = text.partition(f"{name} = {{")[2].partition("}")[0]
@@ -262,8 +268,8 @@ def committed(name: str) -> tuple[dict[str, float], list[float]]:
 
 
 @pytest.mark.parametrize(("name", "terms", "change"), [("Sine", 16, 1e-9), ("LongSine", 27, 1e-12)])
-def test_the_sine_is_as_near_as_it_says(name: str, terms: int, change: float) -> None:
-    """The committed coefficients, near whole numbers, against sin(2 pi u)."""
+def test_the_sine_has_its_stated_error(name: str, terms: int, change: float) -> None:
+    """The committed sine polynomial has its stated error near whole numbers, against sin(2 pi u)."""
     told, coefficients = committed(f"k{name}Coefficients")
     assert len(coefficients) == terms
     most = int(told["SineMost"])
@@ -280,17 +286,18 @@ def test_the_sine_is_as_near_as_it_says(name: str, terms: int, change: float) ->
     assert 0.9 * told[f"{name}Error"] < np.abs(error(coefficients)).max() < 1.01 * told[f"{name}Error"]
     changed = [c + change * (k == 3) for k, c in enumerate(coefficients)]
     assert np.abs(error(changed)).max() > 1.5 * told[f"{name}Error"]
-    # As often as a sum of 32 uniform numbers is next to each whole number: without it, errors of bootstraps would add up.
+    # Weights each whole number by its probability as a rounded sum of 32 uniform numbers. A biased mean error would
+    # accumulate over bootstraps.
     steps = 100
     sums = np.fft.irfft(np.fft.rfft(np.full(steps + 1, 1 / (steps + 1)), 64 * steps) ** 32, 64 * steps)
     often = np.array([sums[(16 + i) * steps - steps // 2 :][: steps + 1].sum() for i in range(-most, most + 1)])
-    # Coefficients are doubles: so far it is right.
+    # Coefficients are doubles, which limits the accuracy of the mean.
     assert abs(often @ error(coefficients)[:, 1000]) < max(0.01 * told[f"{name}Error"], 2e-14)
     assert abs(often @ error(changed)[:, 1000]) > 0.1 * told[f"{name}Error"]
 
 
-def test_the_turn_is_as_near_as_it_says() -> None:
-    """For tables: exp(2 pi i u) of a part of the angle, for all u."""
+def test_the_polynomial_of_tables_has_its_stated_error() -> None:
+    """The committed polynomial for tables has its stated error: exp(2 pi i u) of a fraction of the angle, for all u."""
     told, coefficients = committed("kTurnCoefficients")
     assert len(coefficients) == 32
     y = np.linspace(-1, 1, 40_001) * (told["SineMost"] + 0.5) / told["SineRange"]
@@ -319,12 +326,12 @@ def bits_on(device: str) -> list[str]:
     places("ref", "cpu:scalar", "cpu:avx2", "2*cpu/limb/uncalibrated", "cuda:0", usual=("ref", "2*cpu/limb/uncalibrated")),
 )
 def test_the_same_bits_everywhere(device: str) -> None:
-    """Keys and results."""
+    """Keys and results have the same bits on every device."""
     assert bits_on(device) == bits_on("cpu")
 
 
-def test_a_program_replays_it(p: Party) -> None:
-    """With the same bits, for other operands too, and from a file."""
+def test_a_recorded_bootstrap_has_the_same_bits(p: Party) -> None:
+    """A recorded program gives the same bits, for other operands too, and after loading from a file."""
 
     def function(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
         return hg.ckks.bootstrap(x, bound=2) * x
@@ -338,7 +345,7 @@ def test_a_program_replays_it(p: Party) -> None:
 
 
 def test_forecast_and_trace(p: Party) -> None:
-    """Both see it as one operation."""
+    """Forecast and trace report a bootstrap as one operation."""
     x = p.tensor(random())
     told = hg.forecast(lambda x: hg.ckks.bootstrap(x), x)
     assert told.calls["linear_sum"] == 5
@@ -358,15 +365,15 @@ def test_progress(p: Party) -> None:
 # Errors
 
 
-def test_what_is_refused(p: Party) -> None:
-    """Each by its kind, and in words."""
+def test_refusals(p: Party) -> None:
+    """Each refused call raises its own error type and message."""
     x = p.tensor(random(), level=TOP)
     product = hg.ckks.multiply(x, x, rescale=False)
     plain = hg.SecretKey.generate(hg.ckks.parameters(n=2 * SLOTS, levels=4, insecure=True))
     y = hg.Server(plain.evaluation_keys()).bind(plain.encrypt(random()))
     refused: list[tuple[Callable[[], Any], type[Exception], str]] = [
-        (lambda: hg.ckks.bootstrap(p.tensor(random(), level=3)), hg.LevelError, "starts at level 4; .* level 3"),
-        (lambda: hg.ckks.bootstrap(x + x, bound=1), hg.PlaintextRangeError, "may reach 2.0*, beyond the bound of 1.0*"),
+        (lambda: hg.ckks.bootstrap(p.tensor(random(), level=3)), hg.LevelError, "needs level 4 or above; .* level 3"),
+        (lambda: hg.ckks.bootstrap(x + x, bound=1), hg.PlaintextRangeError, "may reach 2.0*, above the bound of 1.0*"),
         (lambda: hg.ckks.bootstrap(x * 3e6), hg.PlaintextRangeError, "at most 2.20"),
         (lambda: hg.ckks.bootstrap(x, bound=0.5), hg.PlaintextRangeError, "within"),
         (lambda: hg.ckks.bootstrap(product), hg.ScaleError, "rescale"),
@@ -376,7 +383,7 @@ def test_what_is_refused(p: Party) -> None:
         (lambda: hg.ckks.bootstrap(y), hg.ParameterError, "no bootstrapping"),
         (lambda: plain.evaluation_keys(bootstrap=True), hg.ParameterError, "no bootstrapping"),
         (lambda: hg.ckks.bootstrap(p.secret.decrypt(x)), hg.DtypeError, "CKKS"),
-        (lambda: hg.ckks.bootstrap(x, iterations=0), hg.ParameterError, "1 to 4 iterations"),
+        (lambda: hg.ckks.bootstrap(x, iterations=0), hg.ParameterError, "iterations must be 1 to 4"),
         (lambda: hg.ckks.bootstrap(x, iterations=1.5), hg.ParameterError, "iterations"),  # type: ignore[arg-type]
         (lambda: hg.ckks.bootstrap(x, bound="1"), hg.DtypeError, "bound"),  # type: ignore[arg-type]
         (lambda: p.secret.evaluation_keys(bootstrap=1), hg.DtypeError, "bootstrap"),  # type: ignore[arg-type]
@@ -391,12 +398,12 @@ def test_what_is_refused(p: Party) -> None:
 
 @functools.cache
 def stranger() -> hg.ckks.EvaluationKeys:
-    """Another owner's keys of the same set."""
+    """Returns evaluation keys of another secret key of the same set."""
     return hg.SecretKey.generate(party().secret.parameters).evaluation_keys(bootstrap=True)
 
 
 def test_sets_are_found_and_refused() -> None:
-    """By need, by numbers; what cannot be is said with what there is."""
+    """Sets are found by depth and precision or by numbers; impossible requests are refused with the possible values."""
     for depth, precision, name in (
         (4, 17, "n15-b4"),
         (4, 18, "n16-b9"),
@@ -413,8 +420,8 @@ def test_sets_are_found_and_refused() -> None:
         found = hg.ckks.parameters(depth=depth, precision=precision, integer_bits=bits, bootstrap=True)
         assert (found.name, found.security) == (name, "128-bit")
         assert depth <= found.depth_between == found.levels - found.bootstrapping_level
-    assert hg.ckks.parameters(depth=9, bootstrap=True, edition="w32").name == "n16-b11/w32"
-    assert hg.ckks.parameters(depth=12, precision=15, bootstrap=True, edition="w32").name == "n16-b13/w32"
+    assert hg.ckks.parameters(depth=9, bootstrap=True, word_size=32).name == "n16-b11/w32"
+    assert hg.ckks.parameters(depth=12, precision=15, bootstrap=True, word_size=32).name == "n16-b13/w32"
     small = hg.ckks.parameters(n=2048, depth=2, log_scale=36, bootstrap=True, insecure=True)
     assert (small.n, small.depth_between, small.slots) == (2048, 2, 1024)
     assert "(2 after a bootstrap)" in repr(small)
@@ -429,21 +436,21 @@ def test_sets_are_found_and_refused() -> None:
     for given, words in (
         ({"depth": 19}, "no named set .* 19 .*n16-b18 .18; 20; 10"),
         ({"depth": 9, "precision": 27}, "precision of 27 bits"),
-        ({"depth": 12, "edition": "w32"}, "no named set .* 12 "),
-        ({"depth": 9, "edition": "w16"}, "no edition"),
+        ({"depth": 12, "word_size": 32}, "no named set .* 12 "),
+        ({"depth": 9, "word_size": "w16"}, "word_size must be 64 or 32"),
         ({"depth": 9, "precision": 31, "integer_bits": 0}, "precision of 31 bits"),
         ({"depth": 9, "integer_bits": 14}, "14 bits before the point"),
-        ({}, "say a depth"),
-        ({"n": 1 << 16}, "say a depth"),
-        ({"depth": 9, "slots": 1 << 16}, "32,768 slots"),
+        ({}, "needs a depth"),
+        ({"n": 1 << 16}, "needs a depth"),
+        ({"depth": 9, "slots": 1 << 16}, "32,768, the slots"),
         ({"depth": 9, "levels": 3}, "takes no levels"),
         ({"depth": 9, "log_scale": 39}, "takes no log_scale"),
         ({"depth": 9, "special": 2}, "takes no special"),
         ({"n": 2048, "depth": 3, "precision": 20}, "takes no precision"),
-        ({"n": 2048, "depth": 3, "edition": "w32"}, "43 to 53"),
+        ({"n": 2048, "depth": 3, "word_size": 32}, "43 to 53"),
         ({"n": 2048, "depth": 3}, "128-bit"),
         ({"n": 1024, "depth": 3}, "2\\^11"),
-        ({"n": 2048, "depth": 3, "log_scale": 48}, "scales with bootstrapping"),
+        ({"n": 2048, "depth": 3, "log_scale": 48}, "log_scale with bootstrapping"),
         ({"name": "n16-b13"}, "takes no bootstrap"),
     ):
         with pytest.raises(hg.ParameterError, match=words):
@@ -454,12 +461,12 @@ def test_sets_are_found_and_refused() -> None:
 
 
 def test_keys_in_files(p: Party, tmp_path: Path) -> None:
-    """Whole or a key at a time, they do the same; a result is read as it was written."""
+    """Keys loaded whole or key by key give the same bits, and a result from a file equals the written one."""
     x = p.tensor(random())
     expected = digest(hg.ckks.bootstrap(x))
     p.keys.save(tmp_path / "keys.hg")
     each = p.secret.parameters.switch_key_bytes
-    assert p.keys.nbytes > 20 * each  # so some leave, and come back
+    assert p.keys.nbytes > 20 * each  # the limit is too small for all keys, so some are evicted and reloaded
     for options in ({}, {"memory": 16 * each}):
         keys = hg.load(tmp_path / "keys.hg", hg.ckks.EvaluationKeys, **options)
         assert keys.bootstrap
@@ -476,7 +483,7 @@ def test_keys_in_files(p: Party, tmp_path: Path) -> None:
 
 
 def damaged() -> dict[str, Callable[[Container], None]]:
-    """By what is done to the keys' file, whose digest then fits."""
+    """Returns functions that damage the file of the keys; the tests then recompute its digest."""
 
     def changed(name: str, how: Callable[[Values], Values]) -> Callable[[Container], None]:
         def damage(c: Container) -> None:
@@ -485,7 +492,7 @@ def damaged() -> dict[str, Callable[[Container], None]]:
         return damage
 
     def over(a: Values) -> Values:
-        a[0, 0, 0] = (1 << 64) - 1  # no residue
+        a[0, 0, 0] = (1 << 64) - 1  # not a residue
         return a
 
     def without(name: str) -> Callable[[Container], None]:
@@ -515,7 +522,7 @@ def key_file() -> bytes:
 
 @pytest.mark.parametrize("damage", damaged())
 def test_damaged_keys(damage: str) -> None:
-    """What is missing, short or no residue is an error where it is read, however the file was signed."""
+    """Missing arrays, short arrays and invalid residues are refused at loading, even in a file with a valid digest."""
     container = parse(key_file())
     assert build(container) == key_file()
     damaged()[damage](container)
@@ -524,7 +531,7 @@ def test_damaged_keys(damage: str) -> None:
 
 
 def test_bytes_that_changed() -> None:
-    """Anywhere, and wherever it is cut."""
+    """A changed byte or a cut at any position is refused."""
     data = key_file()
     for at in (100, len(data) // 2, len(data) - 100_000):
         with pytest.raises(hg.DamagedFileError):
@@ -534,8 +541,10 @@ def test_bytes_that_changed() -> None:
 
 
 @pytest.mark.parametrize("name", ["first_matrix", "to_sparse"])
-def test_a_planted_fault_is_seen(p: Party, name: str) -> None:
-    """Keys of a stranger under the right name, which no check can tell: the values are wrong, and these tests see it."""
+def test_a_foreign_key_gives_detectably_wrong_values(p: Party, name: str) -> None:
+    """A switching key of another owner in the file passes every check; the precision tests above would detect it by wrong
+    values.
+    """
     container, other = parse(key_file()), parse(stranger().to_bytes())
     container.arrays[name] = other.arrays[name]
     container.header["bootstrapping"][name] = other.header["bootstrapping"][name]
@@ -545,7 +554,7 @@ def test_a_planted_fault_is_seen(p: Party, name: str) -> None:
         p.check(y, random(), bits=10)
 
 
-# Bootstraps by themselves
+# Automatic bootstraps
 
 
 @pytest.fixture
@@ -554,8 +563,8 @@ def auto() -> Iterator[hg.ckks.AutoBootstrap]:
         yield made
 
 
-def test_no_levels_are_counted(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """Twenty products in a row on a set with three levels between bootstraps."""
+def test_products_in_sequence_need_no_counting_of_levels(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """Twenty products in sequence are correct on a set with three levels between bootstraps."""
     values = np.abs(random(2, size=0.9))
     x, expected = p.tensor(values, level=TOP), values
     for _ in range(20):
@@ -566,11 +575,13 @@ def test_no_levels_are_counted(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
     assert str(auto.count) in repr(auto)
 
 
-def test_what_is_enough_is_left_alone(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """Bits as without, where levels are left; additions and turns need none."""
+def test_tensors_with_enough_levels_are_not_bootstrapped(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """If enough levels are left, results have the same bits as without auto_bootstrap; additions and rotations need no
+    bootstrap.
+    """
     x = p.tensor(random(), level=TOP)
     inside = [x * x, x * 0.5, x / 3, hg.ckks.polynomial(x, [0, 0, 1]), x * 3]
-    with hg.ckks.auto_bootstrap():  # another inside, of its own
+    with hg.ckks.auto_bootstrap():  # a nested context with its own count
         low = hg.ckks.lower(x, ENTRY)
         for y in (low + x, low - 1, 3 * low, low * 1j, -low, low[None]):
             assert y.level == ENTRY
@@ -581,8 +592,8 @@ def test_what_is_enough_is_left_alone(p: Party, auto: hg.ckks.AutoBootstrap) -> 
     ]
 
 
-def test_each_operation_sees_to_its_operands(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """From the lowest level that bootstrapping starts at."""
+def test_each_operation_bootstraps_its_operands(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """Each operation bootstraps operands that have only the lowest levels."""
     values = random(2, seed=7, size=0.7)
     a, b = values
     weights = random(seed=8, size=0.5)
@@ -591,7 +602,7 @@ def test_each_operation_sees_to_its_operands(p: Party, auto: hg.ckks.AutoBootstr
     small = np.zeros((SLOTS, SLOTS))
     small[np.arange(SLOTS), np.arange(SLOTS)] = weights
     small[np.arange(SLOTS), (np.arange(SLOTS) + 1) % SLOTS] = 0.25
-    layer = hg.ckks.LinearTransform(p.secret.parameters, small)  # of the top
+    layer = hg.ckks.LinearTransform(p.secret.parameters, small)  # the matrix is encoded for the top level
     plain = hg.ckks.encode(p.secret.parameters, weights)
     turned = np.array([[0.6, 0.8], [-0.8, 0.6]])
     works: list[tuple[Callable[[hg.ckks.Tensor], Any], Values]] = [
@@ -625,7 +636,7 @@ def test_each_operation_sees_to_its_operands(p: Party, auto: hg.ckks.AutoBootstr
 
 
 def test_statistics(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """They take several levels, and are made of operations that see to them."""
+    """Statistics take several levels; their operations bootstrap when needed."""
     keys = p.secret.evaluation_keys(bootstrap=True, rotations=hg.ckks.sum_rotations(SLOTS))
     values = random(size=0.8)
     x = hg.Server(keys).bind(p.tensor(values))
@@ -634,39 +645,39 @@ def test_statistics(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
     assert auto.count == 1
 
 
-def test_one_for_many_uses(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """Of a tensor, as long as it is what it was."""
+def test_a_tensor_used_several_times_is_bootstrapped_once(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """A tensor used several times is bootstrapped once, until it changes."""
     values = random(2, size=0.5)
     x, y = p.tensor(values[0]), p.tensor(values[1])
     assert p.off(x * x, values[0] ** 2) < 2.0**-16
     assert auto.count == 1
     assert p.off(x * y, values[0] * values[1]) < 2.0**-16
     assert auto.count == 2
-    x += y  # in its own memory
+    x += y  # changed in place
     assert p.off(x * x, values.sum(0) ** 2) < 2.0**-16
     assert auto.count == 3
     x -= 0.25
     assert p.off(x * y, (values.sum(0) - 0.25) * values[1]) < 2.0**-16
     assert auto.count == 4
-    for _ in range(3):  # others, which may lie where the last one lay
+    for _ in range(3):  # new tensors, which may reuse the memory of freed tensors
         assert p.off(p.tensor(values[0]) * p.tensor(values[1]), values[0] * values[1]) < 2.0**-16
     assert auto.count == 10
-    assert len(auto._done) == 2  # x and y: nothing is kept of what is gone
+    assert len(auto._done) == 2  # entries of x and y; those of freed tensors are removed
 
 
-def test_what_cannot_bootstrap(p: Party) -> None:
-    """Typed, at the first need."""
+def test_tensors_that_cannot_bootstrap(p: Party) -> None:
+    """A tensor that cannot be bootstrapped raises a typed error when the first bootstrap is needed."""
     low = p.tensor(random())
     with hg.ckks.auto_bootstrap():
         with pytest.raises(hg.MissingKeyError, match="bootstrapping needs evaluation keys"):
             hg.ckks.lower(p.secret.encrypt(random()), ENTRY) * 0.5
         with pytest.raises(hg.MissingKeyError, match="bootstrap=True"):
             hg.ckks.multiply(low, low, keys=p.secret.evaluation_keys())
-        with pytest.raises(hg.LevelError, match="takes 4 levels, and this set has 3"):
+        with pytest.raises(hg.LevelError, match="takes 4 levels, but this set has 3"):
             hg.ckks.polynomial(low, np.ones(16))
-        end = hg.ckks.lower(low, 2) * 0.5  # below, while levels are left
+        end = hg.ckks.lower(low, 2) * 0.5  # tensors below the entry level that still have levels
         assert end.level == 1
-        with pytest.raises(hg.LevelError, match=r"starts at level 4; .* level 1"):
+        with pytest.raises(hg.LevelError, match=r"needs level 4 or above; .* level 1"):
             end * 0.5
         plain = hg.SecretKey.generate(hg.ckks.parameters(n=2 * SLOTS, levels=2, insecure=True))
         y = hg.Server(plain.evaluation_keys()).bind(plain.encrypt(random()))
@@ -677,8 +688,8 @@ def test_what_cannot_bootstrap(p: Party) -> None:
         pass
 
 
-def test_it_is_of_one_thread(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
-    """Others go on as they were."""
+def test_the_setting_is_local_to_its_thread(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """auto_bootstrap affects only the thread that entered it."""
     x = p.tensor(random(size=0.5))
 
     def other(_: int) -> int:
@@ -689,8 +700,8 @@ def test_it_is_of_one_thread(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
     assert auto.count == 1
 
 
-def test_a_program_serves_other_keys(p: Party) -> None:
-    """Those of another secret, and no others: what is recorded keeps none."""
+def test_a_program_accepts_other_keys(p: Party) -> None:
+    """A recorded program works with keys of another secret, and keeps no keys."""
     program = hg.program(hg.ckks.bootstrap)
     values = random(seed=4)
     assert p.off(program(p.tensor(values)), values) < 2.0**-17
@@ -704,7 +715,9 @@ def test_a_program_serves_other_keys(p: Party) -> None:
 
 
 def test_recorded_bootstraps(p: Party) -> None:
-    """They are calls like others in a program, with the same bits; nothing of a forecast is taken for a result."""
+    """A program records automatic bootstraps and gives the same bits; tensors of a forecast, which hold no data, are never
+    reused as results.
+    """
     y = p.tensor(random(seed=3, size=0.5))
 
     def function(x: hg.ckks.Tensor) -> hg.ckks.Tensor:

@@ -1,4 +1,4 @@
-"""CIFAR-10: the files it comes in, and `heliograph cifar10` on a network of HCNN-11's kind, small."""
+"""CIFAR-10: its file formats, and `heliograph cifar10` on a small network of HCNN-11's kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NETWORK = random_network(side=32, channels=(1, 2, 2), dense=4, bits=3, levels=3)
 
 
 class Small(nn.Setup):
-    """A setup of the small network."""
+    """Parameters and plaintext moduli of the small network."""
 
     def load(self) -> nn.Network:
         return NETWORK
@@ -27,14 +27,14 @@ class Small(nn.Setup):
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
+    """Returns an empty working folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> hg.bfv.Parameters:
-    """The command takes the small network and a small set."""
+    """Makes the command use the small network and a small set."""
     parameters = small_set(NETWORK, log_q=230)
     setup = Small("small", "small", None, parameters.n, 230, 0, tuple(parameters.plain_moduli), "small")
     monkeypatch.setattr(cifar, "setup_and_set", lambda name, insecure: (setup, parameters))
@@ -42,14 +42,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> hg.bfv.Parameters:
 
 
 def images(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Smooth images, which JPEG keeps about, and labels."""
+    """Returns smooth images, which JPEG changes little, and labels."""
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (COUNT, 3, 4, 4), dtype=np.uint8)
     return coarse.repeat(8, 2).repeat(8, 3), (np.arange(COUNT) % 10).astype(np.uint8)
 
 
 def write_jpeg(path: Path, quality: int = 75, side: int = 32) -> None:
-    """JPEG streams end to end."""
+    """Writes concatenated JPEG streams."""
     picture = pytest.importorskip("PIL.Image")
     streams = []
     for image in images()[0]:
@@ -60,8 +60,8 @@ def write_jpeg(path: Path, quality: int = 75, side: int = 32) -> None:
     np.savez(path, jpeg=np.frombuffer(b"".join(streams), np.uint8), offsets=offsets, labels=images()[1])
 
 
-def test_the_binary_version(here: Path) -> None:
-    """A label and three planes a record; found in its folder."""
+def test_the_binary_format_is_read(here: Path) -> None:
+    """A record of the binary format has a label and three colour planes; the file is found in its folder."""
     pixels, labels = images()
     folder = here / "cifar-10-batches-bin"
     folder.mkdir()
@@ -75,7 +75,7 @@ def test_the_binary_version(here: Path) -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_arrays_of_pixels(here: Path, last: bool) -> None:
-    """Colours first or last."""
+    """Colour channels may be first or last."""
     pixels, labels = images()
     np.savez("some.npz", images=pixels.transpose(0, 2, 3, 1) if last else pixels, labels=labels.astype(np.int64))
     found, truth, name = cifar.read(Path("some.npz"))
@@ -86,7 +86,7 @@ def test_arrays_of_pixels(here: Path, last: bool) -> None:
 
 @pytest.mark.parametrize("quality", [30, 75, 95])
 def test_jpeg_streams(here: Path, quality: int) -> None:
-    """Decoded; their quality is read from them, for accuracies are to be named by it."""
+    """JPEG streams are decoded and their quality is detected, because reported accuracies name it."""
     write_jpeg(Path("test_jpeg.npz"), quality)
     found, truth, name = cifar.read(Path())
     assert name == f"CIFAR-10, JPEG q{quality}"
@@ -95,7 +95,7 @@ def test_jpeg_streams(here: Path, quality: int) -> None:
 
 
 def saved(**arrays: Any) -> bytes:
-    """An .npz."""
+    """Returns the bytes of an .npz file."""
     out = io.BytesIO()
     np.savez(out, **arrays)
     return out.getvalue()
@@ -103,19 +103,19 @@ def saved(**arrays: Any) -> bytes:
 
 PIXELS, LABELS = images()
 BAD: dict[str, tuple[bytes, type[Exception], str]] = {
-    "nothing": (b"", hg.FormatError, "no batch of"),
-    "text": (b"airplane", hg.FormatError, "no batch of"),
-    "a label beyond": (b"\x0a" + bytes(3072), hg.FormatError, "labels beyond"),
-    "half a record": (bytes(3073 + 9), hg.FormatError, "no records of 3073"),
-    "other arrays": (saved(x=PIXELS), hg.FormatError, "neither images"),
-    "no labels": (saved(images=PIXELS), hg.FormatError, "neither images"),
-    "fewer labels": (saved(images=PIXELS, labels=LABELS[1:]), hg.ShapeError, "7 images and labels of shape"),
+    "nothing": (b"", hg.FormatError, "not a batch of"),
+    "text": (b"airplane", hg.FormatError, "not a batch of"),
+    "a label beyond": (b"\x0a" + bytes(3072), hg.FormatError, "must hold labels from 0"),
+    "half a record": (bytes(3073 + 9), hg.FormatError, "multiple of 3073"),
+    "other arrays": (saved(x=PIXELS), hg.FormatError, "must hold the arrays images and labels"),
+    "no labels": (saved(images=PIXELS), hg.FormatError, "must hold the arrays images and labels"),
+    "fewer labels": (saved(images=PIXELS, labels=LABELS[1:]), hg.ShapeError, "each of 7 images, got labels"),
     "small images": (saved(images=PIXELS[:, :, 1:], labels=LABELS), hg.ShapeError, "32 x 32"),
-    "real pixels": (saved(images=PIXELS / 255, labels=LABELS), hg.FormatError, "other things than integers"),
-    "long pixels": (saved(images=PIXELS.astype(np.int32), labels=LABELS), hg.FormatError, "not bytes"),
+    "real pixels": (saved(images=PIXELS / 255, labels=LABELS), hg.FormatError, "arrays of integers"),
+    "long pixels": (saved(images=PIXELS.astype(np.int32), labels=LABELS), hg.FormatError, "of type uint8"),
     "objects": (saved(images=np.array([None]), labels=LABELS), hg.DamagedFileError, "damaged"),
     "cut off": (saved(images=PIXELS, labels=LABELS)[:-40], hg.DamagedFileError, "damaged"),
-    "no streams": (saved(jpeg=PIXELS[0, 0], offsets=np.arange(8), labels=LABELS), hg.FormatError, "no JPEG streams"),
+    "no streams": (saved(jpeg=PIXELS[0, 0], offsets=np.arange(8), labels=LABELS), hg.FormatError, "jpeg must be concatenated"),
     "wrong offsets": (saved(jpeg=PIXELS.reshape(-1), offsets=np.arange(8), labels=LABELS), hg.DamagedFileError, "offsets"),
     "no JPEG": (saved(jpeg=PIXELS[0].reshape(-1), offsets=np.array([0, 3072]), labels=LABELS[:1]), hg.DamagedFileError, "cannot be decoded"),
 }  # fmt: skip
@@ -123,7 +123,7 @@ BAD: dict[str, tuple[bytes, type[Exception], str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_files_are_named(here: Path, case: str) -> None:
-    """A typed error with the file's name."""
+    """A bad file gives a typed error with the file's name."""
     data, error, message = BAD[case]
     if case == "no JPEG":
         pytest.importorskip("PIL")
@@ -132,8 +132,8 @@ def test_bad_files_are_named(here: Path, case: str) -> None:
         cifar.read(Path("bad"))
 
 
-def test_flipped_bytes_never_surprise(here: Path) -> None:
-    """Whatever is damaged in a file of arrays, the error is a typed one."""
+def test_any_damage_of_a_file_is_a_typed_error(here: Path) -> None:
+    """Any damage of a file of arrays gives a typed error."""
     whole = saved(images=PIXELS[:1, :, :4], labels=LABELS[:1])
     for at in range(0, len(whole), 3):
         for flip in (0x01, 0xFF):
@@ -143,7 +143,7 @@ def test_flipped_bytes_never_surprise(here: Path) -> None:
 
 
 def test_other_images_are_refused(here: Path) -> None:
-    """JPEG of another size."""
+    """JPEG images of another size are refused."""
     write_jpeg(Path("small.npz"), side=16)
     with pytest.raises(hg.ShapeError, match=r"image 0 of small\.npz is 16 x 16"):
         cifar.read(Path("small.npz"))
@@ -151,8 +151,8 @@ def test_other_images_are_refused(here: Path) -> None:
         cifar.read(here)
 
 
-def test_pillow_is_asked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By name, where JPEG cannot be read without it."""
+def test_the_error_without_pillow_names_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Pillow, the error for JPEG names it."""
     write_jpeg(Path("test_jpeg.npz"))
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
     with pytest.raises(hg.HeliographError, match=r"needs Pillow: pip install 'heliograph\[demo\]'"):
@@ -169,7 +169,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals(here: Path, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line that says what to do."""
+    """A refusal is one line with the remedy."""
     monkeypatch.setattr(nn, "setup", lambda name: None)
     command, wanted = REFUSED[case]
     assert run(command.split()) != 0
@@ -177,7 +177,7 @@ def test_refusals(here: Path, case: str, capsys: pytest.CaptureFixture[str], mon
 
 
 def test_a_batch_is_classified_encrypted(here: Path, small: hg.bfv.Parameters, capsys: pytest.CaptureFixture[str]) -> None:
-    """Modulus after modulus, every logit compared; the accuracy named by its data."""
+    """Encrypted classification runs one modulus after another and compares every logit; the accuracy names its data."""
     pixels, labels = images()
     np.savez("some.npz", images=pixels, labels=labels)
     assert len(small.plain_moduli) > 1
@@ -186,9 +186,9 @@ def test_a_batch_is_classified_encrypted(here: Path, small: hg.bfv.Parameters, c
     said = capsys.readouterr().out
     for wanted in (
         "4 images in 1 batch",
-        f"each for {len(small.plain_moduli)} plaintext moduli",
+        f"for each of {len(small.plain_moduli)} plaintext moduli",
         "memory: about",
-        "to classify, from a piece",
+        "to classify, estimated",
         "every logit equal",
         "(30 compared, of the first 3 images)",
         f"accuracy on CIFAR-10 (some.npz): {right} of 4 right",
@@ -198,10 +198,10 @@ def test_a_batch_is_classified_encrypted(here: Path, small: hg.bfv.Parameters, c
     assert f"({COUNT}0 compared)" in capsys.readouterr().out.replace(",", "")
 
 
-def test_too_little_is_said_beforehand(
+def test_insufficient_sets_are_refused_beforehand(
     here: Path, small: hg.bfv.Parameters, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory, plaintext moduli, noise: before keys are made."""
+    """Too little memory, plaintext range or noise budget is refused before keys are made."""
     pixels, labels = images()
     np.savez("some.npz", images=pixels, labels=labels)
     monkeypatch.setattr(hg.SecretKey, "generate", None)
@@ -209,7 +209,7 @@ def test_too_little_is_said_beforehand(
     setup, _ = cifar.setup_and_set("", False)
     for parameters, wanted in (
         (small_set(NETWORK, log_q=150), "more bits of noise budget"),
-        (hg.bfv.parameters(n=1024, log_q=150, special=0, plain_modulus=[12289, 18433], insecure=True), "logits take"),
+        (hg.bfv.parameters(n=1024, log_q=150, special=0, plain_modulus=[12289, 18433], insecure=True), "for the logits of"),
         (hg.bfv.parameters(n=1024, log_q=150, special=0, plain_modulus=[2, 3], insecure=True), "no slots"),
     ):
         monkeypatch.setattr(cifar, "setup_and_set", lambda name, insecure, p=parameters: (setup, p))

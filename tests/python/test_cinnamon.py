@@ -1,4 +1,6 @@
-"""Programs of instructions: they decrypt to what they compute, on any devices with the same bits, and what means nothing is told."""
+"""Limb programs (in Cinnamon's instruction format) give correct results with the same bits on all devices, and errors name
+the line.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ Case = tuple[Writer, Callable[[dict[str, Any]], dict[str, Any]]]
 
 
 def product(chips: int = 1, aggregate: bool = False) -> Case:
-    """x y, relinearized and rescaled, turned by 3 and by -1, and added."""
+    """Writes a program: x y, relinearized and rescaled, is rotated by 3 and by -1, and both are added."""
     w = Writer(chips)
     digits = digits_of(LEVEL, chips, 2)
     z = sum_of_product(w, w.product(w.ciphertext("x", LEVEL), w.ciphertext("y", LEVEL)), digits, aggregate)
@@ -36,7 +38,7 @@ def product(chips: int = 1, aggregate: bool = False) -> Case:
 
 
 def arithmetic(chips: int = 1) -> Case:
-    """Everything that needs no key."""
+    """Writes a program with all operations that need no key."""
     w = Writer(chips, special=0)
     x0, x1 = w.ciphertext("x", LEVEL)
     p, q = w.plaintext("p", LEVEL), w.plaintext("q", LEVEL)
@@ -66,14 +68,14 @@ def conjugated() -> Case:
 
 
 class Party:
-    """A key for a program, and values under it."""
+    """A secret key for a program, and values under it."""
 
     def __init__(self, program: hg.cinnamon.Program, device: str = "", fixed: bool = False) -> None:
         parameters = program.parameters(n=N, insecure=True)
         if device:
             parameters = hg.ckks.Parameters(parameters._core.on_device(device))
         if fixed:
-            core = _core.CkksSecretKey.generate_for_test(parameters._core, bytes(range(32)))
+            core = _core.ckks.SecretKey.generate_for_test(parameters._core, bytes(range(32)))
             self.secret: Any = hg.ckks.SecretKey(core)
         else:
             self.secret = hg.SecretKey.generate(parameters)
@@ -111,7 +113,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_program_computes_what_it_says(name: str) -> None:
+def test_a_program_computes_its_function(name: str) -> None:
     writer, expected = CASES[name]()
     party = Party(writer.program())
     values = party.values()
@@ -140,7 +142,7 @@ def test_every_device_gives_the_same_bits(name: str, device: str) -> None:
 
 
 def test_chips_that_broadcast_give_the_bits_of_one() -> None:
-    """Where digits are the same; sums that each chip divides are rounded otherwise."""
+    """Broadcasting chips give the bits of one chip for equal digits. Sums that each chip divides are rounded differently."""
     bits = []
     for chips in (1, 2, 4):
         w = Writer(chips)
@@ -156,7 +158,7 @@ def test_a_batch_and_a_second_run(tmp_path: Path) -> None:
     writer, expected = product(2)
     for name, text in writer.files().items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "notes.txt").write_text("others are not looked at")
+    (tmp_path / "notes.txt").write_text("the program ignores other operands")
     program = hg.cinnamon.load(tmp_path)
     party = Party(program)
     many = {name: RNG.uniform(-1, 1, (3, SLOTS)) for name in "xy"}
@@ -168,12 +170,12 @@ def test_a_batch_and_a_second_run(tmp_path: Path) -> None:
         party.check(results, {"z": np.roll(want, -3, 1) + np.roll(want, 1, 1)})
     one = party.values()
     party.check(runner(party.given(one)), expected(one))
-    assert 0 < runner.calls < program.instructions / 2  # alike instructions of several limbs are one call
+    assert 0 < runner.calls < program.instructions / 2  # equal instructions on several limbs become one call
     assert runner.nbytes > 0
     assert runner(x=party.given(many)["x"][:0], y=party.given(many)["y"][:0])["z"].shape == (0,)
 
 
-def test_text_is_given_back() -> None:
+def test_a_parsed_program_prints_its_text() -> None:
     files = product(2, True)[0].files()
     assert hg.cinnamon.Program.parse(files).files() == files
     odd = dict(files)
@@ -182,7 +184,7 @@ def test_text_is_given_back() -> None:
 
 
 def test_examples_of_the_thesis() -> None:
-    """The lines of Kim's figure 2.3, with what they take and give around them."""
+    """The lines of Kim's figure 2.3, completed with inputs and outputs, are a valid program with correct results."""
     lines = [
         "Instruction Stream 0:",
         "load r0: i1(0){F}",
@@ -235,7 +237,7 @@ def test_examples_of_the_thesis() -> None:
 
 
 def divided(times: int, level: int, bias: bool = False) -> hg.cinnamon.Program:
-    """x, divided by so many primes without a product."""
+    """Writes a program that divides x by its last prime `times` times, without a product."""
     w = Writer(special=0)
     c = w.ciphertext("x", level)
     for _ in range(times):
@@ -249,7 +251,9 @@ def divided(times: int, level: int, bias: bool = False) -> hg.cinnamon.Program:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("times", [1, 2, 4])
 def test_a_division_that_leaves_its_rounding_error_is_refused(times: int, bias: bool) -> None:
-    """Such results were noise, and decrypting those of a scale below 2^-65 ended the process."""
+    """Divisions that leave only the rounding error are refused; without this check, decryption at a scale below 2^-65 would
+    divide by zero.
+    """
     party = Party(divided(times, times + 1, bias))
     with pytest.raises(hg.ScaleError, match=r"instructions0:\d+: this division leaves a scale of 2\^0"):
         party.program.run(party.server, party.given(party.values()))
@@ -274,7 +278,7 @@ def test_a_scale_beyond_the_modulus_is_refused(times: int) -> None:
         ("ads", 2.5, r"instructions0:\d+: cannot encode the scalar s: at level 1 .* must lie within 2\.297\d*, got 2\.5"),
         ("ads", -1e300, "must lie within"),
         ("mus", 1e-10, r"instructions0:\d+: .* must be 0, or at least .* got 1e-10, which rounds to 0"),
-        ("ads", 10**400, "the scalar s is too large"),
+        ("ads", 10**400, "the scalar s must be at most"),
         ("ads", float("nan"), "finite"),
     ],
 )
@@ -306,7 +310,9 @@ def without_top(c: Any) -> Any:
 
 
 def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
-    """x p + x and x^2 p + x q, where x dropped a limb: no level's own scale fits its sums."""
+    """Scales of the plaintexts p and q follow from the sums x p + x and x^2 p + x q. The sums need other scales than those
+    of their levels.
+    """
     w = Writer()
     x = pair(w, "x")
     w.give("residual", *both(w, "add", times_plain(w, x, w.plaintext("p", LEVEL)), without_top(x)))
@@ -321,15 +327,13 @@ def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
     x_values = values["x"]
     party.check(
         results,
-        {
-            "residual": x_values * values["p"] + x_values,
-            "branches": x_values**2 * values["q"] + x_values * values["r"],
-        },
+        {"residual": x_values * values["p"] + x_values, "branches": x_values**2 * values["q"] + x_values * values["r"]},
     )
     parameters = party.secret.parameters
     assert runner.scales == party.program.scales(parameters)
     divided = 2.0 ** (math.log2(parameters.scale(LEVEL)) * 2 - math.log2(parameters.scale(LEVEL - 1)))
-    assert runner.scales["p"] == pytest.approx(divided, rel=1e-9)  # the prime: the quotient has x's scale again
+    # the plaintext's scale is the prime, so the quotient has x's scale
+    assert runner.scales["p"] == pytest.approx(divided, rel=1e-9)
     assert results["branches"].scale == parameters.scale(LEVEL - 2)
     assert "scales" in party.program.explain(parameters)
     given = party.program.at(party.server, {name: values[name] for name in "pqr"}, scales={"q": 2.0**25, "r": 2.0**25})
@@ -343,7 +347,7 @@ def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
 
 @pytest.mark.parametrize("name", ["one chip", "two chips broadcast", "two chips aggregate", "four chips aggregate"])
 def test_results_have_the_precision_of_the_same_operations(name: str) -> None:
-    """By the model's bounds: as x * y and rotations have it, with the program's own keys."""
+    """Results have the precision of x * y and rotations by the model's bounds, with the program's own keys."""
     writer, expected = CASES[name]()
     party = Party(writer.program())
     values = party.values()
@@ -355,7 +359,7 @@ def test_results_have_the_precision_of_the_same_operations(name: str) -> None:
     server = hg.Server(party.secret.evaluation_keys(rotations=[3, -1]))
     x, y = (server.bind(party.secret.encrypt(values[name])) for name in "xy")
     eager = hg.ckks.rotate(x * y, 3) + hg.ckks.rotate(x * y, -1)
-    assert eager.precision < z.precision < eager.precision + 2  # which rescales before it rotates
+    assert eager.precision < z.precision < eager.precision + 2  # the function x * y rescales before it rotates
     with hg.strict():
         assert party.secret.decrypt(z).shape == (SLOTS,)
 
@@ -371,13 +375,13 @@ def test_bounds_follow_plaintexts_scalars_and_batches() -> None:
     kept = hg.Server(hg.from_bytes(party.server.keys.to_bytes()))
     x = kept.from_bytes(party.given(values)["x"].to_bytes())
     loaded = party.program.run(kept, {**values, "x": x})["times"]
-    assert loaded.precision is None  # a file's word is no promise
-    with pytest.raises(hg.RoomError, match="a proof is asked for"):
+    assert loaded.precision is None  # the trusted bounds do not follow from numbers in files
+    with pytest.raises(hg.RoomError, match="a proof is required"):
         party.secret.decrypt(loaded, checked=True)
 
 
 def one_digit(w: Writer, x: Any) -> Any:
-    """Turned by a key switch that leaves out the second digit."""
+    """Writes a rotation whose key switch leaves out the second digit."""
     turned = w.each("rot 3", x[1])
     k0, k1 = w.switch(turned, 1, 3, [[0, 1]])
     w.switch(turned, 1, 3, [[2, 3]])
@@ -406,14 +410,14 @@ NO_CIPHERTEXTS: dict[str, Callable[[Writer, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", NO_CIPHERTEXTS)
-def test_nothing_is_promised_of_what_cannot_be_followed(name: str) -> None:
+def test_untraceable_results_promise_nothing(name: str) -> None:
     w = Writer()
     w.give("z", *NO_CIPHERTEXTS[name](w, pair(w, "x")))
     party = Party(w.program())
     z = party.program.run(party.server, party.given(party.values()))["z"]
     assert z.precision is None
     for decrypt in (lambda: party.secret.decrypt(z, checked=True), lambda: strictly(party.secret, z)):
-        with pytest.raises(hg.RoomError, match="a proof is asked for"):
+        with pytest.raises(hg.RoomError, match="a proof is required"):
             decrypt()
 
 
@@ -423,7 +427,9 @@ def strictly(secret: Any, z: Any) -> Any:
 
 
 def partial(second: str = "v8", listed: str = "[0,1]") -> dict[str, str]:
-    """Two chips that each store a part of z = x + y, as the compiler's output aggregation leaves a result that is read by nothing."""
+    """Writes a program in which two chips each store one summand of z = x + y, as the compiler's output aggregation does for
+    program outputs.
+    """
     files = {}
     terms = {"v7": "c0", second: "c0", "v9": "c1", "v10": "c1"}
     for chip, (name, c0, c1, z0, z1) in enumerate([("x", "i1", "i2", "v7", "v9"), ("y", "i3", "i4", second, "v10")]):
@@ -445,15 +451,15 @@ def partial(second: str = "v8", listed: str = "[0,1]") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("device", ["ref", "2*ref"])
-def test_terms_of_one_name_are_added_up(device: str) -> None:
-    """All but one chip's were dropped."""
+def test_outputs_of_one_name_are_added(device: str) -> None:
+    """If several chips store an output of the same name, the outputs are added."""
     party = Party(hg.cinnamon.Program.parse(partial()), device)
     values = party.values()
     party.check(party.program.run(party.server, party.given(values)), {"z": values["x"] + values["y"]})
 
 
-def test_a_component_with_more_limbs_is_taken_at_the_lower_level() -> None:
-    """As the compiler leaves a component that a sum at a lower level does not touch."""
+def test_components_are_read_at_the_lower_level() -> None:
+    """Components with different numbers of limbs are read at the lower level, as the compiler stores such sums."""
     w = Writer(special=0)
     x0, x1 = pair(w, "x")
     w.give("z", {limb: r for limb, r in x0.items() if limb < LEVEL - 1}, x1)
@@ -463,7 +469,7 @@ def test_a_component_with_more_limbs_is_taken_at_the_lower_level() -> None:
     party.check(party.program.run(party.server, party.given(values)), {"z": values["x"]})
 
 
-def test_parts_of_a_sum_that_do_not_fit_together_are_told() -> None:
+def test_mismatched_parts_of_a_sum_are_refused() -> None:
     with pytest.raises(hg.InstructionError, match=r"instructions1:3: v7\(0\): another chip stores .*: instructions0:3"):
         hg.cinnamon.Program.parse(partial(second="v7"))
     with pytest.raises(hg.InstructionError, match=r"program_inputs:\d+: v8: cannot add up z:c0: .* v7 in line 12"):
@@ -490,25 +496,25 @@ def test_keys_in_files(tmp_path: Path) -> None:
     party.check(party.program.run(hg.Server(loaded), party.given(values)), expected(values))
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_operands_are_named() -> None:
     writer, _ = arithmetic()
     program = writer.program()
     party = Party(program)
     given = party.given(party.values())
     run = program.run
-    with pytest.raises(hg.ParameterError, match="takes a ciphertext x, which is not given"):
+    with pytest.raises(hg.ParameterError, match="missing ciphertext: the program needs x"):
         run(party.server, {name: v for name, v in given.items() if name != "x"})
-    with pytest.raises(hg.ParameterError, match="takes a plaintext p, which is not given"):
+    with pytest.raises(hg.ParameterError, match="missing plaintext: the program needs p"):
         run(party.server, {name: v for name, v in given.items() if name != "p"})
-    with pytest.raises(hg.ParameterError, match="takes a scalar s, which is not given"):
+    with pytest.raises(hg.ParameterError, match="missing scalar: the program needs s"):
         run(party.server, {name: v for name, v in given.items() if name != "s"})
     with pytest.raises(hg.ParameterError, match="no plaintext or scalar of the name w"):
         run(party.server, {**given, "w": 1.0})
-    with pytest.raises(hg.ParameterError, match="no ciphertext of the name w"):
+    with pytest.raises(hg.ParameterError, match="no ciphertext named w"):
         run(party.server, {**given, "w": given["x"]})
-    with pytest.raises(hg.DtypeError, match="a program runs at a server"):
+    with pytest.raises(hg.DtypeError, match=r"a program runs at a hg\.Server"):
         run(None, given)
-    with pytest.raises(hg.LevelError, match="x is at level 2; the program takes level 4"):
+    with pytest.raises(hg.LevelError, match="x is at level 2; the program needs level 4"):
         run(party.server, {**given, "x": party.server.bind(party.secret.encrypt(VALUES["x"], level=2))})
     encoded = hg.encode(party.secret.parameters, VALUES["q"], scale=2.0**20)
     with pytest.raises(hg.ScaleError, match="instructions0:"):
@@ -520,21 +526,21 @@ def test_what_is_missing_is_told() -> None:
     bare = hg.Server(hg.SecretKey.generate(keyed.parameters(n=N, insecure=True)).evaluation_keys(relinearize=False))
     with pytest.raises(hg.MissingKeyError, match=r"K:0:4:2:0:\[0,1\]\[2,3\] is not among the keys"):
         keyed.at(bare)
-    wide = hg.ckks.parameters(n=N, levels=4, log_scale=48, base_bits=58, special=5, edition="w32", insecure=True)
+    wide = hg.ckks.parameters(n=N, levels=4, log_scale=48, base_bits=58, special=5, word_size=32, insecure=True)
     other_set = hg.Server(hg.SecretKey.generate(wide).evaluation_keys())
-    with pytest.raises(hg.ParameterError, match="the first few of its primes"):
+    with pytest.raises(hg.ParameterError, match="a prefix of its primes"):
         keyed.at(other_set)
     small = hg.SecretKey.generate(program.parameters(n=N, insecure=True))
     with pytest.raises(hg.ParameterError, match="needs 4 primes and 2 special ones"):
         small.evaluation_keys(cinnamon=keyed)
     recorded = hg.program(lambda x: program.run(party.server, {**given, "x": x})["times"])
-    with pytest.raises(hg.RecordingError, match="a program already"):
+    with pytest.raises(hg.RecordingError, match="already a program"):
         recorded(given["x"])
     run(party.server, given)
 
 
 def damaged(files: dict[str, str], name: str, find: str, instead: str) -> dict[str, str]:
-    """The files, in one of which the first match of an expression is another text."""
+    """Replaces the first match of an expression in one of the files."""
     text, count = re.subn(find, instead, files[name], count=1, flags=re.MULTILINE)
     assert count == 1, find
     return {**files, name: text}
@@ -543,39 +549,39 @@ def damaged(files: dict[str, str], name: str, find: str, instead: str) -> dict[s
 ODD: list[tuple[str, str, str, str]] = [
     ("instructions0", r"^mul", "mull", r"instructions0:\d+: mull: there is no such instruction"),
     ("instructions0", r"^mul r(\d+): r\d+", r"mul r\1: r60000", "r60000: this register was never written"),
-    ("instructions0", r"^mul r(\d+): r\d+", r"mul r\1: r70000", "number of a register is at most 65535"),
+    ("instructions0", r"^mul r(\d+): r\d+", r"mul r\1: r70000", "number of a register must be at most 65535"),
     ("instructions0", r"^mul r(\d+): ", r"mul r\1 ", '":" is expected'),
-    ("instructions0", r"^(mul .*)\| \d+$", r"\1| 64", "64: the index of a prime is at most 63"),
-    ("instructions0", r"^(mul .*)\| \d+$", r"\1| 1x", "x: the instruction ends before this"),
+    ("instructions0", r"^(mul .*)\| \d+$", r"\1| 64", "64: the index of a prime must be at most 63"),
+    ("instructions0", r"^(mul .*)\| \d+$", r"\1| 1x", "x: the end of the instruction is expected"),
     ("instructions0", r"^(mul .*) \| \d+$", r"\1", '"|" is expected'),
     ("instructions0", r"^(mul .*)\| 3$", r"\1| 2", "modulo prime 3, not 2"),
     ("instructions0", r"^load (r\d+): i\d+\(0\)", r"load \1: i99(0)", r"i99\(0\): this chip's inputs do not list it"),
     ("instructions0", r"^load (r\d+): i(\d+)\(0\)", r"load \1: i\2(9)", "do not list this limb of it"),
     ("instructions0", r"^load", "loas", "a register of scalars is expected"),
-    ("instructions0", r"^pl1 B0: (r\d+)\[X\]", r"bcw B0: \1", "coefficients are expected, this is transformed"),
-    ("instructions0", r"^bcw B0: (r\d+)", r"pl1 B0: \1", "its value is coefficients, not transformed"),
+    ("instructions0", r"^pl1 B0: (r\d+)\[X\]", r"bcw B0: \1", "in coefficients is expected, this one is transformed"),
+    ("instructions0", r"^bcw B0: (r\d+)", r"pl1 B0: \1", "this one is in coefficients"),
     ("instructions0", r"^bci B0", "bci B7", "no conversion of this unit has begun"),
-    ("instructions0", r"^bci B0: \[2,", "bci B0: [0,", "a conversion is from some primes to others"),
-    ("instructions0", r"^bci B0: \[2,3", "bci B0: [3,2", "2: a list of primes ascends"),
-    ("instructions0", r"^bcw B0: .*\n", "", "not all limbs that this conversion is of are there"),
-    ("instructions0", r"^(bcw B0: .*\n)", r"\1\1", "this limb is there already"),
+    ("instructions0", r"^bci B0: \[2,", "bci B0: [0,", "source and target primes of a conversion must differ"),
+    ("instructions0", r"^bci B0: \[2,3", "bci B0: [3,2", "2: a list of primes must ascend"),
+    ("instructions0", r"^bcw B0: .*\n", "", "lacks some of its source limbs"),
+    ("instructions0", r"^(bcw B0: .*\n)", r"\1\1", "this limb was pushed already"),
     ("instructions0", r"^ntt (r\d+): b0\{0\}", r"ntt \1: b0{9}", "has 4 results"),
     ("instructions0", r"^(ntt r\d+: b0\{0\} \|) 2", r"\1 3", "modulo prime 2, not 3"),
     ("instructions0", r"^add (r\d+): (r\d+)\[X\], r\d+\[X\]", r"add \1: \2[X], \2[X]", ""),
     ("instructions0", r"^(sud r\d+: r\d+\[X\]), b0\{0\}", r"\1, b0{1}", "modulo prime 1"),
-    ("instructions0", r"^Instruction Stream 0", "Instruction Stream 1", "this is not the file's stream"),
-    ("instructions0", r"^Instruction Stream 0:\n", "", "a stream begins with"),
+    ("instructions0", r"^Instruction Stream 0", "Instruction Stream 1", "must have the number of its file"),
+    ("instructions0", r"^Instruction Stream 0:\n", "", "a stream must begin with"),
     ("instructions0", r"^store (r\d+): v(\d+)\(2\)", r"store \1: v\2(1)", "this is another limb"),
     ("instructions0", r"^store .*\n", "", r"no chip stores limb 0 of this term of z:c\d"),
     ("instructions0", r"^rot 3", "rot 2000000000", "a number of steps is out of range"),
-    ("instructions0", r"^rot 3", "rot 03", "no zeros in front"),
+    ("instructions0", r"^rot 3", "rot 03", "not have leading zeros"),
     ("inputs0", r"^Input", "Inputs", '"Input Stream:" is expected'),
     ("inputs0", r"x:c0", "w:c0", "program_inputs does not list it"),
-    ("inputs0", r"x:c0", "x:c9", "no name of a ciphertext"),
+    ("inputs0", r"x:c0", "x:c9", "not the name of a ciphertext"),
     ("inputs0", r"\[0,1,2,3\]", "[0,1,2,3,5]", "program_inputs does not list these limbs"),
-    ("inputs0", r"^;\n", "", "this list is of other terms|is expected|a term is expected"),
+    ("inputs0", r"^;\n", "", "do not belong to this list|is expected|a term is expected"),
     ("program_inputs", r"^;\n\Z", "", 'the file\'s end: the ";" that ends a list is missing'),
-    ("program_inputs", r"K:1:4:2:3", "K:9:4:2:3", "no name of a ciphertext"),
+    ("program_inputs", r"K:1:4:2:3", "K:9:4:2:3", "not the name of a ciphertext"),
     ("program_inputs", r"z:c1 \| \[0,1,2\]", "z:c1 | [0,1]", "cannot add up|in all limbs of its level|does not list"),
     ("program_inputs", r"K:0:4:2:0:c0:\[0,1\]", "K:0:4:2:7:c0:[0,1]", "only a rotation has steps"),
     ("program_inputs", r"K:0:4:2:0:c0:\[0,1\]", "K:2:4:2:1:c0:[0,1]", "only a rotation has steps"),
@@ -583,10 +589,10 @@ ODD: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("name", "find", "instead", "match"), ODD, ids=range(len(ODD)))
-def test_what_means_nothing_is_told(name: str, find: str, instead: str, match: str) -> None:
+def test_invalid_programs_are_refused(name: str, find: str, instead: str, match: str) -> None:
     files = product()[0].files()
     broken = damaged(files, name, find, instead)
-    if not match:  # another sum, which still is one
+    if not match:  # the changed program computes a different but valid sum
         hg.cinnamon.Program.parse(broken)
         return
     with pytest.raises(hg.InstructionError, match=match) as error:
@@ -594,8 +600,8 @@ def test_what_means_nothing_is_told(name: str, find: str, instead: str, match: s
     assert re.match(r"\w+:\d+: ", str(error.value)), error.value
 
 
-def test_digits_that_leave_out_a_limb_are_told() -> None:
-    """What no digit has of the input, a key switch loses."""
+def test_digits_that_leave_out_a_limb_are_refused() -> None:
+    """Key switches that leave out a limb of their input are refused."""
     files = product()[0].files()
     for name in files:
         lines = files[name].splitlines()
@@ -607,8 +613,8 @@ def test_digits_that_leave_out_a_limb_are_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["instructions1024", "inputs99999999999999999999", "instructions01"])
-def test_files_of_no_chip_are_told(name: str) -> None:
-    with pytest.raises(hg.InstructionError, match=f"{name}:0: .*: a file's number is its chip's, 0 to 1023"):
+def test_files_of_no_chip_are_refused(name: str) -> None:
+    with pytest.raises(hg.InstructionError, match=f"{name}:0: .*: the number of a file must be that of its chip, 0 to 1023"):
         hg.cinnamon.Program.parse({**product()[0].files(), name: ""})
 
 
@@ -625,31 +631,31 @@ def test_a_register_read_after_its_last_use() -> None:
 
 
 MEETINGS: list[tuple[str, str, str, str]] = [
-    ("instructions0", r"^dis @ 1:2", "dis @ 1:3", "others expect 3 chips at this meeting"),
+    ("instructions0", r"^dis @ 1:2", "dis @ 1:3", "other chips expect 3 chips at this meeting"),
     ("instructions1", r"^rcv @ 1:2 .*\n", "", "only 1 chips come to this meeting"),
     ("instructions0", r"^(dis @ 1:2 .*\n)", r"\1\1", "a chip comes twice"),
     ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"rcv @ 2:2 \1: ", "a chip comes twice"),
-    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"joi @ 1:2 \1: | 0", "others meet here for another purpose|another prime"),
+    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"joi @ 1:2 \1: | 0", "have another instruction|another prime"),
 ]
 
 
 @pytest.mark.parametrize(("name", "find", "instead", "match"), MEETINGS, ids=range(len(MEETINGS)))
-def test_chips_that_do_not_meet_are_told(name: str, find: str, instead: str, match: str) -> None:
+def test_chips_that_do_not_meet_are_refused(name: str, find: str, instead: str, match: str) -> None:
     with pytest.raises(hg.InstructionError, match=match):
         hg.cinnamon.Program.parse(damaged(product(2)[0].files(), name, find, instead))
 
 
-def test_chips_that_wait_for_each_other_are_told() -> None:
+def test_chips_that_wait_for_each_other_are_refused() -> None:
     files = product(2)[0].files()
     lines = ["Instruction Stream {0}:", "load r0: i1({0})", "rcv @ {1}:2 r1: ", "dis @ {0}:2 : r0"]
     for chip in (0, 1):
         text = "\n".join(lines).format(chip, 1 - chip) + "\n"
         files[f"instructions{chip}"] = text
-    with pytest.raises(hg.InstructionError, match="instructions0:3: 1: a chip that it waits for waits for this one"):
+    with pytest.raises(hg.InstructionError, match="instructions0:3: 1: deadlock"):
         hg.cinnamon.Program.parse(files)
 
 
-def test_missing_files_are_told(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     files = product(2)[0].files()
     for name in files:
         if name == "instructions1":
@@ -664,8 +670,8 @@ def test_missing_files_are_told(tmp_path: Path) -> None:
         hg.cinnamon.load(tmp_path)
 
 
-def test_any_cut_of_a_program_is_told_or_is_one() -> None:
-    """Truncated anywhere: a typed error, or a program where only unneeded lines went."""
+def test_any_cut_of_a_program_is_refused_or_valid() -> None:
+    """A program cut at any position gives a typed error, or is valid if only unneeded lines are missing."""
     files = product()[0].files()
     for name, text in files.items():
         for end in range(0, len(text), max(1, len(text) // 150)):
@@ -691,10 +697,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "those of plain scalar code, bit by bit" in said
     with np.load(tmp_path / "out.npz") as file:
         y = np.random.default_rng(1)
-        y.uniform(-1, 1, SLOTS)  # drawn for x too
+        y.uniform(-1, 1, SLOTS)  # draws the values of x first, so that the following draws are those of y
         want = x * y.uniform(-1, 1, SLOTS)
         assert np.abs(file["z"] - np.roll(want, -3) - np.roll(want, 1)).max() < 2e-4
-    assert cli.run([*arguments, "--out", str(tmp_path / "out.npz")]) == 1  # is there already
+    # the output file exists already, so the command refuses
+    assert cli.run([*arguments, "--out", str(tmp_path / "out.npz")]) == 1
     (folder / "instructions1").unlink()
     assert cli.run(arguments) == 1
     assert "instructions1:0: the file is missing" in capsys.readouterr().err.replace("\n", " ")
@@ -708,7 +715,7 @@ VALUE_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a complex scalar": (lambda p: np.savez(p, s=1j), "cannot take s: a scalar must be a finite real number"),
     "no number": (lambda p: np.savez(p, x=np.full(SLOTS, np.nan)), "cannot take x: a ciphertext must be finite"),
     "too many": (lambda p: np.savez(p, x=np.zeros(SLOTS + 1)), "slots"),
-    "another name": (lambda p: np.savez(p, w=np.zeros(2)), "the program takes no w; it takes x"),
+    "another name": (lambda p: np.savez(p, w=np.zeros(2)), "the program has no input w; its inputs are x"),
     "objects": (lambda p: np.savez(p, x=np.array([{}])), "must be an .npz file of numeric arrays"),
     "one array": (lambda p: p.write_bytes(npy()), "one array without a name"),
     "a text": (lambda p: p.write_text("x = 1"), "must be an .npz file of numeric arrays"),
@@ -746,7 +753,7 @@ def test_the_command_takes_scales(tmp_path: Path, capsys: pytest.CaptureFixture[
     divided(1, 2).save(tmp_path / "noise")
     assert cli.run(["cinnamon", str(tmp_path / "noise"), "--ring", str(N)]) == 1
     out, err = capsys.readouterr()
-    assert "x (ciphertext, level 2)" in out  # what it takes is said in any case
+    assert "x (ciphertext, level 2)" in out  # the command prints the inputs before the error
     assert "this division leaves a scale" in " ".join(err.split())
     assert cli.run([*arguments, "--scale", "x=20"]) == 1
     assert "no plaintext or scalar of this name" in " ".join(capsys.readouterr().err.split())

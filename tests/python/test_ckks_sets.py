@@ -1,4 +1,4 @@
-"""CKKS parameter sets: the room that is free, bounds on inputs, versions, zeros behind small vectors."""
+"""CKKS parameter sets: room for values, bounds on inputs, versions, padding behind short vectors."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ from resign import canonical, signed, take_apart
 PRECISIONS = (12, 15, 18, 20, 22, 25, 28, 30)
 DEPTHS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
 
-#: Sets that version 0.2 chose: edition, depth, precision, integer bits, slots; log2 N, primes, hash.
+#: Sets that version 0.2 chose: word size, depth, precision, integer bits, slots; log2 N, primes, hash.
 OLD = [
-    ("w64", 0, 12, 10, 0, 12, 1, "d80b9c119b1ab9ed"),
-    ("w64", 1, 20, 10, 0, 13, 2, "ba1cb8784457fb5c"),
-    ("w64", 1, 30, 10, 0, 13, 3, "188647b0c2841e50"),
-    ("w64", 2, 18, 10, 16, 13, 3, "5bcf5db58faaf08b"),
-    ("w64", 3, 30, 10, 4, 14, 5, "83f3c68d75c657cd"),
-    ("w64", 3, 25, 20, 1000, 14, 5, "b2e134abaea182b1"),
-    ("w64", 4, 20, 6, 0, 14, 5, "a1892d274cdff26c"),
-    ("w64", 5, 22, 10, 0, 14, 7, "0945b00d70073ed6"),
-    ("w64", 6, 28, 0, 0, 14, 7, "e60bc38936c71f92"),
-    ("w64", 8, 15, 10, 8192, 14, 9, "a041b3aa1eb39e00"),
-    ("w64", 8, 30, 30, 0, 15, 10, "6e53ac9e07efa4e2"),
-    ("w64", 10, 30, 10, 0, 15, 12, "394fb56677593f0d"),
-    ("w64", 12, 20, 40, 0, 15, 14, "a15bdb36b4c8700a"),
-    ("w64", 16, 25, 10, 0, 15, 18, "a029a867bbe9745e"),
-    ("w64", 20, 12, 10, 0, 15, 21, "386e9e2417a2124d"),
-    ("w64", 20, 28, 10, 0, 16, 22, "91e18f3fa32d44d8"),
-    ("w32", 0, 12, 10, 0, 12, 2, "9981965e977565da"),
-    ("w32", 1, 20, 10, 0, 13, 5, "61c99ea36a17d510"),
-    ("w32", 1, 30, 10, 0, 13, 5, "61c99ea36a17d510"),
-    ("w32", 2, 18, 10, 16, 14, 10, "b3ed4aa742e96b84"),
-    ("w32", 3, 30, 10, 4, 15, 12, "fe52230dc86ecdfa"),
-    ("w32", 3, 25, 20, 1000, 15, 12, "b7a607469bdce43e"),
-    ("w32", 4, 20, 6, 0, 15, 13, "3a9ec255fc2f1f7e"),
-    ("w32", 5, 22, 10, 0, 15, 15, "0c566705a79ffe5f"),
-    ("w32", 6, 28, 0, 0, 15, 16, "7c09780f9fe7a819"),
-    ("w32", 8, 15, 10, 8192, 15, 20, "d812ef203a036d9f"),
-    ("w32", 8, 30, 30, 0, 15, 21, "530d4b1eff2b66ba"),
-    ("w32", 10, 30, 10, 0, 15, 24, "32ecb904b80cd372"),
-    ("w32", 12, 20, 40, 0, 16, 28, "3425ef7c53751085"),
-    ("w32", 16, 25, 10, 0, 16, 34, "ffe6b1289dd7eb0e"),
-    ("w32", 20, 12, 10, 0, 16, 40, "1c3c7258fde0d3b5"),
-    ("w32", 20, 28, 10, 0, 16, 40, "1c3c7258fde0d3b5"),
+    (64, 0, 12, 10, 0, 12, 1, "d80b9c119b1ab9ed"),
+    (64, 1, 20, 10, 0, 13, 2, "ba1cb8784457fb5c"),
+    (64, 1, 30, 10, 0, 13, 3, "188647b0c2841e50"),
+    (64, 2, 18, 10, 16, 13, 3, "5bcf5db58faaf08b"),
+    (64, 3, 30, 10, 4, 14, 5, "83f3c68d75c657cd"),
+    (64, 3, 25, 20, 1000, 14, 5, "b2e134abaea182b1"),
+    (64, 4, 20, 6, 0, 14, 5, "a1892d274cdff26c"),
+    (64, 5, 22, 10, 0, 14, 7, "0945b00d70073ed6"),
+    (64, 6, 28, 0, 0, 14, 7, "e60bc38936c71f92"),
+    (64, 8, 15, 10, 8192, 14, 9, "a041b3aa1eb39e00"),
+    (64, 8, 30, 30, 0, 15, 10, "6e53ac9e07efa4e2"),
+    (64, 10, 30, 10, 0, 15, 12, "394fb56677593f0d"),
+    (64, 12, 20, 40, 0, 15, 14, "a15bdb36b4c8700a"),
+    (64, 16, 25, 10, 0, 15, 18, "a029a867bbe9745e"),
+    (64, 20, 12, 10, 0, 15, 21, "386e9e2417a2124d"),
+    (64, 20, 28, 10, 0, 16, 22, "91e18f3fa32d44d8"),
+    (32, 0, 12, 10, 0, 12, 2, "9981965e977565da"),
+    (32, 1, 20, 10, 0, 13, 5, "61c99ea36a17d510"),
+    (32, 1, 30, 10, 0, 13, 5, "61c99ea36a17d510"),
+    (32, 2, 18, 10, 16, 14, 10, "b3ed4aa742e96b84"),
+    (32, 3, 30, 10, 4, 15, 12, "fe52230dc86ecdfa"),
+    (32, 3, 25, 20, 1000, 15, 12, "b7a607469bdce43e"),
+    (32, 4, 20, 6, 0, 15, 13, "3a9ec255fc2f1f7e"),
+    (32, 5, 22, 10, 0, 15, 15, "0c566705a79ffe5f"),
+    (32, 6, 28, 0, 0, 15, 16, "7c09780f9fe7a819"),
+    (32, 8, 15, 10, 8192, 15, 20, "d812ef203a036d9f"),
+    (32, 8, 30, 30, 0, 15, 21, "530d4b1eff2b66ba"),
+    (32, 10, 30, 10, 0, 15, 24, "32ecb904b80cd372"),
+    (32, 12, 20, 40, 0, 16, 28, "3425ef7c53751085"),
+    (32, 16, 25, 10, 0, 16, 34, "ffe6b1289dd7eb0e"),
+    (32, 20, 12, 10, 0, 16, 40, "1c3c7258fde0d3b5"),
+    (32, 20, 28, 10, 0, 16, 40, "1c3c7258fde0d3b5"),
 ]
 
 
-def chosen(depth: int, precision: int, edition: str, version: str) -> Any:
-    """The set of a request, on the device that computes nothing; None if there is none."""
+def chosen(depth: int, precision: int, word_size: int, version: str) -> Any:
+    """Returns the set of a request, on the null device, or None if there is none."""
     try:
-        spec = _core.ckks_choose(depth, precision, None, 0, edition, version=version)
+        spec = _core.ckks.choose(depth, precision, None, 0, word_size, version=version)
     except hg.ParameterError:
         return None
-    return _core.CkksParameters(spec).on_device("null")
+    return _core.ckks.Parameters(spec).on_device("null")
 
 
 def shape(p: Any) -> tuple[Any, ...]:
-    """What a set costs: N, primes by level, special primes, digits, bytes."""
+    """Returns the costs of a set: N, primes by level, special primes, digits, bytes."""
     s = p.spec
     limbs = [p.level_limbs(level) for level in range(1, p.top_level + 1)]
     return s.n, len(s.chain), limbs, len(s.special), len(s.digits), p.ciphertext_bytes(), p.switch_key_bytes
@@ -73,27 +73,27 @@ def shape(p: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("old", OLD, ids=lambda old: "-".join(map(str, old[:5])))
 def test_version_0_2_has_its_numbers(old: tuple[Any, ...]) -> None:
-    """Recorded from that version."""
-    edition, depth, precision, integer_bits, slots, log_n, primes, digest = old
-    request = {"depth": depth, "precision": precision, "integer_bits": integer_bits, "slots": slots, "edition": edition}
+    """Requests with version="0.2" give the recorded numbers of that version."""
+    word_size, depth, precision, integer_bits, slots, log_n, primes, digest = old
+    request = {"depth": depth, "precision": precision, "integer_bits": integer_bits, "slots": slots, "word_size": word_size}
     p = hg.ckks.parameters(**request, version="0.2")
     assert (p.n, len(p._core.spec.chain), p.hash[:16]) == (2**log_n, primes, digest)
     now = hg.ckks.parameters(**request)
     assert now == hg.ckks.parameters(**request, version="0.3")
     assert now.n == p.n
-    assert len(now._core.spec.chain) == primes  # integer_bits was said
+    assert len(now._core.spec.chain) == primes  # with integer_bits, as here, the number of primes is the same
     assert now.room >= p.room >= 2.0**integer_bits
 
 
-@pytest.mark.parametrize("edition", ["w64", "w32"])
+@pytest.mark.parametrize("word_size", [64, 32])
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_the_room_costs_nothing_or_a_prime(edition: str, precision: int) -> None:
-    """From precision 22 on the same N, primes and bytes of ciphertexts as version 0.2; below it one prime more at most. Other digits, so
-    larger keys, only in place of a room below 2^30.
+def test_room_takes_at_most_one_prime(word_size: int, precision: int) -> None:
+    """From precision 22 on, sets have the N, primes and ciphertext bytes of version 0.2; below it at most one prime more.
+    A set has another gadget, and so larger keys, only if its room would otherwise be below 2^30.
     """
     seen = 0
     for depth in DEPTHS:
-        old, new = chosen(depth, precision, edition, "0.2"), chosen(depth, precision, edition, "")
+        old, new = chosen(depth, precision, word_size, "0.2"), chosen(depth, precision, word_size, "")
         assert (old is None) == (new is None)
         if old is None:
             continue
@@ -116,17 +116,17 @@ def test_the_room_costs_nothing_or_a_prime(edition: str, precision: int) -> None
 
 
 def test_most_sets_have_room() -> None:
-    """By far the most default sets of precision below 22 hold 2^31."""
-    rooms = [math.log2(chosen(d, p, "w64", "").room) for p in (12, 15, 18) for d in DEPTHS]
+    """Nearly all default sets of precision below 22 have a room of 2^31."""
+    rooms = [math.log2(chosen(d, p, 64, "").room) for p in (12, 15, 18) for d in DEPTHS]
     assert sum(room >= 31 for room in rooms) >= 25
     assert sum(room >= 26 for room in rooms) >= 34
-    rooms = [math.log2(p.room) for t in (22, 25, 28, 30) for d in DEPTHS if (p := chosen(d, t, "w64", ""))]
+    rooms = [math.log2(p.room) for t in (22, 25, 28, 30) for d in DEPTHS if (p := chosen(d, t, 64, ""))]
     assert sum(room >= 31 for room in rooms) >= 33
     assert sum(room >= 26 for room in rooms) >= 39
 
 
 def test_integer_bits_is_the_least_room() -> None:
-    """And takes no prime beyond what it needs."""
+    """integer_bits sets the least room and adds no unneeded prime."""
     p = hg.ckks.parameters(depth=1, precision=20, integer_bits=10)
     more = hg.ckks.parameters(depth=1, precision=20)
     assert len(p._core.spec.chain) + 1 == len(more._core.spec.chain)
@@ -140,7 +140,7 @@ def test_integer_bits_is_the_least_room() -> None:
 
 @pytest.mark.parametrize("name", ["n13-l4", "n14-l8", "n15-l20", "n16-l24", "n13-l4/w32"])
 def test_named_sets_keep_their_numbers(name: str) -> None:
-    """Versions share them."""
+    """Named sets have the same numbers in both versions."""
     assert hg.ckks.parameters(name) == hg.ckks.parameters(name, version="0.2")
     assert hg.ckks.parameters(name).name == name
 
@@ -149,7 +149,9 @@ def test_named_sets_keep_their_numbers(name: str) -> None:
 
 
 def test_the_bound_follows_the_room() -> None:
-    """14 bits below it, 10 to 20 of them, and what fits with its noise at most."""
+    """The default bound is 14 bits below the room, within 10 to 20 bits, and values at the bound fit the room together with
+    their noise.
+    """
     for p in (
         hg.ckks.parameters("n13-l4"),
         hg.ckks.parameters("n15-l20"),
@@ -157,15 +159,15 @@ def test_the_bound_follows_the_room() -> None:
         hg.ckks.parameters(depth=1, precision=20),
         hg.ckks.parameters(depth=3, precision=25),
         hg.ckks.parameters(depth=1, precision=20, version="0.2"),
-        hg.ckks.parameters(depth=2, precision=20, edition="w32"),
+        hg.ckks.parameters(depth=2, precision=20, word_size=32),
     ):
         room = math.log2(p.room)
         assert math.log2(p.bound) == pytest.approx(min(min(max(math.floor(room - 14), 10), 20), room - 0.25))
     assert hg.ckks.parameters(depth=1, precision=20).bound == 2**20
 
 
-def test_a_bound_of_the_set() -> None:
-    """It is exact, part of the set, and says what encryption takes."""
+def test_a_given_bound_limits_encryption() -> None:
+    """A given bound is exact, is part of the set and limits encryption."""
     p = hg.ckks.parameters(depth=1, precision=20, slots=2, bound=1000)
     assert p.bound == 1000
     assert p != hg.ckks.parameters(depth=1, precision=20, slots=2)
@@ -179,7 +181,7 @@ def test_a_bound_of_the_set() -> None:
 
 
 def test_inputs_beyond_the_default_bound() -> None:
-    """They need a word, although the lowest level holds them."""
+    """Values beyond the default bound need an explicit bound, even if the lowest level holds them."""
     secret = hg.ckks.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=1))
     with pytest.raises(hg.PlaintextRangeError):
         secret.encrypt([2.0**21])
@@ -187,7 +189,7 @@ def test_inputs_beyond_the_default_bound() -> None:
 
 
 def test_a_small_bound() -> None:
-    """Below 1: the largest value counts."""
+    """A bound below 1 limits the largest value."""
     secret = hg.ckks.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=1, bound=0.01))
     assert np.allclose(secret.decrypt(secret.encrypt([0.01])), 0.01, atol=2**-20)
     with pytest.raises(hg.PlaintextRangeError):
@@ -201,33 +203,35 @@ def test_a_small_bound() -> None:
         (lambda: hg.ckks.parameters(depth=1, bound=-3), "-3"),
         (lambda: hg.ckks.parameters(depth=1, bound=math.inf), "finite"),
         (lambda: hg.ckks.parameters(depth=1, bound=math.nan), "finite"),
-        (lambda: hg.ckks.parameters(depth=1, bound=2.0**50), "beyond 2\\^40"),
-        (lambda: hg.ckks.parameters("n13-l4", bound=1024), "1024 .* room: 430.5"),
+        (lambda: hg.ckks.parameters(depth=1, bound=2.0**50), "exceeds 2\\^40"),
+        (lambda: hg.ckks.parameters("n13-l4", bound=1024), "1024 .* room, 430.5"),
         (lambda: hg.ckks.parameters(depth=1, precision=12, integer_bits=10, bound=2.0**20), "1.04858e\\+06 .* room"),
         (lambda: hg.ckks.parameters(depth=1, version="0.1"), '"0.2" and "0.3"'),
         (lambda: hg.ckks.parameters(depth=1, version=0.2), '"0.2" and "0.3"'),
-        (lambda: _core.ckks_choose(1, 20, None, 0, "w64", version="1"), "0.2 and 0.3"),
+        (lambda: _core.ckks.choose(1, 20, None, 0, 64, version="1"), "0.2 or 0.3"),
         (lambda: hg.ckks.parameters("n13-l4", repeat=False), "takes no repeat"),
         (lambda: hg.ckks.parameters(depth=1, like=[1.0, -3.0], bound=2), "reach 3"),
-        (lambda: hg.ckks.parameters("n13-l4", like=np.ones(5000)), "4,096 slots.*5,000"),
+        (lambda: hg.ckks.parameters("n13-l4", like=np.ones(5000)), "5,000 values.*4,096 slots"),
     ],
 )
-def test_what_is_refused(make: Callable[[], Any], said: str) -> None:
-    """With what was given and what is allowed."""
+def test_refusals(make: Callable[[], Any], said: str) -> None:
+    """The error states the given and the allowed values."""
     with pytest.raises(hg.ParameterError, match=said):
         make()
 
 
-def test_a_bound_asks_for_its_room() -> None:
-    """If integer_bits is not said."""
+def test_a_bound_implies_room() -> None:
+    """Without integer_bits, a bound asks for enough room."""
     p = hg.ckks.parameters(depth=0, precision=22, bound=2.0**30)
     assert p.bound == 2.0**30
     assert p.room >= 2.0**30
     assert hg.ckks.parameters(depth=9, bootstrap=True, bound=500).bound == 500
 
 
-def test_sets_like_data() -> None:
-    """Twice the largest magnitude, to a power of two; slots from the last axis unless said."""
+def test_parameters_like_data() -> None:
+    """`like=` sets the bound to twice the data's largest magnitude, rounded up to a power of two, and the slots to the last
+    axis.
+    """
     p = hg.ckks.parameters(depth=1, like=np.array([[1.0, -90.0, 3.0], [2.0, 60.0, 0.0]]))
     assert (p.bound, p.slots) == (256, 3)
     assert hg.ckks.parameters(depth=1, like=[1, 2], slots=16).slots == 16
@@ -242,15 +246,15 @@ def test_sets_like_data() -> None:
         hg.ckks.parameters(depth=1, like="many")
 
 
-# Zeros behind small vectors
+# Padding with zeros behind short vectors
 
 
-@pytest.mark.parametrize("edition", ["w64", "w32"])
-def test_vectors_that_do_not_repeat(edition: str, tmp_path: Path) -> None:
-    """Zeros follow the values; rotations turn all places; files keep it."""
-    p = hg.ckks.parameters(depth=2, precision=20, slots=4, repeat=False, edition=edition)
+@pytest.mark.parametrize("word_size", [64, 32])
+def test_zeros_follow_vectors_that_do_not_repeat(word_size: int, tmp_path: Path) -> None:
+    """Zeros follow the values, rotations turn all places, and files contain the setting."""
+    p = hg.ckks.parameters(depth=2, precision=20, slots=4, repeat=False, word_size=word_size)
     assert (p.slots, p.period) == (4, p.n // 2)
-    assert p != hg.ckks.parameters(depth=2, precision=20, slots=4, edition=edition)
+    assert p != hg.ckks.parameters(depth=2, precision=20, slots=4, word_size=word_size)
     assert "zeros behind" in p.explain()
     secret = hg.ckks.SecretKey.generate(p)
     keys = secret.evaluation_keys(rotations=[1, -1])
@@ -263,12 +267,12 @@ def test_vectors_that_do_not_repeat(edition: str, tmp_path: Path) -> None:
     again = server.load(tmp_path / "x")
     assert again.parameters == p
     assert again.parameters.period == p.period
-    same = [hg.ckks.parameters(depth=2, precision=20, slots=3, repeat=r, edition=edition) for r in (True, False)]
-    assert same[0] == same[1]  # three do not repeat anyway
+    same = [hg.ckks.parameters(depth=2, precision=20, slots=3, repeat=r, word_size=word_size) for r in (True, False)]
+    assert same[0] == same[1]  # values of three slots never repeat
 
 
 def test_circuits_on_vectors_that_do_not_repeat() -> None:
-    """Matrices, sums and statistics are right; a matrix on values that repeat is refused, and so with 1,000 slots."""
+    """Matrices, sums and statistics are correct; matrices on values that repeat are refused, also with 1,000 slots."""
     values, matrix = np.array([0.1, -0.5, 0.25, 1.0]), np.arange(16.0).reshape(4, 4) / 10
     p = hg.ckks.parameters(depth=3, precision=20, slots=4, repeat=False)
     on_slots = hg.ckks.LinearTransform(p, matrix)
@@ -284,8 +288,8 @@ def test_circuits_on_vectors_that_do_not_repeat() -> None:
             hg.ckks.LinearTransform(other, matrix, repeats=True)
 
 
-def test_bootstraps_of_vectors_that_do_not_repeat() -> None:
-    """Real values of few slots, by a set that is too small to be secure."""
+def test_vectors_that_do_not_repeat_can_be_bootstrapped() -> None:
+    """A bootstrap of a few real values is correct; the set is too small to be secure."""
     p = hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True, slots=4, repeat=False)
     assert (p.slots, p.period) == (4, 1024)
     secret = hg.ckks.SecretKey.generate(p)
@@ -296,11 +300,11 @@ def test_bootstraps_of_vectors_that_do_not_repeat() -> None:
     assert np.allclose(secret.decrypt(y), values, atol=1e-4)
 
 
-# Sets that do not mix
+# Mismatched sets
 
 
 def test_mismatches_name_both_sets(tmp_path: Path) -> None:
-    """By their numbers, and how to get those of the other version."""
+    """The error of a mismatch states both sets' numbers, and how to get the set of the other version."""
     new, old = (hg.ckks.parameters(depth=1, precision=20, slots=16, version=v) for v in ("0.3", "0.2"))
     a, b = hg.ckks.SecretKey.generate(new), hg.ckks.SecretKey.generate(old)
     x, server = b.encrypt(np.ones(16)), hg.Server(a.evaluation_keys())
@@ -348,12 +352,12 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("wrong", IMPOSSIBLE, ids=str)
 def test_impossible_sets_in_files(wrong: dict[str, Any]) -> None:
-    """A file of a set that cannot be, for keys of another: refused before its numbers are used."""
+    """A file with an impossible set is refused before its numbers are used."""
     p = hg.ckks.parameters(depth=1, precision=20, slots=16)
     secret = hg.ckks.SecretKey.generate(p)
     server = hg.Server(secret.evaluation_keys())
     d = take_apart(secret.encrypt(np.ones(16)).to_bytes())
     d.header["parameters"] |= wrong
     d.header["parameter_hash"] = hashlib.sha256(canonical(d.header["parameters"] | {"name": ""})).hexdigest()
-    with pytest.raises(hg.DamagedFileError, match="impossible"):
+    with pytest.raises(hg.DamagedFileError, match="invalid"):
         server.from_bytes(signed(d))

@@ -1,4 +1,4 @@
-"""Means, variances, covariances and correlations of encrypted numbers against NumPy's, for any number of values."""
+"""Means, variances, covariances and correlations of encrypted numbers equal NumPy's, for any number of values."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ ERROR = 1e-7
 
 @functools.cache
 def party(slots: int = 0, n: int = 2 * SLOTS) -> Party:
-    """With the keys that statistics need, and levels for a correlation."""
+    """Returns a party with the keys for statistics and enough levels for a correlation."""
     p = parameters(levels=11, slots=slots, n=n)
     return Party(p, rotations=tuple(hg.ckks.sum_rotations(p.period)))
 
 
 def sample(count: int, *shape: int, seed: int = 1) -> npt.NDArray[np.float64]:
-    """Heights: far from their mean's distance from zero."""
+    """Returns normally distributed heights, whose mean is large compared with their deviation."""
     return np.random.default_rng(seed).normal(1.75, 0.1, (*shape, count))
 
 
 def check(p: Party, found: hg.ckks.Tensor, expected: Any, error: float = ERROR) -> None:
-    """NumPy's answer, in every slot."""
+    """Checks that every slot holds NumPy's result."""
     values = p.secret.decrypt(found)
     assert values.shape[:-1] == np.shape(expected)
     np.testing.assert_allclose(values, np.broadcast_to(np.asarray(expected)[..., None], values.shape), atol=error, rtol=0)
@@ -37,7 +37,7 @@ def check(p: Party, found: hg.ckks.Tensor, expected: Any, error: float = ERROR) 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_mean_and_variance(count: int) -> None:
-    """Of the values that were encrypted, however many slots there are; each level that they take is told."""
+    """Statistics cover the encrypted values, for any number of slots; the documented levels are used."""
     p, a = party(), sample(count)
     x = p.tensor(a, pad=True)
     mean, var = hg.ckks.mean(x, "slots"), hg.ckks.var(x, "slots")
@@ -50,16 +50,16 @@ def test_mean_and_variance(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_what_lies_behind_the_values_does_not_count(count: int) -> None:
-    """An addition reaches the places behind the values too."""
+def test_unused_places_do_not_count(count: int) -> None:
+    """Additions also change the unused places; statistics ignore them."""
     p, a = party(), sample(count)
     x = 1000 - p.tensor(a, pad=True) * 3
     check(p, hg.ckks.mean(x, "slots"), 1000 - 3 * a.mean(), 1e-5)
     check(p, hg.ckks.var(x, "slots"), 9 * a.var(), 1e-5)
 
 
-def test_a_thousand_rows() -> None:
-    """A set of 1,000 slots, whose rotations turn all N/2: the number that a naive sum divides wrongly."""
+def test_statistics_of_a_thousand_slots() -> None:
+    """A set of 1,000 slots rotates all N/2 places; a plain sum would divide by the wrong number."""
     p, a = party(slots=1000, n=2048), sample(1000)
     x = p.tensor(a)
     check(p, hg.ckks.mean(x, "slots"), a.mean())
@@ -68,9 +68,9 @@ def test_a_thousand_rows() -> None:
     check(p, hg.ckks.cov(x, p.tensor(b)), np.cov(a, b))
 
 
-def test_what_is_computed_has_room() -> None:
-    """The bound on a variance is not of thousands of values of 1: it decrypts where the set has room for the values."""
-    parameters = hg.ckks.parameters(depth=3, precision=30, slots=1000)  # room for 2^15
+def test_computed_values_have_room() -> None:
+    """The bound on a variance does not assume values of magnitude 1, so it decrypts if the set fits the values."""
+    parameters = hg.ckks.parameters(depth=3, precision=30, slots=1000)  # the set has a room of 2^15
     p = Party(parameters, rotations=tuple(hg.ckks.sum_rotations(parameters.period)))
     a = sample(1000) * np.array([[1], [2]])
     x = p.tensor(a)
@@ -84,8 +84,26 @@ def test_what_is_computed_has_room() -> None:
         assert found.precision > 0
 
 
-def test_a_period_below_half_the_ring() -> None:
-    """16 slots that repeat."""
+def test_the_precision_of_sums_over_slots() -> None:
+    """Errors of different slots add like random ones: a variance promises 20 bits and has them."""
+    parameters = hg.ckks.parameters(depth=3, precision=30, slots=100)
+    for seed in range(4):
+        p, a = Party(parameters, rotations=tuple(hg.ckks.sum_rotations(parameters.period))), sample(100, seed=seed) - 1.75
+        x = p.tensor(10 * a)
+        for found, expected, least in (
+            (x.sum_slots(), 10 * a.sum(), 20),
+            (hg.ckks.mean(x, "slots"), 10 * a.mean(), 29),
+            (hg.ckks.var(x, "slots"), 100 * a.var(), 20),
+        ):
+            assert found.precision is not None
+            assert least < found.precision < -np.log2(np.abs(p.secret.decrypt(found) - expected).max())
+    wanted = hg.parameters_for(lambda x: hg.ckks.var(x), 10 * a, scheme="ckks", precision=20)
+    p = Party(wanted, rotations=tuple(hg.ckks.sum_rotations(wanted.period)))
+    np.testing.assert_allclose(p.secret.decrypt(hg.ckks.var(p.tensor(10 * a), "slots")), 100 * a.var(), atol=2.0**-20)
+
+
+def test_statistics_of_repeating_values() -> None:
+    """Statistics of 16 values that repeat in the slots equal NumPy's."""
     p, a = party(slots=16), sample(16)
     check(p, hg.ckks.var(p.tensor(a), "slots"), a.var())
     check(p, hg.ckks.var(p.tensor(a[:5], pad=True), "slots"), a[:5].var())
@@ -93,7 +111,7 @@ def test_a_period_below_half_the_ring() -> None:
 
 @pytest.mark.parametrize("count", [1, 300, SLOTS])
 def test_batches(count: int) -> None:
-    """Each ciphertext by itself, or all along an axis together."""
+    """Statistics of each ciphertext, or of all ciphertexts along an axis, equal NumPy's."""
     p, a = party(), sample(count, 2, 3)
     x = p.tensor(a, pad=True)
     check(p, hg.ckks.mean(x, "slots"), a.mean(2))
@@ -104,7 +122,7 @@ def test_batches(count: int) -> None:
 
 @pytest.mark.parametrize("count", [2, 300, SLOTS])
 def test_covariances(count: int) -> None:
-    """Of one tensor's ciphertexts, of two tensors at different levels, of one variable alone."""
+    """Covariances of one tensor's ciphertexts, of two tensors at different levels, and of one variable equal NumPy's."""
     p, a = party(), sample(count, 3)
     a[1] += 2 * a[0]
     x = p.tensor(a, pad=True)
@@ -115,7 +133,7 @@ def test_covariances(count: int) -> None:
 
 @pytest.mark.parametrize("count", [300, SLOTS])
 def test_correlations(count: int) -> None:
-    """Within the error that is stated for a degree and an interval of variances."""
+    """For a given degree and interval of variances, correlations have at most the documented error."""
     p, a = party(), sample(count, 3) * 10
     a[1] = (a[1] + 0.5 * a[0]) * 1.2
     x = p.tensor(a, pad=True)
@@ -131,7 +149,7 @@ def test_correlations(count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 300, SLOTS])
 def test_complex_values(count: int) -> None:
-    """The variance is real, a covariance conjugates its second variable."""
+    """The variance is real; a covariance conjugates its second variable."""
     p, a = party(), sample(count, 2) + 1j * sample(count, 2, seed=7)
     x = p.tensor(a, pad=True)
     check(p, hg.ckks.mean(x, "slots"), a.mean(1))
@@ -143,18 +161,18 @@ def test_complex_values(count: int) -> None:
 
 
 def test_errors() -> None:
-    """Typed and early."""
+    """Errors are typed and raised before computation."""
     p = party()
     x = p.tensor(sample(300, 2), pad=True)
     with pytest.raises(hg.LevelError, match=r"mean takes 1 level here.*level 1 of 11"):
         hg.ckks.mean(hg.ckks.lower(x, 1), "slots")
-    with pytest.raises(hg.LevelError, match=r"var takes 3 levels here.*where 2 can be taken"):
+    with pytest.raises(hg.LevelError, match=r"var takes 3 levels here.*has 2 left"):
         hg.ckks.var(hg.ckks.lower(x, 3), "slots")
     with pytest.raises(hg.LevelError, match="cov takes 3 levels"):
         hg.ckks.cov(x, hg.ckks.lower(x, 3))
     with pytest.raises(hg.LevelError, match="corrcoef takes 9 levels"):
         hg.ckks.corrcoef(hg.ckks.lower(x, 9), variances=(1, 2))
-    with pytest.raises(hg.ParameterError, match="ddof is 300 for 300 values"):
+    with pytest.raises(hg.ParameterError, match="number of values, 300, not 300"):
         hg.ckks.var(x, "slots", ddof=300)
     with pytest.raises(hg.ShapeError, match="no axis 1"):
         hg.ckks.mean(x, axis=1)
@@ -177,8 +195,8 @@ def test_errors() -> None:
         hg.ckks.mean(hg.Server(p.secret.evaluation_keys(rotations=[1])).bind(p.secret.encrypt(sample(SLOTS))), "slots")
 
 
-def test_products_that_nobody_rescaled() -> None:
-    """Clear factors have no bits left beside the scale of a product: once they became 0 without a word."""
+def test_unrescaled_products() -> None:
+    """Statistics of an unrescaled product are refused, because its scale would round clear factors to 0."""
     p, a = party(), sample(SLOTS)
     x = p.tensor(a)
     square = hg.ckks.multiply(x, x, rescale=False)

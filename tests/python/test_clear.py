@@ -1,4 +1,4 @@
-"""Clear tensors: what an encrypted computation must equal, checked against Python's integers and against tensors."""
+"""Clear tensors define the results of encrypted computations; they equal Python integers and encrypted tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import rigs
 from rigs import N
 from test_model import BIAS, CASES, K2, ROTATIONS, SIGNED_CASES, W
 
-# A clear tensor has no plaintext polynomials, no levels.
+# A clear tensor has no plaintext polynomials and no levels.
 LEFT_OUT = ("plaintext", "shrink", "levels", "below", "mixed domains")
 ALL = CASES | ROTATIONS | SIGNED_CASES
 
@@ -24,7 +24,7 @@ class ClearOperands(rigs.Engine):
 
 @pytest.mark.parametrize("case", [c for c in ALL if not any(word in c for word in LEFT_OUT)])
 def test_clear_equals_exact_integers(case: str) -> None:
-    """Every operation that tensors have."""
+    """Every operation of tensors equals exact integer arithmetic."""
     rng = np.random.default_rng(2)
     values = [rng.integers(-300, 300, (*s, N)) for s in [(2, 2), (2,), (2, 2, 3)]]
     exact = rigs.Reference(*[rigs.Clear(v, 1 << 80, "slots") for v in values], None, 0, 0)
@@ -38,7 +38,7 @@ def test_clear_equals_exact_integers(case: str) -> None:
 
 
 def test_products_beyond_doubles() -> None:
-    """Exact where floating point is not."""
+    """Products are exact beyond the precision of doubles."""
     x = hg.ClearTensor(np.array([[(1 << 40) + 1, -(1 << 40) - 3], [(1 << 41) - 1, 7]]))
     w = np.array([[(1 << 20) + 1, -(1 << 20) + 1], [1, 1]])
     exact = w.astype(object) @ x.values.astype(object)
@@ -61,7 +61,7 @@ OVERFLOWS: dict[str, Callable[[hg.ClearTensor], Any]] = {
 
 @pytest.mark.parametrize("case", OVERFLOWS)
 def test_nothing_wraps_round(case: str) -> None:
-    """Beyond 63 bits is an error."""
+    """Results beyond 63 bits are an error."""
     with pytest.raises(hg.PlaintextRangeError, match="63 bits"):
         OVERFLOWS[case](hg.ClearTensor(np.full((2, 4), 1 << 62)))
 
@@ -82,6 +82,6 @@ MISFITS: dict[str, Callable[[hg.ClearTensor], Any]] = {
 
 @pytest.mark.parametrize("case", MISFITS)
 def test_shapes(case: str) -> None:
-    """The same errors as tensors'."""
+    """Clear tensors raise the shape errors of encrypted ones."""
     with pytest.raises(hg.ShapeError):
         MISFITS[case](hg.ClearTensor(np.ones((2, 4), dtype=int)))

@@ -1,4 +1,4 @@
-"""Errors say what was wrong, of what was given; and what NumPy computes is not refused for its values."""
+"""Errors name the invalid argument; values that NumPy accepts are not refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import heliograph as hg
 
 
 def test_errors_of_reals() -> None:
-    """A product that is not rescaled, a matrix larger than the slots; a matrix of zeros gives zeros."""
+    """CKKS refuses unrescaled products and matrices that are too large; a matrix of zeros gives zeros."""
     params = hg.ckks.parameters(depth=3, precision=25, slots=4)
     secret = hg.SecretKey.generate(params)
     x = hg.Server(secret.evaluation_keys(rotations=[1, 2, 3])).bind(secret.encrypt([0.1, 0.2, 0.3, 0.4]))
@@ -18,7 +18,7 @@ def test_errors_of_reals() -> None:
         hg.ckks.polynomial(product, [1, 2, 3])
     for matrix in (np.ones((17, 4)), np.ones((4, 17))):
         with pytest.raises(
-            hg.ShapeError, match=r"a matrix on slots of (17 x 4|4 x 17): .* as there are slots, 4; take a set of more slots"
+            hg.ShapeError, match=r"a matrix on slots of (17 x 4|4 x 17): .* as there are slots, 4; use a set of more slots"
         ):
             hg.ckks.LinearTransform(params, matrix)
     for rows in (4, 2):
@@ -30,8 +30,8 @@ def test_errors_of_reals() -> None:
         assert (layer @ x).level == x.level - 1
 
 
-def test_costs_of_unsigned_numbers() -> None:
-    """A clear operand of 64 bits without a sign is one; what takes more is refused."""
+def test_unsigned_64_bit_operands_are_accepted() -> None:
+    """A clear operand may be an unsigned 64-bit integer; longer integers are refused."""
     cost = hg.tfhe.parameters().cost
     assert cost("multiply", "uint64", arguments=[2**64 - 1])[0] > 0
     assert cost("add", "uint64", arguments=2**63) == cost("add", "uint64", arguments=[2**63])

@@ -1,4 +1,6 @@
-"""The command line, run as a person would: roles with files, the demo, what is refused, what the server opens."""
+"""Tests the command line as a user runs it: client and server with files, the demo, errors, and the files that the server
+opens.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 import heliograph as hg
 from heliograph import nn
 from heliograph.cli import idx, pictures, run
+from heliograph.cli.commands import commands
 from tfhe_rig import parameters as tfhe_parameters
 
 COMMAND = [sys.executable, "-m", "heliograph.cli"]
 
 
 class Opened:
-    """Names of files opened or read in a folder, by any process, as Linux's inotify tells."""
+    """Records the names of the files in a folder that any process opens or reads, by Linux's inotify."""
 
     ACCESS, OPEN = 0x1, 0x20
 
@@ -36,10 +40,10 @@ class Opened:
         self._descriptor = libc.inotify_init()
         watch = libc.inotify_add_watch(self._descriptor, os.fsencode(folder), self.ACCESS | self.OPEN)
         if self._descriptor < 0 or watch < 0:
-            pytest.skip("this system does not tell which files are opened")
+            pytest.skip("inotify is not available")
 
     def names(self) -> set[str]:
-        """Everything since the last call, and whether the folder itself was listed ('')."""
+        """Returns the names recorded since the last call; '' means that the folder itself was listed."""
         found = set()
         while select.select([self._descriptor], [], [], 0)[0]:
             data, at = os.read(self._descriptor, 65536), 0
@@ -50,20 +54,20 @@ class Opened:
         return found
 
     def close(self) -> None:
-        """Stops watching."""
+        """Stops recording."""
         os.close(self._descriptor)
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
+    """Returns an empty working folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with keys for digits, a request and its answer. Not to be changed."""
+    """Returns a folder with keys for digits, a request and its answer. Read-only for tests."""
     folder = tmp_path_factory.mktemp("made")
     secret, server = str(folder / "secret.hg"), str(folder / "server.hg")
     assert run(["keygen", "--network", "digits", "--out", str(folder), "--public"]) == 0
@@ -78,15 +82,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_idx(path: Path, values: np.ndarray, packed: bool = False) -> Path:
-    """An IDX file of bytes."""
+    """Writes an IDX file of bytes."""
     head = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
     data = head + values.astype(np.uint8).tobytes()
     path.write_bytes(gzip.compress(data) if packed else data)
     return path
 
 
-def test_roles_with_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keys, request, answer: what is decrypted is the clear network's; the secret key is its owner's alone."""
+def test_client_and_server_exchange_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The decrypted scores equal those of the unencrypted network; only the owner can read the secret key file."""
     assert (made / "secret.hg").stat().st_mode & 0o777 == 0o600
     assert run(["decrypt", str(made / "answer.hg"), "--keys", str(made / "secret.hg")]) == 0
     said = capsys.readouterr().out
@@ -96,7 +100,7 @@ def test_roles_with_files(made: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_digits_by_number_and_public_keys(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """scikit-learn's digit encrypted by a public key comes back as what the clear network reads."""
+    """A digit of scikit-learn encrypted by a public key is classified like the unencrypted network does."""
     pytest.importorskip("sklearn")
     from heliograph.cli.demo import all_digits
 
@@ -108,7 +112,7 @@ def test_digits_by_number_and_public_keys(made: Path, here: Path, capsys: pytest
 
 
 def test_the_server_never_opens_the_secret_key(made: Path, here: Path) -> None:
-    """The server's process opens its keys and the request, and nothing in the client's folder."""
+    """The server's process opens its keys and the request, and no file in the client's folder."""
     client, shared = here / "client", here / "shared"
     assert run(["keygen", "--network", "digits", "--out", str(client)]) == 0
     shared.mkdir()
@@ -119,16 +123,16 @@ def test_the_server_never_opens_the_secret_key(made: Path, here: Path) -> None:
     files = ["--keys", "server.hg", "--in", "request.hg", "--out", "answer.hg"]
     done = subprocess.run([*COMMAND, "classify", *files], cwd=shared, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert {"server.hg", "request.hg"} <= watched[shared].names()  # the watch sees what is opened
+    assert {"server.hg", "request.hg"} <= watched[shared].names()  # control: the record has the opened files
     assert watched[client].names() == set()
     hg.SecretKey.load(client / "secret.hg")
-    assert watched[client].names() == {"secret.hg"}  # and would have seen this
+    assert watched[client].names() == {"secret.hg"}  # control: this folder is also recorded
     for watch in watched.values():
         watch.close()
 
 
 def test_the_server_works_where_there_is_no_secret_key(made: Path, here: Path) -> None:
-    """Its files in a folder of their own, the client's folder gone."""
+    """The server works with only its own files, without the client's folder."""
     for name in ("server.hg", "request.hg"):
         (here / name).write_bytes((made / name).read_bytes())
     assert run(["classify", "--keys", "server.hg", "--in", "request.hg", "--out", "answer.hg"]) == 0
@@ -138,14 +142,14 @@ def test_the_server_works_where_there_is_no_secret_key(made: Path, here: Path) -
 
 
 def test_the_demo(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both ways; the server's process is told of the shared folder alone and opens nothing of the client's."""
+    """Both demos work; the server's process gets only the shared folder and opens no file of the client."""
     pytest.importorskip("sklearn")
     told: list[list[str]] = []
     seen: set[str] = set()
     start = subprocess.Popen
 
     class Watched(start):  # type: ignore[misc,type-arg]
-        """The server's process, between whose start and end the client's folder is watched."""
+        """A server's process that records file accesses in the client's folder from its start to its end."""
 
         def __init__(self, command: list[str], **options: object) -> None:
             told.append(command)
@@ -169,12 +173,12 @@ def test_the_demo(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert all("client" not in word and "secret" not in word for command in told for word in command)
     assert seen == set()
     assert sorted(p.name for p in Path("kept/client").iterdir()) == ["digits-batch-secret.hg", "digits-secret.hg"]
-    assert run(["demo", "--keep", "kept"]) == 1  # nothing is overwritten
+    assert run(["demo", "--keep", "kept"]) == 1  # the demo overwrites no file
     assert "not empty" in capsys.readouterr().err
 
 
 def test_the_demo_leaves_nothing_behind(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its folders go when it is done."""
+    """The demo's temporary folders are removed at its end."""
     pytest.importorskip("sklearn")
     monkeypatch.setattr("tempfile.tempdir", str(here))
     assert run(["demo", "--count", "1"]) == 0
@@ -182,13 +186,13 @@ def test_the_demo_leaves_nothing_behind(here: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_demo_of_drawn_digits(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a co-processor is shown with: ten digits in one request, each read right; its device is the server's."""
+    """The co-processor's demo classifies ten drawn digits correctly in one request, on the server's device."""
     from heliograph.cli import demo
 
     at = demo.Folders(here / "client", here / "shared")
     for folder in (at.client, at.shared):
         folder.mkdir()
-    demo.drawn_digits(at, "ref")
+    demo.classify_pen_digits(at, "ref")
     said = capsys.readouterr().out
     assert all(f"read as {digit}, is {digit}" in said for digit in range(10))
     assert "every logit equals the clear network's" in said
@@ -196,20 +200,22 @@ def test_the_demo_of_drawn_digits(here: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_demo_on_an_unknown_device(capsys: pytest.CaptureFixture[str]) -> None:
-    """The server's error is the demo's."""
+    """The demo shows the server's error."""
     pytest.importorskip("sklearn")
     assert run(["demo", "--device", "abacus"]) == 1
-    assert 'the server failed: there is no device "abacus"' in capsys.readouterr().err
+    assert 'the server failed: unknown device "abacus"' in capsys.readouterr().err
 
 
-def test_some_images_in_one_request(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a file, by the network of the smallest ring: as many come back as were sent, more than it holds are refused."""
+def test_a_request_holds_a_limited_number_of_images(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A request of the smallest ring holds a limited number of images; these are all answered, and a request with more
+    images is refused.
+    """
     images = np.random.default_rng(4).integers(0, 256, (33, 28, 28))
     write_idx(Path("images"), images)
     assert run(["keygen", "--network", "mnist-small", "--out", "keys"]) == 0
     encrypt = ["encrypt", "--keys", "keys/secret.hg", "--images", "images", "--out", "r.hg"]
     assert run(encrypt) == 1
-    assert "33 images; a request to mnist-small holds 1 to 32" in capsys.readouterr().err
+    assert "a request to mnist-small must hold 1 to 32 images, not 33" in capsys.readouterr().err
     assert run([*encrypt, "--limit", "17"]) == 0
     assert run(["classify", "--keys", "keys/server.hg", "--in", "r.hg", "--out", "a.hg"]) == 0
     assert run(["decrypt", "a.hg", "--keys", "keys/secret.hg"]) == 0
@@ -220,7 +226,7 @@ def test_some_images_in_one_request(here: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_server_that_fails_is_reported(here: Path) -> None:
-    """Its one line reaches the person at the client."""
+    """The client shows the server's error line."""
     from heliograph.cli.demo import serve
 
     with pytest.raises(hg.HeliographError, match=r"the server failed: .*nothing.hg"):
@@ -246,8 +252,8 @@ REFUSED = {
     "keys in a file": ("keygen --network digits --out M/secret.hg", "not a folder"),
     "unknown network": ("keygen --network resnet --out k", "digits-batch"),
     "set without slots": ("keygen --network hcnn5 --parameters hvmul-2020 --out k", "no slots"),
-    "nothing to encrypt": ("encrypt --keys M/secret.hg --out x.hg", "say what"),
-    "two things to encrypt": ("encrypt p.png --digits 1 --keys M/secret.hg --out x.hg", "say what"),
+    "nothing to encrypt": ("encrypt --keys M/secret.hg --out x.hg", "exactly one source"),
+    "two things to encrypt": ("encrypt p.png --digits 1 --keys M/secret.hg --out x.hg", "exactly one source"),
     "two digits at once": ("encrypt --digits 1 --digits 2 --keys M/secret.hg --out x.hg", "one image at a time"),
     "encrypting by server keys": ("encrypt --digits 1 --keys M/server.hg --out x.hg", "no key to encrypt"),
     "a picture that is none": ("encrypt M/secret.hg --keys M/secret.hg --out x.hg", "not a picture"),
@@ -264,7 +270,7 @@ REFUSED = {
     "impossible depth": ("params --depth 100 --plain-bits 600", "N would exceed"),
     "empty folder": ("mnist empty", "no pictures"),
     "nothing to inspect": ("inspect gone.hg", "gone.hg"),
-    # TFHE's files, of which no network computes
+    # Files of TFHE, which no included network uses
     "encrypting by TFHE": ("encrypt --digits 1 --keys T/secret.hg --out x.hg", "holds a secret key of TFHE"),
     "encrypting by server keys of TFHE": (
         "encrypt --digits 1 --keys T/server.hg --out x.hg",
@@ -279,7 +285,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def tfhe_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keys and tensors of TFHE, of a small insecure set."""
+    """Returns a folder with keys and tensors of a small insecure TFHE set."""
     folder = tmp_path_factory.mktemp("tfhe")
     secret = hg.SecretKey.generate(tfhe_parameters("digits"))
     keys, x = secret.evaluation_keys(), secret.encrypt(np.array([1, 2], dtype=np.uint8))
@@ -291,10 +297,10 @@ def tfhe_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_done_is_one_line(
+def test_refusals_are_one_line(
     case: str, made: Path, tfhe_files: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status 1, a line that says why, no traceback, nothing written."""
+    """A refusal exits with 1, prints a line with the reason and no traceback, and writes no file."""
     line, message = REFUSED[case]
     if line == "mnist M/secret.hg":
         pytest.importorskip("PIL.Image")
@@ -340,20 +346,29 @@ COMMANDS = [
 
 @pytest.mark.parametrize("line", MISUSED)
 def test_misused_options_exit_with_two(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """As commands do."""
+    """Misused options exit with 2 and show the usage."""
     assert run(line.split()) == 2
     assert "Usage: heliograph" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command explains itself."""
+    """Every command has a help text."""
     assert run([*command.split(), "--help"]) == 0
     assert "Usage: heliograph" in capsys.readouterr().out
 
 
+def test_help_lists_every_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help has a section for each group, and each command is in one section."""
+    assert run(["--help"]) == 0
+    sections = re.findall(r"^([A-Z][\w ]+):\n((?:  .*\n)+)", capsys.readouterr().out, re.M)
+    assert [name for name, _ in sections] == ["Options", "Try", "Data owner", "Server", "Service", "Developer"]
+    listed = [line.split()[0] for _, lines in sections[1:] for line in lines.splitlines() if line[2] != " "]
+    assert sorted(listed) == sorted(typer.main.get_command(commands).commands)  # type: ignore[attr-defined]
+
+
 def test_keygen_names_every_network(capsys: pytest.CaptureFixture[str]) -> None:
-    """And the sets they take."""
+    """The help of keygen lists every network and its sets."""
     assert run(["keygen", "--help"]) == 0
     said = "".join(capsys.readouterr().out.split())
     assert all(name in said for name in [*nn.SETUPS, "hcnn5-2020", "hcnn11-2020"])
@@ -361,12 +376,12 @@ def test_keygen_names_every_network(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("command", [*(f"{name} --help" for name in COMMANDS), "params", "params digits", "params 2_2"])
 def test_sixty_columns(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is longer, nothing is cut off."""
-    from heliograph.cli import screen
+    """At a width of 60 columns, no line is longer and no word is cut."""
+    from heliograph.cli import terminal
 
     assert run(command.split()) == 0
     wide = capsys.readouterr().out
-    monkeypatch.setattr(screen, "_PIPE_WIDTH", 60)
+    monkeypatch.setattr(terminal, "_PIPE_WIDTH", 60)
     monkeypatch.setenv("COLUMNS", "60")
     assert run(command.split()) == 0
     said = capsys.readouterr().out
@@ -374,23 +389,23 @@ def test_sixty_columns(command: str, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert [word for word in wide.split() if word not in "".join(said.split())] == []
 
 
-def test_params_of_networks_in_editions(capsys: pytest.CaptureFixture[str]) -> None:
-    """The words of the set, and what keys a server takes: columns where it exchanges them."""
-    for name, edition, keys in (
-        ("mnist-packed/w32", "w32", "relinearization, 13 rotations, columns:"),
-        ("mnist-packed", "w64", "relinearization, 13 rotations, columns:"),
-        ("mnist-small", "w32", "relinearization, 7 rotations:"),
+def test_params_of_networks_name_word_size_and_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    """The output names the set's word size and the server's keys; columns are named if the network exchanges them."""
+    for name, word_size, keys in (
+        ("mnist-packed/w32", 32, "relinearization, 13 rotations, columns:"),
+        ("mnist-packed", 64, "relinearization, 13 rotations, columns:"),
+        ("mnist-small", 32, "relinearization, 7 rotations:"),
     ):
         assert run(["params", name]) == 0
         said = capsys.readouterr().out
-        assert f"edition {edition}" in said
+        assert f"{word_size}-bit words" in said
         assert keys in said
     assert run(["params", "mnist-packed/w16"]) == 1
-    assert 'no edition "w16" of mnist-packed' in capsys.readouterr().err
+    assert 'must be /w32 or none, not "/w16"' in capsys.readouterr().err
 
 
-def test_force_replaces(made: Path, here: Path) -> None:
-    """An answer written again."""
+def test_force_overwrites_an_answer(made: Path, here: Path) -> None:
+    """With --force, an existing answer is overwritten; without it, the command refuses."""
     Path("a.hg").write_text("old")
     files = ["--keys", str(made / "server.hg"), "--in", str(made / "request.hg"), "--out", "a.hg"]
     assert run(["classify", *files]) == 1
@@ -399,8 +414,8 @@ def test_force_replaces(made: Path, here: Path) -> None:
     assert isinstance(hg.load("a.hg"), hg.Tensor)
 
 
-def test_inspect_tells_and_checks(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Kinds, sizes, whether whole; of a secret key no values."""
+def test_inspect_describes_and_checks_files(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """inspect shows kind, size and integrity of each file; of a secret key it shows no values."""
     names = ["secret.hg", "server.hg", "public.hg", "request.hg", "answer.hg"]
     assert run(["inspect", *(str(made / name) for name in names)]) == 0
     said = capsys.readouterr().out
@@ -419,7 +434,7 @@ def test_inspect_tells_and_checks(made: Path, here: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("variable", ["HELIOGRAPH_DEVICE", "HELIOGRAPH_THREADS"])
 def test_inspect_blames_no_file_for_the_device(made: Path, tfhe_files: Path, variable: str, tmp_path: Path) -> None:
-    """A name of no device is said as it is; the same files are whole for who has another one."""
+    """An invalid HELIOGRAPH_DEVICE is reported as such; the files are not reported as damaged."""
     x = hg.load(made / "request.hg")
     f = hg.program(lambda t: t + t, x)
     f.save(tmp_path / "program.hg")
@@ -434,8 +449,8 @@ def test_inspect_blames_no_file_for_the_device(made: Path, tfhe_files: Path, var
         assert "no parameter set" not in done.stdout
 
 
-def test_inspect_tells_of_tfhe(tfhe_files: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every kind of file, its set's security by the numbers, damage."""
+def test_inspect_supports_tfhe(tfhe_files: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """inspect supports every kind of TFHE file, computes the set's security and detects damage."""
     names = ["secret.hg", "server.hg", "fresh.hg", "computed.hg"]
     assert run(["inspect", *(str(tfhe_files / name) for name in names)]) == 0
     said = capsys.readouterr().out
@@ -458,14 +473,14 @@ def test_inspect_tells_of_tfhe(tfhe_files: Path, here: Path, capsys: pytest.Capt
 
 
 def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
-    """Lists, a set, a network, a search."""
+    """The commands params and devices list all sets, one set, a network's set, the result of a search, and the devices."""
     assert run(["params"]) == 0
     said = capsys.readouterr().out
     assert all(name in said for name in [*hg.bfv.named(), *nn.SETUPS, *hg.tfhe.named(), *hg.ckks.named()])
     for arguments, wanted in (
         (["hcnn5-2020"], "log q = 330"),
         (["hcnn11-2020"], "insecure"),
-        (["hcnn5-2020/w32"], "w32"),
+        (["hcnn5-2020/w32"], "32-bit words"),
         (["digits"], "12 rotations"),
         (["2_2"], "digits of 2 bits"),
         (["boolean/p64"], "TFHE boolean/p64"),
@@ -481,19 +496,19 @@ def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--scheme ckks" in capsys.readouterr().err
     assert run(["devices"]) == 0
     shown, known = (re.sub(r"[\d.]+ GiB of", "some of", text) for text in (capsys.readouterr().out, "\n".join(hg.devices())))
-    assert shown.strip() == known  # others may take memory meanwhile
+    assert shown.strip() == known  # free memory may have changed
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_idx_files(here: Path, packed: bool) -> None:
-    """Read, gzipped or not."""
+    """IDX files are read, gzipped or not."""
     values = np.random.default_rng(0).integers(0, 256, (3, 28, 28))
     np.testing.assert_array_equal(idx.images(write_idx(Path("i"), values, packed)), values)
     np.testing.assert_array_equal(idx.labels(write_idx(Path("l"), values[0, 0], packed)), values[0, 0])
 
 
 def test_damaged_idx_files(here: Path) -> None:
-    """Each kind of damage has its error."""
+    """Each kind of damage has its own error."""
     whole = write_idx(Path("i"), np.zeros((3, 28, 28))).read_bytes()
     packed = gzip.compress(whole)
     cases = {
@@ -511,14 +526,14 @@ def test_damaged_idx_files(here: Path) -> None:
 
 
 def stroke(size: int, width: int) -> np.ndarray:
-    """A tall bar, light on dark, off the centre."""
+    """Returns an image of a light vertical bar on dark ground, beside the centre."""
     image = np.zeros((size, size))
     image[size // 8 : size * 5 // 8, size // 8 : size // 8 + width] = 255
     return image
 
 
-def test_pictures_look_like_mnist() -> None:
-    """Size, place, background and faint ink make no difference; the digit is 20 pixels tall and central."""
+def test_pictures_are_converted_to_mnists_format() -> None:
+    """Size, position, background and contrast do not change the prepared digit, which is 20 pixels tall and centred."""
     pytest.importorskip("PIL")
     seen = [pictures.prepare(stroke(size, size // 10), "p") for size in (60, 200, 1000)]
     seen += [pictures.prepare(255 - stroke(200, 20), "p"), pictures.prepare(stroke(200, 20) * 0.4, "p")]
@@ -532,12 +547,14 @@ def test_pictures_look_like_mnist() -> None:
     np.testing.assert_array_equal(seen[1], seen[3])
     own = np.zeros((28, 28))
     own[4:24, 10:14] = 200
-    np.testing.assert_array_equal(pictures.prepare(own, "p"), own)  # MNIST's own is left alone
+    np.testing.assert_array_equal(pictures.prepare(own, "p"), own)  # an image in MNIST's format is unchanged
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "RGBA white", "P", "1", "I;16"])
 def test_pictures_of_every_mode(mode: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Black ink on white or on nothing, white ink on nothing, in colour or not; classified encrypted once."""
+    """Black or white ink, on white or transparent, in each colour mode, gives the same digit; one picture is also classified
+    encrypted.
+    """
     Image = pytest.importorskip("PIL.Image")
     ink = np.uint8(255) - stroke(100, 12).astype(np.uint8)
     if mode.startswith("RGBA"):
@@ -559,7 +576,7 @@ def test_pictures_of_every_mode(mode: str, here: Path, capsys: pytest.CaptureFix
 
 
 def test_one_bad_picture_does_not_end_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is told of, the others are read, and the status says that not all were."""
+    """An unreadable picture is reported, the others are classified, and the exit status is 1."""
     Image = pytest.importorskip("PIL.Image")
     Image.fromarray(stroke(100, 12).astype(np.uint8)).save("b.png")
     Path("a.png").write_text("no picture")
@@ -567,16 +584,16 @@ def test_one_bad_picture_does_not_end_a_folder(here: Path, capsys: pytest.Captur
     assert run(["mnist", "."]) == 1
     said = capsys.readouterr()
     assert said.out.count("read as") == 1
-    assert "2 of 3 pictures were passed over" in said.out
-    assert re.findall(r"passed over: (?:no digit can be seen in )?(\w\.png)", said.err) == ["a.png", "c.png"]
-    assert run(["mnist", ".", "--limit", "1"]) == 1  # what comes before the first one that can be read
+    assert "2 of 3 pictures were skipped" in said.out
+    assert re.findall(r"skipped: (?:no digit is visible in )?(\w\.png)", said.err) == ["a.png", "c.png"]
+    assert run(["mnist", ".", "--limit", "1"]) == 1  # the unreadable picture is the first, so it counts towards the limit
     assert "1 of 2 pictures" in capsys.readouterr().out
     assert run(["mnist", "a.png", "gone.png"]) == 1
-    assert "none of 2 pictures can be read" in capsys.readouterr().err
+    assert "none of 2 pictures is readable" in capsys.readouterr().err
 
 
 def test_mnist_files_are_classified_encrypted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Any 28 x 28 images: every logit is the clear network's."""
+    """For any 28 x 28 images, every logit equals the unencrypted network's."""
     images = np.random.default_rng(1).integers(0, 256, (5, 28, 28))
     write_idx(Path("images"), images, packed=True)
     write_idx(Path("labels"), np.arange(5))
@@ -591,28 +608,28 @@ def test_mnist_files_are_classified_encrypted(here: Path, capsys: pytest.Capture
 
 @pytest.fixture
 def stopped(here: Path) -> Iterator[subprocess.Popen[str]]:
-    """A long command, sent Ctrl-C in the middle of its work."""
+    """Starts a long command and sends SIGINT to it while it computes."""
     write_idx(Path("images"), np.zeros((2, 28, 28)))
     write_idx(Path("labels"), np.zeros(2))
     command = [*COMMAND, "mnist", "--images", "images", "--labels", "labels"]
-    # A shell that runs this suite in its background ignores SIGINT for all its children.
+    # If a shell runs the tests in the background, children inherit an ignored SIGINT; restore the default.
     usual = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=usual) as process:
         assert process.stdout is not None
-        assert any("memory:" in line for line in iter(process.stdout.readline, "")), "the command ended before its work"
+        assert any("memory:" in line for line in iter(process.stdout.readline, "")), "the command ended before it computed"
         process.send_signal(signal.SIGINT)
         yield process
 
 
-def test_ctrl_c_stops_quietly(stopped: subprocess.Popen[str], here: Path) -> None:
-    """Status 130, one word, nothing left."""
+def test_ctrl_c_exits_without_a_traceback(stopped: subprocess.Popen[str], here: Path) -> None:
+    """Ctrl-C exits with 130, prints one word and leaves no files."""
     _, complaint = stopped.communicate(timeout=60)
     assert (stopped.returncode, complaint) == (130, "heliograph: stopped\n")
     assert sorted(p.name for p in here.iterdir()) == ["images", "labels"]
 
 
 def test_output_without_unicode(made: Path) -> None:
-    """A terminal that knows ASCII alone gets plain shades."""
+    """A terminal with ASCII only gets ASCII shades."""
     pytest.importorskip("sklearn")
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "LANG": "C"}
     done = subprocess.run([*COMMAND, "demo", "--count", "1"], capture_output=True, text=True, env=environment)
@@ -622,7 +639,7 @@ def test_output_without_unicode(made: Path) -> None:
 
 
 def test_importing_heliograph_imports_no_command() -> None:
-    """Neither the command's libraries nor the demo's."""
+    """Importing heliograph imports neither the command's libraries nor the demo's."""
     check = "import sys, heliograph; print({'typer', 'rich', 'sklearn', 'PIL', 'heliograph.cli'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -1,4 +1,6 @@
-"""Rotations composed of those that there are keys for: values, fewest key switches, bounds, bits, errors."""
+"""Composed rotations have the right values, the fewest key switches, valid noise bounds, equal bits everywhere, and clear
+errors.
+"""
 
 from __future__ import annotations
 
@@ -32,44 +34,46 @@ DEVICES = (
 
 @functools.cache
 def parameters(scheme: str) -> Any:
-    """Small sets, far below any security: of CKKS with all slots, with 16 that repeat, with 300 and zeros behind them."""
+    """Returns a small insecure set by its name. CKKS's sets have all slots, 16 slots that repeat, or 300 slots followed by
+    zeros.
+    """
     name, short = scheme.removesuffix("/w32"), scheme.endswith("/w32")
     if name in ("bfv", "bgv"):
         return hg.bfv.Parameters(
-            _core.Parameters(
-                rigs.small_spec(168 if short else 200, 2 if short else 1, [65537], "w32" if short else "w64", name)
+            _core.exact.Parameters(
+                rigs.small_spec(168 if short else 200, 2 if short else 1, [65537], 32 if short else 64, name)
             )
         )
     slots = {"ckks": 0, "sparse": 16, "padded": 300}[name]
     numbers = {"log_scale": 48, "base_bits": 58, "special": 5} if short else {"log_scale": 40, "base_bits": 50, "special": 2}
-    return hg.ckks.parameters(n=N, levels=4, **numbers, slots=slots, edition="w32" if short else "w64", insecure=True)
+    return hg.ckks.parameters(n=N, levels=4, **numbers, slots=slots, word_size=32 if short else 64, insecure=True)
 
 
 @functools.cache
 def secret_of(scheme: str) -> Any:
-    """A key of the set."""
+    """Returns a secret key of the set."""
     return hg.SecretKey.generate(parameters(scheme))
 
 
 def period_of(p: Any) -> int:
-    """Of the rotations."""
+    """Returns the period of the set's rotations."""
     return int(getattr(p, "period", 0) or p.n // 2)
 
 
 def rotate(x: Any, steps: Any, **options: Any) -> Any:
-    """By either name."""
+    """Rotates by the scheme's function."""
     return hg.ckks.rotate(x, steps, **options) if isinstance(x, hg.ckks.Tensor) else hg.rotate_rows(x, steps, **options)
 
 
 def values_of(p: Any) -> Any:
-    """One ciphertext's."""
+    """Returns the values of one ciphertext."""
     if isinstance(p, hg.ckks.Parameters):
         return np.random.default_rng(1).normal(size=p.slots)
     return np.random.default_rng(1).integers(-99, 99, p.slots)
 
 
 def rotated(p: Any, values: Any, step: int) -> Any:
-    """In the clear."""
+    """Returns the rotated values in clear."""
     if isinstance(p, hg.ckks.Parameters):
         places = np.zeros(p.period)
         places[: len(values)] = values
@@ -78,7 +82,7 @@ def rotated(p: Any, values: Any, step: int) -> Any:
 
 
 def require_values(secret: Any, y: Any, want: Any) -> None:
-    """It decrypts to `want`, within the bound that it tells of its noise."""
+    """Checks that a tensor decrypts to `want` within its own noise bound."""
     found = secret.decrypt(y)
     if isinstance(y, hg.ckks.Tensor):
         worst = float(np.abs(found - want[: len(found)]).max())
@@ -91,7 +95,7 @@ def require_values(secret: Any, y: Any, want: Any) -> None:
 
 
 def fewest(steps: Sequence[int], period: int) -> dict[int, int]:
-    """The fewest of the steps that make each sum, by trying all."""
+    """Returns the fewest steps for each sum, by breadth-first search."""
     found, waiting = {0: 0}, deque([0])
     while waiting:
         at = waiting.popleft()
@@ -104,12 +108,12 @@ def fewest(steps: Sequence[int], period: int) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_fewest_key_switches_of_random_keys(scheme: str) -> None:
+def test_compositions_of_random_keys_have_the_fewest_key_switches(scheme: str) -> None:
     p, secret, rng = parameters(scheme), secret_of(scheme), np.random.default_rng(7)
     period, values = period_of(p), values_of(p)
     for count in (1, 2, 3, 5):
         made = secret.evaluation_keys(relinearize=False, rotations=[int(s) for s in rng.integers(-period, period, count)])
-        keys = hg.from_bytes(made.to_bytes())  # as from elsewhere
+        keys = hg.from_bytes(made.to_bytes())  # as loaded by a server
         want = fewest(keys.rotations, period)
         for step in range(period):
             composition = keys.composition(step)
@@ -129,7 +133,7 @@ def test_the_fewest_key_switches_of_random_keys(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_values_are_those_of_rotations_with_keys(scheme: str) -> None:
+def test_composed_rotations_have_the_values_of_direct_ones(scheme: str) -> None:
     p, secret = parameters(scheme), secret_of(scheme)
     values, few = values_of(p), [1, 2, 4, 8, -1]
     steps = [5, 0, -3, 7, 5, period_of(p) + 3, -1, 11]
@@ -149,7 +153,7 @@ def test_values_are_those_of_rotations_with_keys(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_composition_has_the_bits_of_its_rotations(scheme: str) -> None:
-    """One after another, alone or among several, in a server that composes, and in programs."""
+    """A composed rotation has the bits of its single rotations: alone, in a group, by a server, and in programs."""
     p, secret = parameters(scheme), secret_of(scheme)
     keys = secret.evaluation_keys(relinearize=False, rotations=[1, 2, 4, -8])
     x = hg.Server(keys).bind(secret.encrypt(values_of(p), pad=True))
@@ -174,7 +178,7 @@ def test_a_composition_has_the_bits_of_its_rotations(scheme: str) -> None:
             assert alone.to_bytes() == one.to_bytes()
 
 
-def test_each_key_switch_lowers_the_bound() -> None:
+def test_each_key_switch_adds_noise_to_the_bound() -> None:
     for scheme in ("bfv", "bgv", "ckks"):
         secret = secret_of(scheme)
         x = hg.Server(secret.evaluation_keys(rotations=[1])).bind(secret.encrypt(values_of(parameters(scheme))))
@@ -183,15 +187,15 @@ def test_each_key_switch_lowers_the_bound() -> None:
             for y in (rotate(x, step, compose=True) for step in (1, 2, 3, 4, 8))
         ]
         assert all(a > b for a, b in itertools.pairwise(told)), told
-        of_all = rotate(x, [1, 8], compose=True)  # one bound for all: of the longest
+        of_all = rotate(x, [1, 8], compose=True)  # all results share the bound of the longest composition
         assert (of_all.precision if scheme == "ckks" else of_all.noise_budget) == told[-1]
 
 
 def _bits(scheme: str, device: str) -> list[bytes]:
-    """From a fixed seed, on a device."""
+    """Returns the bytes of results from a fixed seed on a device."""
     p = parameters(scheme)
     on = type(p)(p._core.on_device(device))
-    kind = _core.CkksSecretKey if isinstance(p, hg.ckks.Parameters) else _core.SecretKey
+    kind = _core.ckks.SecretKey if isinstance(p, hg.ckks.Parameters) else _core.exact.SecretKey
     secret = hg.SecretKey(kind.generate_for_test(on._core, rigs.SEED))
     keys = secret.evaluation_keys(relinearize=False, rotations=[1, 2, 4, -8])
     x = hg.Server(keys, compose_rotations=True).bind(secret.encrypt([values_of(p)] * 3, pad=True))
@@ -202,7 +206,7 @@ def _bits(scheme: str, device: str) -> list[bytes]:
 
 
 def diagonals(size: int) -> Any:
-    """A matrix of nine of them."""
+    """Returns a matrix with nine nonzero diagonals."""
     return sum(np.roll(np.diag(np.random.default_rng(d).normal(size=size)), d, axis=1) for d in range(9))
 
 
@@ -224,12 +228,12 @@ def test_bits_are_the_same_on_every_device(scheme: str, device: str) -> None:
     try:
         parameters(scheme)._core.on_device(device)
     except (hg.ParameterError, hg.DeviceError):
-        pytest.skip(f"no device {device} here, or not for these words")
+        pytest.skip(f"device {device} is not available or does not support this word size")
     assert _bits(scheme, device) == _reference(scheme)
 
 
 @pytest.mark.parametrize("scheme", ["ckks", "sparse", "padded"])
-def test_matrices_and_sums_follow_the_server(scheme: str) -> None:
+def test_matrices_and_sums_use_the_servers_setting(scheme: str) -> None:
     p, secret = parameters(scheme), secret_of(scheme)
     values = values_of(p)
     keys = secret.evaluation_keys(rotations=[1, 2, 4, 8, -16, 64, 256])
@@ -256,7 +260,7 @@ def test_matrices_and_sums_follow_the_server(scheme: str) -> None:
 
 
 def test_giant_steps_are_composed() -> None:
-    """Every diagonal: baby and giant steps have no key of their own."""
+    """For a full matrix, the baby and giant steps are composed of other rotations."""
     p, secret = parameters("sparse"), secret_of("sparse")
     matrix = np.random.default_rng(3).normal(size=(16, 16))
     for rotations in ([1], [1, 4], [3], [-1, 2], [5, 8]):
@@ -267,7 +271,7 @@ def test_giant_steps_are_composed() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
-def test_sums_over_both_rows_follow_the_server(scheme: str) -> None:
+def test_sums_over_both_rows_use_the_servers_setting(scheme: str) -> None:
     p, secret = parameters(scheme), secret_of(scheme)
     values = values_of(p)
     keys = secret.evaluation_keys(rotations=[1, 4, 16, 64, 256], columns=True)
@@ -281,7 +285,7 @@ def test_sums_over_both_rows_follow_the_server(scheme: str) -> None:
         hg.rotate_columns(half)
 
 
-def test_forecasts_and_programs_tell_of_every_key_switch() -> None:
+def test_forecasts_and_programs_count_every_key_switch() -> None:
     secret = secret_of("ckks")
     z = hg.Server(secret.evaluation_keys(rotations=[1, 2, 4]), compose_rotations=True).bind(
         secret.encrypt(values_of(parameters("ckks")))
@@ -289,34 +293,34 @@ def test_forecasts_and_programs_tell_of_every_key_switch() -> None:
     for step, switches in ((4, 1), (5, 2), (7, 3)):
         assert hg.forecast(lambda x, s=step: hg.ckks.rotate(x, s), z).calls["key_switch"] == switches
     program = hg.program(lambda x: hg.ckks.rotate(x, 7), z)
-    assert secret.evaluation_keys(for_=program).rotations == [1, 2, 4]  # of the recording
+    assert secret.evaluation_keys(for_=program).rotations == [1, 2, 4]  # the keys that the recorded program uses
     loaded = hg.Program.from_bytes(program.to_bytes())
     assert loaded(z).to_bytes() == program(z).to_bytes()
     strict = hg.Server(secret.evaluation_keys(rotations=[1, 2, 4])).bind(+z)
     with pytest.raises(hg.MissingKeyError, match="rotation 7 is not among the keys"):
-        program(strict)  # another recording: its server composes nothing
+        program(strict)  # records again: this server does not compose
     careful = hg.Server(z._keys, compose_rotations=True, costs=hg.Costs(nbytes=1))
     with pytest.raises(hg.LimitError):
         careful.compute(lambda x: hg.ckks.rotate(x, 7), careful.bind(+z))
 
 
-def test_keys_for_a_composed_rotation_are_its_own() -> None:
+def test_for_gives_a_composed_rotation_its_own_key() -> None:
     secret = secret_of("bfv")
     assert secret.evaluation_keys(for_=lambda x: hg.rotate_rows(x, 5, compose=True)).rotations == [5]
 
 
-def test_without_the_word_it_is_an_error_that_tells_it() -> None:
+def test_errors_name_compose_and_missing_keys() -> None:
     secret = secret_of("bfv")
     keys = secret.evaluation_keys(rotations=[1, 2, 4])
     x = hg.Server(keys).bind(secret.encrypt(values_of(parameters("bfv"))))
     with pytest.raises(
         hg.MissingKeyError,
         match=r"rotation 5 is not among the keys; they have 1, 2, 4\. Make keys with evaluation_keys\(rotations=\[5, \.\.\.\]\); "
-        r"or say compose=True: the present keys reach it in 2 key switches, where its own key takes 1$",
+        r"or pass compose=True: these keys compose it by 2 key switches, instead of 1 with its own key$",
     ):
         hg.rotate_rows(x, 5)
     with pytest.raises(
-        hg.MissingKeyError, match=r"rotations=\[1, 3, 7\]\).*compose=True: .* in 5 key switches, 3 for one at most"
+        hg.MissingKeyError, match=r"rotations=\[1, 3, 7\]\).*compose=True: .* by 5 key switches, at most 3 for one rotation"
     ):
         hg.rotate_rows(x, [3, 1, 7])
     composing = hg.Server(keys, compose_rotations=True).bind(+x)
@@ -324,7 +328,7 @@ def test_without_the_word_it_is_an_error_that_tells_it() -> None:
         hg.rotate_rows(composing, 5, compose=False)
     few = hg.Server(keys, compose_rotations=2).bind(+x)
     assert (secret.decrypt(hg.rotate_rows(few, 6)) == rotated(parameters("bfv"), values_of(parameters("bfv")), 6)).all()
-    with pytest.raises(hg.MissingKeyError, match="say compose=3: the present keys reach it in 3 key switches"):
+    with pytest.raises(hg.MissingKeyError, match="pass compose=3: these keys compose it by 3 key switches"):
         hg.rotate_rows(few, 7)
     assert hg.rotate_rows(few, 7, compose=True).shape == ()
 
@@ -337,9 +341,9 @@ def test_without_a_composition_the_error_names_the_cheapest_key() -> None:
         hg.MissingKeyError, match=r"they have 4, 8\. .*rotations=\[3, \.\.\.\]\); these keys do not compose it$"
     ):
         hg.rotate_rows(x, 3)
-    with pytest.raises(hg.MissingKeyError, match=r"or make one key more, of rotation 1, and say compose=True$") as caught:
+    with pytest.raises(hg.MissingKeyError, match=r"or add one key, for rotation 1, and pass compose=True$") as caught:
         hg.rotate_rows(x, [1, 2, 3, 4, 8, 12])
-    assert "rotations 1, 2, 3 are not" in str(caught.value)  # 12 is 4 and 8
+    assert "rotations 1, 2, 3 are not" in str(caught.value)  # 12 is composed of 4 and 8
     more = hg.Server(secret.evaluation_keys(rotations=[4, 8, 1])).bind(+x)
     y = hg.rotate_rows(more, [1, 2, 3, 4, 8, 12], compose=True)
     assert (secret.decrypt(y[5]) == rotated(parameters("bfv"), values_of(parameters("bfv")), 12)).all()
@@ -349,18 +353,18 @@ def test_without_a_composition_the_error_names_the_cheapest_key() -> None:
 
 
 def test_true_allows_no_endless_composition() -> None:
-    """One key makes any step, by hundreds of key switches: not by True, which a stranger's keys cannot make slow."""
+    """With one key, any rotation could be composed by hundreds of key switches; compose_rotations=True limits their number."""
     secret = secret_of("bfv")
     keys = secret.evaluation_keys(rotations=[1])
     x = hg.Server(keys, compose_rotations=True).bind(secret.encrypt(values_of(parameters("bfv"))))
     assert hg.rotate_rows(x, 32).shape == ()
-    with pytest.raises(hg.MissingKeyError, match="say compose=500: the present keys reach it in 500 key switches"):
+    with pytest.raises(hg.MissingKeyError, match="pass compose=500: these keys compose it by 500 key switches"):
         hg.rotate_rows(x, 500)
     y = hg.rotate_rows(x, 500, compose=500)
     assert (secret.decrypt(y) == rotated(parameters("bfv"), values_of(parameters("bfv")), 500)).all()
 
 
-def test_many_keys_are_searched_soon() -> None:
+def test_compositions_of_many_keys_are_found_fast() -> None:
     secret = secret_of("ckks")
     keys = secret.evaluation_keys(relinearize=False, rotations=range(2, 402, 2))
     start = time.process_time()
@@ -374,21 +378,21 @@ def test_many_keys_are_searched_soon() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["yes", 1.5, [1], np.ones(2)])
-def test_another_word_is_refused(wrong: Any) -> None:
+def test_an_invalid_compose_is_refused(wrong: Any) -> None:
     secret = secret_of("bfv")
     keys = secret.evaluation_keys(rotations=[1])
     x = hg.Server(keys).bind(secret.encrypt(values_of(parameters("bfv"))))
-    with pytest.raises(hg.DtypeError, match="compose must be True, False or the most key switches"):
+    with pytest.raises(hg.DtypeError, match="compose must be True, False or the maximum key switches"):
         hg.rotate_rows(x, 2, compose=wrong)
     with pytest.raises(hg.DtypeError, match="compose must be"):
         hg.Server(keys, compose_rotations=wrong)
 
 
-def test_words_that_no_rotation_has() -> None:
+def test_an_invalid_limit_of_key_switches_is_refused() -> None:
     secret = secret_of("bfv")
     keys = secret.evaluation_keys(rotations=[1])
     for wrong in (0, -3, 1 << 80):
-        with pytest.raises(hg.ParameterError, match="one key switch at least"):
+        with pytest.raises(hg.ParameterError, match="at least 1 key switch"):
             hg.Server(keys, compose_rotations=wrong)
     with pytest.raises(hg.DtypeError, match="rotation"):
         keys.composition("1")  # type: ignore[arg-type]
@@ -398,31 +402,31 @@ def test_words_that_no_rotation_has() -> None:
     assert hg.Server(tfhe).keys is tfhe
 
 
-def test_a_server_decides_and_its_keys_stay_as_they_were() -> None:
+def test_composition_is_a_setting_of_the_server_only() -> None:
     secret = secret_of("bfv")
     keys = secret.evaluation_keys(rotations=[1, 2])
     server = hg.Server(keys, compose_rotations=True)
     assert (keys.most_switches, server.keys.most_switches, hg.Server(server.keys).keys.most_switches) == (1, 32, 1)
     assert "composes rotations" in repr(server)
-    assert server.keys.to_bytes() == keys.to_bytes()  # a setting of the server, not of the file
+    assert server.keys.to_bytes() == keys.to_bytes()  # the server's setting is not part of the file
     assert hg.Server(keys).keys is keys
     clear = hg.ClearTensor(np.arange(8).reshape(1, 8))
     assert hg.rotate_rows(clear, 3, compose=True).shape == clear.shape
 
 
-def test_networks_follow_the_server(tmp_path: Any) -> None:
-    model = hg.nn.setup("digits").seal(tmp_path / "digits.hgm")
+def test_networks_use_the_servers_setting(tmp_path: Any) -> None:
+    model = hg.nn.setup("digits").export(tmp_path / "digits.hgm")
     secret = hg.SecretKey.generate(model.parameters)
     x = model.encrypt(secret, np.arange(64).reshape(8, 8) % 16)
     direct = hg.Server(model.keys(secret))
     keys = secret.evaluation_keys(rotations=[1, 4, 8, 16, 32, 64, 128, 256, 512, 2048], columns=True)
     composing, strict = hg.Server(keys, compose_rotations=True), hg.Server(keys)
-    with pytest.raises(hg.MissingKeyError, match="needs rotations 2, 1024 besides"):
+    with pytest.raises(hg.MissingKeyError, match="lack rotations 2, 1024, which"):
         model.run(strict, strict.bind(+x))
     want, found = model.run(direct, direct.bind(+x)), model.run(composing, composing.bind(+x))
     assert (secret.decrypt(found) == secret.decrypt(want)).all()
     assert found.noise_budget < want.noise_budget
     few = hg.Server(secret.evaluation_keys(rotations=keys.rotations), compose_rotations=True)
     own = few.bind(+x)
-    with pytest.raises(hg.MissingKeyError, match="needs the key columns"):
+    with pytest.raises(hg.MissingKeyError, match="lack the key columns"):
         model.run(few, own)

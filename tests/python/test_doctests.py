@@ -1,6 +1,6 @@
 """Every public function, method and class has an example, and the examples run.
 
-A module's docstring sets up what the examples of its functions go on from: keys, a server, some tensors.
+A module's docstring makes the keys, the server and the tensors that the examples of its functions use.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import pytest
 import heliograph as hg
 from heliograph import nn
 
-MODULES = (hg, hg.bfv, hg.bgv, hg.ckks, hg.tfhe, nn, hg.cinnamon, hg.query, hg.serving)
-#: A docstring that sends its reader to another one's example: "As `hg.multiply`.", "As a tensor's."
-ELSEWHERE = re.compile(r"As (?:`(?:hg|heliograph)\.([\w.]+)`|a (tensor)'s)")
+MODULES = (hg, hg.bfv, hg.bgv, hg.ckks, hg.tfhe, nn, hg.cinnamon, hg.sql, hg.frame, hg.pir, hg.knn, hg.serving, hg.switching)
+#: A docstring that refers to another example: "Same as `hg.multiply`.", "Example: `hg.Client`."
+ELSEWHERE = re.compile(r"(?:Same as|Example:) `(?:hg|heliograph)\.([\w.]+)`")
 
 
 def own(thing: Any) -> bool:
-    """Whether the library defines it, and not its extension, whose classes are not for users."""
+    """Returns whether the library's Python code defines the object; classes of the extension are not public."""
     module = getattr(thing, "__module__", None) or ""
-    return module.startswith("heliograph") and not module.endswith("_core")
+    return module.startswith("heliograph") and not module.startswith("heliograph._core")
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Public methods of a class, with those of its bases here."""
+    """Yields public methods of a class and of its bases in the library."""
     for name in dir(kind):
         found = inspect.getattr_static(kind, name)
         function = getattr(found, "__func__", found)
@@ -40,7 +40,7 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def public(module: types.ModuleType, seen: set[Any]) -> Iterator[tuple[str, Any]]:
-    """Functions, classes and methods that users reach by a module, each once; errors have a page of their own."""
+    """Yields public functions, classes and methods of a module, each once; errors have their own page."""
     for name in module.__all__:
         thing = getattr(module, name)
         if not callable(thing) or not own(thing) or (isinstance(thing, type) and issubclass(thing, Exception)):
@@ -53,13 +53,13 @@ def public(module: types.ModuleType, seen: set[Any]) -> Iterator[tuple[str, Any]
 
 
 def everything() -> dict[types.ModuleType, dict[str, Any]]:
-    """By the module that users reach it by first."""
+    """Returns the public functions and classes, by the first module that exports them."""
     seen: set[Any] = set()
     return {module: dict(public(module, seen)) for module in MODULES}
 
 
 def run(docstring: str, names: dict[str, Any], label: str) -> str:
-    """What went wrong in its examples, as doctest says it; the names are theirs afterwards."""
+    """Runs the examples of a docstring and returns doctest's failures; `names` keeps the variables."""
     said: list[str] = []
     for words, needed in ((r"\bsklearn\b", "sklearn"), (r"\bserving\.local\b", "uvicorn")):
         if re.search(rf">>> .*{words}", docstring) and importlib.util.find_spec(needed) is None:
@@ -73,7 +73,7 @@ def run(docstring: str, names: dict[str, Any], label: str) -> str:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_the_examples_run(module: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each goes on from its module's, in a folder of their own."""
+    """Each example runs after its module's, in a temporary folder."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     wrong = run(inspect.getdoc(module) or "", names, module.__name__)
@@ -83,27 +83,27 @@ def test_the_examples_run(module: types.ModuleType, tmp_path: Path, monkeypatch:
     assert not wrong, wrong
 
 
-def has_example(label: str, thing: Any) -> bool:
-    """In its docstring, or in the one that this names."""
+def has_example(thing: Any) -> bool:
+    """Returns whether a docstring, or the one that it refers to, has an example."""
     doc = inspect.getdoc(thing) or ""
-    other = ELSEWHERE.match(doc)
+    other = ELSEWHERE.search(doc)
     if ">>> " in doc or other is None:
         return ">>> " in doc
-    found: Any = hg.Tensor if other[2] else hg
-    for name in other[1].split(".") if other[1] else [label.rpartition(".")[2]]:
+    found: Any = hg
+    for name in other[1].split("."):
         found = getattr(found, name)
     return ">>> " in (inspect.getdoc(found) or "")
 
 
-def test_everything_has_an_example() -> None:
-    """Functions, classes and methods. A property says in a line what it is, and its class has an example."""
+def test_every_public_object_has_an_example() -> None:
+    """Each function, class and method has an example; properties need only a description."""
     things = {label: thing for found in everything().values() for label, thing in found.items()}
     assert len(things) > 150
-    assert [label for label, thing in things.items() if not has_example(label, thing)] == []
+    assert [label for label, thing in things.items() if not has_example(thing)] == []
 
 
-def test_properties_say_what_they_are() -> None:
-    """In words of their own, those that the engine tells among them."""
+def test_properties_have_docstrings() -> None:
+    """Each property has its own docstring, including those defined by the engine."""
     kinds = [thing for found in everything().values() for thing in found.values() if isinstance(thing, type)]
     every = {(kind, name): inspect.getattr_static(kind, name) for kind in kinds for name in dir(kind) if name[0] != "_"}
     words = {label: inspect.getdoc(one) or "" for label, one in every.items() if isinstance(one, property)}
@@ -111,23 +111,23 @@ def test_properties_say_what_they_are() -> None:
     assert [label for label, said in words.items() if not said.endswith(".")] == []
 
 
-def test_what_has_no_example_is_found() -> None:
-    """Nor what is said to be like another thing without one."""
+def test_a_missing_example_is_detected() -> None:
+    """A missing example is detected, also through a reference to a docstring without one."""
 
     def bare() -> None:
-        """Words."""
+        """Has no example (this docstring is a test's input)."""
 
     def like() -> None:
-        """As `hg.multiply`."""
+        """Same as `hg.multiply`."""
 
     def like_none() -> None:
-        """As `hg.Tensor.shape`."""
+        """Same as `hg.Tensor.shape`."""
 
-    assert [has_example("x", function) for function in (bare, like, like_none)] == [False, True, False]
+    assert [has_example(function) for function in (bare, like, like_none)] == [False, True, False]
 
 
-def test_a_wrong_example_is_found() -> None:
-    """Values and kinds of errors are compared."""
+def test_a_wrong_example_is_detected() -> None:
+    """Wrong values and wrong kinds of errors are detected."""
     assert not run(">>> 1 + 1\n2", {}, "right")
     assert "Expected:\n    3" in run(">>> 1 + 1\n3", {}, "wrong")
     shape = "Traceback (most recent call last):\n    ...\nheliograph.{}: words"

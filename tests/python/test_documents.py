@@ -1,4 +1,4 @@
-"""The documents: programs and commands in them run and print what stands beside them, links lead somewhere."""
+"""The programs and commands of the documentation run and print the text beside them; links have targets."""
 
 from __future__ import annotations
 
@@ -17,44 +17,40 @@ import typer
 import browser_rig
 import heliograph as hg
 import page_blocks
+from alike import load_program
 from heliograph.cli.commands import commands
 from page_blocks import blocks, run_block
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md")) + sorted((ROOT / "benchmarks").rglob("*.md"))
-#: Pages whose programs go on from block to block; the README's stand alone, and only files pass from one to the next.
-#: TFHE's takes seconds, and the README's program of it is its first.
+#: Pages whose programs continue from block to block. The README's blocks are separate programs that share only files. TFHE's
+#: page is left out of `make test`, because it takes seconds and its first program is also in the README.
 GOING_ON = [
     pytest.param(p, marks=[pytest.mark.full] if p.name == "tfhe.md" else [], id=p.name)
     for p in PAGES
     if p.parent.name == "docs" and "```python" in p.read_text(encoding="utf-8")
 ]
-#: Lines for a shell that the tests are themselves made by, or would build the package once more, and where else they run.
-ELSEWHERE = {
-    "pip install .": "scripts/install.sh",
-    "make demo": "Makefile",
-    "make test": "Makefile",
-    "make docs": "Makefile",
-}
+#: Shell lines that are not run here, because they build the package or run the tests, with the place that runs them.
+ELSEWHERE = {"pip install .": "scripts/install.sh", "make demo": "Makefile", "make test": "Makefile"}
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
+    """Returns an empty working folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def paste(page: Path, *number: str) -> None:
-    """Runs a page's programs, or one of them, in a Python of its own."""
+    """Runs a page's programs, or one of them, in a new Python process."""
     command = [sys.executable, str(Path(page_blocks.__file__)), str(page), *number]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
 def test_programs_of_the_readme(here: Path) -> None:
-    """Each as pasted into a Python of its own; files stay."""
+    """Each program runs in a new Python process; files stay."""
     count = len(blocks(ROOT / "README.md", "python"))
     assert count >= 4
     for number in range(count):
@@ -63,12 +59,12 @@ def test_programs_of_the_readme(here: Path) -> None:
 
 @pytest.mark.parametrize("page", GOING_ON)
 def test_programs_of_the_pages(page: Path, here: Path) -> None:
-    """One after the other."""
+    """The programs of a page run one after another."""
     paste(page)
 
 
-def test_a_wrong_comment_is_found() -> None:
-    """What is promised beside a print is compared, floats to their digits."""
+def test_a_wrong_comment_is_detected() -> None:
+    """The comment beside a print is compared with the output; floats to the digits shown."""
     run_block("print(1.2345, [1, 2])  # 1.23 [1 2]", {}, "page")
     run_block("x = 1\nprint(x)\n", {}, "page")
     for text in ("print(1.24)  # 1.23", "print(1)  # 2", "print(1, 2)  # 1", 'print("a b")  # a c'):
@@ -77,7 +73,7 @@ def test_a_wrong_comment_is_found() -> None:
 
 
 def shell_lines(*texts: str) -> Iterator[str]:
-    """Without their comments."""
+    """Yields the lines of shell blocks without their comments."""
     for text in texts:
         for line in text.splitlines():
             if words := shlex.split(line, comments=True):
@@ -85,7 +81,7 @@ def shell_lines(*texts: str) -> Iterator[str]:
 
 
 def draw_picture(path: Path) -> None:
-    """A one, drawn."""
+    """Writes a picture of a one."""
     Image = pytest.importorskip("PIL.Image")
     ink = np.full((28, 28), 255, dtype=np.uint8)
     ink[4:24, 13:15] = 0
@@ -93,14 +89,14 @@ def draw_picture(path: Path) -> None:
 
 
 def heliograph(line: str) -> None:
-    """Runs a line that begins so."""
+    """Runs a command line of heliograph."""
     command = [sys.executable, "-m", "heliograph.cli", *shlex.split(line)[1:]]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 def test_commands_of_the_readme(here: Path) -> None:
-    """They run in a folder where there is a picture; what builds is run by whoever builds."""
+    """The commands run in a folder with a picture; build commands are skipped."""
     pytest.importorskip("sklearn")
     draw_picture(here / "picture.png")
     for line in shell_lines(*blocks(ROOT / "README.md", "sh")):
@@ -113,8 +109,8 @@ def test_commands_of_the_readme(here: Path) -> None:
 
 
 @pytest.mark.full
-def test_the_roles_of_the_command_page(here: Path) -> None:
-    """One after the other."""
+def test_the_client_and_server_commands_run(here: Path) -> None:
+    """The commands of client and server run one after another."""
     pytest.importorskip("sklearn")
     text = next(block for block in blocks(ROOT / "docs/command.md", "sh") if "keygen" in block)
     for line in shell_lines(text):
@@ -122,7 +118,7 @@ def test_the_roles_of_the_command_page(here: Path) -> None:
 
 
 def parsed(line: str) -> None:
-    """Raises a usage error for options that a command does not have."""
+    """Parses a command line; raises a usage error for unknown options."""
     words = shlex.split(line)[1:]
     group = typer.main.get_command(commands)
     command = group.get_command(None, words[0])  # type: ignore[attr-defined, arg-type]
@@ -131,7 +127,7 @@ def parsed(line: str) -> None:
 
 
 def test_every_command_has_its_options() -> None:
-    """Of all pages; nothing is run."""
+    """Every option in the pages exists; the commands are parsed and not run."""
     lines = [line for page in PAGES for line in shell_lines(*blocks(page, "sh")) if line.startswith("heliograph ")]
     assert len(lines) > 10
     for line in lines:
@@ -146,14 +142,14 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """Returns the anchors of a page's headings, as GitHub names them."""
     found = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    """Files, folders and headings; other sites are not asked."""
+def test_links_have_targets(page: Path) -> None:
+    """Files, folders and headings exist; other sites are not checked."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
     for link in LINK.findall(text):
         name, _, anchor = link.partition("#")
@@ -165,8 +161,18 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target), link
 
 
+def test_files_in_pages_exist() -> None:
+    """A source file that a page names with its folder is in the repository, at this path or at the end of a longer path."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    there = {"/".join(parts[k:]) for parts in (name.split("/") for name in listed) for k in range(len(parts))}
+    named = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:cpp|cuh?|h|md|py|sh|sv|txt))`")
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
+    missing = {(page.name, name) for page in pages for name in named.findall(page.read_text(encoding="utf-8"))}
+    assert sorted((page, name) for page, name in missing if name not in there) == []
+
+
 def gathered(folder: Path) -> set[str]:
-    """Pages that `make docs` shows, but those that mkdocs.yml leaves out of the list."""
+    """Returns the pages of `make docs`, except those that mkdocs.yml lists by an overview page."""
     subprocess.run([sys.executable, ROOT / "scripts/docs_pages.py", folder], check=True)
     left_out = ("docs/adr/0", "benchmarks/results/", "examples/")
     found = {str(page.relative_to(folder)) for page in folder.rglob("*.md")}
@@ -174,7 +180,7 @@ def gathered(folder: Path) -> set[str]:
 
 
 def test_every_page_is_on_the_site(tmp_path: Path) -> None:
-    """In its list of pages, by name: decisions and results have a page that lists them."""
+    """Every page is in the site's navigation; decisions and results are listed by overview pages."""
     listed = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
     there = {str(page.relative_to(ROOT)) for page in PAGES if page.parent.name not in ("results", "adr")}
     assert there <= listed
@@ -188,13 +194,13 @@ SITE = ROOT / "build/docs/site/index.html"
 SOURCES = [ROOT / "mkdocs.yml", ROOT / "docs/iframe-worker.js"]
 
 
-@pytest.mark.skipif(browser_rig.found() is None, reason="there is no chromium")
+@pytest.mark.skipif(browser_rig.found() is None, reason="Chromium is not installed")
 @pytest.mark.skipif(
     not SITE.is_file() or SITE.stat().st_mtime < max(path.stat().st_mtime for path in SOURCES),
-    reason="make docs builds the site",
+    reason="the site is missing or older than its sources; make docs builds it",
 )
 def test_the_site_is_searched_from_its_folder() -> None:
-    """Opened as a file, without a server and without a network: words lead to their page."""
+    """The site's search works from files, without a server or network."""
     with browser_rig.browser() as chromium:
         page = chromium.page()
         page.go(SITE.as_uri())
@@ -206,11 +212,31 @@ def test_the_site_is_searched_from_its_folder() -> None:
         assert not page.complaints()
 
 
+def test_the_steps_of_a_call_exist() -> None:
+    """Each step of the call that architecture.md follows is a function in its file, and the picture has its number."""
+    steps = re.findall(
+        r"^\| (\d) \| `(.+)` \| `(\w+)` \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.M
+    )
+    assert [int(number) for number, _, _ in steps] == list(range(1, 10))
+    for _, path, name in steps:
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), (path, name)
+    drawn = load_program(ROOT / "docs/pictures/architecture.py")
+    rows = {room: words.split() for rooms, _, words in (*drawn.PYTHON, *drawn.ENGINE) for room in rooms.split("|")}
+    for number, path, _ in steps:
+        room = (
+            "_core"
+            if path.startswith("python/src")
+            else path.removeprefix("python/heliograph/").removeprefix("src/").split("/")[0]
+        )
+        assert number in rows[room], (number, room)
+    assert (ROOT / "docs/pictures/architecture.svg").read_text(encoding="utf-8") == drawn.picture()
+
+
 # Errors
 
 
-def test_every_error_stands_on_its_page() -> None:
-    """With what it is a kind of, what it means and what to do."""
+def test_the_page_lists_every_error() -> None:
+    """The page lists every error with its base class, meaning and remedy."""
     rows = [line.split(" | ") for line in (ROOT / "docs/errors.md").read_text(encoding="utf-8").splitlines() if "|" in line]
     told = {match[1]: row for row in rows if (match := re.match(r"\| `(\w+)`$", row[0]))}
     errors = {name for name in dir(hg) if isinstance(kind := getattr(hg, name), type) and issubclass(kind, Exception)}
@@ -222,7 +248,7 @@ def test_every_error_stands_on_its_page() -> None:
         assert row[1] == f"`{base}`", name
         assert all(len(cell.strip(" |")) > 10 for cell in row[2:]), name
         own = (getattr(hg, name).__dict__.get("__doc__") or "").strip()
-        assert own.endswith("."), f"{name} has no docstring"
+        assert own.endswith("."), f"{name} has no docstring that ends with a full stop"
         if getattr(hg, name).__module__ == "heliograph._core":
             assert own == re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", row[2]), name
 
@@ -231,25 +257,26 @@ def test_every_error_stands_on_its_page() -> None:
 
 
 def test_the_drawn_digits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the README's picture, encrypted: what the server sees is noise, and the scores say which they are."""
+    """For the digits of the README's picture, the server's view is noise and the decrypted scores are correct."""
     monkeypatch.syspath_prepend(str(ROOT / "docs/pictures"))
     import readme  # type: ignore[import-not-found, unused-ignore]
 
-    images = {name: readme.drawn(name) for name in readme.SHOWN}
+    images = {name: readme.render(name) for name in readme.SHOWN}
     for name, (noise, scores) in zip(images, readme.classified(list(images.values())), strict=True):
         assert int(scores.argmax()) == name
         assert len(np.unique(noise)) > 200
 
 
 def test_the_pictures_are_drawn(tmp_path: Path) -> None:
-    """Each by a script beside it, and each is shown."""
+    """Each picture has a script beside it that draws it, and a page that shows it."""
     shown = {Path(link).name for page in PAGES for link in LINK.findall(page.read_text(encoding="utf-8")) if ".svg" in link}
     pictures = {path.name for path in (ROOT / "docs/pictures").glob("*.svg")}
     assert pictures == shown
     scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "docs/pictures").glob("*.py")]
     assert all(any(name in script for script in scripts) for name in pictures)
     pytest.importorskip("matplotlib")
-    shutil.copy(ROOT / "docs/pictures/readme.py", tmp_path)
+    for name in ("readme.py", "svg.py"):
+        shutil.copy(ROOT / "docs/pictures" / name, tmp_path)
     done = subprocess.run([sys.executable, str(tmp_path / "readme.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.glob("*.svg")} == {"digits.svg", "parties.svg"}

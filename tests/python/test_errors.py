@@ -1,4 +1,4 @@
-"""Each typed error, where it must come, with what it must say; and a library that still works afterwards."""
+"""Each typed error is raised when expected, with its message, and the library still works afterwards."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ONES = np.ones(N, dtype=int)
 
 
 class Party:
-    """A key, its evaluation keys and a tensor of shape (3, 4)."""
+    """A secret key, its evaluation keys and a tensor of shape (3, 4)."""
 
     def __init__(self, name: str) -> None:
-        self.parameters = hg.bfv.Parameters(_core.Parameters(rigs.specs(name)))
+        self.parameters = hg.bfv.Parameters(_core.exact.Parameters(rigs.specs(name)))
         self.secret = hg.SecretKey.generate(self.parameters)
         rotations = [1, 4] if self.parameters.has_slots else []
         self.keys = self.secret.evaluation_keys(rotations=rotations)
@@ -35,20 +35,20 @@ class Party:
         self.x = self.server.bind(self.secret.encrypt(np.ones((3, 4, N), dtype=int), **self.packing))
 
     def check(self) -> None:
-        """It still works."""
+        """Checks that the library still works."""
         expected = 1 if self.parameters.plain_moduli == [2] else 3
         np.testing.assert_array_equal(self.secret.decrypt(hg.sum(self.x, 0)), np.full((4, N), expected))
 
 
 @functools.cache
 def party(name: str = "w64") -> Party:
-    """Made once."""
+    """Returns the shared party of a set."""
     return Party(name)
 
 
 @functools.cache
 def stranger(name: str = "w64") -> Party:
-    """Of the same set, with a key of its own."""
+    """Returns a party of the same set with another secret key."""
     return Party(name)
 
 
@@ -60,7 +60,7 @@ X2 = np.ones((1, 1, 2, 2), dtype=int)
 
 
 def image(p: Party) -> hg.Tensor:
-    """x as one channel."""
+    """Returns x in the shape of images with one channel."""
     return p.x.reshape(1, 3, 4)
 
 
@@ -145,14 +145,14 @@ MISSING: dict[str, tuple[Attempt, str]] = {
 
 
 def unrelinearized(p: Party) -> hg.Tensor:
-    """A tensor of degree two whose keys cannot help."""
+    """Returns a tensor of degree two at a server without a relinearization key."""
     return hg.square(hg.Server(p.secret.evaluation_keys(relinearize=False, rotations=[1])).bind(p.x))
 
 
 @pytest.mark.parametrize("attempt", DTYPES)
 @SCHEMES
 def test_dtypes(attempt: str, own: str) -> None:
-    """Only integers; nothing is narrowed in silence."""
+    """Only integers are accepted; no value is narrowed without an error."""
     with pytest.raises(hg.DtypeError):
         DTYPES[attempt](party(own))
 
@@ -160,7 +160,7 @@ def test_dtypes(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("attempt", SHAPES)
 @SCHEMES
 def test_shapes(attempt: str, own: str) -> None:
-    """Axes that do not fit."""
+    """Axes that do not match are refused."""
     with pytest.raises(hg.ShapeError):
         SHAPES[attempt](party(own))
 
@@ -168,7 +168,7 @@ def test_shapes(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("attempt", MISSING)
 @SCHEMES
 def test_missing_keys(attempt: str, own: str) -> None:
-    """Named, with what is there."""
+    """The error names the missing key and the existing ones."""
     case, message = MISSING[attempt]
     with pytest.raises(hg.MissingKeyError, match=message):
         case(party(own))
@@ -177,7 +177,7 @@ def test_missing_keys(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("value", [32769, -32769, 2**62, -(2**63)])
 @SCHEMES
 def test_plaintext_range(value: int, own: str) -> None:
-    """Beyond the plaintext modulus: told with the range."""
+    """Values beyond the plaintext modulus are refused; the error states the range."""
     p = party(own)
     attempts: list[Callable[[], Any]] = [
         lambda: p.secret.encrypt(np.full(N, value)),
@@ -194,13 +194,13 @@ def test_plaintext_range(value: int, own: str) -> None:
 
 @pytest.mark.parametrize("values", [np.full(N, 2**63, dtype=np.uint64), np.full(N, 2**70, dtype=object), [-(2**64)] * N])
 def test_beyond_64_bits(values: Any) -> None:
-    """Told, not wrapped round."""
+    """Values beyond 64 bits are refused, not wrapped."""
     with pytest.raises(hg.PlaintextRangeError):
         party().secret.encrypt(values)
 
 
-def test_values_of_t_equal_to_two() -> None:
-    """0 and 1."""
+def test_a_plaintext_modulus_of_2_holds_0_and_1() -> None:
+    """For t = 2, the only values are 0 and 1."""
     p = party("w64-t2")
     for value in (-1, 2):
         with pytest.raises(hg.PlaintextRangeError, match="between 0 and 1"):
@@ -208,8 +208,8 @@ def test_values_of_t_equal_to_two() -> None:
 
 
 @pytest.mark.parametrize("own", ["w64-t2", "bgv-t2"])
-def test_no_slots(own: str) -> None:
-    """t = 2 has no slots: batching and rotation are typed errors that say what to do."""
+def test_without_slots_batching_is_an_error(own: str) -> None:
+    """For t = 2 there are no slots: batching and rotation raise an error that names `coefficients`."""
     p = party(own)
     with pytest.raises(hg.SlotsError, match="coefficients"):
         p.secret.encrypt(ONES)
@@ -228,7 +228,7 @@ def test_no_slots(own: str) -> None:
 
 @SCHEMES
 def test_coefficients_do_not_rotate(own: str) -> None:
-    """Where there are slots but the tensor packs coefficients."""
+    """Tensors packed into coefficients cannot be rotated."""
     p = party(own)
     x = p.server.bind(p.secret.encrypt(ONES, coefficients=0))
     with pytest.raises(hg.SlotsError, match="coefficients"):
@@ -257,7 +257,7 @@ PAIRS: dict[str, Callable[[Party, Party], Any]] = {
 @pytest.mark.parametrize("attempt", PAIRS)
 @SCHEMES
 def test_wrong_keys(attempt: str, own: str) -> None:
-    """A ciphertext of another key of the same set."""
+    """A ciphertext of another key of the same set is refused."""
     with pytest.raises(hg.WrongKeyError, match="key"):
         PAIRS[attempt](party(own), stranger(own))
     party(own).check()
@@ -266,15 +266,15 @@ def test_wrong_keys(attempt: str, own: str) -> None:
 @pytest.mark.parametrize("attempt", PAIRS)
 @pytest.mark.parametrize("other", ["w64-digits", "w32", "bgv"])
 def test_mismatched_parameters(attempt: str, other: str) -> None:
-    """A ciphertext of another set, edition or scheme, whatever its key."""
-    told = {"w32": "editions: .*w64", "bgv": "schemes: .*bfv"}
+    """A ciphertext of another set, word size or scheme is refused, whatever its key."""
+    told = {"w32": "word sizes: .*64", "bgv": "schemes: .*bfv"}
     message = "parameters" if attempt in ("bind", "read") else told.get(other, "parameters")
     with pytest.raises(hg.MismatchError, match=message):
         PAIRS[attempt](party(), party(other))
 
 
 def test_mismatched_plaintexts() -> None:
-    """Encoded for another set."""
+    """A plaintext encoded for another set is refused."""
     p = party()
     with pytest.raises(hg.MismatchError):
         p.x * hg.encode(party("w32").parameters, ONES)
@@ -282,7 +282,7 @@ def test_mismatched_plaintexts() -> None:
 
 @SCHEMES
 def test_levels(own: str) -> None:
-    """There is no level to go up to."""
+    """Switching a tensor to a higher or a negative level is an error."""
     p = party(own)
     for level in (4, 9, -1):
         with pytest.raises(hg.LevelError):
@@ -294,7 +294,7 @@ def test_levels(own: str) -> None:
 
 @SCHEMES
 def test_noise_exhausted(own: str) -> None:
-    """Told at decryption; the estimate told it before."""
+    """Decryption refuses a tensor whose noise estimate is exhausted."""
     p = party(own)
     x = p.x[0, 0]
     for _ in range(6):
@@ -316,8 +316,8 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
     "negative depth": {"depth": -1, "plain_bits": 20},
     "no plaintext": {"depth": 1},
     "unknown name": {"name": "hcnn6"},
-    "unknown edition of a name": {"name": "hcnn5-2020/w16"},
-    "unknown edition": {"n": 4096, "log_q": 60, "plain_modulus": 17, "edition": "w16"},
+    "unknown word_size of a name": {"name": "hcnn5-2020/w16"},
+    "unknown word_size": {"n": 4096, "log_q": 60, "plain_modulus": 17, "word_size": 16},
     "no power of two": {"n": 5000, "log_q": 60, "plain_modulus": 17, "insecure": True},
     "small ring": {"n": 512, "log_q": 60, "plain_modulus": 17, "insecure": True},
     "large ring": {"n": 2**18, "log_q": 60, "plain_modulus": 17, "insecure": True},
@@ -333,14 +333,14 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("request_name", IMPOSSIBLE)
 @pytest.mark.parametrize("scheme", [hg.bfv, hg.bgv])
 def test_impossible_parameters(request_name: str, scheme: Any) -> None:
-    """Values no set can have."""
+    """Impossible values are refused."""
     with pytest.raises(hg.ParameterError) as caught:
         scheme.parameters(**IMPOSSIBLE[request_name])
     assert not isinstance(caught.value, hg.SecurityError)
 
 
 def test_depth_impossible_at_128_bits() -> None:
-    """Told with what was asked; the chooser never gives an insecure set."""
+    """An impossible depth is refused with the request; the search never returns an insecure set."""
     with pytest.raises(hg.ParameterError, match=r"128 bits has depth 100 with 60 plaintext bits"):
         hg.bfv.parameters(depth=100, plain_bits=60)
     with pytest.raises(hg.ParameterError, match="128-bit"):
@@ -348,7 +348,7 @@ def test_depth_impossible_at_128_bits() -> None:
 
 
 def test_security() -> None:
-    """Below 128 bits only where the user says so, and then it is printed."""
+    """Sets below 128 bits need insecure=True, and their security is printed."""
     numbers: dict[str, Any] = {"n": 1024, "log_q": 60, "plain_modulus": 12289}
     with pytest.raises(hg.SecurityError, match=r"at most 26\).*insecure=True"):
         hg.bfv.parameters(**numbers)
@@ -358,8 +358,8 @@ def test_security() -> None:
 
 
 @SCHEMES
-def test_memory_is_told_beforehand(own: str) -> None:
-    """An absurd array, which as a broadcast view takes one byte: refused at once, with both figures."""
+def test_memory_is_checked_beforehand(own: str) -> None:
+    """A huge array (a broadcast view of one byte) is refused at once, with the needed and available memory."""
     p = party(own)
     absurd = np.broadcast_to(np.uint8(1), (10**8, N))
     for key in (p.secret, p.secret.public_key()):
@@ -372,13 +372,13 @@ def test_memory_is_told_beforehand(own: str) -> None:
     p.check()
 
 
-# Stopping
+# Cancellation
 
 
 @pytest.mark.parametrize("error", [hg.CancelledError, KeyboardInterrupt, ZeroDivisionError])
 @SCHEMES
-def test_progress_may_stop(error: type[BaseException], own: str) -> None:
-    """What a callback raises comes out of the call; the library works on."""
+def test_a_progress_callback_may_stop_a_call(error: type[BaseException], own: str) -> None:
+    """An exception of a progress callback propagates from the call; the library still works."""
     p = party(own)
 
     def stop(share: float) -> None:
@@ -404,8 +404,8 @@ def test_progress_may_stop(error: type[BaseException], own: str) -> None:
 
 
 @SCHEMES
-def test_progress_tells_shares(own: str) -> None:
-    """From above 0 to 1, rising."""
+def test_progress_rises_to_1(own: str) -> None:
+    """Progress rises from above 0 to 1."""
     p = party(own)
     for attempt in (
         lambda f: p.secret.encrypt(np.ones((70, N), dtype=int), progress=f),
@@ -423,7 +423,7 @@ def test_progress_tells_shares(own: str) -> None:
 
 
 def run_script(text: str, **environment: str) -> str:
-    """The output of a script in a process of its own."""
+    """Runs a script in its own process and returns its output."""
     env = os.environ | environment | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     command = [sys.executable, "-c", textwrap.dedent(text)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
@@ -431,8 +431,8 @@ def run_script(text: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_control_c() -> None:
-    """SIGINT in the middle of a long multiplication: KeyboardInterrupt soon, then a library that works."""
+def test_ctrl_c_raises_keyboard_interrupt() -> None:
+    """SIGINT during a long multiplication raises KeyboardInterrupt soon, and the library still works."""
     out = run_script(
         """
         import os, signal, threading, time
@@ -466,7 +466,7 @@ def test_control_c() -> None:
 
 
 def test_fork() -> None:
-    """A child of a fork gets ForkError from every use, at once; the parent works on."""
+    """In a forked child every use raises ForkError at once; the parent still works."""
     out = run_script(
         """
         import os
@@ -497,7 +497,7 @@ def test_fork() -> None:
 
 
 def test_threads() -> None:
-    """Several Python threads on the same keys and sets get right results."""
+    """Several Python threads with the same keys and sets get correct results."""
     p = party()
 
     def work(k: int) -> None:
@@ -511,7 +511,7 @@ def test_threads() -> None:
 
 
 def test_threads_open_sets_at_once() -> None:
-    """Opening one and the same set from many threads gives one set."""
+    """Many threads that open the same set get one object."""
 
     def work(_: int) -> hg.bfv.Parameters:
         return hg.bfv.parameters(n=2048, log_q=54, special=0, plain_modulus=12289, insecure=True)
@@ -519,8 +519,8 @@ def test_threads_open_sets_at_once() -> None:
     assert len(set(in_threads(work, 8))) == 1
 
 
-def test_the_tree_of_errors() -> None:
-    """All are HeliographErrors; the narrower are the wider."""
+def test_errors_derive_from_heliograph_error() -> None:
+    """All errors derive from HeliographError, and the specific ones from the general ones."""
     names = [n for n in hg.__all__ if n.endswith("Error")]
     for name in names:
         assert issubclass(getattr(hg, name), hg.HeliographError)
@@ -531,7 +531,7 @@ def test_the_tree_of_errors() -> None:
 
 
 def test_arguments_of_another_kind() -> None:
-    """What is no parameter set, no flag and no axis is said, whatever is asked of it."""
+    """Arguments that are no parameter set, flag or axis are refused by name."""
     for generate in (hg.SecretKey.generate, hg.ckks.SecretKey.generate, hg.tfhe.SecretKey.generate):
         for wrong in (7, None, "2_2", [1]):
             with pytest.raises(hg.DtypeError, match="generated from hg"):
@@ -542,7 +542,7 @@ def test_arguments_of_another_kind() -> None:
     with pytest.raises(hg.DtypeError, match=r"by hg\.tfhe\.EvaluationKeys"):
         hg.tfhe.trivial(3, [True])
     p = party()
-    with pytest.raises(hg.DtypeError, match="pad is True or False"):
+    with pytest.raises(hg.DtypeError, match="pad must be True or False"):
         p.secret.encrypt(ONES, pad=np.zeros(2))
     for axis in ("slots", "coefficients"):
         with pytest.raises(hg.DtypeError, match="axis"):

@@ -1,4 +1,4 @@
-"""Samples of mirrored estimators: columns by name, features far from zero; and what files say of them and of predictions."""
+"""Inputs of models converted from scikit-learn: named columns, features far from zero, and their description in model files."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ FITTED = LogisticRegression().fit(FRAME, KINDS)
 
 
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> hg.SealedModel:
-    """A classifier of named columns, in a file."""
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> hg.ModelBundle:
+    """Returns the bundle of a classifier with named columns, saved and loaded."""
     path = tmp_path_factory.mktemp("names") / "named.hgm"
-    made: hg.SealedModel = nn.from_sklearn(FITTED, FRAME).seal(path, samples=COUNT)
+    made: hg.ModelBundle = nn.from_sklearn(FITTED, FRAME).export(path, samples=COUNT)
     return made
 
 
 # Columns
 
 
-def test_columns_by_name(sealed: hg.SealedModel) -> None:
-    """A frame in another order gives the right predictions, from the model and from a client's half of its file."""
-    model = nn.from_sklearn(FITTED, TURNED)  # calibrated by another order, too
+def test_columns_by_name(bundle: hg.ModelBundle) -> None:
+    """A frame with permuted columns gives correct predictions, from the model and from the client's part of its file."""
+    model = nn.from_sklearn(FITTED, TURNED)  # the calibration samples have permuted columns
     assert model.report.agreement == 1
     assert np.array_equal(model.predict(model.clear(TURNED)), FITTED.predict(FRAME))
     assert model.inside(TURNED).all()
-    half = hg.SealedModel.load(sealed.client().to_bytes())
+    half = hg.ModelBundle.load(bundle.client().to_bytes())
     secret = hg.SecretKey.generate(half.parameters)
     server = hg.Server(half.keys(secret))
-    for key, taker in ((secret, sealed), (secret, half)):
-        values = half.decrypt(secret, sealed.run(server, taker.encrypt(key, TURNED)), like=TURNED)
+    for key, taker in ((secret, bundle), (secret, half)):
+        values = half.decrypt(secret, bundle.run(server, taker.encrypt(key, TURNED)), like=TURNED)
         assert np.abs(values - FITTED.decision_function(FRAME)).max() < 1e-6
         assert np.array_equal(half.predict(values), FITTED.predict(FRAME))
-    row = half.decrypt(secret, sealed.run(server, half.encrypt(secret, TURNED.iloc[7])), like=TURNED.iloc[7])
+    row = half.decrypt(secret, bundle.run(server, half.encrypt(secret, TURNED.iloc[7])), like=TURNED.iloc[7])
     assert np.abs(row - FITTED.decision_function(FRAME)[7]).max() < 1e-6
     assert "age, height, weight" in half.explain()
 
 
-def test_other_columns(sealed: hg.SealedModel) -> None:
-    """Missing and unknown names are an error that tells them; names of which some are no texts, too."""
-    secret = hg.SecretKey.generate(sealed.parameters)
-    for takes in (sealed, sealed.client(), nn.from_sklearn(FITTED, FRAME)):
+def test_missing_and_unknown_columns_are_refused(bundle: hg.ModelBundle) -> None:
+    """Missing, unknown and non-text column names are refused by name."""
+    secret = hg.SecretKey.generate(bundle.parameters)
+    for takes in (bundle, bundle.client(), nn.from_sklearn(FITTED, FRAME)):
         for frame, message in (
             (FRAME.rename(columns={"age": "Age"}), "missing: age; not known: Age"),
             (FRAME.rename(columns={"age": "height"}), "missing: age"),
@@ -70,7 +70,7 @@ def test_other_columns(sealed: hg.SealedModel) -> None:
                 takes.encrypt(secret, frame)
         with pytest.raises(hg.ShapeError):
             takes.encrypt(secret, FRAME.assign(more=1.0))
-        with pytest.raises(hg.DtypeError, match="must be texts"):
+        with pytest.raises(hg.DtypeError, match="must be strings"):
             takes.encrypt(secret, FRAME.rename(columns={"age": 5}))
         with pytest.raises(hg.DtypeError, match="must be numbers"):
             takes.encrypt(secret, FRAME.assign(age="old"))
@@ -79,7 +79,7 @@ def test_other_columns(sealed: hg.SealedModel) -> None:
 
 
 def test_names_on_one_side() -> None:
-    """As scikit-learn: columns in their order, and a warning."""
+    """If only one side has names, columns are taken in order with a warning, as in scikit-learn."""
     named, bare = nn.from_sklearn(FITTED, FRAME), nn.from_sklearn(LogisticRegression().fit(X, KINDS), X)
     with pytest.warns(UserWarning, match="the samples have no column names, but the model was fitted with names"):
         assert np.array_equal(named.predict(named.clear(X)), FITTED.predict(FRAME))
@@ -93,8 +93,8 @@ def test_names_on_one_side() -> None:
         bare.clear(X.tolist())
 
 
-def test_other_frames() -> None:
-    """pyarrow's tables have names, too; pandas' nullable types are numbers, and a missing one is an error."""
+def test_arrow_tables_and_nullable_frames_are_accepted() -> None:
+    """pyarrow tables have names; pandas nullable types are accepted, missing values refused."""
     model = nn.from_sklearn(FITTED, FRAME)
     nullable = TURNED.round(3).convert_dtypes()
     assert np.abs(model.clear(nullable) - model.clear(FRAME.round(3))).max() < 1e-12
@@ -110,8 +110,8 @@ def test_other_frames() -> None:
 
 @pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler])
 @pytest.mark.parametrize(("far", "spread"), [(1e5, 1.0), (1.6e9, 1e3), (-3e7, 1e-3), (0.0, 1e-9), (0.0, 1e12), (1e-3, 1e-8)])
-def test_far_features(scaler: Any, far: float, spread: float) -> None:
-    """Encrypted, right to the 25 bits that were asked for; a whole model and its ranges know the features as they are."""
+def test_predictions_of_far_features_are_precise(scaler: Any, far: float, spread: float) -> None:
+    """Encrypted predictions have the requested 25 bits; the model and its ranges use the features' own units."""
     samples = far + spread * X
     estimator = make_pipeline(scaler(), LinearRegression()).fit(samples, SCORE)
     model = nn.from_sklearn(estimator, samples)
@@ -119,7 +119,7 @@ def test_far_features(scaler: Any, far: float, spread: float) -> None:
     secret = hg.SecretKey.generate(model.parameters(samples=COUNT))
     server = hg.Server(secret.evaluation_keys())
     found = model.predict(secret.decrypt(model(server.bind(model.encrypt(secret, samples)))))[:COUNT]
-    # Doubles of such a size differ by this much; scikit-learn computes with them.
+    # scikit-learn's own results are doubles of this magnitude, which have this spacing.
     lost = 4 * np.spacing(max(abs(far), spread)) / spread
     assert np.abs(found - own).max() < 2.0**-25 + 100 * lost
     assert model.report.largest_error < 1e-12 + 100 * lost
@@ -133,7 +133,7 @@ def test_far_features(scaler: Any, far: float, spread: float) -> None:
 
 
 def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
-    """Proven intervals hold for all samples inside the ranges of features as they are; a file keeps centres and units."""
+    """Proven intervals hold for all samples within the features' ranges; model files contain centres and units."""
     samples = 1.6e9 + 1e3 * X
     estimator = make_pipeline(
         StandardScaler(), MLPRegressor(hidden_layer_sizes=(4,), activation="tanh", max_iter=200, random_state=1)
@@ -146,8 +146,8 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
     assert model.ranges.proven == 1
     low, high = np.array(model.ranges.low), np.array(model.ranges.high)
     corners = np.where(np.random.default_rng(1).random((COUNT, 5)) < 0.5, low, high)
-    whole = model.seal(tmp_path / "far.hgm", samples=COUNT)
-    half = hg.SealedModel.load(whole.client().to_bytes())
+    whole = model.export(tmp_path / "far.hgm", samples=COUNT)
+    half = hg.ModelBundle.load(whole.client().to_bytes())
     assert half.inputs[0].ranges == tuple(zip(model.ranges.low, model.ranges.high, strict=True))
     assert "between 1599" in half.explain()
     secret = hg.SecretKey.generate(half.parameters)
@@ -155,7 +155,7 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
     assert np.abs(values.T - model.clear(corners)).max() < 1e-5
     assert (
         np.abs(half.predict(values) - estimator.predict(corners)).max() < 1
-    )  # the polynomial's error, at its interval's ends
+    )  # error of the polynomial at the ends of its interval
     with pytest.raises(
         hg.PlaintextRangeError, match=r"row 3: feature 2 is 1700000000, outside its calibrated range \[1599.*, 1600.*\]"
     ):
@@ -163,7 +163,9 @@ def test_far_features_of_a_perceptron(tmp_path: Path) -> None:
 
 
 def test_values_without_room() -> None:
-    """Decision values that CKKS's errors would decide, and values beyond all rooms, are refused by errors that say what to do."""
+    """A model is refused if its decision values are below CKKS's errors or beyond the room of every set; the error states
+    the remedy.
+    """
     faint = LogisticRegression().fit(X, TWO)
     faint.coef_, faint.intercept_ = faint.coef_ * 1e-7, faint.intercept_ * 1e-7
     for tiny in (faint, Ridge().fit(X, 1e-9 * SCORE)):
@@ -184,7 +186,7 @@ def test_values_without_room() -> None:
         model.parameters(samples=COUNT)
 
 
-def test_the_estimator_changes_later() -> None:
+def test_a_model_does_not_follow_later_changes() -> None:
     """A model does not share memory with its estimator."""
     estimator = Ridge().fit(X, SCORE)
     model = nn.from_sklearn(estimator, X)
@@ -195,7 +197,7 @@ def test_the_estimator_changes_later() -> None:
 
 
 def test_a_replaced_method_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function in place of scikit-learn's own is refused by name; one that hides is refused by its results."""
+    """A replaced method of the class is refused by name; a hidden replacement is refused by its results."""
 
     def predict(self: Any, samples: Any) -> Any:
         return np.zeros(len(samples))
@@ -210,7 +212,9 @@ def test_a_replaced_method_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_single_precision() -> None:
-    """The estimator computes in float32 where samples are, which the report states; in float64 it is exact."""
+    """For float32 samples, the report states the error of scikit-learn's float32 arithmetic; for float64 samples the model
+    is exact.
+    """
     samples = (1e4 + X).astype(np.float32)
     estimator = make_pipeline(StandardScaler(), LinearRegression()).fit(samples.astype(np.float64), SCORE)
     coarse, fine = (nn.from_sklearn(estimator, x).report.largest_error for x in (samples, samples.astype(np.float64)))
@@ -219,7 +223,7 @@ def test_single_precision() -> None:
 
 
 def test_models_by_hand() -> None:
-    """Rules, classes and inputs that do not fit the layers are refused when the model is made."""
+    """A model whose rules, classes or inputs do not match its layers is refused when made."""
     one, two = (nn.Dense(np.ones((count, 2)), np.zeros(count)) for count in (1, 2))
     names = np.array(["no", "yes"])
     for layer, classes, options in (
@@ -240,13 +244,13 @@ def test_models_by_hand() -> None:
 
 @pytest.mark.full
 def test_very_many_far_features(tmp_path: Path) -> None:
-    """Beyond what a header holds, features share a centre and a unit."""
+    """Features too many for the header share a centre and a unit."""
     rng = np.random.default_rng(0)
     samples = 1e6 + rng.uniform(-1, 1, (3, (1 << 14) + 1))
     estimator = LinearRegression().fit(samples, [1, 2, 3])
     model = nn.from_sklearn(estimator, samples)
     assert np.abs(model.predict(model.clear(samples)) - [1, 2, 3]).max() < 1e-6
-    half = model.seal(tmp_path / "wide.hgm", samples=4).client()
+    half = model.export(tmp_path / "wide.hgm", samples=4).client()
     assert len(set(half.inputs[0].ranges)) == 1
     assert half._form.model.inputs == model.inputs  # type: ignore[attr-defined]
 
@@ -255,7 +259,7 @@ def test_very_many_far_features(tmp_path: Path) -> None:
 
 
 def test_classes_in_files(tmp_path: Path) -> None:
-    """They keep their type; labels= are texts in their place; others than truth values, numbers and texts need them."""
+    """Classes keep their type; labels= replaces them by texts, and is required for other types than numbers and texts."""
     for number, classes in enumerate(
         (
             np.array([False, True]),
@@ -268,41 +272,41 @@ def test_classes_in_files(tmp_path: Path) -> None:
         )
     ):
         model = nn.Model("m", (nn.Dense(np.ones((1, 2)), np.zeros(1)),), classes, True, 8.0)
-        made = model.seal(tmp_path / f"{number}.hgm", samples=2)
-        for read in (made, hg.SealedModel.load(made.client().to_bytes())):
+        made = model.export(tmp_path / f"{number}.hgm", samples=2)
+        for read in (made, hg.ModelBundle.load(made.client().to_bytes())):
             found = read.predict([[-1.0], [1.0]])
             assert found.dtype == classes.dtype
             assert found.tolist() == classes.tolist()
             assert read.labels == tuple(map(str, classes.tolist()))
             assert read.predict([1.0]).tolist() == classes[1]
-        named = model.seal(tmp_path / f"named{number}.hgm", samples=2, labels=["a", "b"])
+        named = model.export(tmp_path / f"named{number}.hgm", samples=2, labels=["a", "b"])
         assert named.predict([[-1.0], [1.0]]).tolist() == ["a", "b"]
     dates = nn.Model("m", (nn.Dense(np.ones((1, 2)), np.zeros(1)),), np.array(["2020", "2021"], dtype="M8[Y]"), False, 8.0)
     with pytest.raises(hg.ParameterError, match="labels="):
-        dates.seal(tmp_path / "dates.hgm", samples=2)
-    assert dates.seal(tmp_path / "dates.hgm", samples=2, labels=["a", "b"]).predict([[1.0]]).tolist() == ["b"]
-    with pytest.raises(hg.ShapeError, match=r"scores of m are \[samples, 1\]"):
-        dates.seal(tmp_path / "dates.hgm", samples=2, labels=["a", "b"]).predict([[1.0, 2.0]])
+        dates.export(tmp_path / "dates.hgm", samples=2)
+    assert dates.export(tmp_path / "dates.hgm", samples=2, labels=["a", "b"]).predict([[1.0]]).tolist() == ["b"]
+    with pytest.raises(hg.ShapeError, match=r"scores of m must be \[samples, 1\]"):
+        dates.export(tmp_path / "dates.hgm", samples=2, labels=["a", "b"]).predict([[1.0, 2.0]])
 
 
 def test_long_names(tmp_path: Path) -> None:
-    """A name that no header has room for is refused when sealing."""
+    """A column name too long for the header is refused when the file is written."""
     frame = FRAME.rename(columns={"age": "a" * 201})
     model = nn.from_sklearn(Ridge().fit(frame, SCORE), frame)
     with pytest.raises(hg.ParameterError, match="200 characters"):
-        model.seal(tmp_path / "long.hgm", samples=COUNT)
+        model.export(tmp_path / "long.hgm", samples=COUNT)
 
 
 @pytest.mark.parametrize("part", ["whole", "half"])
-def test_files_that_lie(sealed: hg.SealedModel, part: str) -> None:
-    """Names, classes, rules, centres and units that cannot be: a damaged file."""
-    good = (sealed if part == "whole" else sealed.client()).to_bytes()
+def test_impossible_model_files_are_refused(bundle: hg.ModelBundle, part: str) -> None:
+    """Impossible names, classes, rules, centres and units are refused as a damaged file."""
+    good = (bundle if part == "whole" else bundle.client()).to_bytes()
     said = resign.take_apart(good).header["model"]
     classes, output, one = said["classes"], said["output"], (1.0).hex()
     lies: list[dict[str, Any]] = [
         *({"columns": wrong} for wrong in (NAMES[:4], [*NAMES, "x"], "age", None, [1, *NAMES[1:]], ["a" * 201, *NAMES[1:]])),
         *({"centre": wrong} for wrong in ([one], ["nan"] * 5, ["inf"] * 5, [(2.0**1001).hex()] * 5, [0] * 5, None, "")),
-        {"centre": [(1e6).hex()] * 5},  # then ranges lie beyond the reach
+        {"centre": [(1e6).hex()] * 5},  # with these centres the features' ranges are out of reach
         *({"unit": [wrong] * 5} for wrong in ((0.0).hex(), (-1.0).hex(), (3.0).hex(), "nan", (2.0**1001).hex(), 1)),
         {"unit": [(2.0**-40).hex()] * 5},
         {"unit": [one]},
@@ -337,28 +341,28 @@ def test_files_that_lie(sealed: hg.SealedModel, part: str) -> None:
         document = resign.take_apart(good)
         document.header["model"] |= lie
         with pytest.raises(hg.DamagedFileError):
-            hg.SealedModel.load(resign.signed(document))
+            hg.ModelBundle.load(resign.signed(document))
     for name in ("centre", "unit", "columns", "classes", "output", "ranges", "layers", "name"):
         document = resign.take_apart(good)
         del document.header["model"][name]
         with pytest.raises(hg.DamagedFileError):
-            hg.SealedModel.load(resign.signed(document))
+            hg.ModelBundle.load(resign.signed(document))
     for version in (1, 2):
         document = resign.take_apart(good)
         document.header["format"] = version
-        with pytest.raises(hg.DamagedFileError, match="another format"):
-            hg.SealedModel.load(resign.signed(document))
+        with pytest.raises(hg.DamagedFileError, match="not of format"):
+            hg.ModelBundle.load(resign.signed(document))
 
 
-def test_changed_files(sealed: hg.SealedModel) -> None:
-    """Changed at random and signed again: read and usable, or a typed error."""
-    good, refused = sealed.to_bytes(), 0
+def test_changed_files(bundle: hg.ModelBundle) -> None:
+    """A randomly changed file with a valid signature is usable or gives a typed error."""
+    good, refused = bundle.to_bytes(), 0
     for number in range(300):
         mutator = resign.Mutator(f"named:{number}")
         document = resign.take_apart(good)
         document.header["model"] = mutator.changed(document.header["model"])
         try:
-            read = hg.SealedModel.load(resign.signed(document, mutator.text))
+            read = hg.ModelBundle.load(resign.signed(document, mutator.text))
             read.explain()
             read.predict(np.zeros((2, read.outputs[0].shape[0])))
         except hg.HeliographError:

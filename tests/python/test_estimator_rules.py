@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn with their options: mirrored exactly, with the estimator's own rules, or refused by a typed error."""
+"""scikit-learn estimators with their options: converted exactly, with their decision rules, or refused by a typed error."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ ENCRYPTED = [
 
 
 def method(estimator: Any, name: str, samples: Any) -> Any:
-    """What the estimator's own method gives; None without."""
+    """Returns the result of the estimator's method, or None if it has none."""
     return getattr(estimator, name)(copy.deepcopy(samples)) if hasattr(estimator, name) else None
 
 
-def compared(name: str, model: Any, values: Any, slack: float, sealed: Any = None, samples: Any = None) -> None:
-    """Values [outputs, count] become predictions, decision values and probabilities as the estimator's own."""
+def compared(name: str, model: Any, values: Any, slack: float, bundle: Any = None, samples: Any = None) -> None:
+    """Checks that predictions, decision values and probabilities of values [outputs, count] equal the estimator's."""
     case, estimator = CASES[name], fitted(name)
     samples = case.samples if samples is None else samples
     single = "float32" in name
     error = model.report.largest_error + (1e-5 if single else 1e-9) + slack
     own = np.asarray(method(estimator, "predict", samples))
-    found = model.predict(values) if sealed is None else sealed.predict(values.T)
+    found = model.predict(values) if bundle is None else bundle.predict(values.T)
     assert found.shape == own.shape
     decided, chances = (method(estimator, which, samples) for which in ("decision_function", "predict_proba"))
     if model.classes is None:
@@ -55,17 +55,17 @@ def compared(name: str, model: Any, values: Any, slack: float, sealed: Any = Non
     if decided is not None:
         assert np.abs((values[0] if decided.ndim == 1 else values.T) - decided).max() <= error
     if chances is not None:
-        made = model.predict_proba(values) if sealed is None else sealed.predict_proba(values.T)
+        made = model.predict_proba(values) if bundle is None else bundle.predict_proba(values.T)
         assert made.shape == chances.shape
         assert np.abs(made - chances).max() <= error
-    elif sealed is None:
+    elif bundle is None:
         with pytest.raises(hg.DtypeError, match="no probabilities"):
             model.predict_proba(values)
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_mirrored(name: str) -> None:
-    """In the clear: equal up to rounding, or up to the error that the report states."""
+def test_converted_estimators_predict_like_their_estimator(name: str) -> None:
+    """Clear predictions of the converted model equal the estimator's up to rounding, or up to the reported error."""
     case, estimator = CASES[name], fitted(name)
     before = np.array(case.samples)
     model = hg.nn.from_sklearn(estimator, case.samples)
@@ -76,20 +76,20 @@ def test_mirrored(name: str) -> None:
         assert model.report.largest_error <= scale * (1e-5 if "float32" in name else 1e-9)
         assert model.report.agreement in (None, 1.0)
     compared(name, model, model.clear(case.samples), 0)
-    if case.clear:  # on other samples, too
+    if case.clear:  # predictions for other samples also agree
         compared(name, model, model.clear(case.shuffled()), 0, samples=case.shuffled())
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.refused])
-def test_refused(name: str) -> None:
-    """By a typed error that says why."""
+def test_unsupported_estimators_are_refused(name: str) -> None:
+    """Refused estimators raise a typed error with the reason."""
     case = CASES[name]
     with pytest.raises((hg.DtypeError, hg.PlaintextRangeError, hg.ParameterError), match=case.refused):
         hg.nn.from_sklearn(fitted(name), case.samples)
 
 
-def test_there_are_many() -> None:
-    """At least 120 estimators and options, of both sorts."""
+def test_there_are_enough_cases() -> None:
+    """There are at least 120 convertible cases and 40 refused ones."""
     assert len(TAKEN) >= 120
     assert len(CASES) - len(TAKEN) >= 40
 
@@ -98,10 +98,10 @@ def test_there_are_many() -> None:
     "name", [*ENCRYPTED, *(pytest.param(name, marks=pytest.mark.full) for name in TAKEN if name not in ENCRYPTED)]
 )
 def test_encrypted(name: str, tmp_path: Path) -> None:
-    """From a file, by a client without the weights: as the estimator itself, to 20 bits after the point."""
+    """A client with only its part of the model file decrypts the estimator's results with 20 fractional bits."""
     case = CASES[name]
     model = hg.nn.from_sklearn(fitted(name), case.samples)
-    whole = model.seal(tmp_path / "model.hgm", samples=COUNT)
+    whole = model.export(tmp_path / "model.hgm", samples=COUNT)
     half = whole.client()
     secret = hg.SecretKey.generate(half.parameters)
     answer = whole.run(hg.Server(half.keys(secret)), half.encrypt(secret, case.samples))

@@ -1,4 +1,4 @@
-"""scikit-learn's estimators on encrypted features: predictions as theirs, errors as reported."""
+"""Converted scikit-learn estimators give equal predictions on encrypted features, within the reported errors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # what is fitted need not be good
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # accuracy is irrelevant here
 IRIS, KINDS = load_iris(return_X_y=True)
 PEOPLE, ILLNESS = load_diabetes(return_X_y=True)
 TWO = KINDS < 2
 
 
 def encrypted(model: hg.nn.Model, samples: Any) -> Any:
-    """What the secret key decrypts of a server's run, the slots in use."""
+    """Returns the decrypted result of a run at a server, without the unused slots."""
     secret = hg.SecretKey.generate(model.parameters(samples=len(samples)))
     server = hg.Server(secret.evaluation_keys())
     x = server.from_bytes(model.encrypt(secret, samples).to_bytes())
@@ -49,7 +49,7 @@ CLASSIFIERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_regressors(name: str) -> None:
-    """The predictions, to CKKS's precision; one level."""
+    """Predictions equal the estimator's to CKKS's precision, with one level."""
     estimator = REGRESSORS[name].fit(PEOPLE, ILLNESS)
     model = hg.nn.from_sklearn(estimator, PEOPLE)
     assert (model.depth, model.features, model.outputs) == (1, 10, 1)
@@ -60,7 +60,7 @@ def test_regressors(name: str) -> None:
 
 
 def test_several_targets() -> None:
-    """A column each, as the estimator's."""
+    """Several targets give one column each, like the estimator."""
     targets = np.stack([ILLNESS, -ILLNESS / 2], axis=1)
     estimator = linear_model.LinearRegression().fit(PEOPLE, targets)
     model = hg.nn.from_sklearn(estimator, PEOPLE)
@@ -69,7 +69,7 @@ def test_several_targets() -> None:
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers(name: str) -> None:
-    """Of three classes, and of two, whose names are texts; probabilities where the estimator has them."""
+    """Classifiers of three classes, and of two with text names; probabilities if the estimator has them."""
     for chosen, classes in ((TWO | ~TWO, KINDS), (TWO, np.where(KINDS == 0, "setosa", "versicolor"))):
         estimator = CLASSIFIERS[name].fit(IRIS[chosen], classes[chosen])
         model = hg.nn.from_sklearn(estimator, IRIS[chosen])
@@ -87,7 +87,7 @@ def test_classifiers(name: str) -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
 def test_perceptrons(activation: str) -> None:
-    """Polynomials fitted on the data: what the report says is what the clear model does, and the encrypted one follows it."""
+    """Fitted polynomials have the reported error in clear, and the encrypted model follows the clear one."""
     perceptron = neural_network.MLPClassifier(
         hidden_layer_sizes=(6,), activation=activation, max_iter=400, random_state=1, tol=1e-3
     )
@@ -101,7 +101,7 @@ def test_perceptrons(activation: str) -> None:
     report = model.report
     assert report.agreement is not None
     assert report.agreement == np.mean(model.predict(clear) == estimator.predict(IRIS))
-    off = model.predict_proba(clear) - estimator.predict_proba(IRIS)  # a perceptron has no decision values
+    off = model.predict_proba(clear) - estimator.predict_proba(IRIS)  # perceptrons have no decision_function
     assert np.abs(off).max() == pytest.approx(report.largest_error, rel=1e-6, abs=1e-12)
     if activation == "identity":
         assert report.largest_error < 1e-9
@@ -113,7 +113,7 @@ def test_perceptrons(activation: str) -> None:
 
 
 def test_a_perceptron_of_two_layers_on_digits() -> None:
-    """Regression, two hidden layers: the intervals of each are those of what comes from the one before."""
+    """A perceptron with two hidden layers is regressed correctly; each layer's intervals follow from the previous layer."""
     digits, labels = load_digits(return_X_y=True)
     estimator = neural_network.MLPRegressor(hidden_layer_sizes=(8, 4), activation="tanh", max_iter=60, random_state=0).fit(
         digits / 16, labels
@@ -125,8 +125,8 @@ def test_a_perceptron_of_two_layers_on_digits() -> None:
     assert np.abs(found - estimator.predict(digits / 16)).max() == pytest.approx(model.report.largest_error)
 
 
-def test_what_it_shows() -> None:
-    """Errors in words."""
+def test_repr_and_report() -> None:
+    """repr and report state the approximation errors."""
     estimator = neural_network.MLPClassifier(hidden_layer_sizes=(4,), max_iter=50, random_state=0).fit(IRIS, KINDS)
     model = hg.nn.from_sklearn(estimator, IRIS)
     assert repr(model).startswith("<model of MLPClassifier: 4 -> 4 -> 3, 5 levels, error")
@@ -135,11 +135,11 @@ def test_what_it_shows() -> None:
 
 
 class Mine(linear_model.Ridge):  # type: ignore[misc]
-    """A subclass that leaves prediction as it is."""
+    """A subclass of an estimator that does not change predictions."""
 
 
 def test_errors() -> None:
-    """Typed, with what there is."""
+    """Errors are typed and state the reason."""
     fitted = linear_model.LinearRegression().fit(PEOPLE, ILLNESS)
     assert hg.nn.from_sklearn(Mine().fit(PEOPLE, ILLNESS), PEOPLE).name == "Ridge"
     cases: list[tuple[Any, Any, type[Exception], str]] = [
@@ -150,9 +150,9 @@ def test_errors() -> None:
         (make_pipeline(MinMaxScaler(clip=True), linear_model.Ridge()).fit(IRIS, KINDS), IRIS, hg.DtypeError, "clip"),
         (svm.SVC(kernel="linear").fit(IRIS, KINDS), IRIS, hg.DtypeError, "SVC"),
         (fitted, PEOPLE[:, :3], hg.ShapeError, "10 features"),
-        (fitted, PEOPLE[:0], hg.ShapeError, "no samples"),
+        (fitted, PEOPLE[:0], hg.ShapeError, "at least one sample"),
         (fitted, [["a"] * 10], hg.DtypeError, "numbers"),
-        (3, PEOPLE, hg.DtypeError, "int is none of"),
+        (3, PEOPLE, hg.DtypeError, "int is not supported"),
     ]
     for estimator, calibration, error, message in cases:
         with pytest.raises(error, match=message):
@@ -167,7 +167,7 @@ def test_errors() -> None:
     with pytest.raises(hg.ShapeError, match="slots"):
         model.encrypt(secret, np.zeros((secret.parameters.slots + 1, 10)))
     odd = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=30))
-    with pytest.raises(hg.ParameterError, match="leaves places empty"):
+    with pytest.raises(hg.ParameterError, match="must be a power of two"):
         model.encrypt(odd, PEOPLE[:30])
     with pytest.raises(hg.DtypeError, match="tensor of CKKS"):
         model(PEOPLE)
@@ -176,7 +176,7 @@ def test_errors() -> None:
 
 
 def test_the_documents_program(capsys: pytest.CaptureFixture[str]) -> None:
-    """It runs, and classifies as the estimator does."""
+    """The program in docs/ckks.md runs and its predictions agree with the estimator's."""
     page = (Path(__file__).parents[2] / "docs" / "ckks.md").read_text()
     program = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "from_sklearn" in block)
     exec(program, {"hg": hg})

@@ -1,4 +1,4 @@
-"""Exhausted noise and values that outgrew their modulus: errors instead of garbage, however few values the noise has."""
+"""Exhausted noise budgets and overflows give errors instead of wrong values, also for noise of few distinct values."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ EXACT = pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 
 @pytest.mark.parametrize("number", range(54))
 def test_no_exhausted_ciphertext_decrypts_wrongly(number: int) -> None:
-    """A sample of what `exhausted.py` counts: every scheme, operation and kind of data, saved and loaded or not."""
+    """In a sample of the cases of `exhausted.py`, with every scheme, operation and kind of data, no exhausted ciphertext
+    decrypts wrongly without an error.
+    """
     case = Case(number)
     found = outcome(case, **word_of(case))
-    assert found in (("error", "right") if case.scheme == "ckks" else ("error",))  # what fits is handed out
+    # CKKS values that still fit are decrypted, so the outcome may be "right"
+    assert found in (("error", "right") if case.scheme == "ckks" else ("error",))
 
 
 @EXACT
 def test_the_measured_budget_promises_nothing_for_a_wrong_value(scheme: str) -> None:
-    """Where decryption refuses it is 0, of loaded tensors too."""
+    """When decryption refuses a tensor, the measured noise budget is 0, also for loaded tensors."""
     for number in range({"bfv": 0, "bgv": 1}[scheme], 36, 6):
         for n in (number, number + 3):
             case = Case(n)
@@ -36,8 +39,8 @@ def test_the_measured_budget_promises_nothing_for_a_wrong_value(scheme: str) -> 
 
 @EXACT
 @pytest.mark.parametrize("loaded", [False, True])
-def test_what_is_right_is_decrypted(scheme: str, loaded: bool) -> None:
-    """Up to the end of the estimate nothing is refused, and the measured budget is never below it."""
+def test_correct_values_are_decrypted(scheme: str, loaded: bool) -> None:
+    """Until the estimate is exhausted no result is refused, and the measured budget is never below the estimate."""
     secret, server = party(scheme)
     values = np.full(secret.parameters.slots, 7)
     x, expected, steps = server.bind(secret.encrypt(values)), 7, 0
@@ -51,8 +54,8 @@ def test_what_is_right_is_decrypted(scheme: str, loaded: bool) -> None:
 
 
 @EXACT
-def test_beyond_the_estimate(scheme: str) -> None:
-    """The estimate is a bound: a word decrypts what it calls exhausted, as long as the noise measured leaves a bit."""
+def test_unchecked_decrypts_beyond_the_estimate(scheme: str) -> None:
+    """The estimate is a bound: beyond it, `unchecked` decrypts as long as the measured noise leaves one bit."""
     secret, server = party(scheme)
     values = np.arange(secret.parameters.slots)
     x, expected = server.bind(secret.encrypt(values)), values.astype(object)
@@ -67,12 +70,12 @@ def test_beyond_the_estimate(scheme: str) -> None:
     for _ in range(30):
         x = x + x
     assert secret.noise_budget(x, beyond_estimate=True) == 0
-    with pytest.raises(hg.NoiseError, match="no longer decrypts"):
+    with pytest.raises(hg.NoiseError, match="by measurement"):
         secret.decrypt(x, beyond_estimate=True)
 
 
 def without_figures(data: bytes) -> bytes:
-    """The same ciphertext from a file that does not tell its noise, as those of format 1."""
+    """Returns the same ciphertext as a file without a noise figure, like those of format 1."""
     container = parse(data)
     header = {k: v for k, v in container.header.items() if k != "noise"}
     return build(Container(container.type, header, container.arrays, container.version))
@@ -80,9 +83,9 @@ def without_figures(data: bytes) -> bytes:
 
 @EXACT
 @pytest.mark.parametrize(("factor", "most"), [(1000, 6), (3, 6), (2, 24)])
-def test_few_valued_noise_of_no_estimate(scheme: str, factor: int, most: int) -> None:
-    """The noise of a constant is a dozen multiples of one number, and nothing but it tells: one in thirty is missed, and of
-    doubled ones, which wrap by nearly whole turns of moduli near powers of two, one in five; not most of them.
+def test_exhaustion_without_an_estimate_is_rarely_missed(scheme: str, factor: int, most: int) -> None:
+    """The noise of a constant has a dozen distinct values, so its exhaustion can be missed: in at most one of thirty cases.
+    Doubled constants wrap by nearly whole multiples of moduli near powers of two: at most one of five cases is missed.
     """
     secret, server = party(scheme)
     x, tried, missed = server.bind(secret.encrypt(np.full(secret.parameters.slots, 7))), 0, 0
@@ -103,7 +106,7 @@ def test_few_valued_noise_of_no_estimate(scheme: str, factor: int, most: int) ->
 
 @EXACT
 def test_noise_beyond_a_files_estimate(scheme: str) -> None:
-    """A file that promises more than its words keep is refused by what is measured, long before the limit."""
+    """A file whose noise figure is too small is refused by the measured noise, long before the limit."""
     secret, server = party(scheme)
     x = server.bind(secret.encrypt(np.arange(secret.parameters.slots)))
     y = x
@@ -113,21 +116,21 @@ def test_noise_beyond_a_files_estimate(scheme: str) -> None:
     container.header["noise"] = [n - 16 * 20 for n in container.header["noise"]]
     lie = server.from_bytes(build(container))
     assert lie.noise_budget > y.noise_budget
-    with pytest.raises(hg.NoiseError, match="not what its estimate says"):
+    with pytest.raises(hg.NoiseError, match="by measurement"):
         secret.decrypt(lie)
     assert secret.noise_budget(lie) == 0
     t = secret.parameters.plain_modulus
     np.testing.assert_array_equal(secret.decrypt(y) % t, np.arange(x.slots) * (2**40 % t) % t)
 
 
-def test_shrink_with_nothing_to_go_by() -> None:
-    """An error, not one prime; with a level it does as it is told."""
+def test_shrink_without_a_noise_figure() -> None:
+    """shrink without a noise figure raises an error instead of choosing one prime; with a level it works."""
     secret, server = party("bfv")
     x = server.bind(secret.encrypt(np.arange(secret.parameters.slots)))
     y = server.from_bytes(without_figures((x + x).to_bytes()))
     for unknown in (y, y + x, x + y, hg.concatenate([x[None], y[None]]), hg.concatenate([y[None], x[None]])):
         assert unknown.noise_budget is None
-        with pytest.raises(hg.NoiseError, match="say the level"):
+        with pytest.raises(hg.NoiseError, match="give the level"):
             hg.shrink(unknown)
     assert hg.shrink(y, 1).level == 1
     assert hg.shrink(server.from_bytes((x + x).to_bytes())).level < x.level
@@ -137,24 +140,24 @@ def test_shrink_with_nothing_to_go_by() -> None:
 
 
 def ckks(values: Any, **options: Any) -> hg.ckks.Tensor:
-    """Encrypted for a server that multiplies."""
+    """Encrypts values and binds them to a server that multiplies."""
     secret, server = party("ckks")
     return server.bind(secret.encrypt(values, pad=True, **options))
 
 
 def reloaded(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
-    """Through a file."""
+    """Saves a tensor and loads it at the server."""
     return party("ckks")[1].from_bytes(x.to_bytes())
 
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_values_that_outgrow_their_modulus(count: int) -> None:
-    """300,000^3 in a room of 2^41: nothing is promised, and decryption refuses, of a loaded answer too."""
+    """300,000^3 exceeds a room of 2^41: `precision` is None, and decryption refuses the result, also after loading."""
     secret, _ = party("ckks")
     x = ckks(np.full(count, 300_000.0))
     cube = x * x * x
     assert cube.precision is None
-    assert "outgrown" in repr(cube)
+    assert "may exceed the modulus" in repr(cube)
     for lost in (cube, reloaded(cube)):
         for words in ({}, {"checked": True}):
             with pytest.raises(hg.RoomError):
@@ -169,32 +172,32 @@ def test_values_that_outgrow_their_modulus(count: int) -> None:
         secret.decrypt(reloaded(x * x), checked=True)
 
 
-def test_values_beyond_the_room_on_the_way_harm_nothing() -> None:
-    """Sums, products and rescalings of c + k Q are those of c: a difference that fits is right, and is handed out."""
+def test_intermediate_values_may_exceed_the_room() -> None:
+    """Sums, products and rescalings are modular. So a difference that fits the room decrypts, even if its operands do not fit."""
     secret, _ = party("ckks")
     values = np.linspace(1, 1000, 64)
     x = ckks(values)
     wide = hg.ckks.lower(x * 3.0e10, 1)  # 3e13, beyond 2^41
-    assert "outgrown" in repr(wide)
+    assert "may exceed the modulus" in repr(wide)
     back = wide - hg.ckks.lower(x * 2.9999999e10, 1)
     for y in (back, reloaded(back)):
         np.testing.assert_allclose(secret.decrypt(y)[:64], values * 1000, rtol=1e-3)
 
 
-def test_wrapped_values_show_by_themselves() -> None:
-    """Many different values that wrapped leave the bound that a lie says of them, or reach the edge of the modulus."""
+def test_many_wrapped_values_are_detected() -> None:
+    """Many distinct wrapped values exceed a falsely declared bound or reach the edge of the modulus."""
     secret, _ = party("ckks")
     x = ckks(np.random.default_rng(3).normal(0, 100_000, secret.parameters.slots))
-    cube = reloaded(hg.ckks.within(x * x * x, 1000))  # a lie, which would be taken for a proof
+    cube = reloaded(hg.ckks.within(x * x * x, 1000))  # a false declared bound, which would count as proof
     with pytest.raises(hg.RoomError, match="outside of the bounds"):
         secret.decrypt(cube)
     at_the_edge = reloaded(hg.ckks.within(x * x * x, secret.parameters.room * 0.99))
-    with pytest.raises(hg.RoomError, match=r"edge|outside of the bounds"):
+    with pytest.raises(hg.RoomError, match=r"limit of the modulus|outside of the bounds"):
         secret.decrypt(at_the_edge)
 
 
-def test_a_public_bound() -> None:
-    """What was said at encryption tells whether a loaded answer fits; it does not follow from the values."""
+def test_bounds_of_results_follow_the_declared_bound() -> None:
+    """The bounds of a loaded result follow from the `bound` that the caller gave at encryption, not from the values."""
     secret, server = party("ckks")
     values = np.linspace(-2, 2, secret.parameters.slots)
     small, plain = ckks(values, bound=2.5), ckks(values)
@@ -218,8 +221,8 @@ def test_a_public_bound() -> None:
     assert server.bind(secret.public_key().encrypt(values, bound=2)).fresh
 
 
-def test_rescaling_to_nothing() -> None:
-    """A scale that leaves the rounding error alone is refused, twice by hand or at once."""
+def test_rescaling_to_rounding_errors_is_refused() -> None:
+    """Rescaling to a scale that leaves only the rounding error is refused, in two steps or in one."""
     x = ckks(np.ones(4))
     low = hg.ckks.rescale
     with pytest.raises(hg.ScaleError, match="smallest scale"):

@@ -1,4 +1,6 @@
-"""Bootstrapping with few slots: transforms of their own, both parts of an item worked on in one, the same values."""
+"""CKKS bootstrapping with few slots, which has its own transforms and packs real and imaginary parts into one ciphertext,
+gives the same values.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ N = 2048
 
 
 class Party:
-    """Both sides of a set of so many slots."""
+    """A secret key and a server for a set with `slots` slots."""
 
     def __init__(self, slots: int) -> None:
         p = hg.ckks.parameters(n=N, depth=3, log_scale=39, bootstrap=True, slots=slots, insecure=True)
         self.slots, self.entry, self.top = slots, p.bootstrapping_level, p.levels
-        self.secret = hg.ckks.SecretKey(hg._core.CkksSecretKey.generate_for_test(p._core, SEED))
+        self.secret = hg.ckks.SecretKey(hg._core.ckks.SecretKey.generate_for_test(p._core, SEED))
         self.server = hg.Server(self.secret.evaluation_keys(bootstrap=True))
 
     def values(self, *shape: int, parts: int = 2) -> Any:
@@ -45,8 +47,8 @@ party = functools.cache(Party)
     [((), 1), ((), 2), ((3,), 1), ((2, 2), 1), ((2,), 2)],
     ids=["real", "complex", "pairs", "shape", "two"],
 )
-def test_values_come_back(slots: int, shape: tuple[int, ...], parts: int) -> None:
-    """As near as with all slots, as near as promised; and they repeat, so that sums and rotations are of so many slots."""
+def test_bootstrapped_values_have_the_promised_precision(slots: int, shape: tuple[int, ...], parts: int) -> None:
+    """The precision is at least the promised one and that of all slots; values repeat with the period."""
     p = party(slots)
     values = p.values(*shape, parts=parts)
     y = hg.ckks.bootstrap(p.tensor(values))
@@ -62,13 +64,13 @@ def test_values_come_back(slots: int, shape: tuple[int, ...], parts: int) -> Non
     assert p.off(sums, values.sum(axis=-1, keepdims=True)) <= slots * 2**-18
 
 
-def test_both_parts_take_what_one_takes() -> None:
-    """One sine for a complex tensor, where all slots take two: fewer products."""
+def test_complex_values_of_few_slots_take_one_sine() -> None:
+    """A complex tensor takes one sine with few slots and two with all slots, as the number of products shows."""
 
     def products(slots: int, parts: int) -> int:
         p = hg.ckks.parameters(n=N, depth=3, log_scale=39, bootstrap=True, slots=slots, insecure=True)
         null = p._core.on_device("null")
-        secret = hg.ckks.SecretKey(hg._core.CkksSecretKey.generate(null))
+        secret = hg.ckks.SecretKey(hg._core.ckks.SecretKey.generate(null))
         server = hg.Server(secret.evaluation_keys(bootstrap=True))
         values = np.ones(slots) * (1j if parts == 2 else 1)
         x = server.bind(secret.encrypt(values, level=p.bootstrapping_level, bound=1))
@@ -83,7 +85,7 @@ def test_both_parts_take_what_one_takes() -> None:
 
 
 def test_iterations_bounds_tables_programs_and_files(tmp_path: Path) -> None:
-    """What goes with all slots goes with few."""
+    """Iterations, bounds, tables, programs and files work as with all slots."""
     p = party(32)
     values = p.values(2)
     x = p.tensor(values)
@@ -92,7 +94,7 @@ def test_iterations_bounds_tables_programs_and_files(tmp_path: Path) -> None:
     assert p.off(hg.ckks.bootstrap(far, bound=6), 6 * values) < 2**-15
     bits = np.random.default_rng(5).integers(0, 2, (3, 32)).astype(float)
     noisy = p.server.bind(p.secret.encrypt(bits + 0.01, level=p.entry))
-    assert p.off(hg.ckks.lookup(noisy, [0, 1]), bits) < 0.001
+    assert p.off(hg.ckks.functional_bootstrap(noisy, [0, 1]), bits) < 0.001
     program = hg.program(lambda t: hg.ckks.bootstrap(t) * 0.5)
     whole = program(x)
     assert whole.to_bytes() == program(x).to_bytes() == (hg.ckks.bootstrap(x) * 0.5).to_bytes()
@@ -104,9 +106,10 @@ def test_iterations_bounds_tables_programs_and_files(tmp_path: Path) -> None:
 
 
 def test_sets_by_slots() -> None:
-    """By need and by numbers; not more than there are."""
+    """Sets with few slots are found by need and by numbers; more slots than places are refused."""
     p = hg.ckks.parameters(depth=4, precision=16, bootstrap=True, slots=300)
-    assert (p.slots, p.period) == (300, p.n // 2)  # no power of two: transforms of all places
+    # the number of slots is no power of two, so the set has the transforms of all places
+    assert (p.slots, p.period) == (300, p.n // 2)
     assert hg.ckks.parameters(depth=4, precision=16, bootstrap=True, slots=512).period == 512
-    with pytest.raises(hg.ParameterError, match=r"has 1,024 slots, not 2,048"):
+    with pytest.raises(hg.ParameterError, match=r"at most 1,024.*, not 2,048"):
         hg.ckks.parameters(n=N, depth=3, log_scale=39, bootstrap=True, slots=2048, insecure=True)

@@ -1,4 +1,4 @@
-"""Forecasts: of every scheme, from counts and measured rates, without doing the work."""
+"""Forecasts of all schemes follow from counts of calls and measured rates, without computation."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ import numpy as np
 import pytest
 
 import heliograph as hg
-from heliograph import forecasting
+from heliograph.programs import forecast as forecasting
 from tfhe_rig import party
 
 
 @pytest.fixture(scope="module")
 def exact() -> tuple[Any, Any]:
-    """A secret key, and a ciphertext at its server."""
+    """Returns a secret key and a ciphertext at its server."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
     return secret, hg.Server(secret.evaluation_keys()).bind(secret.encrypt([1, 2, 3], pad=True))
 
 
 @pytest.fixture(autouse=True)
 def rates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that takes twice as long as the engine predicts: how near forecasts come to real times, benchmarks/forecasts.py tells."""
-    monkeypatch.setattr(forecasting, "_known", {})
+    """Simulates a device that takes twice the predicted time. benchmarks/runners/forecasts.py compares forecasts with real times."""
+    monkeypatch.setattr(forecasting, "_RATES", {})
     monkeypatch.setattr(forecasting, "_measured", seconds_of)
 
 
 def seconds_of(function: Any, *operands: Any) -> float:
-    """Twice what the engine predicts of a program; a millisecond for each layer of bootstraps, of which it predicts nothing."""
+    """Returns twice the engine's predicted time. For bootstraps of TFHE, which the engine does not predict, returns a
+    millisecond per layer.
+    """
     core, _ = forecasting.recorded(function, *operands)
     return 2 * core.times[1] or 1e-3 * core.calls.get("evaluate", 0)
 
 
 def near(function: Any, *operands: Any) -> None:
-    """A forecast is as long as that device takes, within a factor of two."""
+    """Checks that a forecast is within a factor of two of the simulated device's time."""
     found = hg.forecast(function, *operands).seconds
     assert found is not None
     assert seconds_of(function, *operands) / 2 < found < 2 * seconds_of(function, *operands)
 
 
 def test_exact_schemes(exact: tuple[Any, Any]) -> None:
-    """Seconds near the truth, bytes and calls that are the program's."""
+    """Forecast seconds are within a factor of two; bytes and calls equal the recorded program's."""
     x = exact[1]
 
     def function(x: Any) -> Any:
@@ -58,10 +60,10 @@ def test_exact_schemes(exact: tuple[Any, Any]) -> None:
     assert hg.forecast(hg.program(function), x).calls == f.calls
 
 
-def test_the_work_is_not_done(exact: tuple[Any, Any]) -> None:
-    """A thousand times one ciphertext: neither time nor memory; a thousand times the products."""
+def test_a_forecast_does_no_work(exact: tuple[Any, Any]) -> None:
+    """A forecast of 1,000 items takes no time or memory for them, and predicts 1,000 times the products."""
     x = exact[1]
-    hg.forecast(lambda x: x * x, x)  # measures
+    hg.forecast(lambda x: x * x, x)  # the first forecast measures the rates
     one = hg.forecast(lambda x: x * x, x)
     seen = []
     many = hg.forecast(lambda x: seen.append(x * x) or seen[0], x.broadcast_to((1_000,)))  # type: ignore[func-returns-value]
@@ -75,7 +77,9 @@ def test_the_work_is_not_done(exact: tuple[Any, Any]) -> None:
 
 
 def test_ckks_and_tfhe() -> None:
-    """Rates of their own; several operands and results; a function of nothing but views takes nothing."""
+    """CKKS and TFHE have their own rates. Functions may have several operands and results; a function of views only takes no
+    time.
+    """
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=2, precision=20))
     x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([0.5], pad=True))
     near(lambda a: a * a + a, x)
@@ -90,7 +94,7 @@ def test_ckks_and_tfhe() -> None:
 
 
 def test_without_keys_and_on_the_lowest_level() -> None:
-    """Products cannot be measured there; sums can be forecast."""
+    """Without keys or on the lowest level, the rate of products cannot be measured, but sums can be forecast."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20))
     for x in (secret.encrypt([0.5], pad=True), secret.encrypt([0.5], pad=True, level=1)):
         assert hg.forecast(lambda a: a + a, x).seconds > 0
@@ -99,7 +103,7 @@ def test_without_keys_and_on_the_lowest_level() -> None:
 
 
 def test_errors(exact: tuple[Any, Any], tmp_path: Path) -> None:
-    """The function's own, and those of what cannot be forecast; nothing stays open."""
+    """The function's own errors propagate; unsupported functions raise typed errors; recording ends after each error."""
     secret, x = exact
 
     def fails(x: Any) -> Any:
@@ -121,27 +125,27 @@ def test_errors(exact: tuple[Any, Any], tmp_path: Path) -> None:
     np.testing.assert_array_equal(secret.decrypt(x + x)[:3], [2, 4, 6])
 
 
-def test_what_it_shows(exact: tuple[Any, Any]) -> None:
-    """One line, and a table in notebooks."""
+def test_repr_and_report(exact: tuple[Any, Any]) -> None:
+    """repr is one line; notebooks show a table."""
     f = hg.forecast(lambda x: x + x, exact[1])
     assert repr(f).startswith("<forecast: about ")
     assert "1 add" in repr(f)
     assert "<th>memory</th>" in f._repr_html_()
 
 
-def test_what_measures_is_what_is_forecast(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice as slow a device, twice the seconds: the rates are no constants."""
+def test_forecasts_follow_measured_rates(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates are measured: a device twice as slow gives twice the seconds."""
     x = exact[1]
     measured = forecasting._measured
-    monkeypatch.setattr(forecasting, "_known", {})
+    monkeypatch.setattr(forecasting, "_RATES", {})
     before = hg.forecast(lambda x: hg.relinearize(x * x), x).seconds
-    monkeypatch.setattr(forecasting, "_known", {})
+    monkeypatch.setattr(forecasting, "_RATES", {})
     monkeypatch.setattr(forecasting, "_measured", lambda *what: 3 * measured(*what))
     assert hg.forecast(lambda x: hg.relinearize(x * x), x).seconds > 1.3 * before
 
 
-def test_a_server_refuses_what_costs_too_much(exact: tuple[Any, Any]) -> None:
-    """Before it is computed, with what it would take; what is within the limits is computed."""
+def test_a_server_refuses_computations_beyond_its_limits(exact: tuple[Any, Any]) -> None:
+    """A server refuses a computation beyond its limits before it runs, with its forecast; others run."""
     secret, x = exact
     keys = x._keys
 
@@ -166,11 +170,11 @@ def test_a_server_refuses_what_costs_too_much(exact: tuple[Any, Any]) -> None:
     seen = []
     with pytest.raises(hg.LimitError):
         hg.Server(keys, costs=hg.Costs(seconds=0)).compute(lambda x: seen.append(x) or square(x), x)
-    assert len(seen) == 1  # followed, not done
+    assert len(seen) == 1  # the limit forecasts a recording and does not run the function
 
 
-def test_no_costs(exact: tuple[Any, Any]) -> None:
-    """Typed errors for what is no limit; none that lets through what nobody can tell."""
+def test_invalid_costs(exact: tuple[Any, Any]) -> None:
+    """Invalid limits raise typed errors; limits refuse computations that cannot be forecast."""
     for wrong in ({"seconds": "1"}, {"nbytes": 1.5}, {"result_bytes": True}):
         with pytest.raises(hg.DtypeError):
             hg.Costs(**wrong)

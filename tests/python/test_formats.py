@@ -1,6 +1,6 @@
-"""Known answers: files of formats 1 to 3 that stay readable, and whose bytes follow from their seed on every device.
+"""Known answers: files of formats 1 to 3 stay readable, and their bytes follow from the seed on every device.
 
-`python tests/python/test_formats.py` writes the files that are not there; those that are there are never written again.
+`python tests/python/test_formats.py` writes missing files and never overwrites existing ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DATA = Path(__file__).with_name("data")
 SEED = b"a seed for known answers, public"
 VALUES = np.arange(-512, 512)
 
-# SHA-256 of each file. One that changes is a change of the format or of a draw: bump the version.
+# SHA-256 of each file. A changed digest means that the format or a random draw has changed: then increase the version.
 DIGESTS_1: dict[str, str] = {
     "secret-key-w32.hg": "0fcdf958d51f648b623e293b1bb2b3a5ca6080ade437cfc1a767f4ec1d03cd15",
     "evaluation-keys-w32.hg": "d3ae65ac49dad259f424321992a95bf8e8fbb6e056a7386e3fa676ebabfaef47",
@@ -126,57 +126,57 @@ DIGESTS_3: dict[str, str] = {
     "ckks-public-key-divides-w64.hg": "a79948b4ae1b105514471614a125e2e3a3eb781dbc6183a78b13c9bf8d9cd580",
     "ckks-public-key-w64.hg": "b09315c526c79f627bd57432be455f5b62ac3c9c055a88ed80fcf902a82cde2f",
 }
-DIVIDES = "ckks-public-key-divides"  #: over the special primes too; format 1 has none
+DIVIDES = "ckks-public-key-divides"  #: a public key over the special primes too, which format 1 lacks
 DIGESTS = {1: DIGESTS_1, 2: DIGESTS_2, 3: DIGESTS_3}
 FILES = [(version, name) for version, digests in DIGESTS.items() for name in digests]
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
 
 def folder(version: int) -> Path:
-    """The files of a version."""
+    """Returns the folder of a version's files."""
     return DATA / f"format-v{version}"
 
 
-def small_set(edition: str, moduli: list[int], special: int) -> hg.bfv.Parameters:
-    """One prime or two: small files."""
-    log_q = 56 if edition == "w32" else 50
-    return hg.bfv.Parameters(_core.Parameters(_core.make_spec(N, log_q, special, moduli, edition, 0, True)))
+def small_set(word_size: int, moduli: list[int], special: int) -> hg.bfv.Parameters:
+    """Returns a set of one or two primes, which gives small files."""
+    log_q = 56 if word_size == 32 else 50
+    return hg.bfv.Parameters(_core.exact.Parameters(_core.exact.make_spec(N, log_q, special, moduli, word_size, 0, True)))
 
 
 @functools.cache
-def made(edition: str) -> dict[str, Any]:
-    """One object of each kind from the seed, in this order of draws."""
-    secret = rigs.secret_for_test(small_set(edition, [12289] if edition == "w32" else [257, 769], 1), SEED)
-    wide = edition == "w64"
+def made(word_size: int) -> dict[str, Any]:
+    """Returns one object of each kind from the seed, drawn in this order."""
+    secret = rigs.secret_for_test(small_set(word_size, [12289] if word_size == 32 else [257, 769], 1), SEED)
+    wide = word_size == 64
     packing = {"coefficients": 0} if wide else {"slots": 0}
     keys = secret.evaluation_keys(rotations=[] if wide else [3])
     x = secret.encrypt(VALUES, **packing)
     return {
-        f"secret-key-{edition}.hg": secret,
-        f"evaluation-keys-{edition}.hg": keys,
-        f"ciphertext-{edition}.hg": x,
-        f"degree-two-{edition}.hg": hg.shrink(hg.square(x), 1 if wide else 2),
-        f"public-key-{edition}.hg": secret.public_key(),
+        f"secret-key-w{word_size}.hg": secret,
+        f"evaluation-keys-w{word_size}.hg": keys,
+        f"ciphertext-w{word_size}.hg": x,
+        f"degree-two-w{word_size}.hg": hg.shrink(hg.square(x), 1 if wide else 2),
+        f"public-key-w{word_size}.hg": secret.public_key(),
     }
 
 
 @functools.cache
-def made_bgv(edition: str) -> dict[str, Any]:
-    """The same of BGV, with a tensor whose factor is not 1."""
-    if edition == "w32":
-        spec = _core.make_spec(N, 84, 3, [12289], edition, 0, True, "bgv")
+def made_bgv(word_size: int) -> dict[str, Any]:
+    """Returns BGV's objects, with a tensor whose factor is not 1."""
+    if word_size == 32:
+        spec = _core.exact.make_spec(N, 84, 3, [12289], word_size, 0, True, "bgv")
     else:
-        spec = _core.make_spec(N, 100, 2, [257, 769], edition, 0, True, "bgv")
-    secret = rigs.secret_for_test(hg.bgv.Parameters(_core.Parameters(spec)), SEED)
-    keys = secret.evaluation_keys(rotations=[3] if edition == "w32" else [])
-    x = hg.Server(keys).bind(secret.encrypt(VALUES, **({"slots": 0} if edition == "w32" else {"coefficients": 0})))
+        spec = _core.exact.make_spec(N, 100, 2, [257, 769], word_size, 0, True, "bgv")
+    secret = rigs.secret_for_test(hg.bgv.Parameters(_core.exact.Parameters(spec)), SEED)
+    keys = secret.evaluation_keys(rotations=[3] if word_size == 32 else [])
+    x = hg.Server(keys).bind(secret.encrypt(VALUES, **({"slots": 0} if word_size == 32 else {"coefficients": 0})))
     found = {
-        f"bgv-secret-key-{edition}.hg": secret,
-        f"bgv-ciphertext-{edition}.hg": x,
-        f"bgv-switched-{edition}.hg": hg.shrink(hg.relinearize(x * 2), 2 if edition == "w32" else 1),
+        f"bgv-secret-key-w{word_size}.hg": secret,
+        f"bgv-ciphertext-w{word_size}.hg": x,
+        f"bgv-switched-w{word_size}.hg": hg.shrink(hg.relinearize(x * 2), 2 if word_size == 32 else 1),
     }
-    if edition == "w32":
-        square = hg.relinearize(hg.Tensor(_core.multiply(x._core, x._core, None), keys))
+    if word_size == 32:
+        square = hg.relinearize(hg.Tensor(_core.exact.multiply(x._core, x._core, None), keys))
         found |= {"bgv-evaluation-keys-w32.hg": keys, "bgv-product-w32.hg": hg.shrink(square, 2)}
     return found
 
@@ -185,42 +185,44 @@ REALS = np.linspace(-1, 1, 16)
 
 
 @functools.cache
-def made_ckks(edition: str) -> dict[str, Any]:
-    """The same of CKKS; levels of 32-bit words are lists of primes that come and go."""
+def made_ckks(word_size: int) -> dict[str, Any]:
+    """Returns CKKS's objects; with 32-bit words, the primes of a level are no prefix of those above."""
     parameters = hg.ckks.parameters(n=N, levels=2, log_scale=30, base_bits=40, special=2, slots=16, insecure=True)
-    if edition == "w32":
-        primes = sorted(_core.batching_primes(N, 27 * 2, 2)) + _core.batching_primes(N, 29 * 4, 4)
+    if word_size == 32:
+        primes = sorted(_core.exact.batching_primes(N, 27 * 2, 2)) + _core.exact.batching_primes(N, 29 * 4, 4)
         spec = parameters._core.spec
-        spec.edition, spec.chain, spec.special, spec.digits = "w32", primes[:3], primes[3:], [3]
+        spec.word_size, spec.chain, spec.special, spec.digits = 32, primes[:3], primes[3:], [3]
         spec.levels, spec.log_scale = [[2], [0, 1]], 26.0
-        parameters = hg.ckks.Parameters(_core.CkksParameters(spec))
-    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, SEED))
-    keys = secret.evaluation_keys(rotations=[] if edition == "w32" else [3])
+        parameters = hg.ckks.Parameters(_core.ckks.Parameters(spec))
+    secret = hg.ckks.SecretKey(_core.ckks.SecretKey.generate_for_test(parameters._core, SEED))
+    keys = secret.evaluation_keys(rotations=[] if word_size == 32 else [3])
     x = hg.Server(keys).bind(secret.encrypt(REALS, bound=1))
     found = {
-        f"ckks-secret-key-{edition}.hg": secret,
-        f"ckks-evaluation-keys-{edition}.hg": keys,
-        f"ckks-ciphertext-{edition}.hg": x,
-        f"ckks-product-{edition}.hg": x * x,
-        f"{DIVIDES}-{edition}.hg": secret.public_key(),
-        f"ckks-public-key-{edition}.hg": hg.load(folder(2) / f"ckks-public-key-{edition}.hg"),  # as they were before
+        f"ckks-secret-key-w{word_size}.hg": secret,
+        f"ckks-evaluation-keys-w{word_size}.hg": keys,
+        f"ckks-ciphertext-w{word_size}.hg": x,
+        f"ckks-product-w{word_size}.hg": x * x,
+        f"{DIVIDES}-w{word_size}.hg": secret.public_key(),
+        f"ckks-public-key-w{word_size}.hg": hg.load(
+            folder(2) / f"ckks-public-key-w{word_size}.hg"
+        ),  # public key in the form of format 2
     }
-    if edition == "w32":
+    if word_size == 32:
         found["ckks-degree-two-w32.hg"] = hg.ckks.multiply(x, x, relinearize=False, rescale=False)
     return found
 
 
 def all_made() -> dict[str, Any]:
-    """Every scheme and both editions."""
+    """Returns the objects of every scheme and word size."""
     found: dict[str, Any] = {}
-    for edition in ("w32", "w64"):
-        found |= made(edition) | made_bgv(edition) | made_ckks(edition)
+    for word_size in (32, 64):
+        found |= made(word_size) | made_bgv(word_size) | made_ckks(word_size)
     return found
 
 
 @pytest.mark.parametrize(("version", "name"), FILES)
 def test_known_file(version: int, name: str, tmp_path: Path) -> None:
-    """Its digest, and what is made again from the seed: the same bytes; of an older format but for figures, of noise and of size."""
+    """The digest is known, and the seed gives the same bytes; in older formats, the numbers for noise and bounds differ."""
     data = (folder(version) / name).read_bytes()
     assert hashlib.sha256(data).hexdigest() == DIGESTS[version][name]
     all_made()[name].save(tmp_path / name)
@@ -228,15 +230,15 @@ def test_known_file(version: int, name: str, tmp_path: Path) -> None:
     assert build(kept) == data
 
     def plain(container: Any) -> bytes:
-        """Without figures."""
+        """Returns the container without the header's fields for noise and bounds."""
         header = {k: v for k, v in container.header.items() if k not in ("noise", "bound", "ranges")}
         return build(dataclasses.replace(container, header=header, version=version))
 
     assert again == data if version == max(DIGESTS) else plain(parse(again)) == plain(kept)
 
 
-def test_nothing_is_forgotten() -> None:
-    """Each file has a digest and each digest a file; together they stay small."""
+def test_files_and_digests_match() -> None:
+    """Every file has a digest and every digest a file; the files stay small."""
     for version, digests in DIGESTS.items():
         files = list(folder(version).iterdir())
         later = {name for name in all_made() if name.startswith(DIVIDES)} if version == 1 else set()
@@ -245,17 +247,17 @@ def test_nothing_is_forgotten() -> None:
 
 
 @VERSIONS
-@pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_old_files_are_read(version: int, edition: str) -> None:
-    """What the files hold: keys that decrypt the ciphertexts, and evaluation keys that compute on them."""
-    secret = hg.SecretKey.load(folder(version) / f"secret-key-{edition}.hg")
+@pytest.mark.parametrize("word_size", [32, 64])
+def test_old_files_are_read(version: int, word_size: int) -> None:
+    """Old keys decrypt old ciphertexts, and old evaluation keys compute on them."""
+    secret = hg.SecretKey.load(folder(version) / f"secret-key-w{word_size}.hg")
     keys, x = (
-        hg.load(folder(version) / f"evaluation-keys-{edition}.hg"),
-        hg.load(folder(version) / f"ciphertext-{edition}.hg"),
+        hg.load(folder(version) / f"evaluation-keys-w{word_size}.hg"),
+        hg.load(folder(version) / f"ciphertext-w{word_size}.hg"),
     )
     public, product = (
-        hg.load(folder(version) / f"public-key-{edition}.hg"),
-        hg.load(folder(version) / f"degree-two-{edition}.hg"),
+        hg.load(folder(version) / f"public-key-w{word_size}.hg"),
+        hg.load(folder(version) / f"degree-two-w{word_size}.hg"),
     )
     assert isinstance(keys, hg.EvaluationKeys)
     assert isinstance(public, hg.PublicKey)
@@ -263,40 +265,40 @@ def test_old_files_are_read(version: int, edition: str) -> None:
     assert isinstance(product, hg.Tensor)
     assert secret.id == keys.id == public.id == x.key_id == product.key_id
     assert (product.degree, x.degree) == (2, 1)
-    assert (product.noise_budget is None) == (version == 1)  # which carries no noise
+    assert (product.noise_budget is None) == (version == 1)  # version 1 has no noise figure
     assert x.noise_budget is not None
-    assert not x.vouched
-    assert not product.vouched
+    assert not x.is_trusted
+    assert not product.is_trusted
     assert (x.fresh, product.fresh) == (True, False)
     np.testing.assert_array_equal(secret.decrypt(x), VALUES)
-    clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if edition == "w32" else "coefficients")
+    clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if word_size == 32 else "coefficients")
     np.testing.assert_array_equal(secret.decrypt(product), (clear * clear).centred())
     server = hg.Server(keys)
-    again = server.load(folder(version) / f"ciphertext-{edition}.hg")
+    again = server.load(folder(version) / f"ciphertext-w{word_size}.hg")
     assert hg.relinearize(again * again).degree == 1
-    packing = {"coefficients": 0} if edition == "w64" else {}
+    packing = {"coefficients": 0} if word_size == 64 else {}
     np.testing.assert_array_equal(secret.decrypt(public.encrypt(VALUES, **packing)), VALUES)
-    if edition == "w32":
+    if word_size == 32:
         np.testing.assert_array_equal(
             secret.decrypt(hg.rotate_rows(again, 3)), np.roll(VALUES.reshape(2, -1), -3, axis=1).ravel()
         )
 
 
 @VERSIONS
-@pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_old_files_of_bgv_are_read(version: int, edition: str) -> None:
-    """Factors, products and rotations too."""
-    secret = hg.SecretKey.load(folder(version) / f"bgv-secret-key-{edition}.hg")
+@pytest.mark.parametrize("word_size", [32, 64])
+def test_old_files_of_bgv_are_read(version: int, word_size: int) -> None:
+    """Old BGV files are read with their correction factors, and products and rotations of them are correct."""
+    secret = hg.SecretKey.load(folder(version) / f"bgv-secret-key-w{word_size}.hg")
     assert secret.parameters.scheme == "BGV"
-    x, switched = (hg.load(folder(version) / f"bgv-{name}-{edition}.hg") for name in ("ciphertext", "switched"))
-    assert parse((folder(version) / f"bgv-switched-{edition}.hg").read_bytes()).header["factors"] != [1] * len(
+    x, switched = (hg.load(folder(version) / f"bgv-{name}-w{word_size}.hg") for name in ("ciphertext", "switched"))
+    assert parse((folder(version) / f"bgv-switched-w{word_size}.hg").read_bytes()).header["factors"] != [1] * len(
         x.plain_moduli
     )
-    clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if edition == "w32" else "coefficients")
+    clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if word_size == 32 else "coefficients")
     np.testing.assert_array_equal(secret.decrypt(x), VALUES)
     np.testing.assert_array_equal(secret.decrypt(switched), (clear * 2).centred())
     np.testing.assert_array_equal(secret.decrypt(switched - x), VALUES)
-    if edition == "w32":
+    if word_size == 32:
         product, server = (
             hg.load(folder(version) / "bgv-product-w32.hg"),
             hg.Server(hg.load(folder(version) / "bgv-evaluation-keys-w32.hg")),
@@ -309,30 +311,30 @@ def test_old_files_of_bgv_are_read(version: int, edition: str) -> None:
 
 
 @VERSIONS
-@pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_old_files_of_ckks_are_read(version: int, edition: str) -> None:
-    """Scales, levels, keys that compute."""
-    secret = hg.SecretKey.load(folder(version) / f"ckks-secret-key-{edition}.hg")
+@pytest.mark.parametrize("word_size", [32, 64])
+def test_old_files_of_ckks_are_read(version: int, word_size: int) -> None:
+    """Old CKKS files are read with their scales, levels and keys, and can be computed on."""
+    secret = hg.SecretKey.load(folder(version) / f"ckks-secret-key-w{word_size}.hg")
     assert isinstance(secret, hg.ckks.SecretKey)
     names = ("ciphertext", "product", "public-key", "evaluation-keys")
-    x, product, public, keys = (hg.load(folder(version) / f"ckks-{name}-{edition}.hg") for name in names)
+    x, product, public, keys = (hg.load(folder(version) / f"ckks-{name}-w{word_size}.hg") for name in names)
     assert isinstance(public, hg.ckks.PublicKey)
     assert isinstance(keys, hg.ckks.EvaluationKeys)
     assert secret.id == keys.id == public.id == x.key_id == product.key_id
     assert (x.level, product.level) == (2, 1)
     assert (x.degree, product.degree) == (1, 1)
     assert x.scale == x.parameters.scale(x.level)
-    assert product.precision is None  # nothing from a file is vouched for
+    assert product.precision is None  # bounds from files are not trusted
     assert x.precision is None
     near: dict[str, Any] = {"rtol": 0, "atol": 1e-3}
     for tensor, expected in ((x, REALS), (product, REALS**2), (public.encrypt(REALS), REALS)):
         np.testing.assert_allclose(secret.decrypt(tensor, unchecked=version < 3), expected, **near)
-    if version < 3:  # such files tell of no range, or of one as large as the room, which a square does not fit
+    if version < 3:  # older files have no range, or the room as range, which a square exceeds
         with pytest.raises(hg.RoomError):
             secret.decrypt(product)
     bound = hg.Server(keys).bind(x)
     np.testing.assert_allclose(secret.decrypt(bound * bound, unchecked=True), REALS**2, **near)
-    if edition == "w32":
+    if word_size == 32:
         two = hg.load(folder(version) / "ckks-degree-two-w32.hg")
         assert (two.degree, two.level, two.scale) == (2, 2, x.scale * x.scale)
         np.testing.assert_allclose(secret.decrypt(two, unchecked=version < 3), REALS**2, **near)
@@ -341,37 +343,39 @@ def test_old_files_of_ckks_are_read(version: int, edition: str) -> None:
         np.testing.assert_allclose(turned_left, np.roll(REALS, -3), **near)
 
 
-def parsed(version: int, edition: str, scheme: str = "") -> dict[str, Any]:
-    """A key, a ciphertext and evaluation keys, as docs/format.md says."""
+def parsed(version: int, word_size: int, scheme: str = "") -> dict[str, Any]:
+    """Returns a key, a ciphertext and evaluation keys, parsed as docs/format.md describes."""
     kinds = ("secret-key", "ciphertext", "evaluation-keys")
-    return {kind: parse((folder(version) / f"{scheme}{kind}-{edition}.hg").read_bytes()) for kind in kinds}
+    return {kind: parse((folder(version) / f"{scheme}{kind}-w{word_size}.hg").read_bytes()) for kind in kinds}
 
 
 @VERSIONS
-@pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_the_model_knows_the_files(version: int, edition: str) -> None:
-    """The secret's coefficients and the ciphertext's words, from the seed, by the model alone."""
-    files = parsed(version, edition)
+@pytest.mark.parametrize("word_size", [32, 64])
+def test_the_model_computes_the_words_of_files(version: int, word_size: int) -> None:
+    """The model alone computes the secret's coefficients and the ciphertext's words from the seed."""
+    files = parsed(version, word_size)
     parameters = files["ciphertext"].header["parameters"]
-    spec = _core.Spec()
+    spec = _core.exact.Spec()
     for field in ("n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots"):
         setattr(spec, field, parameters[field])
     model = Model(spec, SEED)
     np.testing.assert_array_equal(files["secret-key"].arrays["secret"], model.secret.astype(np.int8))
     assert files["secret-key"].header["key"] == model.key_id
-    model.evaluation_keys([] if edition == "w64" else [3], columns=False)
+    model.evaluation_keys([] if word_size == 64 else [3], columns=False)
     assert model.relinearization is not None
     assert files["evaluation-keys"].header["relinearization"] == model.relinearization.seed.hex()
-    cipher = model.encrypt(VALUES, "slots" if edition == "w32" else "coefficients")
+    cipher = model.encrypt(VALUES, "slots" if word_size == 32 else "coefficients")
     for part, words in enumerate(cipher.words()):
         np.testing.assert_array_equal(files["ciphertext"].arrays[f"part{part}"], words[:1])
 
 
 @VERSIONS
-@pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_the_format_tells_what_files_of_ckks_hold(version: int, edition: str) -> None:
-    """docs/format.md alone: the values at the 5^s-th roots, and what a rotation key's rows encrypt."""
-    files = parsed(version, edition, "ckks-")
+@pytest.mark.parametrize("word_size", [32, 64])
+def test_the_format_page_describes_ckks_files(version: int, word_size: int) -> None:
+    """Files of CKKS can be decoded by docs/format.md alone: values at the 5^s-th roots, and the plaintexts of a rotation
+    key's rows.
+    """
+    files = parsed(version, word_size, "ckks-")
     cipher, keys = files["ciphertext"], files["evaluation-keys"]
     p, secret = cipher.header["parameters"], files["secret-key"].arrays["secret"].astype(object)
     primes = [(i, p["chain"][i]) for i in (p["levels"][-1] if p["levels"] else range(len(p["chain"])))]
@@ -384,35 +388,35 @@ def test_the_format_tells_what_files_of_ckks_hold(version: int, edition: str) ->
     np.testing.assert_allclose(values, np.tile(REALS, 2), atol=1e-3)
 
     galois = pow(5, 3, 2 * N)
-    target = turned(secret, galois) if edition == "w64" else times(secret, secret)
-    name = f"rotation{galois}" if edition == "w64" else "relinearization"
-    found = keys.header["rotations"][str(galois)] if edition == "w64" else keys.header["relinearization"]
+    target = turned(secret, galois) if word_size == 64 else times(secret, secret)
+    name = f"rotation{galois}" if word_size == 64 else "relinearization"
+    found = keys.header["rotations"][str(galois)] if word_size == 64 else keys.header["relinearization"]
     moduli = [*p["chain"], *p["special"]]
-    assert p["digits"] == [len(p["chain"])]  # one: g is 1 modulo all of Q
+    assert p["digits"] == [len(p["chain"])]  # one digit: g is 1 modulo all of Q
     words, drawn = keys.arrays[name][0].astype(object), bytes.fromhex(found)
     body = crt([from_ntt(w, q) for w, q in zip(words, moduli, strict=True)], moduli)
     mask = crt([from_ntt(uniform(drawn, KEY_MASK, i, 0, 0, N, q), q) for i, q in enumerate(moduli)], moduli)
     error = centred(body + times(mask, secret) - math.prod(p["special"]) * target, math.prod(moduli))
-    assert 0 < max(abs(error)) < 29  # the longest draw of the Gaussian is 28
+    assert 0 < max(abs(error)) < 29  # the Gaussian's largest value is 28
 
 
 @pytest.mark.parametrize(("version", "name"), FILES)
 def test_inspect(version: int, name: str) -> None:
-    """What a file is, without its words."""
-    told = json.loads(_core.inspect(str(folder(version) / name)))
+    """inspect describes a file without its words."""
+    told = json.loads(_core.container.inspect(str(folder(version) / name)))
     scheme = name.split("-")[0] if name.startswith(("bgv", "ckks")) else "bfv"
     if scheme == "ckks":
         assert told["type"] in {
             f"heliograph.ckks.{k}" for k in ("ciphertext", "secret-key", "public-key", "evaluation-keys")
         }
     else:
-        assert told["type"] == f"heliograph.{scheme}.{_core.kind_of(str(folder(version) / name))}"
+        assert told["type"] == f"heliograph.{scheme}.{_core.container.kind_of(str(folder(version) / name))}"
     assert told["file_bytes"] == (folder(version) / name).stat().st_size
     assert told["header"]["parameters"]["n"] == N
 
 
 def write() -> None:
-    """Writes the files of the newest format that are not there and prints the digests of all."""
+    """Writes missing files of the newest format and prints the digests of all."""
     newest = folder(max(DIGESTS))
     newest.mkdir(parents=True, exist_ok=True)
     for name, thing in all_made().items():

@@ -1,4 +1,4 @@
-"""How the extension is built: guarded stacks, checked calls of the C library, read-only tables of addresses."""
+"""The extension is built with hardening flags: stack protection, fortified C library calls, read-only relocations."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from heliograph import _core
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("readelf") is None, reason="there is no readelf (Debian: apt-get install binutils)"
+    shutil.which("readelf") is None, reason="readelf is not installed (Debian: apt-get install binutils)"
 )
 
 

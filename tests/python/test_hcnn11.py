@@ -1,4 +1,6 @@
-"""Networks that square and pool, on sets of several plaintext moduli: HCNN-11's kind, small; and HCNN-11 itself."""
+"""Networks with squares and pooling are exact on sets of several plaintext moduli: small networks like HCNN-11, and HCNN-11
+itself.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def random_network(
     levels: int = 15,
     long_biases: bool = True,
 ) -> nn.Network:
-    """HCNN-11's layers for small images, with random weights, and biases of any length where they may have it."""
+    """Returns HCNN-11's layers for small images, with random weights and long biases."""
     rng = np.random.default_rng(seed)
     layers: list[nn.Layer] = []
     inputs, largest = 3, levels
@@ -55,14 +57,14 @@ NETWORK = random_network()
 
 
 def small_set(network: nn.Network, moduli: int = 0, log_q: int = 330) -> hg.bfv.Parameters:
-    """A set, far below any security, whose plaintext moduli hold every logit."""
+    """Returns a small insecure set whose plaintext moduli hold every logit."""
     count = moduli or -(-(network.worst_case().bit_length() + 2) // 24)
-    plain = _core.batching_primes(N, network.worst_case().bit_length() + 2, count)
+    plain = _core.exact.batching_primes(N, network.worst_case().bit_length() + 2, count)
     return hg.bfv.parameters(n=N, log_q=log_q, special=0, plain_modulus=plain, insecure=True)
 
 
 class Rig:
-    """Keys and encrypted noise images for a network."""
+    """Keys and encrypted random images for a network."""
 
     def __init__(self, network: nn.Network, images: int = 5) -> None:
         self.network = network
@@ -80,12 +82,12 @@ class Rig:
 
 @pytest.fixture(scope="module")
 def rig() -> Rig:
-    """The small network's."""
+    """Returns the rig of the small network."""
     return Rig(NETWORK)
 
 
 def exact_logits(network: nn.Network, images: np.ndarray) -> np.ndarray:
-    """By Python's integers and loops that share nothing with the library's."""
+    """Computes the logits by Python integers, independently of the library."""
     results = []
     for image in network.quantize(images).astype(object):
         x = image
@@ -110,7 +112,7 @@ def exact_logits(network: nn.Network, images: np.ndarray) -> np.ndarray:
 
 
 def test_clear_logits_of_any_length_are_exact() -> None:
-    """Modulo several primes, put together: Python's integers; and nothing for nothing."""
+    """Logits of any length, computed modulo several primes, equal Python integers; no images give no logits."""
     images = np.random.default_rng(3).integers(0, 256, (3, 3, 8, 8))
     logits = NETWORK.clear_logits(images)
     assert NETWORK.worst_case() > 1 << 64
@@ -121,7 +123,7 @@ def test_clear_logits_of_any_length_are_exact() -> None:
 
 
 def test_the_bound_is_reached() -> None:
-    """One pixel, one weight: nothing is larger, and nothing less will do."""
+    """The worst-case bound is attained by one pixel and one weight, and is minimal."""
     layers = (
         nn.Layer("conv1", np.array([[[[-3]]]]), np.array([-1]), square=True, pool=2),
         nn.Layer("dense1", np.array([[2]]), np.array([1])),
@@ -132,7 +134,7 @@ def test_the_bound_is_reached() -> None:
 
 
 def test_clear_tensors_modulo_a_prime() -> None:
-    """Every operation stays centred; moduli do not mix; none that could overflow is taken."""
+    """Clear tensors modulo t stay centred; moduli cannot be mixed; a modulus that could overflow is refused."""
     t = 65537
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-t, t, (2, 4, 4, 3)) for _ in range(2))
@@ -164,22 +166,22 @@ def test_clear_tensors_modulo_a_prime() -> None:
         np.tensordot(w.astype(object), a.astype(object), 1) + np.array(big, dtype=object)[:, None, None, None],
     )
     for other in (hg.ClearTensor(b), hg.ClearTensor(b, 257)):
-        with pytest.raises(hg.MismatchError, match="modulo 65537"):
+        with pytest.raises(hg.MismatchError, match="not 65537 and"):
             x + other
-        with pytest.raises(hg.MismatchError, match="modulo 65537"):
+        with pytest.raises(hg.MismatchError, match="not 65537 and"):
             hg.concatenate([x, other])
     for modulus in (1, 1 << 31):
-        with pytest.raises(hg.ParameterError, match="between 2 and 2"):
+        with pytest.raises(hg.ParameterError, match="at least 2 and below 2"):
             hg.ClearTensor(a, modulus)
-    with pytest.raises(hg.MismatchError, match="not joined"):
+    with pytest.raises(hg.MismatchError, match="takes one clear tensor"):
         hg.join_moduli([x, y])
 
 
 # Encrypted
 
 
-def test_every_logit_is_the_clear_networks(rig: Rig) -> None:
-    """Evaluated whole, and in parts encrypted one by one: all logits, exactly, whatever their length."""
+def test_every_logit_equals_the_clear_networks(rig: Rig) -> None:
+    """All logits are exact, evaluated whole and in parts that are encrypted one by one."""
     expected = rig.network.clear_logits(rig.images)
     said: list[str] = []
     answer = rig.network.evaluate(rig.x, lambda what, share: said.append(what))
@@ -195,8 +197,8 @@ def test_every_logit_is_the_clear_networks(rig: Rig) -> None:
     np.testing.assert_array_equal(rig.secret.decrypt(rig.network.evaluate_moduli(one_by_one)).T, expected)
 
 
-def test_counts_are_the_networks() -> None:
-    """HCNN-11's, from shapes alone."""
+def test_operation_counts_are_hcnn11s() -> None:
+    """The counts are HCNN-11's, computed from shapes alone."""
     network = random_network(side=32, channels=(32, 64, 128), dense=256)
     counts = network.counts()
     assert network.shapes() == [(3, 32, 32), (32, 16, 16), (64, 8, 8), (128, 4, 4), (256,), (10,)]
@@ -205,19 +207,19 @@ def test_counts_are_the_networks() -> None:
     assert counts.relinearizations == 14_336
     assert counts.constants == 32 * 1024 * 27 + 64 * 256 * 288 + 128 * 64 * 576 + 256 * 2048 + 10 * 256
     parameters = hg.bfv.parameters("hcnn11")
-    assert network.memory(parameters) < 1 << 34  # one modulus at a time, in stretches
+    assert network.memory(parameters) < 1 << 34  # the layers run for one modulus at a time, in parts
     assert 10 * 57_344 * parameters.ciphertext_bytes() // 10 > 1 << 37
 
 
 def composition(x: hg.Tensor, weight: Any, bias: Any, pool: int, **how: int) -> hg.Tensor:
-    """What the fused layer is, in separate calls."""
+    """Computes the fused layer in separate calls."""
     return hg.relinearize(hg.sum_pool2d(hg.square(hg.conv2d(x, weight, bias, **how)), pool))
 
 
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize(("padding", "pool"), [(0, 1), (0, 2), pytest.param(1, 1, marks=pytest.mark.full), (1, 2)])
-def test_the_fused_layer_is_its_parts_to_the_bit(rig: Rig, groups: int, pool: int, padding: int) -> None:
-    """In stretches of any size: the same bytes, the same noise estimate."""
+def test_the_fused_layer_has_the_bits_of_its_parts(rig: Rig, groups: int, pool: int, padding: int) -> None:
+    """Computed in any number of parts, the fused layer gives the bytes and noise estimate of its separate steps."""
     rng = np.random.default_rng(8)
     weight = rng.integers(-9, 10, (6, 3 // groups, 3, 3))
     bias = rng.integers(-1000, 1000, 6)
@@ -240,8 +242,10 @@ def test_the_fused_layer_is_its_parts_to_the_bit(rig: Rig, groups: int, pool: in
     )
 
 
-def test_equal_filters_in_different_stretches(rig: Rig) -> None:
-    """Outputs that are not independent are not taken for it: the noise estimate is the whole layer's."""
+def test_the_noise_estimate_covers_equal_filters(rig: Rig) -> None:
+    """The noise of outputs of equal filters is dependent; the estimate accounts for this even if the outputs are computed in
+    different parts.
+    """
     weight = np.ones((2, 3, 3, 3), dtype=int)
     for stretch in (1, 2):
         found = hg.conv2d_square_pool(rig.x, weight, pool=2, stretch=stretch, padding=1)
@@ -250,8 +254,8 @@ def test_equal_filters_in_different_stretches(rig: Rig) -> None:
         assert summed.noise_budget == expected.noise_budget
 
 
-def test_degree_two_goes_in(rig: Rig) -> None:
-    """Relinearized on the way, as by the separate calls."""
+def test_the_fused_layer_accepts_degree_two(rig: Rig) -> None:
+    """Operands of degree two are relinearized, as in the separate calls."""
     squares = hg.square(rig.x[:, :4, :4])
     weight = np.random.default_rng(9).integers(-9, 10, (2, 3, 3, 3))
     assert (
@@ -261,7 +265,7 @@ def test_degree_two_goes_in(rig: Rig) -> None:
 
 
 def test_a_fused_layer_is_cancelled(rig: Rig) -> None:
-    """By its callback, between stretches."""
+    """A fused layer is cancelled by its progress callback between its parts."""
 
     def stop(share: float) -> None:
         raise hg.CancelledError("enough")
@@ -271,7 +275,7 @@ def test_a_fused_layer_is_cancelled(rig: Rig) -> None:
 
 
 def test_sum_pooling(rig: Rig) -> None:
-    """Sums of windows, of tensors with any leading axes."""
+    """Sum pooling is correct for tensors with any leading axes."""
     for shape in ((3, 8, 8), (8, 24), (3, 2, 4, 8)):
         x, clear = rig.x.reshape(*shape), hg.ClearTensor(rig.values).reshape(*shape)
         for size in (1, 2, 4):
@@ -282,7 +286,7 @@ def test_sum_pooling(rig: Rig) -> None:
 
 
 def test_biases_of_any_length(rig: Rig) -> None:
-    """Beyond 64 bits, up to half the plaintext modulus."""
+    """Biases may exceed 64 bits, up to half the plaintext modulus."""
     top = rig.parameters.plain_modulus // 2
     bias = [top - 255 * 9, -top, 1 << 70]
     weight = np.ones((3, 3, 1, 1), dtype=int)
@@ -295,17 +299,17 @@ def test_biases_of_any_length(rig: Rig) -> None:
     )
     with pytest.raises(hg.PlaintextRangeError, match="beyond half the plaintext modulus"):
         hg.conv2d(rig.x, weight, [top + 1, 0, 0])
-    with pytest.raises(hg.ShapeError, match="bias has"):
+    with pytest.raises(hg.ShapeError, match=r"bias (has|must have)"):
         hg.conv2d(rig.x, weight, [top, 0])
     with pytest.raises(hg.DtypeError, match="must be integers"):
         hg.conv2d(rig.x, weight, [0.5, 0, 0])
 
 
-# Plaintext moduli, split
+# ---- Tensors of some of the plaintext moduli
 
 
 def test_split_tensors_compute_as_whole_ones(rig: Rig) -> None:
-    """Every kind of operation on parts, joined: the same bytes as on the whole."""
+    """Every operation on the parts, joined, gives the bytes of the operation on the whole tensor."""
     x = rig.x[:, :2, :2].reshape(12)
     y = x[::-1]
     plain = rig.server.encode(np.random.default_rng(4).integers(0, 9, N))
@@ -338,8 +342,8 @@ def test_split_tensors_compute_as_whole_ones(rig: Rig) -> None:
             assert joined.plain_moduli == rig.parameters.plain_moduli
 
 
-def test_parts_know_themselves(rig: Rig) -> None:
-    """Which moduli, how many bytes; fresh ones stay fresh, and save as if never split."""
+def test_parts_report_their_moduli_and_size(rig: Rig) -> None:
+    """Parts know their moduli and size; parts of fresh tensors stay fresh, and joined ones save like unsplit tensors."""
     parts = hg.split_moduli(rig.x)
     assert [p.plain_moduli for p in parts] == [[t] for t in rig.parameters.plain_moduli]
     assert sum(p.nbytes for p in parts) == rig.x.nbytes
@@ -355,7 +359,7 @@ def test_parts_know_themselves(rig: Rig) -> None:
 
 @pytest.mark.parametrize("public", [False, True])
 def test_encrypting_some_moduli(rig: Rig, public: bool) -> None:
-    """Ranges of them, joined: what was encrypted."""
+    """Values encrypted for ranges of the moduli and joined decrypt correctly."""
     key = rig.secret.public_key() if public else rig.secret
     parts = [key.encrypt(rig.values, pad=True, moduli=r) for r in (range(2), range(2, 3), range(3, rig.moduli))]
     assert [len(p.plain_moduli) for p in parts] == [2, 1, rig.moduli - 3]
@@ -364,12 +368,12 @@ def test_encrypting_some_moduli(rig: Rig, public: bool) -> None:
     assert joined._core.seeded is not public
     bad: Any
     for bad in (range(0), range(rig.moduli + 1), range(-1, 2), range(0, 4, 2), slice(0, 1), 1):
-        with pytest.raises(hg.ParameterError, match="no range of this set's"):
+        with pytest.raises(hg.ParameterError, match="a range within this set's"):
             key.encrypt(rig.values, pad=True, moduli=bad)
 
 
 def test_parts_that_do_not_match(rig: Rig) -> None:
-    """Typed errors that say which moduli are where."""
+    """Parts of different moduli are refused with the moduli of each."""
     first, second, third, *_ = hg.split_moduli(rig.x)
     for wrong in (lambda: first + second, lambda: first * rig.x, lambda: hg.concatenate([second, third])):
         with pytest.raises(hg.MismatchError, match=rf"(number \d|all) of {rig.moduli} plaintext moduli"):
@@ -378,7 +382,7 @@ def test_parts_that_do_not_match(rig: Rig) -> None:
         hg.join_moduli([first, third])
     with pytest.raises(hg.MismatchError, match="adjacent"):
         hg.join_moduli([first, first])
-    with pytest.raises(hg.MismatchError, match="nothing to join"):
+    with pytest.raises(hg.MismatchError, match="at least one tensor"):
         hg.join_moduli([])
     with pytest.raises(hg.MismatchError, match="one degree"):
         hg.join_moduli([first, hg.square(second)])
@@ -388,22 +392,24 @@ def test_parts_that_do_not_match(rig: Rig) -> None:
     with pytest.raises(hg.WrongKeyError):
         hg.join_moduli([first, hg.split_moduli(other.encrypt(rig.values, pad=True))[1]])
     with pytest.raises(hg.ParameterError, match="does not hold plaintext moduli"):
-        _core.take_moduli(second._core, 0, 1)
+        _core.exact.take_moduli(second._core, 0, 1)
     with pytest.raises(hg.ParameterError, match="does not hold plaintext moduli"):
-        _core.take_moduli(rig.x._core, 0, rig.moduli + 1)
+        _core.exact.take_moduli(rig.x._core, 0, rig.moduli + 1)
 
 
 def test_a_part_is_not_saved_nor_decrypted(rig: Rig, tmp_path: Any) -> None:
-    """It is joined first; no file is left."""
+    """A tensor of some plaintext moduli must be joined with the others before it is saved or decrypted; a refused save
+    leaves no file.
+    """
     part = hg.split_moduli(rig.x)[1]
     for refused in (lambda: part.save(tmp_path / "part.hg"), part.to_bytes, lambda: rig.secret.decrypt(part)):
-        with pytest.raises(hg.MismatchError, match=rf"number 2 of {rig.moduli} plaintext moduli: join them before"):
+        with pytest.raises(hg.MismatchError, match=rf"number 2 of {rig.moduli} plaintext moduli; join all of them before"):
             refused()
     assert not list(tmp_path.iterdir())
 
 
-def test_levels_meet_when_joined(rig: Rig) -> None:
-    """At the lowest, as for an addition."""
+def test_joining_takes_the_lowest_level(rig: Rig) -> None:
+    """Joining switches all parts to the lowest level, like an addition."""
     parts = [hg.shrink(p, 5 - (k % 2)) for k, p in enumerate(hg.split_moduli(rig.x))]
     joined = hg.join_moduli(parts)
     assert joined.level == 4
@@ -412,27 +418,27 @@ def test_levels_meet_when_joined(rig: Rig) -> None:
 
 ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     "windows": (lambda x: hg.sum_pool2d(x, 3), hg.ShapeError, "3 x 3 do not tile"),
-    "no window": (lambda x: hg.sum_pool2d(x, 0), hg.ShapeError, "0 x 0 is none"),
+    "no window": (lambda x: hg.sum_pool2d(x, 0), hg.ShapeError, "must be at least 1, not 0"),
     "one axis": (lambda x: hg.sum_pool2d(x.reshape(-1), 2), hg.ShapeError, "pooling takes|do not tile"),
     "fused windows": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 3, 3, 3), dtype=int), pool=2 + 2 * x.shape[1]), hg.ShapeError, "do not tile"),
-    "fused kernel": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 2, 3, 3), dtype=int)), hg.ShapeError, "do not convolve"),
-    "fused bias": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 3, 1, 1), dtype=int), [1]), hg.ShapeError, "bias has 1"),
+    "fused kernel": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 2, 3, 3), dtype=int)), hg.ShapeError, "do not (convolve|fit)"),
+    "fused bias": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 3, 1, 1), dtype=int), [1]), hg.ShapeError, "bias (has 1|must have 2)"),
     "fused pool": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 3, 1, 1), dtype=int), pool=0), hg.ShapeError, "at least 1"),
-    "fused stretch": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 3, 1, 1), dtype=int), stretch=-1), hg.ShapeError, "stretch -1"),
+    "fused stretch": (lambda x: hg.conv2d_square_pool(x, np.ones((2, 3, 1, 1), dtype=int), stretch=-1), hg.ShapeError, "stretch .*-1"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("clear", [False, True])
 @pytest.mark.parametrize("case", ERRORS)
-def test_errors_say_what_is_wrong(rig: Rig, case: str, clear: bool) -> None:
-    """On tensors and on clear tensors."""
+def test_errors_state_the_cause(rig: Rig, case: str, clear: bool) -> None:
+    """Errors are the same on encrypted and on clear tensors."""
     call, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
         call(hg.ClearTensor(rig.values) if clear else rig.x)
 
 
 def test_fused_layers_need_keys(rig: Rig) -> None:
-    """Said before anything is computed."""
+    """Missing keys are reported before any computation."""
     weight = np.ones((2, 3, 3, 3), dtype=int)
     with pytest.raises(hg.MissingKeyError, match="this layer needs evaluation keys"):
         hg.conv2d_square_pool(rig.secret.encrypt(rig.values, pad=True), weight)
@@ -448,14 +454,14 @@ def test_fused_layers_need_keys(rig: Rig) -> None:
         hg.conv2d_square_pool(rig.x.reshape(1, 3, 8, 8), weight)
 
 
-# HCNN-11 itself
+# HCNN-11
 
 
 def test_a_search_for_given_moduli(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As HCNN-11's, whose own takes long: the set has these moduli, and noise is left at the end."""
+    """A search with given moduli leaves noise budget; tested on a small network, because HCNN-11's search is slow."""
     network = random_network(side=2, channels=(1,), dense=2, bits=2, levels=1)
     monkeypatch.setattr(nn.Setup, "load", lambda self: network)
-    plain = _core.batching_primes(8192, 2 * network.worst_case().bit_length(), 2)
+    plain = _core.exact.batching_primes(8192, 2 * network.worst_case().bit_length(), 2)
     found = nn.Setup("small", "small", None, 8192, 0, 0, tuple(plain), "small", given_moduli=True).search()
     assert (found.n, found.plain_moduli, found.security) == (8192, plain, "128-bit")
     assert network.noise_budget(found) > 0
@@ -463,14 +469,14 @@ def test_a_search_for_given_moduli(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def hcnn11() -> nn.Network:
-    """The trained network; skips where its weights are not there."""
+    """Returns the trained network; skips the test if its weights are missing."""
     if "hcnn11" not in nn.names():
-        pytest.skip("the weights of hcnn11 are not here")
+        pytest.skip("the weights of hcnn11 are not installed")
     return nn.load("hcnn11")
 
 
 def test_hcnn11_fits_its_sets(hcnn11: nn.Network) -> None:
-    """A quarter of the plaintext modulus holds every logit seen, and noise is left at the end, in every edition."""
+    """In every word size, a quarter of the plaintext modulus holds every observed logit, and noise budget is left."""
     counts = hcnn11.counts()
     assert (counts.inputs, counts.products, counts.relinearizations) == (3072, 57_344, 14_336)
     assert counts.constants == 10_848_768
@@ -483,7 +489,7 @@ def test_hcnn11_fits_its_sets(hcnn11: nn.Network) -> None:
 
 
 def test_hcnn11_is_exact(hcnn11: nn.Network) -> None:
-    """Long biases are read as they are; logits are Python's integers; a noise image stays below the worst case."""
+    """Long biases are read exactly; logits equal Python integers; a random image stays below the worst case."""
     image = np.random.default_rng(11).integers(0, 256, (1, 3, 32, 32))
     logits = hcnn11.clear_logits(image)
     np.testing.assert_array_equal(logits, exact_logits(hcnn11, image))
@@ -491,11 +497,11 @@ def test_hcnn11_is_exact(hcnn11: nn.Network) -> None:
 
 
 def test_hcnn11_accuracy(hcnn11: nn.Network) -> None:
-    """On the first test images of CIFAR-10 as JPEG of quality 75, which is what its accuracy is claimed for."""
+    """The accuracy is claimed for, and tested on, test images of CIFAR-10 as JPEG of quality 75."""
     pytest.importorskip("PIL")
     folder = Path(os.environ.get("HELIOGRAPH_CIFAR10", Path(__file__).parents[3] / "shared" / "data" / "cifar10"))
     if not (folder / "test_jpeg.npz").exists():
-        pytest.skip(f"CIFAR-10 is not in {folder} (set HELIOGRAPH_CIFAR10)")
+        pytest.skip(f"CIFAR-10 is not in {folder}; set HELIOGRAPH_CIFAR10 to its folder")
     images, labels, name = cifar.read(folder / "test_jpeg.npz")
     assert name == "CIFAR-10, JPEG q75"
     logits = hcnn11.clear_logits(images[:300])

@@ -1,4 +1,4 @@
-"""Logistic regression on encrypted rows (examples/helr): the steps in the clear, tables and what is refused."""
+"""Tests logistic regression on encrypted rows (examples/helr): training steps in clear, tables of data, errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ helr = load_program(ROOT / "examples" / "helr" / "helr.py")
 
 
 def test_a_small_run_equals_the_clear_steps() -> None:
-    """64 rows of 3 attributes, two iterations: weights and scores, and what is reported."""
+    """64 rows of 3 attributes, two iterations: encrypted weights and scores equal the clear ones; the report is complete."""
     found = helr.run(helr.synthetic(64, 3), 2)
     assert found["largest_weight_error"] < 1e-3
     assert found["largest_score_error"] < 1e-3
@@ -30,8 +30,10 @@ def test_a_small_run_equals_the_clear_steps() -> None:
     assert set(found["bytes"]) == {"server", "train", "test", "weights", "scores"}
 
 
-def test_the_clear_steps_are_nesterovs() -> None:
-    """Momentum kept as factors gives the weights of the method as it is written, and they go to the largest likelihood."""
+def test_the_clear_steps_are_nesterovs_method() -> None:
+    """The clear steps, which write momentum as factors, give the weights of Nesterov's method, which approach maximum
+    likelihood.
+    """
     table = helr.synthetic(300, 3)
     z = table.signed
     w = v = np.zeros(len(z))
@@ -48,7 +50,7 @@ def test_the_clear_steps_are_nesterovs() -> None:
 
 
 def test_the_server_cannot_read(tmp_path: Path) -> None:
-    """What lies in its folder holds no secret key."""
+    """The server's folder contains no secret key."""
     table = helr.synthetic(20, 2)
     secret = helr.owner(tmp_path, hg.ckks.parameters(depth=4, precision=20), *helr.split(table, 0.2, 1))
     assert {p.name for p in tmp_path.iterdir()} == {"server.hg", "train.hg", "test.hg"}
@@ -68,7 +70,7 @@ ROWS = np.array([[1.5, 20, 0], [2.5, 10, 2], [3.5, 60, 2], [2.0, 15, 0], [9.0, 1
     ("separator", "header"), [("\t", ""), (", ", "weight, height, y\n"), (";", "a;b;c\n"), ("   ", ""), (" ", "\n\n")]
 )
 def test_tables_are_read(tmp_path: Path, separator: str, header: str) -> None:
-    """With and without a header; the larger label is 1; attributes standardised behind a column of ones."""
+    """Tables with and without a header; the larger label is 1; attributes are standardised and follow a column of ones."""
     path = tmp_path / "table.txt"
     path.write_text(header + "\n".join(separator.join(map(str, row)) for row in ROWS) + "\n")
     table = helr.read(path)
@@ -80,7 +82,7 @@ def test_tables_are_read(tmp_path: Path, separator: str, header: str) -> None:
 
 
 def test_a_constant_attribute_is_no_error() -> None:
-    """Its deviation is 0."""
+    """A constant attribute has a deviation of 0 and becomes 0."""
     table = helr.standardised(np.ones((6, 1)), np.arange(6) % 2)
     np.testing.assert_array_equal(table.x[:, 1], np.zeros(6))
 
@@ -100,7 +102,7 @@ def test_a_constant_attribute_is_no_error() -> None:
     ],
 )
 def test_tables_that_are_refused(tmp_path: Path, text: str | None, message: str) -> None:
-    """By file and reason."""
+    """A refusal names the file and the reason."""
     path = tmp_path / "table.txt"
     if text is not None:
         path.write_text(text)
@@ -120,7 +122,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str | None, message: str)
 def test_command_lines_that_are_refused(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line, before anything is computed."""
+    """Wrong options are refused in one line before any computation."""
     monkeypatch.setattr(sys, "argv", ["helr.py", *arguments])
     with pytest.raises(SystemExit) as stopped:
         helr.main()
@@ -131,7 +133,7 @@ def test_command_lines_that_are_refused(
 
 
 def test_the_program_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """And fails where the encrypted model is not the clear one."""
+    """The program reports results, and fails if the encrypted model differs from the clear one."""
     monkeypatch.setattr(
         sys,
         "argv",
@@ -154,10 +156,10 @@ def test_the_program_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.mark.parametrize("name", ["lbw", "edin", "pcs", "uis"])
 def test_published_tables(name: str) -> None:
-    """Read, and fitted by the steps in the clear nearly as well as by the converged model; one of them encrypted."""
+    """Published tables are read and fitted nearly as well as by the converged model; one of them is encrypted."""
     path = TABLES / f"{name}.txt"
     if not path.is_file():
-        pytest.skip(f"{path.name} is not there")
+        pytest.skip(f"{path.name} is not in {TABLES}")
     table = helr.read(path)
     z = table.signed
     few, all_the_way = (helr.quality(table.x @ w, table.y)["auc"] for w in (helr.train_clear(z, 8), helr.converged(z)))

@@ -1,6 +1,7 @@
-"""Headers that lie, of every file that Python reads: each field takes each hostile value, signed again. What is read is used.
+"""Tests malicious headers of every file that Python reads: each field gets each malicious value, and the digest is
+recomputed.
 
-Every case ends, soon and in bounded memory, with a result or a typed error.
+Every case must end soon, in bounded memory, with a result or a typed error.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import itertools
 import json
 import math
 import random
-import resource
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,17 +25,17 @@ import heliograph as hg
 import resign
 import tfhe_rig
 from heliograph import nn
-from heliograph._json import read_json
+from heliograph._common.json import read_json
 
 pytest.importorskip("sqlglot")
 
-SECONDS, MEMORY = 10, 512 << 20  # of a case; that all take besides, in bytes
-MISSING: Any = object()  #: in place of a value: the field is taken away
+SECONDS, MEMORY = 10, 512 << 20  # limits of a case: seconds, and additional bytes of memory
+MISSING: Any = object()  #: stands for a removed field
 NAN = float("nan")
 
 
 def nested(depth: int, kind: type = list) -> Any:
-    """Lists or objects within each other."""
+    """Returns lists or objects nested `depth` deep."""
     value: Any = kind()
     for _ in range(depth):
         value = [value] if kind is list else {"a": value}
@@ -64,7 +65,7 @@ HOSTILE: tuple[Any, ...] = (
     *([], {}, [[]], [0], [-1], ["a"], [None], {"a": 0}, {"": []}, list(range(300)), nested(20), nested(20, dict)),
     *("SELECT", "SELECT COUNT(*) FROM t WHERE " + "(" * 90 + "x = 1" + ")" * 90, "9" * 4400, "1" * 19),
 )
-#: What stands in a header's text in place of a mark: no canonical JSON.
+#: Texts that are not canonical JSON; they replace a marker in a header's text.
 TEXTS = (
     b"NaN",
     b"Infinity",
@@ -79,14 +80,14 @@ TEXTS = (
 
 
 class Kind:
-    """A file, how it is read, and what is done with what was read."""
+    """A valid file, its reader, and operations on the loaded object."""
 
     def __init__(self, data: bytes, read: Callable[[bytes], Any], use: Callable[[Any], Any]) -> None:
         self.data, self.read, self.use = data, read, use
 
 
 def from_file(load: Callable[[Any], Any], folder: Path) -> Callable[[bytes], Any]:
-    """A reader of paths."""
+    """Returns a reader of bytes for a loader of paths."""
 
     def read(data: bytes) -> Any:
         (folder / "hostile").write_bytes(data)
@@ -96,38 +97,44 @@ def from_file(load: Callable[[Any], Any], folder: Path) -> Callable[[bytes], Any
 
 
 def described(thing: Any) -> Any:
-    """Texts for people."""
+    """Returns the texts that describe an object: repr and HTML."""
     return repr(thing), getattr(thing, "explain", str)(), getattr(thing, "_repr_html_", str)()
 
 
 def _sql(kinds: dict[str, Kind]) -> None:
     data = {"x": [1, None, 3], "s": ["a", "b", "a"], "d": ["2026-01-01"] * 3}
-    days = {"d": hg.query.Column("date")}
+    days = {"d": hg.sql.Column("date")}
     for name, options in {
         "sql table": {"filters": ["x", "s", "d"], "sums": ["x"]},
         "sql integers": {"scheme": "tfhe", "parameters": tfhe_rig.parameters("bits")},
     }.items():
-        layout = hg.query.layout(data, columns=days, **options)
+        layout = hg.sql.layout(data, columns=days, **options)
         secret = hg.SecretKey.generate(layout.parameters)
-        table = hg.query.encrypt(secret, layout, data)
-        server = hg.query.SqlServer(secret.evaluation_keys())
+        table = hg.sql.encrypt(secret, layout, data)
+        server = hg.sql.SqlServer(secret.evaluation_keys())
         server.add(table)
         answer = server.sql("SELECT COUNT(*), SUM(x) FROM t WHERE s = 'a'")
 
         def use_table(read: Any) -> None:
-            repr(read), read.layout.told(), read.key_id, read.spans, read.plan("SELECT COUNT(*), SUM(x) FROM t WHERE x > 1")
+            (
+                repr(read),
+                read.layout.summary_rows(),
+                read.key_id,
+                read.piece_count,
+                read.plan("SELECT COUNT(*), SUM(x) FROM t WHERE x > 1"),
+            )
 
         def use_answer(read: Any, secret: Any = secret) -> None:
             described(read)
             read.decrypt(secret)
 
-        kinds[name] = Kind(table.to_bytes(), hg.query.EncryptedTable.from_bytes, use_table)
-        kinds[f"{name}'s answer"] = Kind(answer.to_bytes(), hg.query.Answer.from_bytes, use_answer)
+        kinds[name] = Kind(table.to_bytes(), hg.sql.EncryptedTable.from_bytes, use_table)
+        kinds[f"{name}'s answer"] = Kind(answer.to_bytes(), hg.sql.Answer.from_bytes, use_answer)
 
 
 def _lookup(kinds: dict[str, Kind], folder: Path) -> None:
     frame = {"k": ["a", "b"], "v": np.arange(2), "f": [0.5, 1.5], "b": [b"xy", b"zw"]}
-    db = hg.query.Database(frame, key="k")
+    db = hg.pir.Database(frame, key="k")
     client = db.client()
     question = client.ask("a")
 
@@ -135,11 +142,11 @@ def _lookup(kinds: dict[str, Kind], folder: Path) -> None:
         described(read), len(read), read.by_number, read.question_bytes, read.answer_bytes
         read.ask(0 if read.by_number else "a").to_bytes()
 
-    kinds["look-up client"] = Kind(client.to_bytes(), hg.query.LookupClient.from_bytes, use_client)
-    numbers = hg.query.Database({"v": np.arange(3)}).client()
-    kinds["look-up by number"] = Kind(numbers.to_bytes(), hg.query.LookupClient.from_bytes, use_client)
+    kinds["look-up client"] = Kind(client.to_bytes(), hg.pir.LookupClient.from_bytes, use_client)
+    numbers = hg.pir.Database({"v": np.arange(3)}).client()
+    kinds["look-up by number"] = Kind(numbers.to_bytes(), hg.pir.LookupClient.from_bytes, use_client)
     db.save(folder / "t.hgd")
-    load = from_file(hg.query.Database.load, folder)
+    load = from_file(hg.pir.Database.load, folder)
     kinds["look-up table"] = Kind((folder / "t.hgd").read_bytes(), load, lambda read: use_client(read.client()))
     asked = question.to_bytes()
     kinds["look-up question"] = Kind(asked, db.answer, question.read)
@@ -147,16 +154,14 @@ def _lookup(kinds: dict[str, Kind], folder: Path) -> None:
 
 
 def _vectors(kinds: dict[str, Kind], folder: Path) -> None:
-    index = hg.query.Vectors(np.arange(8, dtype=np.int8).reshape(4, 2), ids=[5, 6, 7, 8])
-    client = hg.query.VectorClient(index.layout)
+    index = hg.knn.Vectors(np.arange(8, dtype=np.int8).reshape(4, 2), ids=[5, 6, 7, 8])
+    client = hg.knn.VectorClient(index.layout)
     query = hg.Server(client.evaluation_keys()).bind(client.encrypt(np.array([1, 1], np.int8)))
     scores = index.scores(query)
-    kinds["vectors' layout"] = Kind(index.layout.to_bytes(), hg.query.VectorLayout.from_bytes, described)
+    kinds["vectors' layout"] = Kind(index.layout.to_bytes(), hg.knn.VectorLayout.from_bytes, described)
     index.save(folder / "v.hgv")
-    kinds["vectors"] = Kind((folder / "v.hgv").read_bytes(), from_file(hg.query.Vectors.load, folder), described)
-    kinds["scores"] = Kind(
-        scores.to_bytes(), hg.query.Scores.from_bytes, lambda read: (repr(read), client.nearest(read, k=1))
-    )
+    kinds["vectors"] = Kind((folder / "v.hgv").read_bytes(), from_file(hg.knn.Vectors.load, folder), described)
+    kinds["scores"] = Kind(scores.to_bytes(), hg.knn.Scores.from_bytes, lambda read: (repr(read), client.nearest(read, k=1)))
 
 
 def _models(kinds: dict[str, Kind], folder: Path) -> None:
@@ -172,21 +177,21 @@ def _models(kinds: dict[str, Kind], folder: Path) -> None:
         repr(read), read.bootstraps
         read(x)
 
-    load = from_file(hg.SealedModel.load, folder)
-    program.seal(folder / "m.hgm")
-    kinds["sealed program"] = Kind((folder / "m.hgm").read_bytes(), load, use_model)
+    load = from_file(hg.ModelBundle.load, folder)
+    program.export(folder / "m.hgm")
+    kinds["program bundle"] = Kind((folder / "m.hgm").read_bytes(), load, use_model)
     layer = nn.Dense(np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([0.5, 0.0]))
     model = nn.Model("a line", (layer,), np.array([0, 1]), False, 8.0)
-    model.seal(folder / "e.hgm", parameters=hg.ckks.parameters(depth=2, precision=15))
-    kinds["sealed estimator"] = Kind((folder / "e.hgm").read_bytes(), load, use_model)
-    nn.setup("digits").seal(folder / "n.hgm")
-    kinds["sealed network"] = Kind((folder / "n.hgm").read_bytes(), load, use_model)
+    model.export(folder / "e.hgm", parameters=hg.ckks.parameters(depth=2, precision=15))
+    kinds["estimator bundle"] = Kind((folder / "e.hgm").read_bytes(), load, use_model)
+    nn.setup("digits").export(folder / "n.hgm")
+    kinds["network bundle"] = Kind((folder / "n.hgm").read_bytes(), load, use_model)
     kinds["program"] = Kind(program.to_bytes(), hg.Program.from_bytes, use_program)
 
 
 @functools.cache
 def kinds(folder: Path) -> dict[str, Kind]:
-    """One of each."""
+    """Returns all kinds of files."""
     found: dict[str, Kind] = {}
     _sql(found), _lookup(found, folder), _vectors(found, folder), _models(found, folder)
     return found
@@ -194,12 +199,12 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For files."""
+    """Returns a folder for files."""
     return tmp_path_factory.mktemp("hostile")
 
 
 def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Of every field and entry; of long lists the first and the last."""
+    """Yields the path of every field and entry; of long lists only the first and last."""
     if at:
         yield at
     if isinstance(value, dict):
@@ -211,7 +216,7 @@ def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(header: Any, at: tuple[Any, ...], value: Any) -> Any:
-    """With another value at a place."""
+    """Returns the header with another value at a path."""
     made = copy.deepcopy(header)
     holder = made
     for step in at[:-1]:
@@ -224,12 +229,12 @@ def changed(header: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 
 def notes(header: dict[str, Any]) -> dict[str, Any]:
-    """With the texts that are JSON themselves as values: a program's note."""
+    """Returns the header with nested JSON texts parsed, such as a program's note."""
     return header | ({"note": json.loads(header["note"])} if "note" in header else {})
 
 
-def sealed(document: Any, header: Any) -> bytes:
-    """The file with another header."""
+def resigned(document: Any, header: Any) -> bytes:
+    """Returns the file with another header, signed again."""
     if "note" in document.header and isinstance(header, dict) and "note" in header and not isinstance(header["note"], str):
         header = header | {"note": json.dumps(header["note"])}
     made = copy.copy(document)
@@ -238,13 +243,13 @@ def sealed(document: Any, header: Any) -> bytes:
 
 
 def cases(kind: Kind) -> Iterator[tuple[str, bytes]]:
-    """Every field with every value, and texts that are no JSON."""
+    """Yields the file with every field set to every malicious value, and with header texts that are not JSON."""
     document = resign.take_apart(kind.data)
     header = notes(document.header)
     for at, value in itertools.product(paths(header), HOSTILE):
         yield (
             f"{at} = {'taken away' if value is MISSING else repr(value)[:60]}",
-            sealed(document, changed(header, at, value)),
+            resigned(document, changed(header, at, value)),
         )
     for at in paths(document.header):
         for text in TEXTS:
@@ -255,17 +260,17 @@ def cases(kind: Kind) -> Iterator[tuple[str, bytes]]:
         if "note" in document.header:
             nest = '["list", ' * depth + '"exact"' + "]" * depth
             text = json.dumps(notes(document.header)["note"] | {"results": "NEST"}).replace('"NEST"', nest)
-            yield f"results {depth} deep", sealed(document, document.header | {"note": text})
+            yield f"results {depth} deep", resigned(document, document.header | {"note": text})
     for value in HOSTILE[1:]:
         if not isinstance(value, float) or math.isfinite(value):
-            yield f"the header is {repr(value)[:60]}", sealed(document, value)
+            yield f"the header is {repr(value)[:60]}", resigned(document, value)
 
 
 def fault(kind: Kind, data: bytes) -> str:
-    """What an untyped error says; nothing for a result or a typed one."""
+    """Returns the message of an untyped error, or "" for a result or a typed error."""
 
     def stop(*_: Any) -> None:
-        raise TimeoutError(f"it takes more than {SECONDS} s")
+        raise TimeoutError(f"the case takes more than {SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
@@ -281,21 +286,33 @@ def fault(kind: Kind, data: bytes) -> str:
     return ""
 
 
+def peak() -> int:
+    """Returns the largest resident memory in bytes since the last reset."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) << 10  # type: ignore[index]
+
+
+def peak_after_reset() -> int:
+    """Resets the peak to the present resident memory, which other tests of the process may have exceeded."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak()
+
+
 def swept(several: Iterator[tuple[str, Kind, str, bytes]]) -> list[str]:
-    """The faults of cases; memory beyond what is allowed is one."""
+    """Returns the faults of cases, including excessive memory."""
     faults = []
     for name, kind, what, data in several:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_after_reset()
         if said := fault(kind, data):
             faults.append(f"{name}: {what}: {said}")
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+        grown = peak() - before
         if grown > MEMORY:
             faults.append(f"{name}: {what}: takes {grown >> 20} MiB")
     return faults
 
 
-def test_what_is_not_changed(folder: Path) -> None:
-    """Is read and used: the others are refused for a reason. All kinds have fields."""
+def test_unchanged_files_are_used(folder: Path) -> None:
+    """Unchanged files are read and used, and every kind has fields."""
     for name, kind in kinds(folder).items():
         kind.use(kind.read(kind.data))
         assert sum(1 for _ in paths(resign.take_apart(kind.data).header)) >= 1, name
@@ -307,7 +324,7 @@ SAMPLE = 80
 
 
 def test_some_hostile_headers(folder: Path) -> None:
-    """A sample from a seed that is said."""
+    """A random sample of malicious headers gives no untyped error; a failure states the seed."""
     seed = random.SystemRandom().randrange(1 << 32)
     rng = random.Random(seed)
     every = [(name, kind, *case) for name, kind in kinds(folder).items() for case in few(kind, rng)]
@@ -316,7 +333,7 @@ def test_some_hostile_headers(folder: Path) -> None:
 
 
 def few(kind: Kind, rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    """Some of `cases`, without making all."""
+    """Yields a sample of `cases` without making all of them."""
     document = resign.take_apart(kind.data)
     header = notes(document.header)
     places = list(paths(header))
@@ -324,22 +341,22 @@ def few(kind: Kind, rng: random.Random) -> Iterator[tuple[str, bytes]]:
         at, value = rng.choice(places), rng.choice(HOSTILE)
         yield (
             f"{at} = {'taken away' if value is MISSING else repr(value)[:60]}",
-            sealed(document, changed(header, at, value)),
+            resigned(document, changed(header, at, value)),
         )
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("number", range(16))
 def test_every_hostile_header(folder: Path, number: int) -> None:
-    """Each field with each value."""
+    """No field with any malicious value gives an untyped error."""
     name = sorted(kinds(folder))[number]
     kind = kinds(folder)[name]
     faults = swept((name, kind, what, data) for what, data in cases(kind))
     assert not faults, "\n".join(faults[:40])
 
 
-def test_faults_are_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An untyped error, and one that takes memory."""
+def test_untyped_errors_and_memory_are_detected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untyped error and excessive memory are detected."""
     monkeypatch.setitem(globals(), "MEMORY", 1 << 24)
     kind = next(iter(kinds(folder).values()))
 
@@ -356,7 +373,7 @@ def test_faults_are_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     "text", ["[" * 101 + "]" * 101, "[" * 50_000, '{"a":' * 101 + "1" + "}" * 101, "NaN", "-Infinity", "x", "", "1" * 5000]
 )
 def test_json_is_bounded(text: str) -> None:
-    """By one reader: ValueError, and no other, for what is too deep, too long, or none."""
+    """The common JSON reader raises only ValueError, for texts that are too deep, too long or invalid."""
     with pytest.raises(ValueError):  # noqa: PT011
         read_json(text)
     with pytest.raises(ValueError, match="characters"):
@@ -365,7 +382,7 @@ def test_json_is_bounded(text: str) -> None:
 
 
 def test_programs_nest_as_deep_as_files_are_read() -> None:
-    """A deeper one is not saved; one within the bound comes back."""
+    """A program nested deeper than the reader's limit is not saved; one within the limit is loaded again."""
     params = hg.bfv.parameters(n=1024, log_q=60, special=0, plain_modulus=12289, insecure=True)
     x = hg.SecretKey.generate(params).encrypt(np.arange(1024))
 

@@ -1,4 +1,4 @@
-"""Programs that an enemy wrote: each is refused by a typed error while it is loaded, or computes on its own words alone."""
+"""Malicious program files: each is refused by a typed error at loading, or computes only on its own memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TINY |= {"group": 2, "lwe_noise": ("gaussian", -24), "glwe_noise": ("gaussian", 
 
 
 class Party:
-    """A key, a server and a tensor of its scheme."""
+    """A secret key, a server and a tensor of a scheme."""
 
     def __init__(self, scheme: str) -> None:
         if scheme == "tfhe":
@@ -72,11 +72,14 @@ def refused(data: bytes, match: str | None = None) -> None:
 
 
 class Sum:
-    """The one call of a sum: its ring's primes, its views a, b and out, their places, and the words before and behind these."""
+    """The words of a call of a sum in a program file: the ring's primes, the views a, b and out, their places, and the words
+    before and after these.
+    """
 
     def __init__(self, f: Forgery) -> None:
         w = Words(f.rest)
-        session, kernel, *_ = [w.take() for _ in range(7)]  # and source, the ring's number, n, word, transforms
+        # the other words: source, the ring's number, n, word size, transforms
+        session, kernel, *_ = [w.take() for _ in range(7)]
         assert (session, kernel) == (0, f.kernel("add"))
         chain, primes = w.list(), w.list()
         self.moduli = [chain[p] for p in primes]
@@ -95,7 +98,7 @@ def changed(view: View, **fields: int) -> View:
 
 @pytest.mark.parametrize("groups", [2**58 + 1, 2**63, 2**32, 2**31])
 def test_a_product_of_more_groups_than_memory_is_refused(bfv: Party, groups: int) -> None:
-    """Its forms were written behind the memory that groups * bytes, modulo 2^64, had asked for."""
+    """A number of groups whose byte count wraps modulo 2^64 must not cause writes beyond the allocation."""
     two = bfv.server.bind(bfv.secret.encrypt(np.arange(2048).reshape(2, 1024)))
     f = Forgery(hg.program(lambda a: hg.matmul([[11, 22], [33, 44]], a, axis=0), two).to_bytes())
     at = find(f.rest, [1, 2, 1, 2, 2, 4, 11, 22, 33, 44])  # groups, outputs, positions, terms, inputs, weights
@@ -103,8 +106,8 @@ def test_a_product_of_more_groups_than_memory_is_refused(bfv: Party, groups: int
     refused(f.signed())
 
 
-def test_a_result_stays_the_callers(bfv: Party) -> None:
-    """A tensor that the file does not call a result is one where a result shows it."""
+def test_memory_of_results_is_never_reused(bfv: Party) -> None:
+    """A tensor that shares a result's memory becomes a result, even if the file does not declare it."""
     f = sums(bfv)
     for place in f.places:
         place.result = 0
@@ -118,8 +121,8 @@ def test_a_result_stays_the_callers(bfv: Party) -> None:
 
 
 @pytest.mark.parametrize("limb", [0, 1])
-def test_a_result_shows_no_words_that_nothing_wrote(bfv: Party, limb: int) -> None:
-    """A conversion that fills one limb of two."""
+def test_results_have_no_uninitialised_words(bfv: Party, limb: int) -> None:
+    """A conversion that fills only one of two limbs is refused, because the other would contain uninitialised words."""
     f = sums(bfv)
     c = Sum(f)
     a, _, out = c.views
@@ -138,17 +141,51 @@ def test_a_result_shows_no_words_that_nothing_wrote(bfv: Party, limb: int) -> No
     assert not limb_of(program(bfv.x), limb).any()
 
 
-def test_words_that_are_no_residues_are_not_read_as_such(bfv: Party) -> None:
-    """A copy of one prime's limb to another's: the result could not be read back."""
+def one_limb(view: View, limb: int) -> View:
+    """Returns one limb of each component of a dense view."""
+    return changed(view, limbs=1, offset=view.offset + limb * 8 * 1024)
+
+
+def gather(f: Forgery, pieces: list[tuple[View, int, View, int]]) -> list[int]:
+    """Returns the words of a gather: each piece is a source with its place and a target with its place."""
+    views = [word for source, _, target, _ in pieces for word in (*source.written(), *target.written())]
+    return [0, f.kernel("gather"), NO_SOURCE, len(pieces), *views, *(p for piece in pieces for p in (piece[1], piece[3]))]
+
+
+@pytest.mark.parametrize("kernel", ["copy", "gather, last", "gather, first"])
+def test_words_that_are_no_residues_are_refused(bfv: Party, kernel: str) -> None:
+    """A copy of one prime's limb to a limb of another prime is refused, because its words may exceed the modulus."""
     f = sums(bfv)
     c = Sum(f)
     a, _, out = c.views
     larger = 0 if c.moduli[0] > c.moduli[1] else 1
     zero = [0, f.kernel("zero"), NO_SOURCE, *out.written(), c.places[2]]
-    limbs = [changed(a, limbs=1, offset=larger * 8 * 1024), changed(out, limbs=1, offset=(1 - larger) * 8 * 1024)]
+    limbs = [one_limb(a, larger), one_limb(out, 1 - larger)]
     copy = [0, f.kernel("copy"), NO_SOURCE, *limbs[0].written(), *limbs[1].written(), c.places[0], c.places[2]]
+    if kernel != "copy":  # the words of the other piece are residues, so only this piece can be the fault
+        wrong = (limbs[0], c.places[0], limbs[1], c.places[2])
+        right = (one_limb(a, 1 - larger), c.places[0], one_limb(out, larger), c.places[2])
+        copy = gather(f, [right, wrong] if kernel == "gather, last" else [wrong, right])
     f.calls, f.rest = 2, zero + copy + c.behind
-    refused(f.signed(), "reduced modulo")
+    refused(f.signed(), "not proven to be reduced modulo their prime|not below its primes")
+
+
+def test_a_gather_must_not_read_what_it_writes(bfv: Party) -> None:
+    """A gather is refused if its second piece reads the limb that the first writes. A device that copies both at once would
+    read residues of the larger prime.
+    """
+    f = sums(bfv)
+    c = Sum(f)
+    a, _, out = c.views
+    larger = 0 if c.moduli[0] > c.moduli[1] else 1
+    whole = [0, f.kernel("copy"), NO_SOURCE, *a.written(), *out.written(), c.places[0], c.places[2]]
+    first = (one_limb(a, 1 - larger), c.places[0], one_limb(out, larger), c.places[2])
+    second = (one_limb(out, larger), c.places[2], one_limb(out, 1 - larger), c.places[2])
+    f.calls, f.rest = 2, whole + gather(f, [first, second]) + c.behind
+    refused(f.signed(), "overwrite its operands")
+    elsewhere = (one_limb(a, 1 - larger), c.places[0], one_limb(out, 1 - larger), c.places[2])
+    f.rest = whole + gather(f, [first, elsewhere]) + c.behind
+    hg.Program.from_bytes(f.signed())(bfv.x)  # a gather of disjoint pieces is accepted
 
 
 def test_constants_are_residues(bfv: Party) -> None:
@@ -161,7 +198,7 @@ def test_constants_are_residues(bfv: Party) -> None:
         if word == 1:
             hg.Program.from_bytes(f.signed())
         else:
-            refused(f.signed(), "reduced modulo")
+            refused(f.signed(), "not proven to be reduced modulo their prime|not below its primes")
 
 
 @pytest.mark.parametrize("where", ["into the input", "into its own operand", "one word twice", "behind its place"])
@@ -182,8 +219,8 @@ def test_calls_write_where_they_may(bfv: Party, where: str) -> None:
     refused(f.signed())
 
 
-def test_plans_without_their_parts_are_refused(bgv: Party) -> None:
-    """Each word of a rotation's program that may number the ring of a division: 0 numbers none."""
+def test_a_rotation_without_a_ring_for_its_division_is_refused(bgv: Party) -> None:
+    """A program is refused if a word that numbers the ring of a rotation's division is 0, which stands for no ring."""
     f = Forgery(hg.program(lambda a: hg.rotate_rows(a, 1), bgv.x).to_bytes())
     good, taken = f.words(), 0
     for at in range(len(good)):
@@ -197,16 +234,16 @@ def test_plans_without_their_parts_are_refused(bgv: Party) -> None:
     assert taken < 60
 
 
-def test_a_division_gives_every_limb(bgv: Party) -> None:
+def test_a_division_must_write_every_limb(bgv: Party) -> None:
     f = Forgery(hg.program(lambda a: hg.rotate_rows(a, 1), bgv.x).to_bytes())
     words = f.words()
     at = next(i for i in range(4, len(words)) if words[i : i + 4] == [1, 0, 0, 3] and words[i - 4 : i] == [3, 0, 1, 2])
-    words[at + 3] = 2  # of three limbs two are kept, and nothing divides
-    refused(f.with_words(words), "fewer limbs")
+    words[at + 3] = 2  # the plan keeps two of three limbs without a division
+    refused(f.with_words(words), "must keep all limbs")
 
 
 def gate(f: Forgery) -> tuple[int, int]:
-    """Where the first call that combines wires has its layer, and where its view."""
+    """Returns the positions of the layer and of the view in the first call that combines wires."""
     at = find(f.rest, [0, f.kernel("combine"), NO_SOURCE, 1]) + 4
     view = at
     for _ in range(6):  # first, source, weight, constant, lut, target
@@ -215,7 +252,7 @@ def gate(f: Forgery) -> tuple[int, int]:
     return at, view + 1 + f.rest[view] + 1
 
 
-def test_wires_have_words(tfhe: Party) -> None:
+def test_wires_need_words(tfhe: Party) -> None:
     f = Forgery(hg.program(lambda a: ~a, tfhe.x).to_bytes())
     _, view = gate(f)
     f.rest[view + 9] = 0
@@ -223,7 +260,7 @@ def test_wires_have_words(tfhe: Party) -> None:
 
 
 def test_a_layer_takes_memory_by_its_rows(tfhe: Party) -> None:
-    """One that names wire 2^32 - 1 took 512 MiB."""
+    """A layer's memory is proportional to its rows; a layer that names wire 2^32 - 1 does not take 512 MiB."""
     f = Forgery(hg.program(lambda a: ~a, tfhe.x).to_bytes())
     f.places.append(Place(MADE, 0, 0, 1, 0, View(0, 8, [(1, 2**38)], 2**32, 64, 1, 64, 64), [], []))
     layer = [2, 0, 1, 1, 2**32 - 1, 1, 1, 1, 0, 0, 1, 7, 1, 0, 256]
@@ -237,16 +274,16 @@ def test_a_layer_takes_memory_by_its_rows(tfhe: Party) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
 
 
-def test_rings_are_those_of_the_parameters(bfv: Party) -> None:
-    """A ring is a few words in a file and any number of tables in memory."""
+def test_rings_must_be_those_of_the_parameters(bfv: Party) -> None:
+    """A ring takes a few words in a file and large tables in memory, so a program may use only the parameters' rings."""
     f = sums(bfv)
     at = find(f.rest, [1024, 8, 1])
     f.rest[at] = 512
-    refused(f.signed(), "ring that none")
+    refused(f.signed(), "none of its parameter sets")
 
 
 def test_operands_have_a_prime_for_each_limb(bfv: Party) -> None:
-    """The text of the operands says their primes: fewer of them than limbs were read behind their end."""
+    """Operands with fewer primes than limbs are refused, because the list of primes would be read beyond its end."""
     f = sums(bfv)
     takes = next(a for a in f.document.arrays if a.entry["name"] == "takes")
     primes = struct.pack("<QHH", 2, 0, 1)
@@ -263,12 +300,15 @@ def test_operands_have_a_prime_for_each_limb(bfv: Party) -> None:
         takes.data = changed_text.replace(struct.pack(f"<Q{count}H", count, *range(count)), primes)
 
 
-def test_limits(bfv: Party) -> None:
+def test_limits_of_a_loaded_program(bfv: Party) -> None:
     data = hg.program(lambda a: a * a, bfv.x).to_bytes()
     with hg.program_limits(memory=1 << 30, products=10**9):
         hg.Program.from_bytes(data)
     for limits in ({"memory": 4096}, {"products": 100}):
-        with hg.program_limits(**limits), pytest.raises(hg.LimitError, match="caller allows"):
+        with (
+            hg.program_limits(**limits),
+            pytest.raises(hg.LimitError, match=r"exceed the memory limit|more products than the limit of its caller"),
+        ):
             hg.Program.from_bytes(data)
     hg.Program.from_bytes(data)
     for wrong in (0, -1, 1.5, "1 GiB", True):
@@ -291,7 +331,7 @@ def test_many_parameter_sets_take_no_memory(bfv: Party) -> None:
 
 
 def test_results_that_the_program_did_not_compute(bfv: Party) -> None:
-    """They follow from captured tensors alone: they are constants of the file."""
+    """A saved program stores results that depend only on captured tensors as constants."""
     other = bfv.server.bind(bfv.secret.encrypt(np.full(1024, 9)))
     for function in (lambda a: (other, a + a), lambda a: (other + other, a), lambda a: (other, a + other)):
         program = hg.program(function)
@@ -302,11 +342,11 @@ def test_results_that_the_program_did_not_compute(bfv: Party) -> None:
         assert loaded.to_bytes() == data
 
 
-# ---- every word
+# ---- Changes of every word
 
 
 def programs() -> Iterator[tuple[str, bytes, Any]]:
-    """Programs of every kind of call, and operands of theirs."""
+    """Yields programs with every kind of call, and their operands."""
     exact = {"bfv": Party("bfv"), "bgv": Party("bgv")}
     for scheme, party in exact.items():
         x, keys = party.x, party
@@ -342,7 +382,7 @@ VALUES = [0, 1, 2, 3, 8, 64, 2**16, 2**31, 2**32 - 1, 2**32, 2**45, 2**58 + 1, 2
 
 
 def sweep(parts: int, part: int) -> None:
-    """One word after the other of each program takes each of the values, and those beside its own: in a process of its own."""
+    """Sets each word of each program to each tested value and to its neighbours. Runs in its own process."""
     made = list(programs())
     count = 0
     for name, data, operand in made:
@@ -365,7 +405,7 @@ def sweep(parts: int, part: int) -> None:
                         program = hg.Program.from_bytes(f.with_words([*good[:at], value, *good[at + 1 :]]))
                     results = program(operand)
                     for y in results if isinstance(results, tuple) else (results,):
-                        hg.from_bytes(y.to_bytes())  # can be read back
+                        hg.from_bytes(y.to_bytes())  # some results can be saved and loaded
                 except hg.InternalError:
                     raise
                 except hg.HeliographError:

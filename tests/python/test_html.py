@@ -1,4 +1,4 @@
-"""What notebooks show: small tables of what is known, escaped, nothing that runs."""
+"""Objects are shown in notebooks as small, escaped HTML tables without scripts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import heliograph as hg
-from heliograph._html import grid, table
+from heliograph._common.html import grid, table
 from tfhe_rig import parameters as tfhe_parameters
 
 
 class Cells(HTMLParser):
-    """The texts of a table's cells, and its tags."""
+    """Parses a table's cell texts and tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -25,17 +25,17 @@ class Cells(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        """Notes them."""
+        """Collects tags and attributes."""
         self.tags.add(tag)
         self.attributes += attrs
 
     def handle_data(self, data: str) -> None:
-        """Notes it."""
+        """Collects texts."""
         self.texts.append(data)
 
 
 def exact() -> dict[str, Any]:
-    """Objects of BFV."""
+    """Returns objects of BFV."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20))
     keys = secret.evaluation_keys(rotations=range(1, 12))
     server = hg.Server(keys, limit=1 << 20)
@@ -50,7 +50,7 @@ def exact() -> dict[str, Any]:
 
 
 def numbers() -> dict[str, Any]:
-    """Objects of CKKS."""
+    """Returns objects of CKKS."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20))
     keys = secret.evaluation_keys()
     x = hg.Server(keys).bind(secret.encrypt([1.0], pad=True))
@@ -59,7 +59,7 @@ def numbers() -> dict[str, Any]:
 
 
 def integers() -> dict[str, Any]:
-    """Objects of TFHE."""
+    """Returns objects of TFHE."""
     secret = hg.SecretKey.generate(tfhe_parameters("digits"))
     keys = secret.evaluation_keys()
     x = hg.Server(keys).bind(secret.encrypt(np.array([1, 2], dtype=np.uint8)))
@@ -69,7 +69,7 @@ def integers() -> dict[str, Any]:
 
 @pytest.mark.parametrize("made", [exact, numbers, integers])
 def test_tables_of_every_kind(made: Any) -> None:
-    """A title, labels and texts; no tag but a table's, no attribute, nothing that could run."""
+    """A table has a title, labels and texts; it has only table tags and no attributes."""
     for shown in made().values():
         text = shown._repr_html_()
         cells = Cells(text)
@@ -79,8 +79,8 @@ def test_tables_of_every_kind(made: Any) -> None:
         assert len(text) < 3000
 
 
-def test_what_they_say() -> None:
-    """Figures of the objects, long lists cut, names from outside as text."""
+def test_texts_of_tables() -> None:
+    """Tables have the objects' numbers, shorten long lists, and show names from files as text."""
     bfv, ckks, tfhe = exact(), numbers(), integers()
     said = {name: Cells(shown._repr_html_()).texts for name, shown in bfv.items()}
     assert said["tensor"][:3] == ["BFV tensor", "shape", "()"]
@@ -99,7 +99,7 @@ def test_what_they_say() -> None:
 
 
 def test_texts_are_escaped() -> None:
-    """Labels, titles and cells; what moves a cursor too."""
+    """Labels, titles and cells are escaped, including terminal control characters."""
     for text in (table("<b>", [("<i>", "a&b\x1b[2J")]), grid("<b>", ["<i>"], [["a&b\x1b[2J"]])):
         cells = Cells(text)
         assert "b" not in cells.tags

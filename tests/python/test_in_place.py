@@ -1,4 +1,4 @@
-"""a += b: the tensor itself changes, in its own memory where nothing else shows it, and what was made of it keeps its values."""
+"""In-place operations such as a += b change the tensor, in its own memory if no other object shares this memory."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
 
 @functools.cache
 def party(scheme: str) -> tuple[Any, Any]:
-    """A key and its server."""
+    """Returns a secret key and its server."""
     if scheme == "ckks":
         return ckks_rig.party().secret, ckks_rig.party().server
     moduli = [12289, 18433] if scheme == "bfv several" else [65537]
     spec = rigs.small_spec(200, 1, moduli, scheme=scheme[:3])
-    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     return secret, hg.Server(secret.evaluation_keys())
 
 
 def tensor(scheme: str, *shape: int, seed: int = 1) -> tuple[Any, Any]:
-    """A tensor and its values, of no seed of a mask."""
+    """Returns an unseeded tensor and its values."""
     secret, server = party(scheme)
     width = ckks_rig.SLOTS if scheme == "ckks" else N
     values = np.random.default_rng(seed).integers(-9, 10, (*shape, width))
@@ -50,23 +50,25 @@ def tensor(scheme: str, *shape: int, seed: int = 1) -> tuple[Any, Any]:
 
 
 def opened(scheme: str, x: Any) -> Any:
-    """Integers."""
+    """Returns the decrypted values, rounded to integers."""
     return np.rint(party(scheme)[0].decrypt(x)).astype(int)
 
 
 def place(x: Any) -> int:
-    """Where its first word lies."""
+    """Returns the address of a tensor's first word."""
     return int(x._core.address)
 
 
 def vector(scheme: str, values: Any) -> Any:
-    """An operand with a number for each slot."""
+    """Returns a clear operand with one number per slot."""
     return values if scheme == "ckks" else hg.bfv.encode(party(scheme)[1].parameters, values)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_is_added_goes_into_the_same_memory(scheme: str) -> None:
-    """Tensors, numbers, numbers for each ciphertext, plaintexts; with the bits and figures of a + b."""
+def test_additions_in_place_keep_the_memory(scheme: str) -> None:
+    """a += b keeps the tensor's address and has the bits and noise estimates of a + b, for tensors, numbers, arrays and
+    plaintexts.
+    """
     y, b = tensor(scheme, 3, seed=2)
     row = y[1]
     each = np.array([1, -2, 3])
@@ -92,8 +94,8 @@ def test_what_is_added_goes_into_the_same_memory(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_was_made_of_it_keeps_its_values(scheme: str) -> None:
-    """Copies, slices, other shapes, results: whatever shows the memory keeps it, and the tensor has new one."""
+def test_derived_tensors_keep_their_values(scheme: str) -> None:
+    """Copies, slices, reshaped views and results keep their values; the changed tensor moves to new memory."""
     makers: dict[str, Callable[[Any], Any]] = {
         "copy": lambda x: +x,
         "wrapped": lambda x: type(x)(x._core, x._keys),
@@ -107,7 +109,7 @@ def test_what_was_made_of_it_keeps_its_values(scheme: str) -> None:
         "turned": lambda x: x.T,
         "relinearized": hg.relinearize,
         "first power": lambda x: x**1,
-        "operands": lambda x: _core.Operands([x._core], [None]),
+        "operands": lambda x: _core.program.Operands([x._core], [None]),
     }
     for name, make in makers.items():
         x, a = tensor(scheme, 3)
@@ -126,8 +128,8 @@ def test_what_was_made_of_it_keeps_its_values(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_operands_that_are_the_tensor(scheme: str) -> None:
-    """a += a, a += a[::-1], a += a[0], b = a[0:1]; b += 1."""
+def test_operands_may_be_views_of_the_tensor(scheme: str) -> None:
+    """Operands may be the tensor itself or views of it: a += a, a += a[::-1], a += a[0], b = a[0:1]; b += 1."""
     x, a = tensor(scheme, 3)
     before = place(x)
     x += x
@@ -152,8 +154,8 @@ def test_operands_that_are_the_tensor(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_needs_other_memory(scheme: str) -> None:
-    """Products, other levels and degrees: the tensor changes all the same."""
+def test_operations_that_need_new_memory(scheme: str) -> None:
+    """Products and operands of other levels and degrees also change the tensor, in new memory."""
     x, a = tensor(scheme, 2)
     y, b = tensor(scheme, 2, seed=3)
     same = x
@@ -178,8 +180,8 @@ def test_what_needs_other_memory(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_is_refused_leaves_it_as_it_was(scheme: str) -> None:
-    """Operands that do not broadcast into its shape, of other widths, keys and kinds."""
+def test_a_refused_operation_changes_nothing(scheme: str) -> None:
+    """Operands that do not broadcast, or have other widths, keys or kinds, are refused without changing the tensor."""
     x, a = tensor(scheme, 2)
     bytes_before, before = x.to_bytes(), place(x)
     secret, server = party(scheme)
@@ -213,8 +215,8 @@ def test_what_is_refused_leaves_it_as_it_was(scheme: str) -> None:
         y += x
 
 
-def test_integers_of_tfhe() -> None:
-    """The same object, of its own type."""
+def test_tfhe_tensors_stay_the_same_object() -> None:
+    """A TFHE tensor changed in place stays the same object of the same type."""
     p = tfhe_rig.party()
     a = np.array([1, 200], np.uint8)
     x = p.tensor(a)
@@ -232,7 +234,7 @@ def test_integers_of_tfhe() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_recorded_programs(scheme: str) -> None:
-    """The same values and bits; operands of a program keep their values, recorded or replayed."""
+    """Recorded programs give the same values and bits; operands keep their values, recorded or replayed."""
 
     def f(x: Any, y: Any) -> Any:
         z = x + y
@@ -253,7 +255,7 @@ def test_recorded_programs(scheme: str) -> None:
             np.testing.assert_array_equal(opened(scheme, found), values)
         np.testing.assert_array_equal(opened(scheme, x), a)
         np.testing.assert_array_equal(opened(scheme, y), b)
-        results[0].__iadd__(1)  # a result is its caller's: the next replay does not see it
+        results[0].__iadd__(1)  # results belong to the caller: the next replay is not affected
     z = x + y
     with hg.trace() as t:
         z += 1
@@ -275,7 +277,7 @@ for scheme in SCHEMES:
 
 @pytest.mark.parametrize("device", places("ref", "cpu:scalar", "3*cpu", "2*cpu/limb/uncalibrated"))
 def test_on_every_device(device: str) -> None:
-    """Meshes too, whose items lie apart."""
+    """Operations in place work on every device, including meshes that distribute items."""
     here = Path(__file__).parent
     path = os.pathsep.join([str(Path(hg.__file__).parent.parent), str(here)])
     environment = os.environ | {"HELIOGRAPH_DEVICE": device, "PYTHONPATH": path}

@@ -1,4 +1,4 @@
-"""Indices as NumPy's, and vectors of more values than slots, in every scheme."""
+"""In every scheme indices follow NumPy's rules, and vectors may be longer than the slots."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def secret(scheme: str) -> Any:
 
 @functools.cache
 def tensor(scheme: str) -> tuple[Any, Any]:
-    """Of shape SHAPE, and NumPy's array: its number in the first slot of each ciphertext."""
+    """Returns a tensor of shape SHAPE and the array of its values; the first slot of each ciphertext holds the value."""
     values = np.arange(24).reshape(SHAPE)
     if scheme == "tfhe":
         return secret(scheme).encrypt(values.astype(np.uint8)), values
@@ -76,8 +76,8 @@ INDICES: dict[str, Any] = {
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", INDICES)
-def test_indices_are_numpys(scheme: str, name: str) -> None:
-    """Of encrypted and of clear tensors."""
+def test_indices_give_numpys_results(scheme: str, name: str) -> None:
+    """Indices of encrypted and of clear tensors give NumPy's results."""
     x, values = tensor(scheme)
     key: Any = INDICES[name]
     key = tuple(list(k) if isinstance(k, range) else k for k in key) if isinstance(key, tuple) else key
@@ -91,20 +91,20 @@ def test_indices_are_numpys(scheme: str, name: str) -> None:
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "out of range": (3, "index 3 is out of range for an axis of 3"),
+    "out of range": (3, "index 3 is out of range for an axis of length 3"),
     "before the first": (-4, "index -4 is out of range"),
     "in a list": ([0, 3], "index 3 is out of range"),
-    "too many": ((0, 0, 0, 0), "4 indices for a tensor of 3 axes"),
+    "too many": ((0, 0, 0, 0), "too many indices: 4 for a tensor of 3 axes"),
     "two ellipses": ((..., ...), "one ellipsis"),
     "a mask of another length": (np.array([True, False]), r"mask of shape \(2,\) does not fit axes of lengths \(3,\)"),
-    "a mask of too many axes": (np.ones((3, 4, 2, 1), dtype=bool), "4 indices"),
+    "a mask of too many axes": (np.ones((3, 4, 2, 1), dtype=bool), "indices: 4"),
     "a float": (1.0, "not by 1.0"),
     "a list of floats": ([1.0], r"not by \[1.0\]"),
     "a truth value": (True, "not by True"),
     "a text": ("a", "not by 'a'"),
     "two lists": (([0], [1]), "one list, array or mask at a time"),
-    "a list apart from an integer": ((0, slice(None), [1]), "one after the other"),
-    "a step of 0": (slice(None, None, 0), "its step is not 0"),
+    "a list apart from an integer": ((0, slice(None), [1]), "must be adjacent"),
+    "a step of 0": (slice(None, None, 0), "a step other than 0"),
     "a ragged list": ([[1], [1, 2]], "not by"),
 }
 
@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_indices(scheme: str, name: str) -> None:
-    """Python's IndexError too, and of Heliograph's own kind."""
+    """Wrong indices raise hg.IndexingError, which is also an IndexError."""
     key, words = WRONG[name]
     with pytest.raises(hg.IndexingError, match=words) as error:
         tensor(scheme)[0][key]
@@ -126,8 +126,8 @@ def test_encrypted_indices_are_refused() -> None:
         x[x[0, 0, 0]]
 
 
-def test_loops_end() -> None:
-    """An IndexError ends Python's own iteration, and what goes by it."""
+def test_iteration_ends() -> None:
+    """Iteration and reversed() end by IndexError."""
     assert len(list(tensor("bfv")[0])) == 3
     assert [row.shape for row in reversed(tensor("bfv")[0])] == [(4, 2)] * 3
 
@@ -135,7 +135,7 @@ def test_loops_end() -> None:
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks"])
 @pytest.mark.parametrize("length", [0, 1, "slots - 1", "slots", "slots + 1", "3 slots - 1"])
 def test_vectors_longer_than_the_slots(scheme: str, length: Any) -> None:
-    """Spread over ciphertexts when asked, and joined back to their length, by both keys."""
+    """Long vectors are distributed over ciphertexts on request and decrypt to their length, by both keys."""
     key, slots = secret(scheme), secret(scheme).parameters.slots
     count = int(eval(str(length).replace("3 slots", "3 * slots"), {"slots": slots}))
     values = np.arange(2 * count).reshape(2, count) % 1000
@@ -153,10 +153,10 @@ def test_vectors_longer_than_the_slots(scheme: str, length: Any) -> None:
 def test_too_long_vectors_are_refused_unless_asked(scheme: str) -> None:
     key, slots = secret(scheme), secret(scheme).parameters.slots
     with pytest.raises(
-        hg.ShapeError, match=r"slots; say split=True to spread them over 3 ciphertexts, and decrypt\(..., length="
+        hg.ShapeError, match=r"slots; pass split=True to spread them over 3 ciphertexts, and decrypt\(..., length="
     ):
         key.encrypt(np.zeros(2 * slots + 1, dtype=int))
-    with pytest.raises(hg.DtypeError, match="split is True or False"):
+    with pytest.raises(hg.DtypeError, match="split must be True or False"):
         key.encrypt(np.zeros(2 * slots, dtype=int), split=2)
     x = key.encrypt(np.zeros(2 * slots, dtype=int), split=True)
     with pytest.raises(hg.ShapeError, match=r"cannot join to .* has 2 ciphertexts of"):
@@ -169,7 +169,7 @@ def test_too_long_vectors_are_refused_unless_asked(scheme: str) -> None:
         key.encrypt(np.broadcast_to(np.int64(1), (1 << 42,)), split=True)
 
 
-def test_coefficients_split_too() -> None:
+def test_coefficients_may_be_split_too() -> None:
     key = secret("bfv")
     values = np.arange(N + 5)
     x = key.encrypt(values, coefficients=-1, split=True)

@@ -1,4 +1,4 @@
-"""Input ranges of models: clients refuse clear samples that a model was not calibrated for, before they encrypt or send anything."""
+"""Models have input ranges: clients refuse samples outside the calibrated ranges before they encrypt or send them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PEOPLE, ILLNESS = load_diabetes(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def model() -> nn.Model:
-    """A perceptron of 10 features and one hidden layer."""
+    """Returns a perceptron of 10 features and one hidden layer."""
     return nn.from_sklearn(ESTIMATOR, X)
 
 
@@ -40,30 +40,32 @@ def secret(model: nn.Model) -> hg.ckks.SecretKey:
 
 @pytest.fixture(scope="module")
 def file(model: nn.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sealed model."""
+    """Returns the model's file."""
     path = tmp_path_factory.mktemp("ranges") / "risk.hgm"
-    model.seal(path, samples=1000)
+    model.export(path, samples=1000)
     return path
 
 
 def outlier(factor: float) -> Any:
-    """The samples with row 17 times a factor."""
+    """Returns the samples with row 17 scaled by a factor."""
     samples = X.copy()
     samples[17] *= factor
     return samples
 
 
 def arguments(samples: Any) -> Any:
-    """The hidden units' arguments [count, units], by scikit-learn's own numbers."""
+    """Returns the arguments [count, units] of the hidden units' activation, computed from scikit-learn's coefficients."""
     scaler, perceptron = ESTIMATOR[0], ESTIMATOR[-1]
     return (samples - scaler.mean_) / scaler.scale_ @ perceptron.coefs_[0] + perceptron.intercepts_[0]
 
 
-# Whole models
+# Models with their weights
 
 
 def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
-    """Row 17 gives the right result as it is and times 3; times 5 or 10 it is an error that names row, layer and interval."""
+    """Row 17, multiplied by 1 or 3, gives the correct result; multiplied by 5 or 10, it gives an error that names row, layer
+    and interval.
+    """
     server = hg.Server(secret.evaluation_keys())
     for factor in (1, 3):
         samples = outlier(factor)
@@ -88,8 +90,8 @@ def test_an_outlier_is_refused(model: nn.Model, secret: hg.ckks.SecretKey) -> No
         model.encrypt(secret, samples)
 
 
-def test_the_check_is_exact(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
-    """A sample is refused if, and only if, an activation's argument leaves its interval: those inside have small errors."""
+def test_samples_are_refused_exactly_outside_the_intervals(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
+    """A sample is refused exactly if an activation's argument is outside its interval; accepted ones have small errors."""
     (activation,) = model.report.activations
     rng = np.random.default_rng(3)
     refused = kept = 0
@@ -110,18 +112,21 @@ def test_the_check_is_exact(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
     assert kept > 100
 
 
-def test_what_travels(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
-    """The public bound of a request is the model's, whatever the sample; that of a result is what the model has room for."""
+def test_bounds_of_requests_do_not_depend_on_the_sample(model: nn.Model, secret: hg.ckks.SecretKey) -> None:
+    """For any sample, the bound of the request, which the server sees, is the model's; the bound of a result is the model's
+    room.
+    """
     assert model.ranges is not None
     requests = [model.encrypt(secret, X[row : row + 1]) for row in (0, 17)]
     for request in requests:
-        assert 1 <= request._core.public_bound / model.ranges.bound < 2 ** (1 / 16)  # files have sixteenths of a bit
+        # files store bounds in sixteenths of a bit
+        assert 1 <= request._core.public_bound / model.ranges.bound < 2 ** (1 / 16)
     result = model(hg.Server(secret.evaluation_keys()).bind(requests[0]))
     assert result._core.public_bound <= model.ranges.reach * 2 ** (1 / 16)
 
 
 def test_linear_models() -> None:
-    """Their results are proven for all samples inside the ranges; a sample beyond twice these is refused."""
+    """Linear models' results are proven for all samples within the ranges; a sample beyond twice the range is refused."""
     linear = nn.from_sklearn(LinearRegression().fit(PEOPLE, ILLNESS), PEOPLE)
     assert linear.ranges is not None
     assert linear.ranges.proven == 1
@@ -131,7 +136,8 @@ def test_linear_models() -> None:
     secret = hg.SecretKey.generate(linear.parameters(samples=2))
     server = hg.Server(secret.evaluation_keys())
     signs = linear.layers[0].weight[0] > 0
-    corners = np.stack([np.where(signs, high, low), np.where(signs, low, high)])  # the largest and the smallest result
+    # samples with the largest and the smallest result
+    corners = np.stack([np.where(signs, high, low), np.where(signs, low, high)])
     values = secret.decrypt(linear(server.bind(linear.encrypt(secret, corners))))
     assert np.abs(values - linear.clear(corners)).max() < 1e-2
     with pytest.raises(hg.PlaintextRangeError, match=r"row 1: feature 3 is .* outside"):
@@ -140,7 +146,7 @@ def test_linear_models() -> None:
 
 @pytest.mark.parametrize("hidden", [(6,), (6, 4)])
 def test_proven_intervals(hidden: tuple[int, ...], tmp_path: Path) -> None:
-    """With intervals="proven" no sample inside the ranges leaves an interval: random ones, and corners. A client needs no weights."""
+    """With intervals="proven", no sample within the ranges leaves an interval; clients need no weights to check."""
     estimator = make_pipeline(StandardScaler(), MLPClassifier(hidden, activation="tanh", max_iter=100, random_state=1)).fit(
         X, Y
     )
@@ -159,26 +165,28 @@ def test_proven_intervals(hidden: tuple[int, ...], tmp_path: Path) -> None:
         usual.encrypt(secret, samples)
     share = usual.ranges.proven
     usual.encrypt(secret, low / 2 + high / 2 + share * (samples - low / 2 - high / 2))
-    half = wide.seal(tmp_path / "m.hgm", samples=1000).client()
+    half = wide.export(tmp_path / "m.hgm", samples=1000).client()
     assert "all results inside are proven" in half.explain()
     half.encrypt(hg.SecretKey.generate(half.parameters), samples)
-    with pytest.raises(hg.ParameterError, match="intervals is calibrated or proven"):
+    with pytest.raises(hg.ParameterError, match="intervals must be calibrated or proven"):
         nn.from_sklearn(estimator, X, intervals="exact")
 
 
-# Sealed models
+# Model files
 
 
-def test_a_clients_half(file: Path, model: nn.Model) -> None:
-    """It knows the ranges of features, and refuses by them; a whole model runs its layers."""
-    whole = hg.SealedModel.load(file)
-    half = hg.SealedModel.load(whole.client().to_bytes())
+def test_the_clients_part_of_a_model_checks_ranges(file: Path, model: nn.Model) -> None:
+    """The client's part of a model file has the ranges of the features and refuses samples outside them; the complete model
+    evaluates its layers.
+    """
+    whole = hg.ModelBundle.load(file)
+    half = hg.ModelBundle.load(whole.client().to_bytes())
     assert model.ranges is not None
-    for sealed in (whole, half):
-        (side,) = sealed.inputs
+    for bundle in (whole, half):
+        (side,) = bundle.inputs
         assert side.ranges == tuple(zip(model.ranges.low, model.ranges.high, strict=True))
         assert (side.low, side.high) == (min(model.ranges.low), max(model.ranges.high))
-        assert "each in its calibrated range" in sealed.explain()
+        assert "each in its calibrated range" in bundle.explain()
     secret = hg.SecretKey.generate(half.parameters)
     server = hg.Server(half.keys(secret))
     values = half.decrypt(secret, whole.run(server, half.encrypt(secret, X)), like=X)
@@ -196,29 +204,31 @@ def test_a_clients_half(file: Path, model: nn.Model) -> None:
     assert half.decrypt(secret, answer, unchecked=True)[17] > 1e4
 
 
-def test_files_of_the_first_format(file: Path) -> None:
-    """They have no ranges, and load and run: a client's half refuses nothing, a whole model has the activations' intervals."""
+def test_model_files_of_the_first_format_have_no_ranges(file: Path) -> None:
+    """Files of the first format have no ranges: their client's part refuses no sample, and the complete model checks its
+    intervals.
+    """
     document = resign.take_apart(file.read_bytes())
     said = document.header["model"]
     document.header["model"] = {"classifies": True, "layers": said["layers"], "name": said["name"], "ranges": said["ranges"]}
     document.header["format"] = 2
-    second = hg.SealedModel.load(resign.signed(document))
+    second = hg.ModelBundle.load(resign.signed(document))
     assert second.inputs[0].ranges
     del document.header["model"]["ranges"]
-    with pytest.raises(hg.DamagedFileError, match="another format"):
-        hg.SealedModel.load(resign.signed(document))
+    with pytest.raises(hg.DamagedFileError, match="not of format"):
+        hg.ModelBundle.load(resign.signed(document))
     document.header["format"] = 1
-    whole = hg.SealedModel.load(resign.signed(document))
+    whole = hg.ModelBundle.load(resign.signed(document))
     half = whole.client()
     assert whole.inputs[0].low is None
     assert whole.inputs[0].ranges == ()
     secret = hg.SecretKey.generate(half.parameters)
     server = hg.Server(half.keys(secret))
     values = half.decrypt(secret, whole.run(server, half.encrypt(secret, X)), like=X)
-    assert np.abs(values - hg.SealedModel.load(file)._form.model.clear(X).T).max() < 1e-3  # type: ignore[attr-defined]
-    for former in (whole, second):  # labels are texts, as those formats have them
-        assert np.array_equal(former.predict(values).astype(int), hg.SealedModel.load(file).predict(values))
-        with pytest.raises(hg.DtypeError, match=r"format [12] does not say how .* seal the model anew"):
+    assert np.abs(values - hg.ModelBundle.load(file)._form.model.clear(X).T).max() < 1e-3  # type: ignore[attr-defined]
+    for former in (whole, second):  # class labels are texts in those formats
+        assert np.array_equal(former.predict(values).astype(int), hg.ModelBundle.load(file).predict(values))
+        with pytest.raises(hg.DtypeError, match=r"format [12] does not say how .* export the model again"):
             former.predict_proba(values)
     half.encrypt(secret, outlier(10))
     with pytest.raises(hg.PlaintextRangeError, match="layer 1"):
@@ -226,9 +236,9 @@ def test_files_of_the_first_format(file: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["whole", "half"])
-def test_ranges_that_lie(file: Path, part: str) -> None:
-    """NaN, infinite, reversed, of another length, no numbers, beyond the reach: a damaged file."""
-    whole = hg.SealedModel.load(file)
+def test_invalid_ranges_are_refused(file: Path, part: str) -> None:
+    """Invalid ranges are refused as a damaged file: NaN, infinite, reversed, wrong length, not numbers, beyond the reach."""
+    whole = hg.ModelBundle.load(file)
     good = whole.to_bytes() if part == "whole" else whole.client().to_bytes()
     low = resign.take_apart(good).header["model"]["ranges"]["low"]
     high = resign.take_apart(good).header["model"]["ranges"]["high"]
@@ -242,12 +252,12 @@ def test_ranges_that_lie(file: Path, part: str) -> None:
         {"low": [*low, low[0]], "high": [*high, high[0]]},
         {"low": low[0]},
         {"low": [0, *low[1:]]},
-        {"low": ["-1.5", *low[1:]]},  # another text of the number
+        {"low": ["-1.5", *low[1:]]},  # another notation of the same number
         {"high": [*high[:-1], (2.0**60).hex()]},
         {"reach": "nan"},
         {"reach": (0.0).hex()},
         {"reach": (-1.0).hex()},
-        {"reach": (1e300).hex()},  # beyond the room of the parameters
+        {"reach": (1e300).hex()},  # a range beyond the room of the parameters
         {"proven": (1.5).hex()},
         {"proven": (-0.5).hex()},
         {"proven": True},
@@ -257,39 +267,39 @@ def test_ranges_that_lie(file: Path, part: str) -> None:
         document = resign.take_apart(good)
         document.header["model"]["ranges"] |= lie
         with pytest.raises(hg.DamagedFileError):
-            hg.SealedModel.load(resign.signed(document))
+            hg.ModelBundle.load(resign.signed(document))
     for wrong in ([], "ranges", {}):
         document = resign.take_apart(good)
         document.header["model"]["ranges"] = wrong
         with pytest.raises(hg.DamagedFileError):
-            hg.SealedModel.load(resign.signed(document))
+            hg.ModelBundle.load(resign.signed(document))
 
 
-def test_a_set_without_room(model: nn.Model, tmp_path: Path) -> None:
-    """Sealing refuses a set that cannot hold the results."""
+def test_a_set_that_cannot_hold_the_results_is_refused(model: nn.Model, tmp_path: Path) -> None:
+    """A set that cannot hold the results is refused when the file is written."""
     small = hg.ckks.parameters(n=2**14, levels=6, log_scale=40, base_bits=44, special=1)
     with pytest.raises(hg.ParameterError, match="has room for"):
-        model.seal(tmp_path / "m.hgm", parameters=small)
+        model.export(tmp_path / "m.hgm", parameters=small)
 
 
 def test_very_many_features(tmp_path: Path) -> None:
-    """Beyond what a header holds, features share one range."""
+    """Features too many for the header share one range."""
     rng = np.random.default_rng(0)
     samples = rng.uniform(-1, 1, (3, (1 << 14) + 1))
     samples[0, 5] = 3
     wide = nn.from_sklearn(LinearRegression().fit(samples, [1, 2, 3]), samples)
-    half = wide.seal(tmp_path / "wide.hgm", samples=4).client()
+    half = wide.export(tmp_path / "wide.hgm", samples=4).client()
     assert set(half.inputs[0].ranges) == {(half.inputs[0].low, half.inputs[0].high)}
     assert half.inputs[0].high >= 3
 
 
-# Values that are none
+# Invalid values
 
 
 @pytest.mark.parametrize("part", ["model", "whole", "half"])
-def test_values_that_are_none(part: str, model: nn.Model, file: Path) -> None:
-    """NaN, infinity, masked values, texts and complex numbers are errors, also with unchecked=True."""
-    whole = hg.SealedModel.load(file)
+def test_invalid_values(part: str, model: nn.Model, file: Path) -> None:
+    """NaN, infinity, masked values, texts and complex numbers are refused, also with unchecked=True."""
+    whole = hg.ModelBundle.load(file)
     encrypt: Any = {"model": model, "whole": whole, "half": whole.client()}[part].encrypt
     secret = hg.SecretKey.generate(whole.parameters)
     for value in (np.nan, np.inf, -np.inf):
@@ -301,7 +311,7 @@ def test_values_that_are_none(part: str, model: nn.Model, file: Path) -> None:
     for samples in (masked, masked.astype(np.float32)):
         with pytest.raises(hg.DtypeError, match="masked"):
             encrypt(secret, samples, unchecked=True)
-    encrypt(secret, np.ma.array(X[:3], mask=False))  # nothing is masked
+    encrypt(secret, np.ma.array(X[:3], mask=False))  # a masked array without masked values is accepted
     for samples in (X[:3].astype(str), X[:3] * 1j, [[None] * 10]):
         with pytest.raises(hg.DtypeError):
             encrypt(secret, samples, unchecked=True)
@@ -310,9 +320,9 @@ def test_values_that_are_none(part: str, model: nn.Model, file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["digits", "digits-batch", "mnist-small"])
-def test_pixels(name: str, tmp_path: Path) -> None:
-    """Whole numbers from 0 to the largest pixel; the row of another is named."""
-    whole = nn.setup(name).seal(tmp_path / "m.hgm")
+def test_invalid_pixels_are_refused(name: str, tmp_path: Path) -> None:
+    """Pixels must be integers from 0 to the largest pixel value; the error names the row."""
+    whole = nn.setup(name).export(tmp_path / "m.hgm")
     half, network, (side,) = whole.client(), nn.setup(name).load(), whole.inputs
     secret = hg.SecretKey.generate(half.parameters)
     top, count = network.top, min(2, side.items)
@@ -321,7 +331,7 @@ def test_pixels(name: str, tmp_path: Path) -> None:
     for value in (-1, top + 1, 2**40):
         bad = good.copy()
         bad[-1, 0, 0] = value
-        with pytest.raises(hg.PlaintextRangeError, match=f"row {count - 1}: pixels are whole numbers from 0 to {top}"):
+        with pytest.raises(hg.PlaintextRangeError, match=f"row {count - 1}: pixels must be integers from 0 to {top}"):
             half.encrypt(secret, bad)
         with pytest.raises(hg.PlaintextRangeError, match=f"row {count - 1}: pixels"):
             network.clear_logits(bad)
@@ -329,7 +339,7 @@ def test_pixels(name: str, tmp_path: Path) -> None:
     half.encrypt(secret, bad, unchecked=True)
     assert np.array_equal(network.quantize(good.astype(float)), network.quantize(good))
     for value in (0.5, np.nan, np.inf, 1e30):
-        with pytest.raises(hg.PlaintextRangeError, match="pixels are whole numbers"):
+        with pytest.raises(hg.PlaintextRangeError, match="pixels must be integers"):
             network.quantize(np.full((1, *side.shape), value))
     with pytest.raises(hg.DtypeError, match="masked"):
         half.encrypt(secret, np.ma.array(good, mask=good == top))
@@ -337,13 +347,15 @@ def test_pixels(name: str, tmp_path: Path) -> None:
         half.encrypt(secret, good / top)
 
 
-def test_programs(tmp_path: Path) -> None:
-    """The recorded operands' bounds are the ranges, the parameter set's own bound too; nothing opens them."""
+def test_ranges_of_recorded_programs(tmp_path: Path) -> None:
+    """A recorded program's input ranges are the bounds of its recorded operands, and at most the parameter set's, which
+    unchecked=True cannot exceed.
+    """
     owner = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=25))
     server = hg.Server(owner.evaluation_keys())
     slots = owner.parameters.slots
     x, y = (server.bind(owner.encrypt(np.zeros(slots), bound=bound)) for bound in (4, None))
-    whole = hg.program(lambda price, count: price * count, x, y).seal(tmp_path / "sum.hgm")
+    whole = hg.program(lambda price, count: price * count, x, y).export(tmp_path / "sum.hgm")
     half = whole.client()
     assert next((side.name, side.low, side.high) for side in half.inputs) == ("price", -4, 4)
     room = half.inputs[1].high
@@ -375,7 +387,7 @@ def test_programs_of_integers(tmp_path: Path) -> None:
     """Integers beyond a dtype or a plaintext modulus are errors that name the operand."""
     owner = hg.SecretKey.generate(hg.tfhe.parameters("boolean"))
     server = hg.Server(owner.evaluation_keys())
-    model = hg.program(lambda a, b: a ^ b, *(server.bind(owner.encrypt([3], "uint4")) for _ in range(2))).seal(
+    model = hg.program(lambda a, b: a ^ b, *(server.bind(owner.encrypt([3], "uint4")) for _ in range(2))).export(
         tmp_path / "x.hgm"
     )
     secret = hg.SecretKey.generate(model.parameters)
@@ -387,8 +399,8 @@ def test_programs_of_integers(tmp_path: Path) -> None:
 # A service
 
 
-def test_through_a_service(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client refuses the sample and asks the service nothing; unchecked=True sends it."""
+def test_a_refused_sample_causes_no_request(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client of a service refuses the sample without a request; unchecked=True sends it."""
     for module in ("starlette", "uvicorn", "prometheus_client"):
         pytest.importorskip(module)
     with rig.running(file, "--store", tmp_path / "store") as service:
@@ -397,7 +409,7 @@ def test_through_a_service(file: Path, tmp_path: Path, monkeypatch: pytest.Monke
         values = client.run(X)
         assert np.array_equal(client.model.predict(values).astype(int), ESTIMATOR.predict(X)) or np.abs(values).max() < 1e3
         with monkeypatch.context() as patch:
-            patch.setattr(client, "_job", lambda *_: pytest.fail("a job was sent"))
+            patch.setattr(client, "_job", lambda *_: pytest.fail("the client sent a job"))
             for factor in (3, 5, 10):
                 with pytest.raises(hg.PlaintextRangeError, match="row 17: feature"):
                     client.run(outlier(factor))

@@ -1,4 +1,6 @@
-"""What is installed works where less is installed, and the scripts notice an environment that was made elsewhere."""
+"""Installation: optional libraries may be missing, and the scripts detect a virtual environment that was made in another
+folder.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +19,35 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def python(program: str, **variables: str) -> str:
-    """What a program prints in a process of its own."""
+    """Runs a program in its own process and returns its output."""
     line = [sys.executable, "-c", program]
     return subprocess.run(line, env=os.environ | variables, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 # MPI
 
-ALONE = {"HELIOGRAPH_RANKS": "1", "HELIOGRAPH_RANK": "0"}  # whoever started the tests
+ALONE = {"HELIOGRAPH_RANKS": "1", "HELIOGRAPH_RANK": "0"}  # remove these variables, which exist if mpirun started the tests
 
 
 def test_importing_loads_no_mpi() -> None:
-    """Nor does computing: whoever meets by it asks for it."""
+    """Neither import nor computation loads the MPI library; only has_mpi and runs by MPI do."""
     program = (
         "import heliograph as hg; hg.devices()\n"
-        "print('libmpi' in open('/proc/self/maps').read(), hg._core.has_mpi(), 'libmpi' in open('/proc/self/maps').read())"
+        "print('libmpi' in open('/proc/self/maps').read(), hg._core.device.has_mpi(), 'libmpi' in open('/proc/self/maps').read())"
     )
-    assert python(program, **ALONE).split()[-3:] == (["False", "True", "True"] if _core.has_mpi() else ["False"] * 3)
+    assert python(program, **ALONE).split()[-3:] == (["False", "True", "True"] if _core.device.has_mpi() else ["False"] * 3)
 
 
 def test_a_machine_without_the_library(tmp_path: Path) -> None:
-    """Everything but MPI works, and whoever needs MPI reads what is missing."""
-    if not _core.has_mpi():
-        pytest.skip("this build has no MPI")
+    """Without the MPI library everything else works, and the error for MPI names the library."""
+    if not _core.device.has_mpi():
+        pytest.skip("this build has no MPI support")
     name = re.search(r"libmpi[a-z_]*\.so(\.\d+)?", Path("/proc/self/maps").read_text())
     assert name is not None
-    (tmp_path / name[0]).touch()  # found first, and no library
+    (tmp_path / name[0]).touch()  # an invalid MPI library, which the loader finds first
     program = (
         "import heliograph as hg\n"
-        "assert not hg._core.has_mpi()\n"
+        "assert not hg._core.device.has_mpi()\n"
         "try:\n"
         "    hg.devices()\n"
         "except hg.DeviceError as error:\n"
@@ -65,7 +67,7 @@ OF_MAKE = ("MFLAGS", "GPU", "ARCHITECTURES", "PRESET", "PYTHON", "WERROR")
 
 
 def bash(folder: Path, command: str) -> str:
-    """What a command says in a folder, whatever make runs the tests."""
+    """Runs a command in a folder, without the variables of a surrounding make, and returns its output."""
     line = ["bash", "-euo", "pipefail", "-c", command]
     own = {name: value for name, value in os.environ.items() if "MAKE" not in name and name not in OF_MAKE}
     return subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -73,7 +75,7 @@ def bash(folder: Path, command: str) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """The scripts alone, with an environment of programs that do nothing and a Python that makes such ones."""
+    """Returns a folder like a clone, with only the scripts, a simulated Python, and a virtual environment of empty programs."""
     folder = tmp_path / "a clone"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     shutil.copy(ROOT / "Makefile", folder)
@@ -90,12 +92,12 @@ def clone(tmp_path: Path) -> Path:
 
 
 def set_up(folder: Path) -> str:
-    """What setup.sh says."""
+    """Runs setup.sh and returns its output."""
     return bash(folder, 'PYTHON="$PWD/fake-python" CXX=true scripts/setup.sh')
 
 
-def test_an_environment_of_another_folder_is_made_anew(clone: Path, tmp_path: Path) -> None:
-    """A clone that was copied or moved with its .venv; one that stays keeps it."""
+def test_an_environment_of_another_folder_is_recreated(clone: Path, tmp_path: Path) -> None:
+    """The scripts recreate the virtual environment of a copied or moved clone, and keep that of an unmoved clone."""
     assert "make a virtual environment" in set_up(clone)
     (clone / ".venv/kept").touch()
     assert "another folder" not in set_up(clone)
@@ -105,25 +107,25 @@ def test_an_environment_of_another_folder_is_made_anew(clone: Path, tmp_path: Pa
     assert "another folder" not in set_up(link)
     copy = tmp_path / "copy"
     shutil.copytree(clone, copy)
-    assert ".venv was made in another folder; it is made anew" in set_up(copy)
+    assert ".venv was made in another folder; it is recreated" in set_up(copy)
     assert not (copy / ".venv/kept").exists()
     assert (copy / ".venv/bin/pip").read_text() == f"#!{copy}/.venv/bin/python3\n"
     assert (clone / ".venv/kept").exists()
 
 
-def test_make_notices_it_too(clone: Path, tmp_path: Path) -> None:
-    """Though the stamp of the set-up is newer than all that it depends on."""
+def test_make_detects_a_moved_environment(clone: Path, tmp_path: Path) -> None:
+    """make detects a moved environment although its stamp is newer than its dependencies."""
     make = 'make PYTHON="$PWD/fake-python" CXX=true .venv/.setup'
     assert "make a virtual environment" in bash(clone, make)
     assert "heliograph:" not in bash(clone, make)
     copy = tmp_path / "copy"
-    shutil.copytree(clone, copy)  # with its times
+    shutil.copytree(clone, copy)  # keeps the files' times
     assert "was made in another folder" in bash(copy, make)
     assert "heliograph:" not in bash(copy, make)
 
 
 def test_requirements_do_not_build_the_package_again(clone: Path) -> None:
-    """Once it is installed from the present sources; what tests of several hosts need comes before it is."""
+    """Requirements do not rebuild an installed package; those of virtual hosts are installed before the package."""
     for name in ("install", "extra", "hosts", "test", "docs"):
         (clone / f"scripts/{name}.sh").write_text(f"#!/bin/sh\necho {name} $*\n")
 
@@ -141,19 +143,19 @@ def test_requirements_do_not_build_the_package_again(clone: Path) -> None:
     assert make("lint") == ["install", "extra lint"]
 
 
-def test_build_folders_of_another_clone_are_begun_anew(clone: Path, tmp_path: Path) -> None:
-    """CMake would refuse them."""
+def test_build_folders_of_another_clone_are_removed(clone: Path, tmp_path: Path) -> None:
+    """Build folders of another clone are removed, because CMake refuses them."""
     for name, home in (("own", clone), ("other", tmp_path / "gone")):
         (clone / "build" / name).mkdir(parents=True)
         (clone / "build" / name / "CMakeCache.txt").write_text(f"A:STRING=b\nCMAKE_HOME_DIRECTORY:INTERNAL={home}\n")
     said = bash(clone, "source scripts/common.sh; for f in own other none; do own_build build/$f; done")
-    assert said == "heliograph: build/other was configured in another folder; it is built anew\n"
+    assert said == "heliograph: build/other was configured in another folder; it is rebuilt\n"
     assert (clone / "build/own").exists()
     assert not (clone / "build/other").exists()
 
 
 def test_the_package_and_its_tests_are_one_build(clone: Path) -> None:
-    """In the folder of the backends they are built for, told the same; what is not said stays as it is there."""
+    """Package and tests share one build folder for each set of backends; options that are not given keep their values."""
     (clone / "build/other").mkdir(parents=True)
     cmake = clone / ".venv/bin/cmake"
     cmake.parent.mkdir(parents=True)
@@ -193,11 +195,11 @@ def test_the_package_and_its_tests_are_one_build(clone: Path) -> None:
     assert tests == "--preset dev"
 
 
-# Documents
+# Documentation
 
 
 def test_programs_of_the_documents_are_built() -> None:
-    """Each program in C++ is one of examples/cpp, which the C++ tests link and run."""
+    """Each C++ program in the pages is one of examples/cpp, which the C++ tests link and run."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     shown = [block for page in pages for block in re.findall(r"```(?:cpp|c\+\+)\n(.*?)```", page.read_text(), re.S)]
     programs = [path.read_text() for path in (ROOT / "examples/cpp").glob("*.cpp")]

@@ -1,4 +1,4 @@
-"""Clear operands of every dtype, at their extremes, against Python's integers: no scheme lets NumPy's arithmetic wrap."""
+"""Clear operands of every dtype at their extremes give the results of Python integers: no scheme wraps them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ FAST = settings(max_examples=12, deadline=None, derandomize=True)
 Operator = Callable[[Any, Any], Any]
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 DTYPES = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
-HALVES = [-(1 << 11), (1 << 11) - 1, -(1 << 15), 1 << 15]  # what the moduli below hold
+HALVES = [-(1 << 11), (1 << 11) - 1, -(1 << 15), 1 << 15]  # near half of the plaintext moduli below
 VALUES = np.array([-7, 0, 1, 12345], dtype=object)
 
-#: Sets of each scheme: of a modulus beyond 64 bits, of an even one, of one prime.
+#: Sets of each exact scheme: with a plaintext modulus beyond 64 bits, with an even one, and with one prime.
 SETS: dict[str, Any] = {
     f"{scheme} {name}": (scheme, log_q, moduli, packing)
     for scheme, log_q in (("bfv", 200), ("bgv", 320))
     for name, moduli, packing in (
-        ("long", _core.batching_primes(N, 80, 5), "slots"),
+        ("long", _core.exact.batching_primes(N, 80, 5), "slots"),
         ("even", [1 << 12], "coefficients"),
         ("prime", [65537], "slots"),
     )
@@ -40,15 +40,15 @@ SETS: dict[str, Any] = {
 
 @functools.cache
 def world(name: str) -> tuple[hg.SecretKey, hg.Server, int, str]:
-    """A key, a server, the plaintext modulus and where values lie."""
+    """Returns a secret key, a server, the plaintext modulus and the packing."""
     scheme, log_q, moduli, packing = SETS[name]
-    parameters = hg.bfv.Parameters(_core.Parameters(small_spec(log_q, 1, moduli, scheme=scheme)))
+    parameters = hg.bfv.Parameters(_core.exact.Parameters(small_spec(log_q, 1, moduli, scheme=scheme)))
     secret = hg.SecretKey.generate(parameters)
     return secret, hg.Server(secret.evaluation_keys()), parameters.plain_modulus, packing
 
 
 def encrypted(name: str, values: Any) -> hg.Tensor:
-    """At the server."""
+    """Encrypts values and binds the ciphertexts to the server."""
     secret, server, _, packing = world(name)
     padded = np.zeros((*np.shape(values)[:-1], N), dtype=object)
     padded[..., : np.shape(values)[-1]] = values
@@ -56,18 +56,18 @@ def encrypted(name: str, values: Any) -> hg.Tensor:
 
 
 def centred(values: Any, modulus: int) -> Any:
-    """In -(modulus // 2) ... (modulus - 1) // 2, as Python's integers."""
+    """Returns residues in -(modulus // 2) ... (modulus - 1) // 2, as Python integers."""
     rest = np.asarray(values, dtype=object) % modulus
     return np.where(rest > (modulus - 1) // 2, rest - modulus, rest)
 
 
 def decrypted(name: str, tensor: hg.Tensor, count: int) -> Any:
-    """The first values, as Python's integers."""
+    """Returns the first decrypted values, as Python integers."""
     return world(name)[0].decrypt(tensor)[..., :count].astype(object)
 
 
 def scalars() -> st.SearchStrategy[Any]:
-    """Python's integers and NumPy's of every dtype, extremes first."""
+    """Draws Python integers and NumPy integers of every dtype, extremes first."""
 
     def of(dtype: np.dtype[Any]) -> st.SearchStrategy[Any]:
         info = np.iinfo(dtype)
@@ -91,25 +91,25 @@ OPERATORS = {
 @pytest.mark.parametrize("name", SETS)
 @FAST
 @given(data=st.data())
-def test_any_scalar(name: str, case: str, data: st.DataObject) -> None:
-    """A number for all ciphertexts: Python's answer modulo the plaintext modulus, or a typed error for what it does not hold."""
+def test_operators_with_any_number(name: str, case: str, data: st.DataObject) -> None:
+    """An operator with a number equals Python's result modulo t, or raises a typed error if the number is out of range."""
     check_scalar(name, case, data.draw(scalars()))
 
 
 @pytest.mark.parametrize("case", OPERATORS)
 @pytest.mark.parametrize("name", SETS)
-def test_extreme_scalars(name: str, case: str) -> None:
-    """Those of 64 bits, and of the plaintext modulus: an even one holds -t/2 and not t/2."""
+def test_operators_with_extreme_numbers(name: str, case: str) -> None:
+    """Operators accept the extremes of 64 bits and of the plaintext modulus t; an even t allows -t/2 and not t/2."""
     for scalar in (LEAST, MOST, *HALVES):
         check_scalar(name, case, scalar)
 
 
 def check_scalar(name: str, case: str, scalar: Any) -> None:
-    """One operator with one number."""
+    """Checks one operator with one number."""
     value, modulus = int(scalar), world(name)[2]
     values = VALUES
     if world(name)[3] == "coefficients":
-        values = VALUES[:1]  # a number is a constant: of the polynomial, its lowest coefficient
+        values = VALUES[:1]  # a number is the constant coefficient of a polynomial
     x = encrypted(name, centred(values, modulus))
     if not -(modulus // 2) <= value <= (modulus - 1) // 2:
         with pytest.raises(hg.PlaintextRangeError):
@@ -123,7 +123,9 @@ def check_scalar(name: str, case: str, scalar: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["bfv long", "bgv long"])
 def test_arrays_of_every_dtype(name: str, dtype: np.dtype[Any], case: str) -> None:
-    """One integer for each ciphertext: unsigned ones are not negated in their own dtype, nor -2^63 in int64."""
+    """Operators accept an array of one integer per ciphertext. They negate neither unsigned integers in their dtype nor
+    -2^63 in int64.
+    """
     info = np.iinfo(dtype)
     array = np.array([info.min, min(info.max, MOST), 1, 0], dtype=dtype)
     values = np.array([[1], [-1], [1], [-1]], dtype=object)
@@ -134,8 +136,8 @@ def test_arrays_of_every_dtype(name: str, dtype: np.dtype[Any], case: str) -> No
 
 
 @pytest.mark.parametrize("name", ["bfv long", "bgv long"])
-def test_the_extremes_elsewhere(name: str) -> None:
-    """As plaintexts, weights and biases."""
+def test_extreme_plaintexts_weights_and_biases(name: str) -> None:
+    """Extreme integers are accepted as plaintexts, weights and biases."""
     _, server, modulus, _ = world(name)
     x = encrypted(name, np.array([[3], [-5]], dtype=object))
     extremes = np.array([LEAST, MOST])
@@ -169,20 +171,20 @@ CLEAR: dict[str, Callable[[hg.ClearTensor], Any]] = {
 
 @pytest.mark.parametrize("case", CLEAR)
 def test_clear_tensors_do_not_wrap(case: str) -> None:
-    """Where a result could leave 63 bits they say so."""
+    """Clear tensors refuse results that could exceed 63 bits."""
     with pytest.raises(hg.PlaintextRangeError, match="beyond 63 bits"):
         CLEAR[case](hg.ClearTensor([[1], [1]]))
 
 
 @pytest.mark.parametrize(("weight", "value"), [(1 << 40, 1 << 20), (1 << 59, 1), (-(1 << 38), -(1 << 23)), (3, -(1 << 60))])
 def test_clear_products_of_long_factors(weight: int, value: int) -> None:
-    """Exact on whichever side the bits are."""
+    """Products are exact whichever factor is long."""
     found = hg.matmul([[weight, 1]], hg.ClearTensor([[value], [-7]]))
     assert found.values.tolist() == [[weight * value - 7]]
 
 
 def test_residues_of_the_extremes() -> None:
-    """Also of a single number, where NumPy would warn."""
+    """Residues of extreme integers are correct and cause no NumPy warnings, also for a single number."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for value in (LEAST, MOST, np.uint64(MOST)):
@@ -191,8 +193,8 @@ def test_residues_of_the_extremes() -> None:
 
 
 def test_networks_bound_what_their_weights_reach() -> None:
-    """The bound that a modulus is chosen by."""
-    from heliograph._arrays import absolute_sums
+    """Sums of absolute weights are exact; the plaintext modulus is chosen by them."""
+    from heliograph._common.arguments import absolute_sums
 
     assert absolute_sums(np.array([[LEAST, LEAST], [1, -2]])) == [1 << 64, 3]
     assert absolute_sums(np.array([[MOST, MOST, MOST]])) == [3 * MOST]
@@ -201,7 +203,7 @@ def test_networks_bound_what_their_weights_reach() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_ckks_takes_every_dtype(dtype: np.dtype[Any]) -> None:
-    """Arrays along the slots, one for each ciphertext, and numbers: on either side of each operator."""
+    """CKKS accepts arrays along the slots, arrays of one number per ciphertext, and numbers, on either side of operators."""
     p = ckks_party()
     info = np.iinfo(dtype)
     slots = np.arange(p.parameters.slots) % 4
@@ -218,7 +220,7 @@ def test_ckks_takes_every_dtype(dtype: np.dtype[Any]) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
 @pytest.mark.parametrize("party", ["digits", "bits"])
 def test_tfhe_wraps_as_numpy_does(party: str, dtype: str) -> None:
-    """Clear operands at the extremes of a dtype, on either side."""
+    """Clear operands at the extremes of a dtype wrap like NumPy's, on either side."""
     p, info = tfhe_rig.party(party), np.iinfo(dtype)
     a = np.array([info.min, info.max, 1, 0], dtype=dtype)
     x = p.tensor(a)
@@ -229,7 +231,7 @@ def test_tfhe_wraps_as_numpy_does(party: str, dtype: str) -> None:
         for value in (info.min, info.max):
             for op in operators:
                 if value == 0 and op in (operator.floordiv, operator.mod):
-                    continue  # NumPy's answer to that is another (docs/tfhe.md)
+                    continue  # NumPy's result differs (docs/tfhe.md)
                 p.check(op(x, value), op(a, a.dtype.type(value)))
             p.check(value - x, a.dtype.type(value) - a)
             p.check(x - np.full(4, value, dtype=dtype), a - a.dtype.type(value))

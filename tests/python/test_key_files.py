@@ -1,4 +1,4 @@
-"""Reading and writing within a memory limit: peaks of processes, keys that stay in their file, and what becomes of the file."""
+"""Evaluation keys loaded with a memory limit stay in their file: peak memory of processes, results, and changes of the file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import heliograph as hg
 
 Work = Callable[[Any], Any]
 MIB = 1 << 20
-#: What is limited and measured is the host's memory.
+#: The limit applies to the host's memory, which the tests measure.
 on_cores = pytest.mark.skipif(
-    any(device.startswith("cuda") for device in hg.devices()), reason="keys on a GPU lie in its own memory"
+    any(device.startswith("cuda") for device in hg.devices()), reason="keys on a GPU are in GPU memory"
 )
 
 
 class Party:
-    """A secret key, evaluation keys in a file, and what a server does with them, key by key."""
+    """A secret key, evaluation keys in a file, and a server's operations that use one key at a time."""
 
     def __init__(self, secret: Any, values: Any, works: list[Work], folder: Path, **keys: Any) -> None:
         self.secret, self.works, self.path = secret, works, folder / "keys.hg"
@@ -51,39 +51,39 @@ def party(scheme: str, folder: Path) -> Party:
 
 
 def little(p: Party) -> int:
-    """Less than the keys take, enough for one."""
+    """Returns a limit below the size of the keys and above the size of one."""
     if isinstance(p.keys, hg.tfhe.EvaluationKeys):
         return int(p.path.stat().st_size // 2)
     return int(p.keys.parameters.switch_key_bytes * 3 // 2)
 
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks", "tfhe"])
-def test_keys_in_a_file_do_all_that_keys_in_memory_do(scheme: str, tmp_path: Path) -> None:
+def test_keys_in_a_file_give_the_results_of_keys_in_memory(scheme: str, tmp_path: Path) -> None:
     p = party(scheme, tmp_path)
     expected, whole = p.results(p.keys), p.path.read_bytes()
     keys: Any = hg.load(p.path, type(p.keys), memory=little(p))
-    if scheme != "tfhe":  # whose bootstraps round differently from one device to another, not from one call to the next
+    if scheme != "tfhe":  # TFHE's evaluation keys have no rotations
         assert (keys.rotations, keys.relinearize) == (p.keys.rotations, p.keys.relinearize)
     assert (keys.id, keys.nbytes, keys.parameters) == (p.keys.id, p.keys.nbytes, p.keys.parameters)
     for _ in range(2):
         assert p.results(keys) == expected
-    p.path.unlink()  # a name is not the file
+    p.path.unlink()  # the open file stays readable without its name
     assert keys.to_bytes() == whole
-    keys.save(p.path)  # nor is what has its name later
+    keys.save(p.path)  # another file under the old name is not read
     assert p.path.read_bytes() == whole
     p.path.write_bytes(b"another")
     assert p.results(keys) == expected
     assert hg.from_bytes(keys.to_bytes()).id == keys.id
 
 
-@pytest.mark.parametrize("spoil", ["changed", "cut short"])
+@pytest.mark.parametrize("spoil", ["changed", "truncated"])
 @pytest.mark.parametrize("scheme", ["bfv", "ckks", "tfhe"])
 def test_a_file_that_changes_is_an_error_and_never_a_wrong_result(scheme: str, spoil: str, tmp_path: Path) -> None:
     p = party(scheme, tmp_path)
     size = p.path.stat().st_size
     keys = hg.load(p.path, memory=little(p))
     with p.path.open("r+b") as file:
-        if spoil == "changed":  # every word, so that whichever key is used is another one
+        if spoil == "changed":  # changes every word after the header, so that each key is damaged
             file.seek(size // 8)
             file.write(bytes(size * 7 // 8))
         else:
@@ -99,7 +99,7 @@ def test_a_program_takes_keys_from_a_file(tmp_path: Path) -> None:
     each = p.keys.parameters.switch_key_bytes
     program = hg.program(lambda x: hg.ckks.rotate(x * x, 1), hg.Server(p.keys).bind(p.x))
     expected = program(hg.Server(p.keys).bind(p.x)).to_bytes()
-    keys = hg.load(p.path, memory=each * 3 // 2)  # a call's key at a time
+    keys = hg.load(p.path, memory=each * 3 // 2)  # the limit holds one key at a time
     for _ in range(2):
         assert program(hg.Server(keys).bind(p.x)).to_bytes() == expected
 
@@ -112,13 +112,15 @@ def test_one_sum_needs_all_its_keys_at_once(tmp_path: Path) -> None:
         hg.SecretKey.generate(parameters), [1, 2, 3, 4], [matrix.__matmul__], tmp_path, rotations=[*matrix.rotations, 5, 6]
     )
     short = hg.load(p.path, memory=len(matrix.rotations) * parameters.switch_key_bytes)
-    with pytest.raises(hg.LimitError, match="in use at once"):  # and half a key's room to read the last one
+    with pytest.raises(
+        hg.LimitError, match="in use at the same time"
+    ):  # reading the last key needs memory for half a key more
         p.results(short)
     enough = hg.load(p.path, memory=(len(matrix.rotations) + 1) * parameters.switch_key_bytes)
     assert p.results(enough) == p.results(p.keys)
 
 
-def test_what_memory_may_be(tmp_path: Path) -> None:
+def test_invalid_memory_limits_are_refused(tmp_path: Path) -> None:
     p = party("bfv", tmp_path)
     each = p.keys.parameters.switch_key_bytes
     with pytest.raises(hg.LimitError, match="one of these keys"):
@@ -129,9 +131,9 @@ def test_what_memory_may_be(tmp_path: Path) -> None:
         with pytest.raises(hg.LimitError):
             hg.load(tmp_path / name, memory=1000)
         hg.load(tmp_path / name, memory=64 * MIB)
-    with pytest.raises(hg.ParameterError, match="memory counts bytes"):
+    with pytest.raises(hg.ParameterError, match="memory must be at least 0 bytes"):
         hg.load(p.path, memory=-1)
-    with pytest.raises(hg.DtypeError, match="memory is a number of bytes"):
+    with pytest.raises(hg.DtypeError, match="memory must be a number of bytes"):
         hg.load(p.path, memory="1 GB")  # type: ignore[call-overload]
     assert hg.load(p.path, memory=1 << 70).id == p.keys.id
 
@@ -166,11 +168,11 @@ peak(work)
 
 
 def peaks(folder: Path, memory: str) -> list[float]:
-    """Peaks in MiB of loading, of saving again, and of computing with every key, each beside what there was."""
+    """Returns the increase of peak memory in MiB for loading, saving, and computing with every key."""
     try:
         Path("/proc/self/clear_refs").write_text("1")
     except OSError:
-        pytest.skip("the system does not tell of a process's peak")
+        pytest.skip("the kernel does not report the peak memory of processes")
     call = [sys.executable, "-c", textwrap.dedent(PEAKS), memory]
     done = subprocess.run(call, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -178,16 +180,17 @@ def peaks(folder: Path, memory: str) -> list[float]:
 
 
 @on_cores
-def test_peaks(tmp_path: Path) -> None:
+def test_peak_memory_is_within_the_limit(tmp_path: Path) -> None:
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=6, plain_bits=20))
     keys = secret.evaluation_keys(rotations=range(1, 13), relinearize=False)
     keys.save(tmp_path / "keys.hg")
     secret.encrypt([1], pad=True).save(tmp_path / "x.hg")
-    each, slack = keys.parameters.switch_key_bytes / MIB, 6.0  # a key on the device; one ciphertext takes 1.8 MiB
+    # allowance in MiB: a key on the device; one ciphertext takes 1.8 MiB
+    each, slack = keys.parameters.switch_key_bytes / MIB, 6.0
     load, save, work = peaks(tmp_path, "None")
-    assert load < 12 * each / 2 + slack  # what is held and no second copy
-    assert save < slack  # all of it is in memory
-    assert work > 2 * each + slack  # so the limit below is one
+    assert load < 12 * each / 2 + slack  # keys in memory are loaded without a second copy
+    assert save < slack  # saving keys in memory
+    assert work > 2 * each + slack  # so that the limit has an effect
     load, save, work = peaks(tmp_path, f"int({3 * each * MIB})")
     assert load < each / 2 + slack
     assert save < each / 2 + slack

@@ -1,4 +1,4 @@
-"""Integers beyond 64 bits, of BFV and BGV: encrypted, added, multiplied, encoded and bounded as small ones are."""
+"""Integers beyond 64 bits in BFV and BGV: encryption, arithmetic, encoding and bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import heliograph as hg
 
 @cache
 def party(scheme: str, bits: int) -> tuple[Any, Any, int]:
-    """Key, server, the largest integer."""
+    """Returns a secret key, a server, and the largest integer."""
     find = {"bfv": hg.bfv.parameters, "bgv": hg.bgv.parameters}[scheme]
     params = find(depth=1, plain_bits=bits, slots=4)
     secret = hg.SecretKey.generate(params)
@@ -21,13 +21,13 @@ def party(scheme: str, bits: int) -> tuple[Any, Any, int]:
 
 
 def exact(*values: int) -> Any:
-    """Python's integers."""
+    """Returns an array of Python integers."""
     return np.array(values, object)
 
 
 @pytest.mark.parametrize(("scheme", "bits"), [("bfv", 200), ("bgv", 200), ("bfv", 70)])
 def test_large_values(scheme: str, bits: int) -> None:
-    """As far as half the modulus, either sign; through both keys, coefficients, and files."""
+    """Values up to half the modulus, of either sign, are decrypted exactly: by both keys, in coefficients and through files."""
     secret, server, most = party(scheme, bits)
     a = exact(2 ** (bits - 4), -(2 ** (bits - 5)) + 1, 2**64, -(2**63) - 1)
     edges = exact(most, -most, 2**63, -(2**63))
@@ -46,8 +46,27 @@ def test_large_values(scheme: str, bits: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+def test_progress_over_moduli(scheme: str) -> None:
+    """The completed share rises to 1 once, over all plaintext moduli."""
+    secret, server, _ = party(scheme, 200)
+    x = server.bind(secret.encrypt(np.ones((3, 4), dtype=int)))
+    square = hg.square(x)
+    for attempt in (
+        lambda f: hg.square(x, progress=f),
+        lambda f: hg.relinearize(square, progress=f),
+        lambda f: hg.rotate_rows(x, 1, progress=f),
+        lambda f: hg.matmul([[1, 2, 3]], x, progress=f),
+    ):
+        shares: list[float] = []
+        attempt(shares.append)
+        assert len(shares) > 1
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
+
+
+@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_large_operands(scheme: str) -> None:
-    """Integers, arrays of them and plaintexts, added, subtracted and multiplied, in place too, beside both signs."""
+    """Integers, arrays of integers and plaintexts are added, subtracted and multiplied, on both sides and in place."""
     secret, server, _ = party(scheme, 200)
     a, c, d = exact(2**70, -5, 2**80 + 3, 0), 2**100 + 7, -(2**90)
     x = server.bind(secret.encrypt(np.stack([a, -a])))
@@ -77,13 +96,13 @@ def test_large_operands(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_bounds_of_large_values(scheme: str) -> None:
-    """A bound said in public and what operations make of it; wrapped values are refused; strict mode proves what fits."""
+    """Bounds of large values follow operations; wrapped values are refused; strict mode proves values that fit."""
     secret, server, most = party(scheme, 200)
     x = server.bind(secret.encrypt(exact(2**80, -(2**79), 1, 0), bound=2**80))
     assert x.bound == 2**80
     assert (x * 2**70 + 2**65).bound == 2**150 + 2**65
     assert server.from_bytes(x.to_bytes()).bound == 2**80
-    with pytest.raises(hg.PlaintextRangeError, match="bound given"):
+    with pytest.raises(hg.PlaintextRangeError, match="given bound"):
         secret.encrypt(exact(2**80 + 1, 0, 0, 0), bound=2**80)
     assert secret.decrypt(x * x, checked=True).tolist() == [2**160, 2**158, 1, 0]
     large = server.bind(secret.encrypt(exact(2**150, 1, 0, 0)))
@@ -91,7 +110,8 @@ def test_bounds_of_large_values(scheme: str) -> None:
     for wrapped in (large * 2**100, large * large):
         with pytest.raises(hg.RoomError, match="may have wrapped"):
             secret.decrypt(wrapped)
-    loaded = server.from_bytes(large.to_bytes())  # its bound is the largest value that the key encrypted, in this process
+    # the bound of a sum from a file is the largest value that the key encrypted in this process
+    loaded = server.from_bytes(large.to_bytes())
     with pytest.raises(hg.RoomError):
         secret.decrypt(loaded * 2**80)
     assert secret.decrypt(loaded * 2**10).tolist() == [2**160, 2**10, 0, 0]
@@ -99,8 +119,8 @@ def test_bounds_of_large_values(scheme: str) -> None:
     assert 0 < beyond.bound <= max(2**63, 2 * most + 2)
 
 
-def test_what_does_not_fit() -> None:
-    """The error says what was given, and what fits; what is no integer is refused as ever."""
+def test_values_that_do_not_fit() -> None:
+    """The error states the given value and the range; values that are no integers are refused."""
     secret, server, most = party("bfv", 70)
     x = server.bind(secret.encrypt([1, 2, 3, 4]))
     for value in (most + 1, -most - 1, 2**90, 2**5000):

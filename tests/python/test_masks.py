@@ -1,4 +1,4 @@
-"""Masked values are no numbers: every function that takes clear values refuses them, or SQL takes them as NULL (test_query_values)."""
+"""Every function of clear values refuses masked values; SQL stores them as NULL (test_sql_values)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tfhe_rig
 from heliograph import nn
 
 MASKED = np.ma.array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
-#: Where the mask may hide from NumPy.
+#: Containers of masked arrays, in which NumPy may ignore the mask.
 FORMS: dict[str, Any] = {
     "array": MASKED,
     "list of arrays": [MASKED[0], MASKED[1]],
@@ -20,13 +20,13 @@ FORMS: dict[str, Any] = {
     "constant": [[np.ma.masked, 2], [3, 4]],
     "reals": MASKED.astype(float),
 }
-OPEN = np.ma.array([[1, 2], [3, 4]], mask=False)  # masks nothing: an array as others
+OPEN = np.ma.array([[1, 2], [3, 4]], mask=False)  # arrays without masked values are accepted
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks", "tfhe"])
-def test_encryption_and_operands(scheme: str, form: str) -> None:
-    """By secret and public key, encoded, and beside a tensor."""
+def test_encryption_and_operators_refuse_masked_values(scheme: str, form: str) -> None:
+    """Encryption by either key, encoding and operands of a tensor refuse masked values."""
     masked = FORMS[form]
     if scheme == "tfhe":
         party = tfhe_rig.Party(tfhe_rig.parameters("bits"))
@@ -48,22 +48,22 @@ def test_encryption_and_operands(scheme: str, form: str) -> None:
         ]
     calls += [lambda: x + masked, lambda: x * masked, lambda: x - masked]
     for call in calls:
-        with pytest.raises(hg.DtypeError, match=r"masked values, which stand for no number: fill them"):
+        with pytest.raises(hg.DtypeError, match=r"masked values, which are missing numbers: fill them"):
             call()
-    with pytest.raises(hg.DtypeError):  # NumPy's own operator, which asks the tensor for its values
+    with pytest.raises(hg.DtypeError):  # masked arrays have their own operator, which would convert the tensor
         masked * x
     assert secret.decrypt(secret.encrypt(OPEN)).round().astype(int).tolist() == OPEN.tolist()
 
 
-def test_models_and_vectors(tmp_path: Any) -> None:
-    """Inputs of networks and estimators, of one sample too, and a question's vector."""
+def test_models_and_searches_refuse_masked_values(tmp_path: Any) -> None:
+    """Networks, estimators (also with one sample) and query vectors refuse masked values."""
     image = np.ma.array(np.zeros((8, 8), int), mask=False)
     image[0, 0] = np.ma.masked
     network = nn.load("digits")
     layer = nn.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
     model = nn.Model("a line", (layer,), None, False, 8.0)
-    index = hg.query.Vectors(np.array([[1, 2], [0, 3]], np.int8))
-    client = hg.query.VectorClient(index.layout)
+    index = hg.knn.Vectors(np.array([[1, 2], [0, 3]], np.int8))
+    client = hg.knn.VectorClient(index.layout)
     sample = np.ma.array([1.0, 2.0], mask=[True, False])
     vector = np.ma.array([1, 2], np.int8, mask=[True, False])
     for call in (
@@ -72,21 +72,21 @@ def test_models_and_vectors(tmp_path: Any) -> None:
         lambda: model.clear(np.ma.array([sample])),
         lambda: layer.clear(np.ma.array([sample]).T),
         lambda: client.encrypt(vector),
-        lambda: hg.query.Vectors(np.ma.array([vector])),
+        lambda: hg.knn.Vectors(np.ma.array([vector])),
         lambda: hg.ClearTensor(image),
     ):
         with pytest.raises(hg.DtypeError, match="masked values"):
             call()
 
 
-def test_objects_are_named() -> None:
-    """An array of objects, as pandas gives integers beside NULLs: the error says which value is no number, and where."""
+def test_errors_name_the_invalid_object() -> None:
+    """For an array of objects, as pandas makes for integers with NULLs, the error states the invalid value and its index."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=3))
     for missing in (None, np.datetime64("NaT"), "3"):
-        with pytest.raises(hg.DtypeError, match=rf"{type(missing).__name__}\) stands at \[1\]"):
+        with pytest.raises(hg.DtypeError, match=rf"{type(missing).__name__}\) at \[1\]"):
             secret.encrypt(np.array([1, missing, 3], object))
     pd = pytest.importorskip("pandas")
-    with pytest.raises(hg.DtypeError, match=r"objects: <NA> \(NAType\) stands at \[1\]"):
+    with pytest.raises(hg.DtypeError, match=r"objects: <NA> \(NAType\) at \[1\]"):
         secret.encrypt([1, pd.NA, 3])
     for kind in ("Int64", None):
         with pytest.raises(hg.DtypeError):

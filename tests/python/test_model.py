@@ -108,7 +108,7 @@ SIGNED_CASES: dict[str, Case] = {
 
 
 def require_same_words(tensor: hg.Tensor, cipher: Cipher) -> None:
-    """Equality of every word, of shape, level and width."""
+    """Checks that words, shape, level and width are equal."""
     found = parse(tensor.to_bytes())
     header = found.header
     assert found.type == "heliograph.bfv.ciphertext"
@@ -121,7 +121,7 @@ def require_same_words(tensor: hg.Tensor, cipher: Cipher) -> None:
         np.testing.assert_array_equal(found.arrays[f"part{part}"], stored)
 
 
-#: What `make test` does on sets that are not EVERYWHERE: each kind of step that depends on a set's numbers.
+#: Cases of `make test` for the sets that are not in EVERYWHERE: one for each kind of step that depends on a set's numbers.
 BRIEF = (
     "encrypt",
     "multiply",
@@ -141,23 +141,25 @@ BRIEF = (
 
 
 def places_of(name: str) -> list[Any]:
-    """Where a set is tested."""
+    """Returns the devices on which a set is tested."""
     return places(*([] if name in rigs.EVERYWHERE else ["ref", "cpu", "cuda:0"]))
 
 
 def pairs() -> list[Any]:
-    """Sets and the devices they are tested on."""
+    """Returns pairs of a set and a device."""
     return [pytest.param(name, *place.values, marks=place.marks) for name in rigs.SETS for place in places_of(name)]
 
 
 def cases_of(name: str) -> dict[str, Case]:
-    """What a set can do: t = 2 holds 0 and 1 alone, and not every t has slots. test_errors.py has the rest."""
+    """Returns the cases that a set supports: t = 2 has only the values 0 and 1, and not every t has slots. test_errors.py
+    tests the errors of other cases.
+    """
     cases = CASES | ({} if name == "w64-t2" else SIGNED_CASES)
     return cases if name in ("w64-t2", "w64-even-t") else cases | ROTATIONS
 
 
 def triples() -> list[Any]:
-    """The same with what is computed there."""
+    """Returns triples of a set, a device and a case."""
     made = []
     for pair in pairs():
         name, _ = pair.values
@@ -169,23 +171,23 @@ def triples() -> list[Any]:
 
 @pytest.mark.parametrize("device", rigs.DEVICES)
 def test_devices(device: str) -> None:
-    """What this machine does not run is told once, here: other tests have parameters for what it runs alone."""
+    """Each device opens and works; this is the only test that is skipped for devices that the machine lacks."""
     if device not in rigs.open_devices():
-        pytest.skip(f"this machine does not run {device}")
+        pytest.skip(f"this machine has no device {device}")
     secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs("w64"), device))
     np.testing.assert_array_equal(secret.decrypt(secret.encrypt(np.arange(rigs.N))), np.arange(rigs.N))
 
 
 @pytest.mark.parametrize(("name", "device", "case"), triples())
 def test_operation(name: str, device: str, case: str) -> None:
-    """One operation: the engine's words are the model's, and they decrypt to the clear result."""
+    """The engine's words equal the model's, and decrypt to the clear result."""
     rig = rigs.rig(name)
     secret, _, engine = rig.engine(device)
     operation = cases_of(name)[case]
     expected = rig.expected(case, operation)
     result = operation(engine)
     require_same_words(result, expected.cipher)
-    # some cases are right beyond the estimate, which these small sets exhaust
+    # unchecked: these small sets exhaust the noise estimate, but some cases still decrypt correctly.
     assert secret.noise_budget(result, beyond_estimate=True) == pytest.approx(expected.budget, abs=1e-3)
     decrypted = secret.decrypt(result, beyond_estimate=True)
     np.testing.assert_array_equal(decrypted, expected.decrypted)
@@ -195,7 +197,7 @@ def test_operation(name: str, device: str, case: str) -> None:
 
 @pytest.mark.parametrize(("name", "device"), pairs())
 def test_keys(name: str, device: str) -> None:
-    """Key id, secret, evaluation keys: each word follows from the seed as the model says."""
+    """Key id, secret and every word of the evaluation keys follow from the seed as in the model."""
     rig = rigs.rig(name)
     secret, keys, _ = rig.engine(device)
     assert secret.id == keys.id == rig.model.key_id
@@ -218,7 +220,7 @@ def test_keys(name: str, device: str) -> None:
 @pytest.mark.parametrize("device", places())
 @pytest.mark.parametrize("name", rigs.EVERYWHERE)
 def test_public_key(name: str, device: str) -> None:
-    """A public key's words; and what it encrypts decrypts."""
+    """The public key's words equal the model's, and its ciphertexts decrypt."""
     spec = rigs.specs(name)
     secret = rigs.secret_for_test(rigs.parameters_on(spec, device))
     model = rigs.Model(spec, rigs.SEED)
@@ -239,8 +241,8 @@ def test_public_key(name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", places())
-def test_encrypting_many(device: str) -> None:
-    """More ciphertexts than one stretch encrypts at once: item i draws as item i of the whole."""
+def test_large_batches_use_the_draws_of_each_item(device: str) -> None:
+    """If a batch is encrypted in several parts, item i still uses the draws of item i of the batch."""
     spec = rigs.specs("w64")
     secret = rigs.secret_for_test(rigs.parameters_on(spec, device))
     tensor = secret.encrypt(many_values())
@@ -248,31 +250,31 @@ def test_encrypting_many(device: str) -> None:
 
 
 def many_values() -> Any:
-    """35 rows of slots."""
+    """Returns 35 rows of slots."""
     return np.arange(35)[:, None] + np.zeros(rigs.N, dtype=np.int64)
 
 
 @functools.cache
 def many_ciphers() -> Cipher:
-    """What the model makes of them."""
+    """Returns the model's ciphertexts of these rows."""
     return rigs.Model(rigs.specs("w64"), rigs.SEED).encrypt(many_values())
 
 
 def test_chacha_block_of_rfc_8439() -> None:
-    """Section 2.3.2."""
+    """The model's ChaCha20 block function gives the example of RFC 8439, section 2.3.2."""
     block = chacha_blocks(bytes(range(32)), (0x09000000, 0x4A000000, 0), 1, first=1)[0]
     assert block.astype("<u4").tobytes().hex().startswith("10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c06803")
 
 
 def test_gaussian_table_is_a_distribution() -> None:
-    """The model's table, derived from the density, ends where 63 bits end."""
+    """The model's table, computed from the density, increases and ends at 2^63."""
     table = gaussian_table()
     assert all(a < b for a, b in itertools.pairwise(table))
     assert (1 << 63) - 3 <= table[-1] <= 1 << 63
 
 
-def test_the_model_notices() -> None:
-    """A comparison that could not fail would be no test: one changed word is found."""
+def test_one_changed_word_is_detected() -> None:
+    """One changed word is detected."""
     rig = rigs.rig("w64")
     engine = rig.engine("cpu")[2]
     other = rig.cipher.x.mapped(lambda p, t: p + (np.arange(p.size).reshape(p.shape) == 5))

@@ -1,4 +1,4 @@
-"""What somebody new tries: it works as NumPy's does, or is an error of its own; never a wrong value in silence."""
+"""Typical first attempts work as in NumPy or raise a typed error; no wrong value is returned silently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Attempt = Callable[[], Any]
 
 @functools.cache
 def secret_of(scheme: str) -> Any:
-    """A key of the smallest set at hand."""
+    """Returns a secret key of a small set."""
     if scheme == "ckks":
         return hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=8))
     if scheme == "tfhe":
@@ -30,7 +30,7 @@ def secret_of(scheme: str) -> Any:
 
 @functools.cache
 def tensor(scheme: str) -> Any:
-    """Of shape (2, 3)."""
+    """Returns a tensor of shape (2, 3)."""
     if scheme == "tfhe":
         return secret_of(scheme).encrypt(np.ones((2, 3), dtype=np.uint8))
     return secret_of(scheme).encrypt(np.arange(48).reshape(2, 3, 8))
@@ -42,23 +42,23 @@ COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, 
 
 @LEVELLED
 @pytest.mark.parametrize("compare", COMPARISONS)
-def test_only_tfhe_compares(scheme: str, compare: Callable[[Any, Any], Any]) -> None:
-    """Python's == of objects would be False, whatever is encrypted."""
+def test_comparisons_outside_tfhe_are_refused(scheme: str, compare: Callable[[Any, Any], Any]) -> None:
+    """Comparisons of encrypted values outside TFHE raise an error instead of Python's default False."""
     x = tensor(scheme)
     for a, b in ((x, 1), (1, x), (x, np.ones(3)), (np.ones(3), x), (x, x + 0), (x, None)):
-        with pytest.raises(hg.DtypeError, match="tfhe compares"):
+        with pytest.raises(hg.DtypeError, match="can be compared"):
             compare(a, b)
 
 
 @LEVELLED
-def test_values_do_not_steer(scheme: str) -> None:
-    """Nor is anything found in them; the same object is found in a list and is a key of a dict."""
+def test_encrypted_truth_values_are_refused(scheme: str) -> None:
+    """Truth values and membership tests raise errors; the same object is found in lists and dicts by identity."""
     x = tensor(scheme)
-    with pytest.raises(TypeError, match="cannot steer"):
+    with pytest.raises(TypeError, match="cannot be a condition"):
         bool(x)
     with pytest.raises(hg.DtypeError, match="only tensors of TFHE"):
         3 in x  # noqa: B015
-    with pytest.raises(hg.DtypeError, match="tfhe compares"):
+    with pytest.raises(hg.DtypeError, match="can be compared"):
         hg.ClearTensor([1, 2]) == 1  # noqa: B015
     assert x in [x]
     assert {x: 1}[x] == 1
@@ -66,7 +66,7 @@ def test_values_do_not_steer(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "ckks", "tfhe"])
 def test_transpose_as_numpy(scheme: str) -> None:
-    """By a list, by arguments, reversed."""
+    """transpose accepts a list, arguments, or none."""
     x = tensor(scheme)
     assert x.transpose(1, 0).shape == x.transpose((1, 0)).shape == x.transpose().shape == x.transpose(None).shape == (3, 2)
     assert x.transpose(0, -1).shape == (2, 3)
@@ -75,19 +75,19 @@ def test_transpose_as_numpy(scheme: str) -> None:
 
 
 def test_transpose_in_the_clear() -> None:
-    """The same arguments."""
+    """Clear tensors accept the same arguments."""
     clear = hg.ClearTensor(np.arange(48).reshape(2, 3, 8))
     assert clear.transpose(1, 0).shape == clear.transpose([1, 0]).shape == clear.transpose().shape == (3, 2)
 
 
-def test_numpy_is_told_of_the_schemes_own_functions() -> None:
-    """Not of another scheme's."""
-    with pytest.raises(hg.DtypeError, match=r"there is hg\.ckks\.mean"):
+def test_errors_name_functions_of_the_same_scheme() -> None:
+    """The error for a NumPy function names the scheme's own function, and none of another scheme."""
+    with pytest.raises(hg.DtypeError, match=r"use hg\.ckks\.mean"):
         np.mean(tensor("ckks"))
     with pytest.raises(hg.DtypeError) as told:
         np.mean(tensor("bfv"))
     assert "ckks" not in str(told.value)
-    with pytest.raises(hg.DtypeError, match=r"there is hg\.sum"):
+    with pytest.raises(hg.DtypeError, match=r"use hg\.sum"):
         np.sum(tensor("bfv"))
 
 
@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
     "a word": (lambda: secret_of("tfhe").encrypt(dict), hg.DtypeError, "integers, not type$"),
     "an index beyond": (lambda: hg.ClearTensor([[1], [2]])[5], hg.ShapeError, "index 5"),
     "a plot into a path": (lambda: hg.trace().plot("a.png"), hg.DtypeError, "savefig"),
-    "a key by its class": (lambda: hg.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "secret keys by SecretKey.generate"),
+    "a key by its class": (lambda: hg.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "SecretKey.generate secret keys"),
     "a scheme's key by its class": (
         lambda: hg.bfv.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "not made of Parameters",
     ),
@@ -114,12 +114,12 @@ REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
     "a set of another scheme's": (lambda: hg.ckks.Parameters(secret_of("bfv").parameters._core), hg.DtypeError, "is not made of"),
     "a number joined": (lambda: hg.join_moduli(3), hg.DtypeError, "a list of tensors, not int"),  # type: ignore[arg-type, type-var]
     "a tensor joined": (lambda: hg.join_moduli(tensor("bfv")), hg.DtypeError, "a list of tensors, not Tensor"),
-    "a clear number alone": (lambda: hg.ClearTensor(3), hg.ShapeError, "a number alone"),
+    "a clear number alone": (lambda: hg.ClearTensor(3), hg.ShapeError, "at least one axis"),
     "a number stacked": (lambda: hg.stack(3), hg.DtypeError, "a list of tensors, not int"),  # type: ignore[arg-type, type-var]
     "nothing concatenated": (lambda: hg.concatenate(None), hg.DtypeError, "a list of tensors, not NoneType"),  # type: ignore[arg-type, type-var]
-    "columns by a number": (lambda: secret_of("bfv").evaluation_keys(columns=3), hg.DtypeError, "columns is True or False"),
+    "columns by a number": (lambda: secret_of("bfv").evaluation_keys(columns=3), hg.DtypeError, "columns must be True or False"),
     "conjugate by a text": (
-        lambda: secret_of("ckks").evaluation_keys(conjugate="no"), hg.DtypeError, "conjugate is True or False",
+        lambda: secret_of("ckks").evaluation_keys(conjugate="no"), hg.DtypeError, "conjugate must be True or False",
     ),
     "a cost's argument": (
         lambda: secret_of("tfhe").parameters.cost("shift_left", "uint8", arguments=["a"]), hg.DtypeError, "an argument",
@@ -137,21 +137,21 @@ REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
-    """By an error that says what belongs there."""
+def test_wrong_arguments_are_refused(name: str) -> None:
+    """The error states the expected argument."""
     require_refused(*REFUSED[name])
 
 
 def test_a_cost_by_one_argument() -> None:
-    """As by a list of one."""
+    """`Parameters.cost` accepts one argument in place of a list of one."""
     cost = secret_of("tfhe").parameters.cost
     assert cost("shift_left", "uint8", arguments=3) == cost("shift_left", "uint8", arguments=[3])
 
 
 UNHEARD: dict[str, tuple[Attempt, type[Exception], str]] = {
-    "a number as a name": (lambda: hg.bfv.parameters(2), hg.DtypeError, "name is a text, not 2"),  # type: ignore[arg-type]
-    "a number as a CKKS name": (lambda: hg.ckks.parameters(2), hg.DtypeError, "name is a text"),  # type: ignore[arg-type]
-    "a number as a TFHE name": (lambda: hg.tfhe.parameters(2), hg.DtypeError, "name is a text"),  # type: ignore[arg-type]
+    "a number as a name": (lambda: hg.bfv.parameters(2), hg.DtypeError, "name must be a string, not 2"),  # type: ignore[arg-type]
+    "a number as a CKKS name": (lambda: hg.ckks.parameters(2), hg.DtypeError, "name must be a string"),  # type: ignore[arg-type]
+    "a number as a TFHE name": (lambda: hg.tfhe.parameters(2), hg.DtypeError, "name must be a string"),  # type: ignore[arg-type]
     "a name and a depth": (lambda: hg.bfv.parameters("hcnn5", depth=3), hg.ParameterError, "takes no depth"),
     "a name and bits": (
         lambda: hg.bgv.parameters("bgv-n14", plain_bits=30, slots=9), hg.ParameterError, "no plain_bits and no slots",
@@ -168,24 +168,24 @@ UNHEARD: dict[str, tuple[Attempt, type[Exception], str]] = {
     "an insecure text": (
         lambda: hg.bfv.parameters("hcnn11-2020", insecure="no"), hg.DtypeError, "True or False",  # type: ignore[arg-type]
     ),
-    "a name and an edition": (lambda: hg.bfv.parameters("hcnn5", edition="w16"), hg.ParameterError, "no edition 'w16'"),
+    "a name and a word size": (lambda: hg.bfv.parameters("hcnn5", word_size=16), hg.ParameterError, "word_size must be 64 or 32, got 16"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNHEARD)
-def test_nothing_asked_of_a_set_is_left_unheard(name: str) -> None:
-    """A set that is not the one asked for would be taken for it."""
+def test_every_argument_of_parameters_is_used_or_refused(name: str) -> None:
+    """Every argument of `parameters` is used or refused, so that no other set is returned."""
     require_refused(*UNHEARD[name])
 
 
-def test_a_name_and_an_edition() -> None:
-    """As the edition behind the name."""
+def test_a_name_and_a_word_size() -> None:
+    """The argument word_size= has the effect of the suffix of the name."""
     for make, name in ((hg.bfv.parameters, "hcnn5"), (hg.ckks.parameters, "n13-l4")):
-        assert make(name, edition="w32") == make(f"{name}/w32") == make(f"{name}/w32", edition="w32") != make(name)
+        assert make(name, word_size=32) == make(f"{name}/w32") == make(f"{name}/w32", word_size=32) != make(name)
 
 
 def test_keys_of_many_rotations_are_shown_short() -> None:
-    """Sixteen by their steps, more by their number."""
+    """Up to sixteen rotations are listed in repr; more are counted."""
     secret = secret_of("bfv")
     assert f"rotations {list(range(1, 17))};" in repr(secret.evaluation_keys(rotations=range(1, 17)))
     assert " 17 rotations;" in repr(secret.evaluation_keys(rotations=range(1, 18)))

@@ -1,7 +1,4 @@
-"""Other libraries on the same inputs: exact schemes give the same integers, CKKS errors of the same size or smaller.
-
-Skipped where tenseal or openfhe is not installed; no figure of speed is taken here.
-"""
+"""Compares with other libraries on the same inputs: exact schemes give equal integers, CKKS errors are not larger."""
 
 from __future__ import annotations
 
@@ -19,46 +16,47 @@ Results = dict[str, Array]
 
 T = 65537
 SCALE_BITS = 40
-WORST = 4  #: Times the other library's error.
+WORST = 4  #: Largest ratio of our error to the other library's.
 
 
 def error(found: Any, expected: Any) -> float:
-    """Root of the mean square: steadier than the largest."""
+    """Returns the root mean square error, which varies less than the largest error."""
     return float(np.sqrt(np.mean(np.square(np.asarray(found, dtype=float) - expected))))
 
 
 def require_as_precise(ours: Results, theirs: Results, expected: Results) -> None:
-    """Ours and theirs are near what NumPy says, ours at most `WORST` times as far."""
+    """Checks that the other library is near NumPy's values and that our error is at most `WORST` times its error."""
     assert set(ours) == set(theirs) == set(expected)
     for name, want in expected.items():
         other, own = error(theirs[name], want), error(ours[name], want)
-        assert other < 1e-4, f"{name}: the other library errs by {other}"
-        assert own <= WORST * other, f"{name}: {own} against {other}"
+        assert other < 1e-4, f"{name}: the other library has an error of {other}"
+        assert own <= WORST * other, f"{name}: our error is {own}, the other library's {other}"
 
 
 def real(*shape: int, seed: int = 1) -> Array:
-    """Numbers in [-1, 1]."""
+    """Returns numbers in [-1, 1]."""
     return np.random.default_rng(seed).uniform(-1, 1, shape)
 
 
 def integers(*shape: int, seed: int = 1) -> Array:
-    """Centred residues modulo T."""
+    """Returns centred residues modulo T."""
     return np.random.default_rng(seed).integers(-(T // 2), T // 2 + 1, shape)
 
 
 def reduced(values: Any) -> Array:
-    """Centred modulo T."""
+    """Returns values reduced to centred residues modulo T."""
     return (np.asarray(values).astype(object) + T // 2) % T - T // 2
 
 
-# CKKS and tenseal, N = 8192. Its public-key encryptions are divided by a special prime and come as precise as a secret key's here.
+# CKKS and tenseal, N = 8192. tenseal divides public-key encryptions by a special prime: so its errors are compared with our
+# secret-key encryptions.
 
 SLOTS = 4096
 QUADRATIC = [0.5, 0.25, -0.125]
 
 
 class Ckks:
-    """Our side: a key, a public key, a server."""
+    """Our secret key, public key and server."""
 
     def __init__(self, n: int, depth: int, rotations: list[int], slots: int = 0) -> None:
         self.parameters = hg.ckks.parameters(
@@ -69,12 +67,12 @@ class Ckks:
         self.server = hg.Server(self.secret.evaluation_keys(rotations=rotations))
 
     def tensor(self, values: Array, *, public: bool = False) -> hg.ckks.Tensor:
-        """Encrypted and at the server."""
+        """Encrypts values and binds the ciphertexts to the server."""
         return self.server.bind((self.public if public else self.secret).encrypt(values))
 
 
 def test_tenseal_ckks_vectors() -> None:
-    """Sums, products, a polynomial."""
+    """Errors of sums, products and a polynomial are at most as large as tenseal's."""
     ts = pytest.importorskip("tenseal")
     a, b = real(SLOTS), real(SLOTS, seed=2)
     context = ts.context(ts.SCHEME_TYPE.CKKS, 2 * SLOTS, coeff_mod_bit_sizes=[60, SCALE_BITS, SCALE_BITS, 60])
@@ -82,7 +80,7 @@ def test_tenseal_ckks_vectors() -> None:
     side = Ckks(2 * SLOTS, 2, [])
 
     def run(x: Any, y: Any, read: Callable[[Any], Any], quadratic: Callable[[Any], Any]) -> Results:
-        # Tenseal lowers an operand in place where it meets a lower one: the deepest product comes last.
+        # tenseal lowers an operand in place when it meets a lower one, so the deepest product is computed last.
         made = {"fresh": x, "add": x + y, "subtract": x - y, "multiply": x * y, "square": x * x, "quadratic": quadratic(x)}
         made |= {"numbers": x * 0.3 + 0.7, "clear": x * b.tolist(), "third": x * y * x}
         return {name: np.asarray(read(result)) for name, result in made.items()}
@@ -102,7 +100,7 @@ def test_tenseal_ckks_vectors() -> None:
 
 
 def test_tenseal_ckks_sums_and_matrices() -> None:
-    """Dot products over all slots, and clear matrices."""
+    """Errors of dot products over all slots and of products with clear matrices are at most as large as tenseal's."""
     ts = pytest.importorskip("tenseal")
     count, length, rows, columns = 12, 256, 16, 8
     a, b = real(count, length, seed=3), real(count, length, seed=4)
@@ -133,7 +131,7 @@ def test_tenseal_ckks_sums_and_matrices() -> None:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_tenseal_integers(scheme: str) -> None:
-    """The same integers modulo t, from BFV there and both exact schemes here."""
+    """tenseal's BFV and both of our exact schemes give the same integers modulo t."""
     ts = pytest.importorskip("tenseal")
     a, b = integers(2 * SLOTS), integers(2 * SLOTS, seed=2)
     context = ts.context(ts.SCHEME_TYPE.BFV, 2 * SLOTS, plain_modulus=T)
@@ -155,7 +153,7 @@ def test_tenseal_integers(scheme: str) -> None:
 
 
 def openfhe_keys(o: Any, p: Any, step: int) -> tuple[Any, Any]:
-    """A context of such parameters, and keys to multiply and to rotate by."""
+    """Returns a context of these parameters, and keys for products and one rotation."""
     context = o.GenCryptoContext(p)
     for feature in (o.PKESchemeFeature.PKE, o.PKESchemeFeature.KEYSWITCH, o.PKESchemeFeature.LEVELEDSHE):
         context.Enable(feature)
@@ -166,14 +164,14 @@ def openfhe_keys(o: Any, p: Any, step: int) -> tuple[Any, Any]:
 
 
 def opened(context: Any, keys: Any, ciphertext: Any, length: int) -> Any:
-    """Its plaintext, so long."""
+    """Returns the decrypted plaintext of this length."""
     plain = context.Decrypt(ciphertext, keys.secretKey)
     plain.SetLength(length)
     return plain
 
 
 def openfhe_bgv(o: Any, a: Array, b: Array, step: int) -> Results:
-    """BGV there: two multiplications in sequence, rows of N/2 slots turned left."""
+    """OpenFHE's BGV: two multiplications in sequence, and rotations to the left of rows of N/2 slots."""
     p = o.CCParamsBGVRNS()
     p.SetPlaintextModulus(T)
     p.SetMultiplicativeDepth(2)
@@ -189,7 +187,7 @@ def openfhe_bgv(o: Any, a: Array, b: Array, step: int) -> Results:
 
 
 def openfhe_ckks(o: Any, a: Array, b: Array, step: int) -> Results:
-    """CKKS there, at a scale of 40 bits."""
+    """OpenFHE's CKKS at a scale of 40 bits."""
     p = o.CCParamsCKKSRNS()
     p.SetMultiplicativeDepth(2)
     p.SetScalingModSize(SCALE_BITS)
@@ -207,7 +205,7 @@ def openfhe_ckks(o: Any, a: Array, b: Array, step: int) -> Results:
 
 
 def clear_bgv(a: Array, b: Array, step: int) -> Results:
-    """What both must give."""
+    """Returns the exact results of both libraries."""
     p, q = a.astype(object), b.astype(object)
 
     def turned(v: Array) -> Array:
@@ -219,7 +217,7 @@ def clear_bgv(a: Array, b: Array, step: int) -> Results:
 
 
 def clear_ckks(a: Array, b: Array, step: int) -> Results:
-    """What both must be near."""
+    """Returns the values that both libraries approximate."""
     return {
         **{"fresh": a, "add": a + b, "multiply": a * b, "third": a * b * a},
         **{"number": 0.3 * a, "rotate": np.roll(a, -step)},
@@ -227,7 +225,7 @@ def clear_ckks(a: Array, b: Array, step: int) -> Results:
 
 
 def our_bgv(a: Array, b: Array, step: int) -> Results:
-    """BGV here."""
+    """Our BGV with the same parameters."""
     parameters = hg.bgv.parameters(n=len(a), log_q=200, special=2, plain_modulus=T)
     secret = hg.SecretKey.generate(parameters)
     server = hg.Server(secret.evaluation_keys(rotations=[step]))
@@ -238,16 +236,17 @@ def our_bgv(a: Array, b: Array, step: int) -> Results:
 
 
 def our_ckks(a: Array, b: Array, step: int) -> Results:
-    """CKKS here."""
+    """Our CKKS with the same parameters."""
     side = Ckks(2 * len(a), 2, [step])
-    x, y = side.tensor(a, public=True), side.tensor(b, public=True)  # as there, over the same modulus
+    # OpenFHE also encrypts by public key over this modulus.
+    x, y = side.tensor(a, public=True), side.tensor(b, public=True)
     made = {"fresh": x, "add": x + y, "multiply": x * y, "third": x * y * x}
     made |= {"number": x * 0.3, "rotate": hg.ckks.rotate(x, step)}
     return {name: side.secret.decrypt(t) for name, t in made.items()}
 
 
 def test_openfhe_bgv() -> None:
-    """Sums, products and rotations: the same integers."""
+    """OpenFHE's BGV and ours give the same integers for sums, products and rotations."""
     o = pytest.importorskip("openfhe")
     a, b = integers(1 << 14), integers(1 << 14, seed=2)
     expected = clear_bgv(a, b, 3)
@@ -257,7 +256,7 @@ def test_openfhe_bgv() -> None:
 
 
 def test_openfhe_ckks() -> None:
-    """Errors at one scale and one ring."""
+    """At equal scale and ring degree, errors are at most as large as OpenFHE's."""
     o = pytest.importorskip("openfhe")
     a, b = real(1 << 13), real(1 << 13, seed=2)
     require_as_precise(our_ckks(a, b, 3), openfhe_ckks(o, a, b, 3), clear_ckks(a, b, 3))

@@ -1,8 +1,7 @@
-"""What the pages of papers say: the papers' figures as printed, ours where they were measured, nothing else."""
+"""The pages on papers have the papers' numbers as printed, and ours as measured."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -11,22 +10,21 @@ from typing import Any
 
 import pytest
 
-from figures_rig import FOLDER
-
-pytestmark = pytest.mark.usefixtures("benchmarks")
+from benchmarks.report import results
+from figures_rig import ROOT, module
 
 CORES = {"processor": "AMD EPYC", "cores": 2, "memory_gib": 8.0, "device": "cpu: 2 threads"}
 BOARD = CORES | {"gpu": "NVIDIA H100", "gpus": 1, "device": "cuda: NVIDIA H100"}
 
 
 def report(machine: dict[str, Any], rows: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """A file of results."""
+    """Returns a results file."""
     return {"commit": "C" * 40, "date": "2026-01-02T03", "machine": machine, "results": rows} | more
 
 
 def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
-    """A result of benchmarks/tfhe.py."""
-    import tfhe_cases
+    """Returns a result of benchmarks/runners/tfhe.py."""
+    from benchmarks.cases import tfhe as tfhe_cases
 
     declared = tfhe_cases.CASES[case]
     parameters = {"name": declared.set, "security": "128-bit", "log2_failure": -129.8, "number_bytes": 270336}
@@ -36,7 +34,7 @@ def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def morshed() -> dict[str, Any]:
-    """A core's and a GPU's file."""
+    """Returns the results of a core and of a GPU."""
     kernel = {"shape": "boolean", "count": 4, "key_switch_s": 1e-3, "bootstrap_s": 8e-3, "threads": 1}
     skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0, threads=1)
     del skipped["median_s"]
@@ -55,7 +53,7 @@ def morshed() -> dict[str, Any]:
         tfhe_row("table10/2_2/step/binary/300x20", 3.0),
         tfhe_row("table10/2_2/sums/binary/300x20", 2.0),
     ]
-    return {"c.json": report(CORES, cores, kind="tfhe"), "g.json": report(BOARD, gpu, kind="tfhe")}
+    return {"c.jsonl": report(CORES, cores, kind="tfhe"), "g.jsonl": report(BOARD, gpu, kind="tfhe")}
 
 
 @pytest.mark.parametrize(
@@ -76,39 +74,36 @@ def morshed() -> dict[str, Any]:
         ("morshed I", "| TFHE, digits | - | fully | exact | cores | 128 | 270.3 | 120 | 1,700 |"),
         ("morshed I", "| paper | SEAL (BFV) | 2019 | somewhat | no | no | 157 | 8,806 | 4,237 | 23,954 |"),
         ("morshed II", "| here, H100, CCCCCCCCCCCC | boolean | - | 10 ms | - | - | - |"),
-        ("morshed sources", "[g.json](benchmarks/results/g.json): NVIDIA H100 (2 cores), commit CCCCCCCCCCCC, 2026-01-02"),
+        ("morshed sources", "[g.jsonl](benchmarks/results/g.jsonl): NVIDIA H100 (2 cores), commit CCCCCCCCCCCC, 2026-01-02"),
     ],
 )  # fmt: skip
-def test_morshed(morshed: dict[str, Any], table: str, line: str) -> None:
-    """Each table has the paper's line and ours, with machine and commit; estimates in parentheses, wrong results marked."""
-    import morshed_tables
-    from table import seconds
+def test_tables_of_morshed_have_both_results(morshed: dict[str, Any], table: str, line: str) -> None:
+    """Each table has the paper's row and ours, with machine and commit; estimates and wrong results are marked."""
+    from benchmarks.papers import morshed as morshed_tables
 
-    assert line in "\n".join(morshed_tables.TABLES[table](morshed, seconds))
+    assert line in "\n".join(morshed_tables.TABLES[table](morshed))
 
 
-def test_what_nobody_measured_has_no_line(morshed: dict[str, Any]) -> None:
-    """Of a table without results the paper's lines are left."""
-    import morshed_tables
-    from table import seconds
+def test_tables_without_our_results_have_the_papers_rows(morshed: dict[str, Any]) -> None:
+    """A table without results of ours has only the paper's rows."""
+    from benchmarks.papers import morshed as morshed_tables
 
-    text = "\n".join(morshed_tables.TABLES["morshed VIII"](morshed, seconds))
+    text = "\n".join(morshed_tables.TABLES["morshed VIII"](morshed))
     assert "paper" in text
     assert "here" not in text
 
 
 def lines_of(table: str, reports: dict[str, Any]) -> str:
-    """A table of the paper's page."""
-    import morshed_tables
-    from table import seconds
+    """Returns a table of the paper's page."""
+    from benchmarks.papers import morshed as morshed_tables
 
-    return "\n".join(morshed_tables.TABLES[table](reports, seconds))
+    return "\n".join(morshed_tables.TABLES[table](reports))
 
 
 def test_one_machine_may_have_several_files(morshed: dict[str, Any]) -> None:
-    """An addition of one and a product of another are one line of Table I, each with its commit; generations are two machines."""
+    """Files of one machine give one row of Table I with all commits; CPU generations are separate machines."""
     add, multiply = (tfhe_row(f"{case}/boolean/default/32", 0.2, threads=1) for case in ("table5", "table7"))
-    for name, other in (("zen5-a.json", "zen5-b.json"), ("zen4-a.json", "zen5-b.json")):
+    for name, other in (("zen5-a.jsonl", "zen5-b.jsonl"), ("zen4-a.jsonl", "zen5-b.jsonl")):
         files = {
             name: report(CORES, [add], kind="tfhe"),
             other: report(CORES, [multiply], kind="tfhe") | {"commit": "D" * 40},
@@ -122,85 +117,85 @@ def test_one_machine_may_have_several_files(morshed: dict[str, Any]) -> None:
     ("value", "words"),
     [(0.9996, "1 s"), (0.9994, "999 ms"), (999.7, "1,000 s"), (0.9996e-3, "1 ms"), (0.9996e-6, "1 us"), (5e-9, "5 ns")],
 )
-def test_times_beside_a_unit_have_three_figures(value: float, words: str) -> None:
-    """Rounded first: no 1e+03 ms."""
-    from table import seconds
+def test_times_have_three_significant_digits(value: float, words: str) -> None:
+    """Values are rounded before the unit is chosen: there is no "1e+03 ms"."""
+    from benchmarks.report.render import seconds
 
     assert seconds(value) == words
 
 
-def test_processors_of_one_name_are_told_apart() -> None:
-    """By the file's name or by the model; where neither says more, by what they call themselves."""
-    from table import processor
+def test_processors_of_equal_names_are_distinguished() -> None:
+    """Processors of equal names are distinguished by file name or model; otherwise they keep their own name."""
+    from benchmarks.report.machines import processor
 
     intel = {"processor": "Intel(R) Xeon(R) Processor", "family": "GenuineIntel family 6 model 207"}
-    assert processor(intel, "xeon-a.json") == "Intel Xeon (model 207)"
+    assert processor(intel, "xeon-a.jsonl") == "Intel Xeon (model 207)"
     assert processor({"processor": "Intel(R) Xeon(R) Processor"}) == "Intel Xeon"
     amd = {"processor": "AMD EPYC", "family": "AuthenticAMD family 26 model 2"}
-    assert [processor(amd, name) for name in ("zen5-a.json", "zen4.json", "a.json")] == [
+    assert [processor(amd, name) for name in ("zen5-a.jsonl", "zen4.jsonl", "a.jsonl")] == [
         "AMD EPYC (Zen 5)",
         "AMD EPYC (Zen 4)",
         "AMD EPYC",
     ]
 
 
-def test_an_estimate_goes_where_the_machine_has_measured(morshed: dict[str, Any]) -> None:
-    """Whichever file comes first; another machine's measurement does not count."""
+def test_a_measurement_replaces_an_estimate(morshed: dict[str, Any]) -> None:
+    """An estimate is replaced by a measurement of the same machine, in any order of files; other machines do not count."""
     measured = report(CORES, [tfhe_row("table9/2_2/cannon/16", 1500.0, threads=1)], kind="tfhe") | {"commit": "D" * 40}
-    for files in ({"a.json": measured} | morshed, morshed | {"z.json": measured}):
+    for files in ({"a.jsonl": measured} | morshed, morshed | {"z.jsonl": measured}):
         text = lines_of("morshed IX", files)
         assert "1,500 s" in text
         assert "about" not in text
     away = measured | {"machine": CORES | {"processor": "Intel(R) Xeon(R) Processor"}}
-    assert "| (about 3,000 s) |" in lines_of("morshed IX", morshed | {"z.json": away})
+    assert "| (about 3,000 s) |" in lines_of("morshed IX", morshed | {"z.jsonl": away})
 
 
-def test_shared_cores_say_so(morshed: dict[str, Any]) -> None:
-    """By the load of most rows above the threads in use, where there are not cores enough."""
+def test_shared_cores_are_marked(morshed: dict[str, Any]) -> None:
+    """A row's cores are marked as shared if, for most rows, the load exceeds the threads in use and too few cores are free."""
     rows = [tfhe_row("table5/boolean/default/32", 0.2, threads=1, load=load) for load in (1.0, 6.0, 7.0)]
-    assert "1 core of AMD EPYC, shared, CCCC" in lines_of("morshed V", {"a.json": report(CORES, rows, kind="tfhe")})
-    assert "shared" not in lines_of("morshed V", {"a.json": report(CORES, rows[:1], kind="tfhe")})
-    assert "shared" not in lines_of("morshed V", {"a.json": report(CORES | {"cores": 16}, rows, kind="tfhe")})
+    assert "1 core of AMD EPYC, shared, CCCC" in lines_of("morshed V", {"a.jsonl": report(CORES, rows, kind="tfhe")})
+    assert "shared" not in lines_of("morshed V", {"a.jsonl": report(CORES, rows[:1], kind="tfhe")})
+    assert "shared" not in lines_of("morshed V", {"a.jsonl": report(CORES | {"cores": 16}, rows, kind="tfhe")})
 
 
-def test_wrong_results_are_told_with_their_likelihood() -> None:
-    """A set that errs with 2^-14 a bootstrap errs in 855 of them with five in a hundred; one of 2^-130 does not."""
+def test_wrong_results_have_their_probability() -> None:
+    """A wrong result has its probability: 0.048 for 855 bootstraps at 2^-14, negligible at 2^-130."""
     row = tfhe_row("table7/morshed-2020/karatsuba/24", 1.0, threads=2, wrong=1, bootstraps=855)
     for failure, likely in ((-14.1, "0.048"), (-129.6, "8.3e-37")):
         row["parameters"]["log2_failure"] = failure
-        text = lines_of("morshed VII", {"a.json": report(CORES, [row], kind="tfhe")})
-        assert f"855 bootstraps that err with 2^{failure:.0f} each make an error with probability {likely}." in text
+        text = lines_of("morshed VII", {"a.jsonl": report(CORES, [row], kind="tfhe")})
+        assert f"855 bootstraps that fail with 2^{failure:.0f} each cause an error with probability {likely}." in text
 
 
 def test_predictions_name_the_run_that_decrypted_to_them(morshed: dict[str, Any]) -> None:
-    """What was computed in the clear alone says that it was not run; a run that was wrong is none."""
+    """Predicted accuracies name the encrypted run that confirmed them; without one, or with a wrong one, "not run"."""
     case = "table10/2_2/step/numerical/200x10"
     ran = tfhe_row(case, 20.0, wrong=0)
     shares = {"start": 0.25, "exact": 0.5, "real": 0.505, "least_squares": 0.9, "error": 0.003, "allowed": 0.005}
     clear = report(CORES, [{"of": case, "line": ran["line"], "column": ran["column"], "steps": 1} | shares], kind="training")
     cells = "| 200 x 10 | numerical, a step of gradient descent | 25.0% | 50.0% | 50.5% | 90.0% | 0.0030 of 0.0050 |"
-    assert f"{cells} not run yet |" in lines_of("morshed predictions", {"a.json": clear})
-    with_run = {"a.json": clear, "g.json": report(BOARD, [ran], kind="tfhe")}
+    assert f"{cells} not run yet |" in lines_of("morshed predictions", {"a.jsonl": clear})
+    with_run = {"a.jsonl": clear, "g.jsonl": report(BOARD, [ran], kind="tfhe")}
     assert f"{cells} H100, CCCCCCCCCCCC |" in lines_of("morshed predictions", with_run)
-    with_run["g.json"]["results"][0]["wrong"] = 1
+    with_run["g.jsonl"]["results"][0]["wrong"] = 1
     assert f"{cells} not run yet |" in lines_of("morshed predictions", with_run)
 
 
 def test_estimates_are_compared_with_what_was_measured() -> None:
-    """Those that were both."""
+    """Estimates are compared with measurements for cases that have both."""
     rows = [
         tfhe_row("table5/boolean/default/32", 0.2, estimate_s=0.1),
         tfhe_row("table5/2_2/default/32", 0.1, estimate_s=0.3),
     ]
-    text = lines_of("morshed estimates", {"g.json": report(BOARD, rows, kind="tfhe")})
-    assert text.endswith("the estimate was on GPUs 0.5 to 3 times the time for eight in ten of 2 cases.")
+    text = lines_of("morshed estimates", {"g.jsonl": report(BOARD, rows, kind="tfhe")})
+    assert text.endswith("the estimate was 0.5 to 3 times the measured time on GPUs for eight in ten of 2 cases.")
 
 
 def test_the_clear_training_is_of_every_case(tmp_path: Path) -> None:
-    """Synthetic tables here, the public ones only where they are; what is said is between chance and the least squares' share."""
-    out = tmp_path / "clear.json"
-    subprocess.run([sys.executable, str(FOLDER / "training.py"), "--out", str(out)], check=True, capture_output=True)
-    rows = json.loads(out.read_text())["results"]
+    """The clear training covers every case with plausible accuracies; public tables are skipped if missing."""
+    out = tmp_path / "clear.jsonl"
+    subprocess.run([*module("runners.training"), "--out", str(out)], cwd=ROOT, check=True, capture_output=True)
+    rows = results.read(out)["results"]
     assert {r["skipped"] for r in rows if "skipped" in r} == {
         f"{name}.txt is not in the folder of --tabular" for name in ("lbw", "pcs", "uis", "edin")
     }
@@ -211,14 +206,14 @@ def test_the_clear_training_is_of_every_case(tmp_path: Path) -> None:
 
 
 def al_badawi_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
-    """A result of benchmarks/run.py."""
+    """Returns a result of benchmarks/run.py."""
     parameters = {"name": "hvmul-2020", "edition": "w64", "security": "128-bit", "n": 1 << 15}
     return {"case": case, "parameters": parameters, "median_s": seconds, "joules": None} | more
 
 
 @pytest.fixture
 def al_badawi() -> dict[str, Any]:
-    """Cores', GPUs' and the workbench's files."""
+    """Returns the results of cores, of GPUs and of the workbench."""
     name = "hvmul-2^15-x250-w64"
     cores = [al_badawi_row(name, 8.0 / n, threads=n, devices=1, layout="auto") for n in (1, 2)]
     gpus = [
@@ -262,17 +257,14 @@ def al_badawi() -> dict[str, Any]:
     exchange = {"exchange": "repartition", "matrix": "Figure 4", "devices": 2, "path": "direct", "what": "rows to columns"}
     gpus += [exchange | {"median_s": 4e-5}, exchange | {"median_s": 3e-5, "what": "columns to rows"}]
     return {
-        "c.json": report(CORES, cores),
-        "g.json": report(BOARD | {"gpus": 2, "gpu_memory_gib": 79.6, "gpu_driver": "1"}, gpus),
-        "n.json": report(CORES, [counted | {"biases": 1530, "relinearizations": 730}]),
-        "../../workbench/results/h-partition.json": {
-            "settings": {"device": "NVIDIA H100", "commit": "D" * 40},
-            "moves": moves,
-        },
+        "c.jsonl": report(CORES, cores),
+        "g.jsonl": report(BOARD | {"gpus": 2, "gpu_memory_gib": 79.6, "gpu_driver": "1"}, gpus),
+        "n.jsonl": report(CORES, [counted | {"biases": 1530, "relinearizations": 730}]),
+        "workbench/results/h-partition.json": {"settings": {"device": "NVIDIA H100", "commit": "D" * 40}, "moves": moves},
     }
 
 
-HERE = "H100, CCCCCCCCCCCC ([g.json](benchmarks/results/g.json))"
+HERE = "H100, CCCCCCCCCCCC ([g.jsonl](benchmarks/results/g.jsonl))"
 
 
 @pytest.mark.parametrize(
@@ -280,14 +272,14 @@ HERE = "H100, CCCCCCCCCCCC ([g.json](benchmarks/results/g.json))"
     [
         ("al-badawi 2", "| HCNN-5 | paper | 784 | 10 | 1,520 | 46,000 | 46,000 | 1,950 |"),
         ("al-badawi 2", "| 784 | 10 | 1,520 | 46,000 | 44,470 | 1,530 |"),
-        ("al-badawi 3", "| here, [g.json](benchmarks/results/g.json) | 2 H100 | 80 GiB |"),
+        ("al-badawi 3", "| here, [g.jsonl](benchmarks/results/g.jsonl) | 2 H100 | 80 GiB |"),
         ("al-badawi 4", "| HVMul | paper: K80 | 5.788 s | 2.602 s | 1.997 s | 6.162 s | - | - |"),
         ("al-badawi 4", f"| HVMul | here: {HERE}: hvmul-2020, w64, 128-bit | 30 ms | 16 ms | - | - | - | - |"),
         ("al-badawi 4", "w64, 128-bit | 8 s | 4 s | - | - | - | - |"),
         ("al-badawi figure 7", f"| HVMul | here: {HERE}: hvmul-2020, w64, 128-bit | 1.88 | - | - | - | - |"),
         ("al-badawi figure 7", "| HVAdd | paper: K80 | 2.03 | 3.50 | 2.62 | - | - |"),
         ("al-badawi figure 8", "hvmul-2020, w64, 128-bit | 2 | 550 W | 24 J | 21.8 ms | 16 ms |"),
-        ("al-badawi figure 4", "| unified memory | 2 | 3 ms | 4 ms | H100, DDDDDDDDDDDD ([h-partition.json](../../workbench/results/h-partition.json)) |"),
+        ("al-badawi figure 4", "| unified memory | 2 | 3 ms | 4 ms | H100, DDDDDDDDDDDD ([h-partition.json](workbench/results/h-partition.json)) |"),
         ("al-badawi figure 4", f"| the mesh's exchange, by loads | 2 | 40 us | 30 us | {HERE} |"),
         ("al-badawi in short", "| HVMul | 62.81 s (20: Cingulata, cores of a Xeon E5-2620) | 1.091 s (2: V100 and three P100) | 4 s (2: AMD EPYC, CCCCCCCCCCCC) | 30 ms (1: H100, CCCCCCCCCCCC) | 16 ms (2: H100, CCCCCCCCCCCC) |"),
         ("al-badawi 5", "| HCNN-11, ten plaintext moduli | paper: K80 | - | - | - | 11,207.33 s |"),
@@ -296,42 +288,36 @@ HERE = "H100, CCCCCCCCCCCC ([g.json](benchmarks/results/g.json))"
         ("al-badawi larger", "made in 9 s; each used once 10 ms, again 20 ms, while it is on the GPU 1 ms | yes |"),
     ],
 )  # fmt: skip
-def test_al_badawi(al_badawi: dict[str, Any], table: str, line: str) -> None:
-    """Cores by threads and GPUs by their number in one table; layouts that were asked for are none of it."""
-    import al_badawi_tables
-    from table import seconds
+def test_tables_of_al_badawi_have_cores_and_gpus(al_badawi: dict[str, Any], table: str, line: str) -> None:
+    """Tables have our results on cores, by threads, and on GPUs, by their number; results with requested layouts are left
+    out.
+    """
+    from benchmarks.papers import al_badawi as al_badawi_tables
 
-    text = "\n".join(al_badawi_tables.TABLES[table](al_badawi, seconds))
+    text = "\n".join(al_badawi_tables.TABLES[table](al_badawi))
     assert line in text
     assert "1 ms |" not in text or table == "al-badawi larger"
 
 
-def test_no_energy_is_told_of_cores(al_badawi: dict[str, Any]) -> None:
-    """A board beside them that had other work, in a file of before; and that they were shared."""
-    import al_badawi_tables
-    from table import seconds
+def test_cores_have_no_energy(al_badawi: dict[str, Any]) -> None:
+    """Rows of cores have no energy, even if an older file has a GPU's, and are marked as shared."""
+    from benchmarks.papers import al_badawi as al_badawi_tables
 
     row = al_badawi_row("hvadd-2^15-x500-w64", 0.7, threads=1, joules=500.0, watts=480.0)
-    files = {"c.json": report(CORES, [row], load=[1.0, 5.0])}
-    assert "HVAdd" not in "\n".join(al_badawi_tables.TABLES["al-badawi figure 8"](files, seconds))
-    assert "here: shared cores of AMD EPYC, CCCC" in "\n".join(al_badawi_tables.TABLES["al-badawi 4"](files, seconds))
+    files = {"c.jsonl": report(CORES, [row], load=[1.0, 5.0])}
+    assert "HVAdd" not in "\n".join(al_badawi_tables.TABLES["al-badawi figure 8"](files))
+    assert "here: shared cores of AMD EPYC, CCCC" in "\n".join(al_badawi_tables.TABLES["al-badawi 4"](files))
 
 
-def test_the_parts_of_al_badawi_run(tmp_path: Path) -> None:
-    """On one core and on two as one, in small: the same bits by a program, keys and a batch beyond the limit that is given."""
-    out = tmp_path / "parts.json"
-    command = [
-        sys.executable,
-        str(FOLDER / "al_badawi.py"),
-        "--only",
-        "counts,program,keys,batch",
-        "--device",
-        "cpu",
-        "--small",
-    ]
+def test_the_benchmark_of_al_badawi_runs(tmp_path: Path) -> None:
+    """A small run on one and on two devices succeeds: programs give the same bits, and keys and a batch exceed the given
+    memory.
+    """
+    out = tmp_path / "parts.jsonl"
+    command = [*module("runners.al_badawi"), "--only", "counts,program,keys,batch", "--device", "cpu", "--small"]
     command += ["--counts", "1,2", "--seconds", "0.01", "--gib", "0.02", "--out", str(out)]
-    subprocess.run(command, check=True, capture_output=True)
-    rows = json.loads(out.read_text())["results"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    rows = results.read(out)["results"]
     assert [r for r in rows if "skipped" in r] == []
     counted = {r["counts"]: r for r in rows if "counts" in r}
     assert counted["HCNN-11"]["additions"] > 10_000_000
@@ -346,21 +332,19 @@ def test_the_parts_of_al_badawi_run(tmp_path: Path) -> None:
 
 
 def test_an_unknown_part_is_refused() -> None:
-    """With the names that there are."""
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "al_badawi.py"), "--only", "everything"], capture_output=True, text=True
-    )
+    """An unknown part is refused with the known names."""
+    done = subprocess.run([*module("runners.al_badawi"), "--only", "everything"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "no part is called everything: counts, cores, program, keys, batch" in done.stderr
+    assert "unknown part everything: use counts, cores, program, keys, batch" in done.stderr
 
 
-# The runs
+# Runs
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Any:
-    """Two GPUs, and everything built."""
-    import papers
+    """Returns a machine with two GPUs and all programs built."""
+    from benchmarks.papers import run as papers
 
     for name in ("tfhe_kernels", "doublecrt"):
         (tmp_path / "benchmarks").mkdir(exist_ok=True)
@@ -370,20 +354,19 @@ def machine(tmp_path: Path) -> Any:
     return papers.Machine(2, "h100", "zen5", tmp_path, tmp_path, tmp_path / "tables of others")
 
 
-def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -> None:
-    """Files differ, each is of a paper; the cases that are asked for are there; programs have the options."""
+def test_every_run_has_a_valid_command_and_a_page(machine: Any) -> None:
+    """Each run has an existing case, existing options, its own file name, and a page that reads the file."""
     import fnmatch
 
-    import papers
-    import scaling
-    import tfhe
-    import tfhe_cases
+    from benchmarks.cases import tfhe as tfhe_cases
+    from benchmarks.papers import run as papers
+    from benchmarks.runners import scaling, tfhe
 
     files = [job.file(machine) for job in papers.JOBS]
     assert len(set(files)) == len(files)
     others = ("instructions", "instructions-hints", "steps", "peer", "host", "timeline", "sums-triton", "slow-network")
-    taken = ("*-morshed*.json", "*al-badawi*.json", "*-frame*.json", "*-partition.json", "*-hcnn5-ranks.json")
-    taken += tuple(f"*-{name}.json" for name in others)
+    taken = ("*-morshed*.jsonl", "*al-badawi*.jsonl", "*-frame*.jsonl", "*-partition.json", "*-hcnn5-ranks.jsonl")
+    taken += tuple(f"*-{name}.jsonl" for name in others)
     assert all(any(fnmatch.fnmatch(file, pattern) for pattern in taken) for file in files)
     for job in papers.JOBS:
         words = papers.command_of(job, machine, Path("out"))
@@ -397,9 +380,9 @@ def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -
             "3585",
         )
         only = words[words.index("--only") + 1] if "--only" in words else ""
-        if "tfhe.py" in words[1]:
+        if "benchmarks.runners.tfhe" in words:
             assert all(tfhe.chosen(word, list(tfhe_cases.CASES)) for word in only.split(",")), only
-        if "scaling.py" in words[1]:
+        if "benchmarks.runners.scaling" in words:
             assert only in sum(scaling.GROUPS, ())
     asked = ",".join(
         words[words.index("--only") + 1]
@@ -411,9 +394,9 @@ def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -
 
 
 def test_files_are_named_by_any_card(machine: Any) -> None:
-    """By the letters and digits that tell it from others; the pages of Kim's figures know the cards of all such files."""
-    import kim_tables
-    import papers
+    """File names contain the card's distinguishing letters and digits; the pages of Kim's figures read all such files."""
+    from benchmarks.papers import kim as kim_tables
+    from benchmarks.papers import run as papers
 
     names = {
         "NVIDIA H100 80GB HBM3": "h100",
@@ -428,17 +411,17 @@ def test_files_are_named_by_any_card(machine: Any) -> None:
         "": "gpu",
     }
     assert {name: papers.card_of(name) for name in names} == names
-    files = [f"{card}{many}-steps.json" for card in names.values() for many in ("", "x2", "x3") if card != "gpu"]
-    cards = kim_tables.cards_of([*files, "xeon-instructions.json", "zen5-instructions.json", "h200-frame.json"])
+    files = [f"{card}{many}-steps.jsonl" for card in names.values() for many in ("", "x2", "x3") if card != "gpu"]
+    cards = kim_tables.cards_of([*files, "xeon-instructions.jsonl", "zen5-instructions.jsonl", "h200-frame.jsonl"])
     assert cards[:2] == ("h200", "h100")
     assert set(cards) == set(names.values()) - {"gpu"}
 
 
 def test_runs_over_several_gpus_count_all_of_them(machine: Any) -> None:
-    """One, two, three, four, eight and as many as there are; Kim's chips lie on all."""
+    """Runs use one, two, three, four, eight and all GPUs; Kim's chips are distributed over all."""
     from dataclasses import replace
 
-    import papers
+    from benchmarks.papers import run as papers
 
     jobs = {job.name: job for job in papers.JOBS}
     for gpus, counts in ((2, "1,2"), (3, "1,2,3"), (4, "1,2,3,4"), (6, "1,2,3,4,6"), (8, "1,2,3,4,8")):
@@ -448,40 +431,40 @@ def test_runs_over_several_gpus_count_all_of_them(machine: Any) -> None:
         kim = papers.command_of(jobs["kim-several/steps"], there, Path())
         assert kim[kim.index("--chips") + 1] == str(gpus)
         assert kim[kim.index("--beside") + 1] == ",".join(f"cuda:{n}" for n in range(1, gpus))
-        assert jobs["kim-several/steps"].file(there) == f"h100x{gpus}-steps.json"
+        assert jobs["kim-several/steps"].file(there) == f"h100x{gpus}-steps.jsonl"
     assert "HELIOGRAPH_PEER=0" in papers.command_of(jobs["kim-several/host"], machine, Path())
     assert len(papers.chosen("kim")) >= 10
 
 
-def test_a_run_that_cannot_be_says_what_it_needs(machine: Any, tmp_path: Path) -> None:
-    """GPUs, built programs, public tables; others go without the tables."""
+def test_an_impossible_run_states_its_needs(machine: Any, tmp_path: Path) -> None:
+    """A run states which GPUs, programs or public data sets it lacks; runs that need no data sets run without them."""
     from dataclasses import replace
 
-    import papers
+    from benchmarks.papers import run as papers
 
     jobs = {job.name: job for job in papers.JOBS}
     poor = replace(machine, gpus=1, tabular=None, build=tmp_path / "nothing")
-    assert papers.command_of(jobs["frame-ranks"], poor, tmp_path) == "needs 2 GPUs, 1 there"
+    assert papers.command_of(jobs["frame-ranks"], poor, tmp_path) == "needs 2 GPUs, this machine has 1"
     assert papers.command_of(jobs["morshed-gates"], poor, tmp_path) == (
-        "needs tfhe_kernels: cmake --preset bench makes it, --build says where"
+        "needs tfhe_kernels: build it by cmake --preset bench, and give its folder with --build"
     )
     assert papers.command_of(jobs["morshed-public-sums"], poor, tmp_path) == (
-        "needs tabular: --tabular says where the public tables are"
+        "needs tabular: give the folder of the public data sets with --tabular"
     )
     assert "--tabular" not in papers.command_of(jobs["morshed-sums"], poor, tmp_path)
     with_tables = papers.command_of(jobs["morshed-sums"], machine, tmp_path)
     assert with_tables[with_tables.index("--tabular") + 1] == str((tmp_path / "tables of others").resolve())
-    assert jobs["frame"].file(poor) == "h100-frame.json"
-    assert jobs["al-badawi-batch"].file(machine) == "h100x2-al-badawi-batch.json"
+    assert jobs["frame"].file(poor) == "h100-frame.jsonl"
+    assert jobs["al-badawi-batch"].file(machine) == "h100x2-al-badawi-batch.jsonl"
 
 
-def test_a_run_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    """Its children write no more; the status says so."""
-    import papers
+def test_a_run_beyond_its_limit_is_ended_with_its_children(tmp_path: Path) -> None:
+    """A run beyond its time limit is ended with its child processes, and the status shows it."""
+    from benchmarks.papers import run as papers
 
     assert papers.ended([sys.executable, "-c", "raise SystemExit(3)"], 60) == 3
     mark = tmp_path / "mark"
-    for seconds in (0.5, 2, 8, 32):  # until its children had begun by then
+    for seconds in (0.5, 2, 8, 32):  # repeats with a longer limit until the child processes start within it
         assert papers.ended(["sh", "-c", f"(while :; do date > {mark}; sleep 0.05; done) & wait"], seconds) == 124
         if mark.exists():
             break
@@ -491,9 +474,9 @@ def test_a_run_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path)
     assert not mark.exists()
 
 
-def test_names_of_machines() -> None:
-    """As the driver and the processor say them."""
-    import papers
+def test_machines_are_named_by_driver_and_processor() -> None:
+    """Machine names are those of the driver and the processor."""
+    from benchmarks.papers import run as papers
 
     assert papers.card_of("NVIDIA H100 80GB HBM3") == "h100"
     assert papers.cores_of("AuthenticAMD family 26 model 2") == "zen5"
@@ -501,38 +484,40 @@ def test_names_of_machines() -> None:
     assert papers.cores_of("GenuineIntel family 6 model 167") == "xeon167"
 
 
-def test_runs_are_chosen_and_fit_into_the_time(tmp_path: Path) -> None:
-    """What is longer than what is left is named; an unknown name is refused with those that there are."""
-    command = [sys.executable, str(FOLDER / "papers.py"), "--out", str(tmp_path / "out")]
+def test_runs_are_chosen_by_prefix_and_remaining_time(tmp_path: Path) -> None:
+    """Runs longer than the remaining time are named; an unknown name is refused with the known ones."""
+    command = [*module("papers.run"), "--out", str(tmp_path / "out")]
     done = subprocess.run(
-        [*command, "--only", "al-badawi-cores", "--total", "5"], capture_output=True, text=True, check=True
+        [*command, "--only", "al-badawi-cores", "--total", "5"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert all(
-        ", about 4 min, " in line and "left out, it takes 240 s of 5 left by --total" in line
+        ", about 4 min, " in line and "skipped: it takes 240 s, --total leaves 5 s" in line
         for line in done.stdout.splitlines()
     )
-    done = subprocess.run([*command, "--only", "morshed-cores-matrices-8"], capture_output=True, text=True, check=True)
-    assert "left out, it takes 2280 s of 295 left by --longest" in done.stdout
+    done = subprocess.run(
+        [*command, "--only", "morshed-cores-matrices-8"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "skipped: it takes 2280 s, --longest leaves 295 s" in done.stdout
     assert not (tmp_path / "out").exists()
-    done = subprocess.run([*command, "--only", "nobody"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--only", "nobody"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "no run is called nobody: morshed-gates, " in done.stderr
+    assert "unknown run nobody: use morshed-gates, " in done.stderr
 
 
 @pytest.mark.parametrize(
     ("name", "words", "rows"), [("partition", ["", "8", "64", "2"], "moves"), ("copies", ["3", "2", "1000"], "copies")]
 )
 def test_the_workbench_programs_move_every_word(name: str, words: list[str], rows: str, tmp_path: Path) -> None:
-    """Compiled as `papers.py` does; each way's result is compared by the program."""
-    import nvml
-    import papers
+    """The workbench's programs, compiled as the runs do it, move every word correctly; they check each result themselves."""
+    from benchmarks.papers import run as papers
+    from benchmarks.runners import nvml
 
     program = papers.program_of(name, papers.Machine(nvml.count(), "gpu", "cpu", tmp_path, tmp_path, None))
     if program is None:
         pytest.skip("needs nvcc and a GPU")
-    out = tmp_path / "out.json"
+    out = tmp_path / "out.jsonl"
     subprocess.run([str(program), str(out), *(word or str(nvml.count()) for word in words)], check=True)
-    found = json.loads(out.read_text())
+    found = results.read(out)
     assert found["settings"]["right"]
     assert len({(r["way"], r.get("order"), r.get("pinned")) for r in found[rows]}) >= 5
     assert all(r["right"] and r["seconds"] > 0 for r in found[rows])

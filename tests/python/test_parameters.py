@@ -1,4 +1,4 @@
-"""Parameter sets: what the chooser finds, what the named ones are, security, what is printed; and the samplers' statistics."""
+"""Tests parameter sets (search, named sets, security, texts) and the statistics of the samplers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from heliograph import _core
 from model import centred, crt, from_ntt, gaussian_table, parse, times
 from rigs import N
 
-# Largest log2(QP) for 128 bits (Bossuat and others, ePrint 2024/463), written down here once more.
+# Largest log2(QP) for 128 bits (Bossuat and others, ePrint 2024/463), written independently of the engine.
 TABLE = {1024: 26, 2048: 53, 4096: 106, 8192: 214, 16384: 430, 32768: 868, 65536: 1747, 131072: 3523}
 TEN = [2424833, 2654209, 2752513, 3604481, 3735553, 4423681, 4620289, 4816897, 4882433, 5308417]
 
 
 def log2(values: list[int]) -> float:
-    """log2 of a product."""
+    """Returns log2 of a product."""
     return sum(math.log2(v) for v in values)
 
 
 def is_prime(q: int) -> bool:
-    """Miller and Rabin with bases enough for 64 bits."""
+    """Tests primality by Miller and Rabin, with sufficient bases for 64 bits."""
     d, s = q - 1, 0
     while d % 2 == 0:
         d, s = d // 2, s + 1
@@ -40,23 +40,23 @@ def is_prime(q: int) -> bool:
 
 
 def require_sound(p: hg.bfv.Parameters) -> None:
-    """What every set promises."""
+    """Checks the invariants of every set."""
     s = p._core.spec
     primes = [*s.chain, *s.special, *s.auxiliary]
     assert len(set(primes)) == len(primes)
     assert all(q % (2 * s.n) == 1 and is_prime(q) for q in primes)
-    assert max(primes) < 2 ** (30 if s.edition == "w32" else 60)
+    assert max(primes) < 2 ** (30 if s.word_size == 32 else 60)
     assert sum(s.digits) == len(s.chain)
     assert p.log_q == pytest.approx(log2(s.chain))
     assert p.log_qp == pytest.approx(log2([*s.chain, *s.special]))
     assert p.security.startswith("128-bit" if p.log_qp <= TABLE[p.n] else "insecure")
-    # A digit times the errors stays below P, or the key switch would cost more than it needs to.
+    # A digit times the errors must stay below P; otherwise the key switch would add more noise.
     first = 0
     for size in s.digits:
         if s.special:
             assert log2(s.chain[first : first + size]) <= log2(s.special) + 0.2
         first += size
-    # BFV multiplies in Q and R: t N Q and a bit of room must fit R.
+    # BFV multiplies modulo Q and R: R must exceed t N Q with some room.
     assert log2(s.auxiliary) >= p.log_q + math.log2(max(s.plain_moduli)) + math.log2(s.n) + 1
 
 
@@ -70,24 +70,24 @@ NUMBERS: dict[str, tuple[int, int, list[int]]] = {
 
 
 def test_every_named_set() -> None:
-    """In both editions: built, sound, and secure unless it says otherwise."""
+    """Every named set exists in both word sizes, is valid, and is secure unless marked insecure."""
     assert set(hg.bfv.named()) == {*NUMBERS, "hcnn5", "hcnn11"}
     for name in hg.bfv.named():
-        for edition in ("", "/w32", "/w64"):
-            p = hg.bfv.parameters(name + edition, insecure=name == "hcnn11-2020")
+        for ending in ("", "/w32", "/w64"):
+            p = hg.bfv.parameters(name + ending, insecure=name == "hcnn11-2020")
             require_sound(p)
-            assert p.name == name + edition.removesuffix("/w64")  # one set, one name
-            assert p.edition == (edition[1:] or "w64")
+            assert p.name == name + ending.removesuffix("/w64")  # a set has one name
+            assert p.word_size == (32 if ending == "/w32" else 64)
             assert ("insecure" in p.security) == (name == "hcnn11-2020")
             assert p.name in repr(p)
 
 
-@pytest.mark.parametrize("edition", ["", "/w32"])
+@pytest.mark.parametrize("ending", ["", "/w32"])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_the_papers_numbers(name: str, edition: str) -> None:
-    """N, log q and t as in Al Badawi and others (2020)."""
+def test_the_papers_numbers(name: str, ending: str) -> None:
+    """The paper's named sets have the N, log q and t of Al Badawi and others (2020)."""
     log_n, log_q, moduli = NUMBERS[name]
-    p = hg.bfv.parameters(name + edition, insecure=True)
+    p = hg.bfv.parameters(name + ending, insecure=True)
     assert p.n == 2**log_n
     assert p.log_q == pytest.approx(log_q, abs=0.5)
     assert p.plain_moduli == moduli
@@ -97,7 +97,7 @@ def test_the_papers_numbers(name: str, edition: str) -> None:
 
 @pytest.mark.parametrize("name", ["hcnn5", "hcnn11"])
 def test_the_networks_sets(name: str) -> None:
-    """At 128 bits, N = 2^13 as the literature says is possible."""
+    """The networks' sets have 128-bit security at N = 2^13."""
     p = hg.bfv.parameters(name)
     assert p.n == 2**13
     assert p.security == "128-bit"
@@ -110,11 +110,11 @@ def test_the_networks_sets(name: str) -> None:
 
 
 @pytest.mark.parametrize("n", TABLE)
-def test_the_table_is_enforced(n: int) -> None:
-    """At the bound a set is built, a bit above it is refused, and with insecure=True it says so."""
+def test_the_security_table_is_enforced(n: int) -> None:
+    """A set at the bound is accepted, one bit more is refused, and insecure=True marks it insecure."""
     bound = TABLE[n]
-    assert _core.largest_secure_log_qp(n) == bound
-    if n > 2**15:  # tables of that many primes take long to make; the rule is one
+    assert _core.exact.largest_secure_log_qp(n) == bound
+    if n > 2**15:  # larger degrees have the same rule, but finding their primes is slow
         return
     p = hg.bfv.parameters(n=n, log_q=bound, special=0, plain_modulus=2)
     require_sound(p)
@@ -126,16 +126,16 @@ def test_the_table_is_enforced(n: int) -> None:
     assert weak != p
 
 
-def test_special_primes_count() -> None:
-    """Keys are given modulo QP: security is judged by that."""
+def test_security_depends_on_special_primes() -> None:
+    """Security depends on QP, because keys are modulo QP."""
     numbers: dict[str, Any] = {"n": 4096, "log_q": 100, "plain_modulus": 2}
     assert hg.bfv.parameters(**numbers, special=0).security == "128-bit"
     with pytest.raises(hg.SecurityError):
         hg.bfv.parameters(**numbers, special=1)
 
 
-def test_no_named_set_is_insecure_in_silence() -> None:
-    """What is not marked is within the table."""
+def test_insecure_named_sets_are_marked() -> None:
+    """Sets that are not marked insecure are within the table."""
     for name in hg.bfv.named():
         try:
             p = hg.bfv.parameters(name)
@@ -145,14 +145,14 @@ def test_no_named_set_is_insecure_in_silence() -> None:
         assert p.log_qp <= TABLE[p.n]
 
 
-# The chooser
+# Search
 
 REQUESTS: list[dict[str, Any]] = [
     {"depth": 0, "plain_bits": 20},
     {"depth": 1, "plain_bits": 16},
     {"depth": 1, "plain_bits": 20, "slots": 4096},
     {"depth": 1, "plain_bits": 20, "slots": 4097},
-    {"depth": 2, "plain_bits": 30, "edition": "w32"},
+    {"depth": 2, "plain_bits": 30, "word_size": 32},
     {"depth": 1, "plain_bits": 90},
     {"depth": 2, "plain_modulus": 65537, "terms": 16},
     {"depth": 1, "plain_modulus": 2},
@@ -162,8 +162,8 @@ REQUESTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
-def test_chooser(request_: dict[str, Any]) -> None:
-    """The set is secure, holds what was asked, and does the multiplications it was chosen for."""
+def test_chosen_sets_are_secure_and_sufficient(request_: dict[str, Any]) -> None:
+    """The set is secure, holds the requested values, and allows the requested multiplications."""
     p = hg.bfv.parameters(**request_)
     require_sound(p)
     assert p.security == "128-bit"
@@ -191,8 +191,8 @@ def test_chooser(request_: dict[str, Any]) -> None:
     np.testing.assert_array_equal(secret.decrypt(x[0]), values[0])
 
 
-def test_chooser_takes_the_smallest_ring() -> None:
-    """More asked never gives less; half the ring would not do."""
+def test_chosen_sets_have_the_smallest_ring() -> None:
+    """Larger requests give no smaller sets, and half the ring degree would not suffice."""
     before = 0
     for depth in range(6):
         p = hg.bfv.parameters(depth=depth, plain_bits=20)
@@ -201,17 +201,17 @@ def test_chooser_takes_the_smallest_ring() -> None:
     assert hg.bfv.parameters(depth=0, plain_bits=20).n == 2048
     deep = hg.bfv.parameters(depth=12, plain_bits=20)
     half = TABLE[deep.n // 2]
-    assert deep.log_q > half  # the modulus alone is more than the smaller ring bears
+    assert deep.log_q > half  # log q alone exceeds the bound of the smaller ring
     assert deep.log_q <= TABLE[deep.n]
 
 
-def test_chooser_repeats_itself() -> None:
-    """The same request, the same set, the same object's equal."""
+def test_equal_requests_give_equal_sets() -> None:
+    """Equal requests give equal sets with equal hashes."""
     a, b = (hg.bfv.parameters(depth=2, plain_bits=20) for _ in range(2))
     assert a == b
     assert hash(a) == hash(b)
     assert a.hash == b.hash
-    assert a != hg.bfv.parameters(depth=2, plain_bits=20, edition="w32")
+    assert a != hg.bfv.parameters(depth=2, plain_bits=20, word_size=32)
     assert a != "something else"
 
 
@@ -229,15 +229,15 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("edition", ["w64", "w32"])
+@pytest.mark.parametrize("word_size", [64, 32])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_parameters_for(name: str, edition: str) -> None:
-    """The set found runs the computation, and gives what it gives in the clear."""
+def test_parameters_for(name: str, word_size: int) -> None:
+    """The set runs the function and gives the clear result."""
     function, _ = FUNCTIONS[name]
     example = np.arange(-10, 10).reshape(2, 10)
-    p = hg.parameters_for(function, example, edition=edition)
+    p = hg.parameters_for(function, example, word_size=word_size)
     require_sound(p)
-    assert (p.security, p.edition) == ("128-bit", edition)
+    assert (p.security, p.word_size) == ("128-bit", word_size)
     secret = hg.SecretKey.generate(p)
     server = hg.Server(secret.evaluation_keys(relinearize=True))
     result = function(server.bind(secret.encrypt(example, pad=True)))
@@ -246,7 +246,7 @@ def test_parameters_for(name: str, edition: str) -> None:
 
 
 def test_parameters_for_rotations() -> None:
-    """The keys a computation needs are listed."""
+    """The needed rotation keys are listed."""
     width = 4096
 
     def turn(x: Any) -> Any:
@@ -262,7 +262,7 @@ def test_parameters_for_rotations() -> None:
 
 
 def test_parameters_for_options() -> None:
-    """A ring degree asked for is kept; plaintext bits too; what does not fit is told."""
+    """A requested ring degree or plaintext size is used; impossible requests are refused."""
     example = np.arange(8)
     assert hg.parameters_for(lambda x: x * x, example, n=8192).n == 8192
     assert hg.parameters_for(lambda x: x * x, example, plain_bits=50).plain_modulus.bit_length() > 50
@@ -276,16 +276,16 @@ def test_parameters_for_options() -> None:
         hg.parameters_for(lambda x: x**40, example)
 
 
-# What is printed
+# Texts
 
 
-def test_repr_tells() -> None:
-    """Scheme, N, log q, security, shape, slots, noise, bytes, key."""
+def test_repr_has_the_main_numbers() -> None:
+    """repr has scheme, N, log q, security, shape, slots, noise budget, bytes and key."""
     p = hg.bfv.parameters("hcnn5-2020")
     for text in ("BFV", "hcnn5-2020", "N=2^14", "log q 330", "128-bit", "43-bit plaintext", "16,384 slots", "w64"):
         assert text in repr(p)
     spec = rigs.specs("w64-digits")
-    small = hg.bfv.Parameters(_core.Parameters(spec))
+    small = hg.bfv.Parameters(_core.exact.Parameters(spec))
     secret = hg.SecretKey.generate(small)
     keys = secret.evaluation_keys(rotations=[3, 1], columns=True)
     x = secret.encrypt(np.zeros((2, 3, N), dtype=int))
@@ -303,7 +303,7 @@ def test_repr_tells() -> None:
     ):
         assert text in repr(x)
     assert f"noise budget {x.noise_budget:.0f} bits (estimate)" in repr(x)
-    assert "bits (estimate, if files are what they say)" in repr(hg.Tensor(_core.ciphertext_from_bytes((x + x).to_bytes())))
+    assert "bits (estimate of a file)" in repr(hg.Tensor(_core.exact.Ciphertext.from_bytes((x + x).to_bytes())))
     for text in ("evaluation keys", "relinearize", "rotations [1, 3]", "columns", secret.id[:8]):
         assert text in repr(keys)
     assert "none" in repr(secret.evaluation_keys(relinearize=False))
@@ -312,18 +312,18 @@ def test_repr_tells() -> None:
     assert hex(int(secret.id, 16))[2:] not in repr(small)
 
 
-def test_explain_tells() -> None:
-    """Each row, for a person."""
+def test_explain_has_all_numbers() -> None:
+    """explain has all numbers of the set."""
     text = hg.bfv.parameters("hcnn11-2020", insecure=True).explain()
     for part in ("N = 8,192", "log q = 300.0", "insecure", "at most 214", "2^-128", "8,192 slots", "MiB", *map(str, TEN)):
         assert part in text
     assert "no slots" in hg.bfv.parameters("hvmul-2020").explain()
 
 
-def test_sizes_are_told() -> None:
-    """Bytes in memory and in files are what they are said to be."""
+def test_stated_sizes_are_true() -> None:
+    """Stated sizes in memory and in files equal the real ones."""
     for name in ("w64", "w64-digits", "w32"):
-        p = hg.bfv.Parameters(_core.Parameters(rigs.specs(name)))
+        p = hg.bfv.Parameters(_core.exact.Parameters(rigs.specs(name)))
         secret = hg.SecretKey.generate(p)
         x = secret.encrypt(np.zeros((5, N), dtype=int))
         assert x.nbytes == 5 * p.ciphertext_bytes()
@@ -335,20 +335,21 @@ def test_sizes_are_told() -> None:
         assert 0 <= len(keys.to_bytes()) - keys.nbytes // 2 < 4096
 
 
-# Samplers, seen through keys and encryptions of zero
+# Samplers, tested by keys and encryptions of zero
 
 ITEMS = 24
 
 
 @functools.cache
 def zeros(public: bool) -> tuple[Any, Any, Any]:
-    """The secret, the errors [ITEMS, N] of encryptions of zero, and the second components' words [ITEMS, limb, N]."""
+    """Returns the secret, and for encryptions of zero their errors [ITEMS, N] and masks [ITEMS, limb, N]."""
     spec = rigs.specs("w64")
-    secret = rigs.secret_for_test(hg.bfv.Parameters(_core.Parameters(spec)))
+    secret = rigs.secret_for_test(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     model = rigs.Model(spec, rigs.SEED)
     key = secret.public_key() if public else secret
     x = key.encrypt(np.zeros((ITEMS, N), dtype=int))
-    words = parse((x + 0 * x[:1]).to_bytes()).arrays["part0"].astype(object)  # the sum with nothing is not seeded
+    # A sum is not seeded, so its file has both components.
+    words = parse((x + 0 * x[:1]).to_bytes()).arrays["part0"].astype(object)
     parts = [crt(list(np.moveaxis(words[:, k], 1, 0)), spec.chain) for k in range(2)]
     modulus = math.prod(spec.chain)
     phases = [centred(c0 + times(c1, model.secret), modulus) for c0, c1 in zip(*parts, strict=True)]
@@ -356,12 +357,12 @@ def zeros(public: bool) -> tuple[Any, Any, Any]:
 
 
 def deviations(observed: float, expected: float, deviation: float) -> float:
-    """How many standard deviations off."""
+    """Returns the difference of a measured mean from its expectation, in standard deviations."""
     return abs(observed - expected) / deviation
 
 
 def test_errors_are_discrete_gaussians() -> None:
-    """Mean, variance, and every frequency, of deviation 3.19."""
+    """Errors have the mean, the variance and every frequency of a discrete Gaussian of deviation 3.19."""
     _, errors, _ = zeros(public=False)
     count = errors.size
     assert deviations(errors.mean(), 0, 3.19 / math.sqrt(count)) < 5
@@ -373,7 +374,7 @@ def test_errors_are_discrete_gaussians() -> None:
         chi += ((errors == k).sum() - count * share) ** 2 / (count * share)
     assert chi < 19 + 5 * math.sqrt(2 * 19)
     assert np.abs(errors).max() < 6 * 3.19
-    for lag in (1, N // 2):  # neither neighbours nor items hang together
+    for lag in (1, N // 2):  # neighbours and items are independent
         products = errors * np.roll(errors, lag, axis=1)
         assert deviations(products.mean(), 0, 3.19**2 / math.sqrt(count)) < 5
     between = (errors[1:] * errors[:-1]).mean()
@@ -381,7 +382,7 @@ def test_errors_are_discrete_gaussians() -> None:
 
 
 def test_public_key_noise() -> None:
-    """e u + e_1 + e_2 s: variance 3.19^2 (1 + 4N/3), as the noise model says."""
+    """The noise e u + e_1 + e_2 s has variance 3.19^2 (1 + 4N/3), as in the noise model."""
     _, errors, _ = zeros(public=True)
     expected = 3.19**2 * (1 + 4 * N / 3)
     assert errors.var() == pytest.approx(expected, rel=0.15)
@@ -389,7 +390,7 @@ def test_public_key_noise() -> None:
 
 
 def test_masks_are_uniform() -> None:
-    """Sixteen equal parts of each prime's range, and the lowest bits."""
+    """Masks are uniform over sixteenths of each prime's range, and in the lowest bits."""
     _, _, words = zeros(public=False)
     for limb, q in enumerate(rigs.specs("w64").chain):
         w = words[:, limb].ravel()
@@ -401,8 +402,8 @@ def test_masks_are_uniform() -> None:
 
 
 def test_secrets_are_ternary() -> None:
-    """-1, 0 and 1 a third each, over many keys; ids differ."""
-    parameters = hg.bfv.Parameters(_core.Parameters(rigs.specs("w64")))
+    """Over many keys, a third of the coefficients each is -1, 0 and 1; key ids differ."""
+    parameters = hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64")))
     keys = [rigs.secret_for_test(parameters, bytes([k]) * 32) for k in range(16)]
     assert len({k.id for k in keys}) == 16
     models = [rigs.Model(rigs.specs("w64"), bytes([k]) * 32) for k in range(16)]
@@ -414,9 +415,9 @@ def test_secrets_are_ternary() -> None:
         assert key.id == model.key_id
 
 
-def test_the_system_gives_fresh_randomness(tmp_path: Path) -> None:
-    """Two keys, two encryptions, two processes' worth of draws: nothing repeats."""
-    parameters = hg.bfv.Parameters(_core.Parameters(rigs.specs("w32")))
+def test_keys_and_encryptions_never_repeat_draws(tmp_path: Path) -> None:
+    """Keys and encryptions of several generations never repeat draws."""
+    parameters = hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w32")))
     seen = set()
     for k in range(4):
         secret = hg.SecretKey.generate(parameters)
@@ -433,9 +434,9 @@ def test_the_system_gives_fresh_randomness(tmp_path: Path) -> None:
 
 
 def test_key_errors_are_small() -> None:
-    """b + a s - P g s^2 of each digit is a Gaussian error, not more."""
+    """b + a s - P g s^2 of each digit is a Gaussian error."""
     spec = rigs.specs("w64-digits")
-    secret = rigs.secret_for_test(hg.bfv.Parameters(_core.Parameters(spec)))
+    secret = rigs.secret_for_test(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     model = rigs.Model(spec, rigs.SEED)
     model.evaluation_keys([], columns=False)
     keys = parse(secret.evaluation_keys().to_bytes())

@@ -1,4 +1,4 @@
-"""Pickle, copy, deepcopy and joblib: through the bytes of files, verified as files are; secret keys are refused by name."""
+"""pickle, copy, deepcopy and joblib use the file format with its checks; secret keys are refused."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from heliograph import _core
 
 
 def small_tfhe() -> hg.tfhe.Parameters:
-    """Of small keys, too small to bootstrap with."""
-    spec = _core.tfhe_named_spec(hg.tfhe.parameters().name, True)
+    """Returns a set whose keys are small and cannot bootstrap."""
+    spec = _core.tfhe.named_spec(hg.tfhe.parameters().name, True)
     spec.n, spec.insecure = 8 * spec.group, True
-    return hg.tfhe.Parameters(_core.TfheParameters(spec))
+    return hg.tfhe.Parameters(_core.tfhe.Parameters(spec))
 
 
 SETS: dict[str, Any] = {
@@ -65,7 +65,7 @@ def require_equal(scheme: str, found: Any, given: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", SETS)
-def test_pickled_and_copied(scheme: str) -> None:
+def test_objects_are_pickled_and_copied(scheme: str) -> None:
     for given in objects(scheme):
         for protocol in (2, pickle.HIGHEST_PROTOCOL):
             require_equal(scheme, pickle.loads(pickle.dumps(given, protocol)), given)
@@ -74,8 +74,8 @@ def test_pickled_and_copied(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SETS)
-def test_copies_are_apart_and_keep_their_keys(scheme: str) -> None:
-    """What changes one in place changes no other; a pickled one is bound to keys again."""
+def test_copies_are_independent(scheme: str) -> None:
+    """Copies are independent under changes in place; an unpickled tensor must be bound to keys again."""
     values, decrypt = VALUES[scheme], secret(scheme).decrypt
     x = server(scheme).bind(secret(scheme).encrypt(values))
     other, deep, sent = copy.copy(x), copy.deepcopy([x])[0], pickle.loads(pickle.dumps(x))
@@ -94,7 +94,7 @@ def test_copies_are_apart_and_keep_their_keys(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SETS)
 def test_secret_keys_are_refused(scheme: str) -> None:
-    """By whatever would copy them, also inside other objects, with what to do instead."""
+    """Every way to copy a secret key is refused, also inside other objects, with the alternative."""
     key = secret(scheme)
     for attempt, what in (
         (pickle.dumps, "pickle"),
@@ -108,7 +108,7 @@ def test_secret_keys_are_refused(scheme: str) -> None:
             attempt(key)
 
 
-def test_what_no_file_holds_is_refused() -> None:
+def test_objects_without_a_file_format_are_refused() -> None:
     with pytest.raises(hg.DtypeError, match="cannot pickle a Plaintext of CKKS"):
         pickle.dumps(hg.encode(secret("ckks").parameters, [1.0]))
     with pytest.raises(hg.DtypeError, match="cannot pickle a LinearTransform: pickle its parameters and its matrix"):
@@ -117,29 +117,29 @@ def test_what_no_file_holds_is_refused() -> None:
         pickle.dumps(hg.program(lambda x: x + x, secret("ckks").encrypt(VALUES["ckks"])))
 
 
-def test_found_parameters_keep_their_needs() -> None:
+def test_pickled_parameters_keep_their_list_of_keys() -> None:
     found = hg.parameters_for(lambda x: hg.ckks.rotate(x, 1), np.ones(4), scheme="ckks", precision=20)
     assert pickle.loads(pickle.dumps(found)).needs == found.needs
     assert copy.deepcopy(found).needs == found.needs
 
 
-def test_loading_verifies() -> None:
-    """As of files: a changed byte is found before anything is computed with it."""
+def test_loading_detects_damage() -> None:
+    """A changed byte is detected at loading, as in files."""
     for given in objects("ckks"):
         data = pickle.dumps(given)
-        at = data.index(b"heliograph.ckks") + 40
+        at = data.index(given.hash.encode() if isinstance(given, hg.ckks.Parameters) else b"heliograph.ckks") + 40
         with pytest.raises(hg.FormatError):
             pickle.loads(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
 
 
-def test_a_server_is_its_keys() -> None:
+def test_a_pickled_server_has_its_keys() -> None:
     party = hg.Server(server("bfv").keys, limit=1 << 30)
     again = pickle.loads(pickle.dumps(party))
     assert (again.limit, again.keys.id) == (1 << 30, party.keys.id)
 
 
 def test_joblib(tmp_path: Path) -> None:
-    """Its files and its processes, which are made by pickle."""
+    """joblib's files and processes use pickle."""
     joblib = pytest.importorskip("joblib")
     key = secret("ckks")
     x = key.encrypt(VALUES["ckks"])

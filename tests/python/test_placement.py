@@ -1,4 +1,4 @@
-"""Where bootstraps go: the search finds what a look at everything finds, and a recorded program does what was placed."""
+"""The search for the placement of bootstraps finds the optimum, and recorded programs bootstrap where it places them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ import pytest
 
 import heliograph as hg
 from bits import digest
-from heliograph.ckks.placement import Choice, Graph, Operation, Value, _Search, place, settle
+from heliograph.ckks.bootstrap_search import Choice, Graph, Operation, Value, _Search, place, resolve_levels
 
-# The search, on graphs of numbers
+# The search, on abstract graphs
 
 
 def bootstrap(kind: object, items: int) -> float:
-    """Two for the price of one."""
+    """Returns the seconds that bootstraps take; two real ciphertexts share one bootstrap."""
     return 10.0 + 7 * (items // 2) if kind == "real" else 10.0 + 9 * (items - 1)
 
 
 def graph(rng: random.Random, operations: int, *, top: int = 5, entry: int = 2, loose: bool = False) -> Graph:
-    """A random one: sums, products, twice as deep polynomials, views, whole bootstraps, products that wait for their rescaling."""
+    """Returns a random graph: with sums, products, deeper polynomials, views, bootstraps, and products that are not rescaled
+    yet.
+    """
 
     def cost(factor: float) -> list[float]:
         steps = [rng.choice([0.0, 0.1, 0.5, 2.0]) * factor for _ in range(top)]
@@ -57,7 +59,7 @@ def graph(rng: random.Random, operations: int, *, top: int = 5, entry: int = 2, 
 
 
 def everything(g: Graph) -> float:
-    """The least seconds, by trying each level and each set to bootstrap before each operation."""
+    """Returns the least total seconds, found by trying each level and each set of bootstraps before each operation."""
 
     @functools.cache
     def after(at: int, have: tuple[int, ...]) -> float:
@@ -84,7 +86,7 @@ def everything(g: Graph) -> float:
 
 
 def performed(g: Graph, choice: Choice) -> float:
-    """What a choice takes; it must be one that can be done."""
+    """Checks that a placement is valid, and returns its total seconds."""
     have = [v.level or 0 for v in g.values]
     seconds = 0.0
     for o, before, r in zip(g.operations, choice.before, choice.levels, strict=True):
@@ -102,8 +104,8 @@ def performed(g: Graph, choice: Choice) -> float:
 
 
 @pytest.mark.parametrize("loose", [False, True])
-def test_nothing_is_cheaper(loose: bool) -> None:
-    """Than what the search finds, of all that can be done."""
+def test_the_search_finds_the_cheapest_placement(loose: bool) -> None:
+    """No valid placement is faster than the one that the search finds."""
     bootstraps = 0
     for seed in range(150):
         g = graph(random.Random(seed), 3 + seed % 4, loose=loose)
@@ -118,27 +120,27 @@ def test_nothing_is_cheaper(loose: bool) -> None:
     assert bootstraps > 40
 
 
-def test_a_search_that_is_cut_short_says_so() -> None:
-    """And what it finds can be done."""
+def test_a_search_stopped_early_is_marked() -> None:
+    """A search that is stopped early is marked as not exact, and its placement is valid."""
     cut = 0
     for seed in range(60):
         g = graph(random.Random(seed), 12)
-        whole, search = place(g), _Search(g, 2, 0, inf)
+        is_exhaustive, search = place(g), _Search(g, 2, 0, inf)
         short = search.best()
-        cut += not search.whole
-        if whole is None or short is None:
+        cut += not search.is_exhaustive
+        if is_exhaustive is None or short is None:
             assert short is None
-            assert whole is None or not search.whole
+            assert is_exhaustive is None or not search.is_exhaustive
             continue
         assert performed(g, short) == pytest.approx(short.seconds)
-        assert whole.seconds <= short.seconds + 1e-9
-        assert short.exact == search.whole
-        assert not short.exact or short.seconds == pytest.approx(whole.seconds)
+        assert is_exhaustive.seconds <= short.seconds + 1e-9
+        assert short.exact == search.is_exhaustive
+        assert not short.exact or short.seconds == pytest.approx(is_exhaustive.seconds)
     assert cut > 5
 
 
-def test_operands_are_lowered_where_that_is_worth_it() -> None:
-    """And a tensor for two uses once."""
+def test_operands_are_lowered_if_that_is_faster() -> None:
+    """An operand is lowered before an operation if that is faster; a tensor with two uses is lowered once."""
     runs = {r: (r, float(r)) for r in range(2, 6)}
     g = Graph(
         5, 2, [Value(level=5), Value(), Value()], [Operation((0,), 1, runs), Operation((0,), 2, runs)], {1, 2}, bootstrap
@@ -146,20 +148,20 @@ def test_operands_are_lowered_where_that_is_worth_it() -> None:
     choice = place(g)
     assert choice is not None
     assert choice.levels == (2, 2)
-    assert settle(g, choice, lambda v, r: 2.0) == (2, 2)
-    assert settle(g, choice, lambda v, r: 4.0) == (None, None)
+    assert resolve_levels(g, choice, lambda v, r: 2.0) == (2, 2)
+    assert resolve_levels(g, choice, lambda v, r: 4.0) == (None, None)
     seen = [Operation((0,), 1, runs, view=True), Operation((0,), 2, runs)]
-    assert settle(Graph(5, 2, g.values, seen, {1, 2}, bootstrap), choice, lambda v, r: 0.0) == (None, 2)
+    assert resolve_levels(Graph(5, 2, g.values, seen, {1, 2}, bootstrap), choice, lambda v, r: 0.0) == (None, 2)
 
 
-# Programs, on a set without security
+# ---- Programs, on an insecure set
 
 SLOTS = 1024
 
 
 @functools.cache
 def party() -> tuple[hg.ckks.SecretKey, hg.Server]:
-    """Made once."""
+    """Returns the shared secret key and server."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(n=2 * SLOTS, depth=3, log_scale=39, bootstrap=True, insecure=True))
     return secret, hg.Server(secret.evaluation_keys(bootstrap=True, rotations=hg.ckks.sum_rotations(SLOTS)))
 
@@ -174,7 +176,7 @@ def tensor(v: Any, level: int | None = None) -> hg.ckks.Tensor:
 
 
 def waist(x: Any, turn: Any = hg.ckks.rotate) -> Any:
-    """One ciphertext, then four, then one."""
+    """Computes one ciphertext, then four, then one."""
     for _ in range(3):
         x = x * x - 0.5
     wide = [turn(x, 1 << k) * x for k in range(4)]
@@ -184,9 +186,9 @@ def waist(x: Any, turn: Any = hg.ckks.rotate) -> Any:
 
 
 def check(function: Any, x: hg.ckks.Tensor, expected: Any, bound: float = 4.0, bits: float = 10) -> hg.Program:
-    """A program's results: near what is expected, and the same bits as the function bootstrapping so, replayed, and from a file."""
+    """Checks that a program's results are close to `expected` and have the function's bits, recorded, replayed and loaded."""
     program = hg.program(function, x, bootstrap=hg.ckks.Bootstraps(bound))
-    copy = +x  # it may be changed in place
+    copy = +x  # the function may change its operand in place
     with program._following(x):
         by_hand = digest(function(copy))
     assert digest(program(x)) == by_hand
@@ -205,8 +207,10 @@ def check(function: Any, x: hg.ckks.Tensor, expected: Any, bound: float = 4.0, b
     return program
 
 
-def test_bootstraps_go_where_few_ciphertexts_are() -> None:
-    """Before the wide part, and less often than as late as possible; the program says where."""
+def test_bootstraps_are_placed_at_few_ciphertexts() -> None:
+    """Bootstraps are placed before the part with many ciphertexts. They are fewer than if placed as late as possible, and
+    the program reports them.
+    """
     v = values()
     program = check(waist, tensor(v), waist(v, lambda w, k: np.roll(w, -k)))
     told = program.bootstraps
@@ -219,8 +223,8 @@ def test_bootstraps_go_where_few_ciphertexts_are() -> None:
     assert hg.forecast(program, tensor(v)).calls["linear_sum"] == 5 * told.count
 
 
-def test_several_go_in_one_call() -> None:
-    """Two real ones are paired."""
+def test_real_ciphertexts_are_bootstrapped_in_pairs() -> None:
+    """Two real ciphertexts are bootstrapped as a pair."""
     v = values(2)
 
     def function(x: Any) -> Any:
@@ -237,8 +241,10 @@ def test_several_go_in_one_call() -> None:
     assert any(len(each.shapes) == 2 or each.ciphertexts == 2 for each in told.bootstraps)
 
 
-def test_what_is_by_hand_has_the_same_bits() -> None:
-    """One product of a ciphertext that has no level left: bootstrapped, perhaps lowered to what is needed."""
+def test_manual_bootstraps_have_the_same_bits() -> None:
+    """For one product at the lowest level, the result has the bits of a manual bootstrap, possibly lowered to a smaller
+    level.
+    """
     x = tensor(values(), level=4)
     program = hg.program(lambda x: x * x, x, bootstrap=True)
     y = hg.ckks.bootstrap(hg.ckks.within(x, 1.0))
@@ -248,8 +254,10 @@ def test_what_is_by_hand_has_the_same_bits() -> None:
     assert (one.operation, one.before, one.shapes, one.levels, one.ciphertexts) == (1, "multiply", ((),), (4,), 1)
 
 
-def test_many_kinds_of_operations() -> None:
-    """In place, products that wait for their rescaling, statistics, other tensors, arrays, polynomials."""
+def test_all_kinds_of_operations_are_placed() -> None:
+    """Placement supports in-place operations, products that are not rescaled, statistics, captured tensors, arrays and
+    polynomials.
+    """
     v, other = values(), tensor(values(seed=2), level=5)
     w = values(seed=2)
 
@@ -268,8 +276,8 @@ def test_many_kinds_of_operations() -> None:
     check(function, tensor(v), y - y.mean(), bits=8)
 
 
-def test_others_are_placed_anew() -> None:
-    """Levels and shapes have placements of their own; other figures do not."""
+def test_other_levels_and_shapes_have_their_own_placement() -> None:
+    """Other levels and shapes have their own placements; other noise estimates share the recorded one."""
     program = hg.program(lambda x: x * x * x, bootstrap=True)
     counts = []
     for x in (tensor(values()), tensor(values(), level=4), tensor(values(2), level=4), tensor(values() / 2)):
@@ -280,8 +288,8 @@ def test_others_are_placed_anew() -> None:
     assert len(program._plans) == 3
 
 
-def test_a_function_that_looks_at_levels_is_left_as_it_was() -> None:
-    """It does other things elsewhere: bootstraps stay as late as possible."""
+def test_functions_that_depend_on_levels_are_not_placed() -> None:
+    """If a function depends on levels, bootstraps stay as late as possible."""
 
     def function(x: Any) -> Any:
         for _ in range(5):
@@ -293,25 +301,25 @@ def test_a_function_that_looks_at_levels_is_left_as_it_was() -> None:
     assert told is not None
     assert told.automatic
     assert told.count == told.automatic_count > 0
-    assert "as auto_bootstrap places them" in repr(program)
+    assert "placed as by auto_bootstrap" in repr(program)
 
 
-def test_a_function_that_is_another_each_time_is_refused() -> None:
-    """Where it is recorded, at the latest."""
+def test_a_function_that_changes_between_runs_is_refused() -> None:
+    """A function that records other operations each time is refused at recording."""
     turns = iter(range(100))
 
     def function(x: Any) -> Any:
         x = waist(x)
-        for _ in range(next(turns) // 2):  # the same twice
+        for _ in range(next(turns) // 2):  # each pair of runs records equal operations
             x = -x
         return x
 
-    with pytest.raises(hg.RecordingError, match="other operations"):
+    with pytest.raises(hg.RecordingError, match="operations must be those"):
         hg.program(function, tensor(values()), bootstrap=hg.ckks.Bootstraps(4))
 
 
-def test_what_is_refused() -> None:
-    """By its kind, and in words."""
+def test_refusals() -> None:
+    """Each refused call raises its own error type and message."""
     exact = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=16))
     x = hg.Server(exact.evaluation_keys()).bind(exact.encrypt([1, 2], pad=True))
     plain = hg.SecretKey.generate(hg.ckks.parameters(n=2 * SLOTS, levels=4, insecure=True))
@@ -324,7 +332,11 @@ def test_what_is_refused() -> None:
         return x * x
 
     refused: list[tuple[Any, type[Exception], str]] = [
-        (lambda: hg.program(square, x, bootstrap=True), hg.ParameterError, "placed for CKKS; these operands are of BFV"),
+        (
+            lambda: hg.program(square, x, bootstrap=True),
+            hg.ParameterError,
+            "placed for CKKS only, and these operands are of BFV",
+        ),
         (lambda: hg.program(square, y, bootstrap=True), hg.ParameterError, "no bootstrapping"),
         (lambda: hg.program(square, z, bootstrap=True), hg.MissingKeyError, "Server"),
         (
@@ -338,10 +350,10 @@ def test_what_is_refused() -> None:
             "takes 4 levels",
         ),
         (lambda: hg.program(lambda x: 3, deep, bootstrap=True), hg.RecordingError, "results"),
-        (lambda: hg.program(square, bootstrap=1), hg.DtypeError, "bootstrap is True"),  # type: ignore[arg-type]
+        (lambda: hg.program(square, bootstrap=1), hg.DtypeError, "bootstrap must be True"),  # type: ignore[arg-type]
         (lambda: hg.ckks.Bootstraps(bound=0), hg.ParameterError, "bound"),
         (lambda: hg.ckks.Bootstraps(iterations=0), hg.ParameterError, "iterations"),
-        (lambda: hg.ckks.Placement.of({}), hg.DamagedFileError, "where it bootstraps"),
+        (lambda: hg.ckks.Placement.of({}), hg.DamagedFileError, "placement of its bootstraps"),
     ]
     for attempt, error, words in refused:
         with pytest.raises(error, match=words):
@@ -357,11 +369,11 @@ def test_what_is_refused() -> None:
         ("exact", 1),
     ],
 )
-def test_files_say_it_whole(name: str, value: Any) -> None:
-    """Or are refused."""
+def test_files_have_complete_placements(name: str, value: Any) -> None:
+    """Placements in files are complete, or the file is refused."""
     program = hg.program(lambda x: x * x, tensor(values(), level=4), bootstrap=True)
     assert program.bootstraps is not None
-    told = program.bootstraps.told()
+    told = program.bootstraps.to_dict()
     assert hg.ckks.Placement.of(told) == program.bootstraps
     with pytest.raises(hg.DamagedFileError):
         hg.ckks.Placement.of(told | {name: value})

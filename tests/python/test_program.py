@@ -1,4 +1,6 @@
-"""Recorded programs: the function's own bits, keys and host state; what cannot be recorded is refused."""
+"""Recorded programs give the function's bits, with any keys and with captured host values; unsupported functions are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,12 @@ DEVICES = [
 
 @pytest.fixture(scope="module")
 def party() -> Party:
-    """BFV on the device in use."""
-    return Party(hg.bfv.Parameters(_core.Parameters(rigs.specs("w64"))))
+    """Returns BFV's party on the default device."""
+    return Party(hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64"))))
 
 
 def mixed(x: Any, y: Any) -> tuple[Any, Any]:
-    """Products, rotations, sums, plain integers, a matrix, a slice."""
+    """Computes products, rotations, sums, integers, a matrix and a slice."""
     product = hg.relinearize(x * y + x)
     turned = hg.rotate_rows(product, [1, 5])
     mean = hg.matmul([[1, 2], [3, -1]], product) - 7
@@ -65,13 +67,13 @@ def test_branches_on_several_devices(device: str) -> None:
         x, y, z = operands
         for found, expected in zip(f(*operands), (chain(x), chain(y), chain(z) + chain(x + z)), strict=True):
             same(found, expected)
-        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # wherever they were made
+        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # also for operands in other memory
     assert f.recordings == 1
 
 
-@pytest.mark.parametrize("edition", ["w64", "w32"])
-def test_ckks(edition: str) -> None:
-    p = ckks_rig.party(edition)
+@pytest.mark.parametrize("word_size", [64, 32])
+def test_ckks(word_size: int) -> None:
+    p = ckks_rig.party(word_size)
 
     def step(x: Any, w: Any) -> Any:
         return hg.ckks.rotate(x * w + 0.5, 1) * x - hg.ckks.mean(w, "slots")
@@ -117,7 +119,7 @@ def test_the_same_operand_twice_is_another_computation(party: Party) -> None:
     assert (f.recordings, f.replays) == (4, 4)
 
 
-def test_errors_are_the_functions_own_and_nothing_is_lost(party: Party) -> None:
+def test_errors_of_a_function_leave_its_program_usable(party: Party) -> None:
     def deep(x: Any) -> Any:
         for _ in range(9):
             x = hg.relinearize(x * x)
@@ -135,7 +137,7 @@ def test_errors_are_the_functions_own_and_nothing_is_lost(party: Party) -> None:
         party.secret.decrypt(exhausted)
 
 
-def test_what_cannot_be_recorded(party: Party) -> None:
+def test_unrecordable_functions_are_refused(party: Party) -> None:
     x = party.tensor([1, 2])
     for function in (
         party.secret.decrypt,
@@ -149,9 +151,9 @@ def test_what_cannot_be_recorded(party: Party) -> None:
         with pytest.raises(hg.RecordingError):
             f(x)
         assert f.recordings == 0
-    with pytest.raises(hg.RecordingError, match="encrypt outside of it, and pass what is encrypted as an operand"):
+    with pytest.raises(hg.RecordingError, match="encrypt outside of it and pass the ciphertext as an operand"):
         hg.program(lambda x: x + party.tensor([1, 2]))(x)
-    same(x + 1, x + 1)  # nothing is recorded any more
+    same(x + 1, x + 1)  # recording has ended after the error
     with pytest.raises(hg.DtypeError):
         hg.program(lambda x: x)(3)
     with pytest.raises(hg.DtypeError):
@@ -160,11 +162,11 @@ def test_what_cannot_be_recorded(party: Party) -> None:
         hg.program(lambda x: x, limit=0)
 
 
-def test_what_is_clear_may_be_looked_at_and_is_kept(party: Party) -> None:
+def test_clear_values_are_captured_as_constants(party: Party) -> None:
     other, weights = party.tensor([5, 6]), [3, -2]
 
     def f(x: Any) -> Any:
-        assert party.secret.decrypt(other)[0][0] == 5  # made before: a constant
+        assert party.secret.decrypt(other)[0][0] == 5  # this tensor exists before the recording, so it is a constant
         plain = party.server.encode(np.arange(rigs.N))
         return (x * weights + other) * plain
 
@@ -179,7 +181,7 @@ def test_what_is_clear_may_be_looked_at_and_is_kept(party: Party) -> None:
     del kept
 
 
-def test_results_are_ones_own(party: Party) -> None:
+def test_results_belong_to_the_caller(party: Party) -> None:
     f = hg.program(lambda x: (x, x[1:], x * 2))
     x, y = party.tensor([1, 2]), party.tensor([3, 4])
     f(x)
@@ -189,7 +191,7 @@ def test_results_are_ones_own(party: Party) -> None:
             same(a, b)
 
 
-def test_keys_are_operands() -> None:
+def test_replays_use_the_operands_keys() -> None:
     parameters = rigs.parameters_on(rigs.specs("w64"), "cpu")
     one, two = Party(parameters), Party(parameters, bytes(32))
     f = hg.program(lambda x: hg.rotate_rows(hg.relinearize(x * x), 5))
@@ -201,7 +203,7 @@ def test_keys_are_operands() -> None:
     assert (f.recordings, f.replays) == (1, 2)
 
 
-def test_keys_are_not_kept() -> None:
+def test_programs_keep_no_keys() -> None:
     parameters = rigs.parameters_on(rigs.specs("w64"), "null")
     p = Party(parameters)
     f = hg.program(lambda x: hg.relinearize(x * x), p.tensor([1, 2]))
@@ -209,7 +211,7 @@ def test_keys_are_not_kept() -> None:
     with_keys = parameters._core.peak_bytes
     del p
     gc.collect()
-    parameters._core.reset_counts()  # the peak starts from what is there
+    parameters._core.reset_counts()  # the peak of memory is counted from here
     assert f.recordings == 1
     assert parameters._core.peak_bytes == 0 < with_keys
 
@@ -228,7 +230,7 @@ def test_several_threads(party: Party) -> None:
     assert f.recordings == 1
 
 
-def test_a_limit_on_recordings(party: Party) -> None:
+def test_the_number_of_recordings_is_limited(party: Party) -> None:
     f = hg.program(lambda x: x + 1, limit=2)
     x = party.tensor(np.arange(4))
     for count in (1, 2):
@@ -250,7 +252,7 @@ def test_programs_in_programs(party: Party) -> None:
     assert outer.replays == 2
 
 
-def test_it_says_what_it_is(party: Party) -> None:
+def test_repr(party: Party) -> None:
     def f(x: Any) -> Any:
         unused = x * x
         assert unused.degree == 2
@@ -260,8 +262,8 @@ def test_it_says_what_it_is(party: Party) -> None:
     text = repr(program)
     assert text.startswith("<program f: 1 of at most 16 recordings")
     assert "1 key_switch" in text
-    assert "1 bfv_multiply" in text  # the other's result nobody has
-    assert "4 calls, 4 in a row, 4 where alike ones go together" in text
+    assert "1 bfv_multiply" in text  # the unused result's product is not recorded
+    assert "4 calls, depth 4, 4 when merged" in text
     assert "replayed 0 times" in text
 
 
@@ -280,11 +282,11 @@ def test_predicted_times(device: str, known: str) -> None:
 
 
 def mixed_alone(x: Any) -> Any:
-    """Products and rotations."""
+    """Computes products and rotations."""
     return hg.rotate_rows(hg.relinearize(x * x), 1) + x
 
 
-def test_decorated(party: Party) -> None:
+def test_decorated_functions_are_programs(party: Party) -> None:
     @hg.program
     def f(x: Any, *, others: list[Any]) -> list[Any]:
         return [x + y for y in others]
@@ -296,14 +298,14 @@ def test_decorated(party: Party) -> None:
 
 
 def branches(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two independent chains of alike calls."""
+    """Computes two independent chains of equal calls."""
     for _ in range(2):
         x, y = hg.relinearize(x * x), hg.relinearize(y * y)
     return x + 1, y + 1
 
 
-def test_alike_calls_on_independent_data_are_one() -> None:
-    """Seen in what a program says of itself; the bits are compared on GPUs, which replay the calls so."""
+def test_equal_calls_on_independent_data_are_one_launch() -> None:
+    """A program reports equal independent calls as one launch; GPUs replay them so, where the bits are compared."""
     p = Party(opened("bgv", "cpu"))
     f = hg.program(branches, p.tensor([1, 2]), p.tensor([3, 4]))
     (recorded,) = f._recorded.values()
@@ -318,7 +320,7 @@ def test_graphs(scheme: str) -> None:
         kept = []
         for turn in range(9):
             x, y = p.tensor([[turn, 2, 3], [4, 5, 6]]), p.tensor([[7, 8 + turn, 1], [9, 1, 2]])
-            kept.append((f(x, y), function(x, y)))  # results stay: more than a program has of its own
+            kept.append((f(x, y), function(x, y)))  # more results are kept than the program has graphs
             if turn == 6:
                 del kept[1:3]
         for results, expected in kept:
@@ -337,7 +339,9 @@ def test_graphs(scheme: str) -> None:
 @pytest.mark.parametrize("device", ["ref", "cpu"])
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_batched_replays(scheme: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a GPU captures as a graph, made call by call where there are none: alike calls on batches, packed memory."""
+    """Replays in batches of equal calls and in packed memory, as graphs on a GPU do it, give the function's bits on other
+    devices.
+    """
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     p = Party(opened(scheme, device))
     for function in (branches, mixed):
@@ -350,14 +354,14 @@ def test_batched_replays(scheme: str, device: str, monkeypatch: pytest.MonkeyPat
             for found, right in zip(results, expected, strict=True):
                 same(found, right)
         (recorded,) = f._recorded.values()
-        assert recorded.core.graphs == 4  # results are kept: four of its own, then call by call
+        assert recorded.core.graphs == 4  # while results are kept, four replays use graphs and later ones single calls
 
 
-@pytest.mark.parametrize("edition", ["w64", "w32"])
-def test_batched_replays_of_matrices_and_rotations(edition: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys and plaintexts serve a whole batch as they are."""
+@pytest.mark.parametrize("word_size", [64, 32])
+def test_batched_replays_of_matrices_and_rotations(word_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batched replays give the function's bits; one key or plaintext serves all calls of a batch."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
-    parameters = ckks_rig.parameters(edition)
+    parameters = ckks_rig.parameters(word_size)
     size = parameters.period
     band = sum(np.diag(np.full(size - k, 1 / (k + 1)), k) for k in range(6))
     transform = hg.ckks.LinearTransform(parameters, band)
@@ -378,7 +382,7 @@ def test_batched_replays_of_matrices_and_rotations(edition: str, monkeypatch: py
 
 @pytest.mark.parametrize("device", ["2*cpu/costs=1e3:1e6:1e-3:1e-6:8e-6", "2*cpu/limb"])
 def test_a_mesh_has_no_batched_replays(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its memory is laid out tensor by tensor, so none lies in a part of another's: calls are made one by one."""
+    """A mesh places each tensor separately, so batches cannot share memory and the calls run one by one."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     p = Party(opened("bfv", device))
     f = hg.program(mixed)
@@ -391,9 +395,9 @@ def test_a_mesh_has_no_batched_replays(device: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_rotations_by_other_steps_are_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alike but for their turns and keys: they cannot share a batch."""
+    """Rotations by different steps use different keys and cannot share a batch."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
-    p = ckks_rig.Party(ckks_rig.parameters("w64"), (1, 2, 4))
+    p = ckks_rig.Party(ckks_rig.parameters(64), (1, 2, 4))
     steps = ([1, 2], [2, 1], [1, 2], [2, 4])
 
     def turned(*inputs: Any) -> list[Any]:

@@ -1,4 +1,6 @@
-"""Programs and what operands say of themselves: new figures cost no new recording, and results say what the function's do."""
+"""Operands of recorded programs have noise estimates and bounds. New values of these need no new recording, and results have
+the function's estimates and bounds.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,18 @@ DEVICES = ["cpu", "null", "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6", "cuda:0", "cu
 
 @pytest.fixture(scope="module")
 def party() -> Party:
-    """BFV on the device in use."""
-    return Party(hg.bfv.Parameters(_core.Parameters(rigs.specs("w64"))))
+    """Returns BFV's party on the default device."""
+    return Party(hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64"))))
 
 
 def calls(f: hg.Program) -> list[int]:
-    """Of each recording, how often it was replayed."""
+    """Returns the number of replays of each recording."""
     return [core.replays for core in f._calls]
 
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 @pytest.mark.parametrize("device", DEVICES)
-def test_noisier_and_unknown_operands_take_the_recorded_calls(scheme: str, device: str) -> None:
+def test_noisier_operands_need_no_new_recording(scheme: str, device: str) -> None:
     p = Party(opened(scheme, device))
 
     def function(x: Any) -> Any:
@@ -45,20 +47,20 @@ def test_noisier_and_unknown_operands_take_the_recorded_calls(scheme: str, devic
         assert f.replays == 2 * number - 1
 
 
-def test_operands_that_nobody_vouches_for(party: Party) -> None:
+def test_operands_without_trusted_bounds(party: Party) -> None:
     f = hg.program(lambda x: hg.relinearize(x * x) + x)
     x = party.tensor([1, 2, 3])
     loaded = party.server.from_bytes(x.to_bytes())
     for operand in (x, loaded, loaded + x, x + x):
         for _ in range(2):
             same(f(operand), hg.relinearize(operand * operand) + operand)
-            assert f(operand).vouched == operand.vouched
+            assert f(operand).is_trusted == operand.is_trusted
     assert f.recordings == 1
 
 
-@pytest.mark.parametrize("edition", ["w64", "w32"])
-def test_ckks_sizes_and_scales(edition: str) -> None:
-    p = ckks_rig.party(edition)
+@pytest.mark.parametrize("word_size", [64, 32])
+def test_ckks_sizes_and_scales(word_size: int) -> None:
+    p = ckks_rig.party(word_size)
 
     def function(x: Any, y: Any) -> Any:
         return hg.ckks.rotate(x * y, 1) + x
@@ -66,7 +68,7 @@ def test_ckks_sizes_and_scales(edition: str) -> None:
     f = hg.program(function)
     y = p.tensor(ckks_rig.real(2, seed=3))
     for number, size in enumerate([1, 4.5, 17, 0.25], start=1):
-        x = p.tensor(ckks_rig.real(2, seed=number, size=size))  # how large values are is known where they were encrypted
+        x = p.tensor(ckks_rig.real(2, seed=number, size=size))  # bounds are known for values encrypted in this process
         same(f(x, y), function(x, y))
         assert f.recordings == 1
         assert f.replays == number - 1
@@ -76,7 +78,7 @@ def test_ckks_sizes_and_scales(edition: str) -> None:
         same(f(a, b), function(a, b))
 
 
-def test_a_rescaled_operand_whose_constants_differ_is_another_recording() -> None:
+def test_operands_of_another_scale_are_recorded_again() -> None:
     p = ckks_rig.party()
 
     def function(x: Any) -> Any:
@@ -84,15 +86,17 @@ def test_a_rescaled_operand_whose_constants_differ_is_another_recording() -> Non
 
     f = hg.program(function)
     x = p.tensor(ckks_rig.real())
-    other = hg.ckks.multiply(x, x, rescale=False)  # of the same level, at another scale
+    other = hg.ckks.multiply(x, x, rescale=False)  # same level, other scale
     assert other.level == x.level
     for operand in (x, other, x + x, other + other, x, other):
         same(f(operand), function(operand))
     assert f.recordings == 2
 
 
-def test_results_that_are_fed_back(party: Party) -> None:
-    """Figures that are new at each call: one recording at each level, whose graph stays."""
+def test_results_may_be_operands_of_the_next_call(party: Party) -> None:
+    """If a result is the next operand, its noise estimate is new at each call. One recording per level is enough, and its
+    graph is kept.
+    """
 
     def function(x: Any) -> Any:
         return x + x - 1
@@ -111,14 +115,14 @@ def test_results_that_are_fed_back(party: Party) -> None:
     start = party.tensor([1, 1])
     levels = start.level
     for turn in range(3):
-        x = y = start + start * turn  # noisier from turn to turn
+        x = y = start + start * turn  # the operand is noisier at each turn
         for _ in range(levels):
             x, y = g(x), square(y)
             same(x, y)
     assert calls(g) == [2] * levels
 
 
-def test_what_a_function_does_may_depend_on_a_figure(party: Party) -> None:
+def test_functions_may_depend_on_noise_estimates(party: Party) -> None:
     limit = party.tensor([0]).noise_budget
 
     def function(x: Any) -> Any:
@@ -135,8 +139,8 @@ def test_what_a_function_does_may_depend_on_a_figure(party: Party) -> None:
     assert f.recordings == 2
 
 
-def test_constants_that_depend_on_a_figure(party: Party) -> None:
-    """The same calls with other values from the host are another recording; with the same values they are not."""
+def test_constants_may_depend_on_noise_estimates(party: Party) -> None:
+    """If a function's constants depend on a noise estimate, other constants need another recording, and equal ones do not."""
     limit = party.tensor([0]).noise_budget
 
     def function(x: Any) -> Any:
@@ -161,11 +165,11 @@ def test_constants_that_depend_on_a_figure(party: Party) -> None:
     assert g.recordings == 1
     captured = party.tensor([10])
     for operand in (noisy - fresh, noisy - fresh - fresh):
-        same(g(operand), shifted(operand))  # it is looked at again where figures are new
+        same(g(operand), shifted(operand))  # a dry run records the new estimates
     assert g.recordings == 2
 
 
-def test_nothing_of_a_dry_run_is_garbage(party: Party) -> None:
+def test_tensors_of_a_dry_run_cannot_be_read(party: Party) -> None:
     kept: list[Any] = []
 
     def function(x: Any) -> Any:
@@ -178,13 +182,13 @@ def test_nothing_of_a_dry_run_is_garbage(party: Party) -> None:
     f(x)
     f(x + x)
     assert f.replays == 1
-    same(kept[0], hg.relinearize(x * x))  # that run was performed
+    same(kept[0], hg.relinearize(x * x))  # this run was computed, so its tensors hold data
     for use in (party.secret.decrypt, lambda t: t + t, lambda t: t.to_bytes(), hg.program(lambda t: t + 1)):
-        with pytest.raises(hg.RecordingError, match="nothing was computed"):
+        with pytest.raises(hg.RecordingError, match="holds no data"):
             use(kept[1])
 
 
-def test_errors_are_the_functions_own_with_other_figures(party: Party) -> None:
+def test_errors_of_a_function_depend_on_noise_estimates(party: Party) -> None:
     limit = party.tensor([0]).noise_budget
 
     def function(x: Any) -> Any:
@@ -203,13 +207,13 @@ def test_errors_are_the_functions_own_with_other_figures(party: Party) -> None:
     same(f(x + x), x + x + 1)
     looked = hg.program(lambda x: (party.secret.decrypt(x), x)[1] if x.noise_budget < limit - 2 else x + 1)
     looked(x)
-    with pytest.raises(hg.RecordingError, match="looks at a value"):
+    with pytest.raises(hg.RecordingError, match="reads a value"):
         looked(noisy)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_programs_in_programs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is replayed inside of a recording is recorded, also where it would be a graph."""
+    """A program replayed during a recording is recorded, also if it has a graph."""
     monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     p = Party(opened("bfv", device))
     weights = np.arange(rigs.N)
@@ -230,7 +234,7 @@ def test_programs_in_programs(device: str, monkeypatch: pytest.MonkeyPatch) -> N
         same(fresh(operand), square(operand) - operand)
 
 
-def test_said_tells_figures_apart(party: Party) -> None:
+def test_records_of_noise_estimates_are_distinguished(party: Party) -> None:
     x = party.tensor([1])
     assert said(party.tensor([2])) == said(party.tensor([3]))
     assert said(x) != said(x + x)

@@ -1,4 +1,4 @@
-"""Recorded programs on several devices: placed on members, with the bits of one device."""
+"""Recorded programs on a mesh: calls are placed on members and give the bits of one device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from heliograph import _core
 from program_rig import Party, opened, same
 
 SLOW = (
-    "/costs=1e3:300e9:12e-6:1e-6:1e-4"  #: members so slow that calls are worth a member of their own; limbs are not shared
+    # members are declared so slow that several are faster than one; limbs are not distributed
+    "/costs=1e3:300e9:12e-6:1e-6:1e-4"
 )
 DEVICES = [
     f"2*cpu{SLOW}",
@@ -38,7 +39,7 @@ DEVICES = [
 
 @pytest.fixture(params=["calls", "members' programs"])
 def replays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How a member gets its calls: one by one, or as a program of its own, which members in host memory have in tests alone."""
+    """Sets how members run their calls: one by one, or as graphs. Members in host memory use graphs only in tests."""
     if request.param != "calls":
         monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
     return str(request.param)
@@ -49,12 +50,12 @@ def _core_of(program: Any) -> Any:
 
 
 def _busy(program: Any) -> list[str]:
-    """Members with work, by the timeline."""
+    """Returns the members that have work according to the timeline."""
     return [member for member, events in _core_of(program).timeline if events]
 
 
 def branches(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Three chains of unequal length which meet, and one that goes on alone."""
+    """Computes three chains of unequal length that join, and one that continues alone."""
     a = hg.relinearize(x * y) + x
     b = hg.rotate_rows(hg.relinearize(hg.square(y)), 1)
     c = hg.rotate_rows(x, [1, 5])
@@ -63,7 +64,7 @@ def branches(x: Any, y: Any) -> tuple[Any, Any, Any]:
 
 
 def spread(x: Any, y: Any) -> tuple[Any, Any]:
-    """Items that lie on all members, single ones of them, and both together."""
+    """Computes on items that are distributed over all members, on single items, and on both together."""
     each = hg.relinearize(x * x) + 3
     one, two = hg.relinearize(each[0] * y[0]), hg.rotate_rows(x[-1], 1)
     return hg.relinearize(each * hg.stack([one] * x.shape[0])) - two, one + two
@@ -71,7 +72,7 @@ def spread(x: Any, y: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 @pytest.mark.parametrize("device", DEVICES)
-def test_branches_and_where_they_meet(scheme: str, device: str, replays: str) -> None:
+def test_branches_on_several_members_give_the_same_bits(scheme: str, device: str, replays: str) -> None:
     p = Party(opened(scheme, device))
     f = hg.program(branches)
     for turn in range(4):
@@ -82,24 +83,24 @@ def test_branches_and_where_they_meet(scheme: str, device: str, replays: str) ->
     if SLOW in device and "weights" not in device:
         assert len(_busy(f)) > 1
     if replays != "calls" and SLOW in device and "weights" not in device:
-        assert _core_of(f).graphs > 0  # as graphs on their members
+        assert _core_of(f).graphs > 0  # as graphs on the members
 
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[2], DEVICES[6]])
-def test_inputs_that_lie_on_all_members(device: str, replays: str) -> None:
+def test_inputs_distributed_over_all_members(device: str, replays: str) -> None:
     p = Party(opened("bfv", device))
     f = hg.program(spread)
     for count in (5, 2):
         for turn in range(3):
             x = p.tensor(np.arange(count) + turn)
-            y = p.tensor(np.arange(count)[::-1].copy() + turn)[::-1]  # a view of it
+            y = p.tensor(np.arange(count)[::-1].copy() + turn)[::-1]  # a reversed view
             for found, expected in zip(f(x, y), spread(x, y), strict=True):
                 same(found, expected)
 
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[1]])
 def test_results_are_inputs_of_the_next_replay(device: str, replays: str) -> None:
-    """Wherever they lie; and results that are kept stay as they are."""
+    """Results are valid operands of the next replay on any member; kept results do not change."""
     p = Party(opened("bfv", device))
 
     def step(x: Any, y: Any) -> tuple[Any, Any]:
@@ -117,7 +118,7 @@ def test_results_are_inputs_of_the_next_replay(device: str, replays: str) -> Non
 
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[3]])
-def test_constants_keys_and_operands_that_are_one(device: str, replays: str) -> None:
+def test_shared_constants_keys_and_operands(device: str, replays: str) -> None:
     p = Party(opened("bfv", device))
     other = Party(p.secret.parameters, bytes(reversed(rigs.SEED)))
     weights = p.tensor([3, 1, 4])
@@ -146,7 +147,7 @@ def test_constants_keys_and_operands_that_are_one(device: str, replays: str) -> 
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[1]])
 def test_threads(device: str, replays: str) -> None:
-    """Several call one program at a time."""
+    """Several threads may call one program at the same time."""
     p = Party(opened("bfv", device))
     f = hg.program(branches, p.tensor(1), p.tensor(2))
     operands = [(p.tensor(k), p.tensor(k + 3)) for k in range(4)]
@@ -165,7 +166,9 @@ def _ckks_on(device: str) -> ckks_rig.Party:
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[2]])
 def test_ckks(device: str, replays: str) -> None:
-    """A matrix by baby and giant steps, a polynomial and a residual sum beside another branch."""
+    """Members compute a matrix by baby and giant steps, a polynomial, and a residual sum beside another branch with the
+    function's bits.
+    """
     p = _ckks_on(device)
     rng = np.random.default_rng(3)
     matrix = hg.ckks.LinearTransform(p.parameters, rng.uniform(-0.1, 0.1, (16, 16)), repeats=True)
@@ -186,7 +189,7 @@ def test_ckks(device: str, replays: str) -> None:
 
 @pytest.mark.parametrize("device", [DEVICES[0], f"3*cpu{SLOW}"])
 def test_tfhe(device: str, replays: str) -> None:
-    """Operations on integers that do not depend on each other, on members; the bits of the function."""
+    """Independent integer operations on several members give the function's bits."""
     own = tfhe_rig.parameters("digits")
     p = tfhe_rig.Party(hg.tfhe.Parameters(own._core.on_device(device)))
 
@@ -203,8 +206,8 @@ def test_tfhe(device: str, replays: str) -> None:
 
 
 def test_loaded_programs(tmp_path: Any) -> None:
-    """In another process, whose members take parts of them."""
-    p = Party(hg.bfv.Parameters(_core.Parameters(rigs.specs("w64"))))
+    """A saved program gives the same bits in another process on several members."""
+    p = Party(hg.bfv.Parameters(_core.exact.Parameters(rigs.specs("w64"))))
     x, y = p.tensor(3), p.tensor(4)
     program = hg.program(branches, x, y)
     program.save(tmp_path / "p.hgp")
@@ -236,7 +239,7 @@ def test_loaded_programs(tmp_path: Any) -> None:
             assert np.array_equal(p.secret.decrypt(hg.load(tmp_path / f"result{i}.hg")), right)
 
 
-def test_a_program_says_what_each_member_does() -> None:
+def test_the_timeline_shows_each_members_calls() -> None:
     p = Party(opened("bfv", DEVICES[0]))
     f = hg.program(branches, p.tensor(1), p.tensor(2))
     f(p.tensor(1), p.tensor(2))
@@ -252,7 +255,7 @@ def test_a_program_says_what_each_member_does() -> None:
         for before, after in itertools.pairwise(events):
             assert before[2] <= after[1] + 1e-9
         assert all(0 <= start < end <= seconds * (1 + 1e-9) for _, start, end in events)
-    # Less than all calls one after another, and no less than half of it.
+    # The makespan is below the sum of all calls and at least half of it.
     busy = sum(end - start for _, start, end in calls)
     assert busy / 2 < seconds < busy
     alone = Party(opened("bfv", "cpu"))

@@ -1,4 +1,4 @@
-"""What docs/threads.md promises: several threads at once, forks before the first use, progress; in every scheme."""
+"""Tests the guarantees of docs/threads.md in every scheme: several threads, forks before first use, progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Work = Callable[..., Any]
 
 
 class Scheme:
-    """A party, a computation on a tensor, and calls that take progress."""
+    """A party, a computation on a tensor, and calls with progress callbacks."""
 
     def __init__(self, secret: Any, values: Any, work: Work, calls: dict[str, Work], **keys: Any) -> None:
         self.secret, self.work = secret, work
@@ -80,7 +80,7 @@ def scheme(request: pytest.FixtureRequest) -> Scheme:
 
 
 def test_several_threads(scheme: Scheme) -> None:
-    """They read, compute and decrypt with the same objects, to the same values; to the same bits where results have them."""
+    """Several threads use the same objects and get equal values, and equal bits if the operation is deterministic."""
     expected = scheme.work(scheme.x)
 
     def answer(_: int) -> tuple[bytes, Any]:
@@ -95,8 +95,8 @@ def test_several_threads(scheme: Scheme) -> None:
             assert data == expected.to_bytes()
 
 
-def test_progress_is_a_share(scheme: Scheme) -> None:
-    """From 0 to 1, never falling, told on the caller's thread."""
+def test_progress_rises_from_0_to_1(scheme: Scheme) -> None:
+    """Progress rises from 0 to 1 and is reported on the caller's thread."""
     told = 0
     for name, call in scheme.calls.items():
         heard: list[tuple[Any, int]] = []
@@ -109,8 +109,8 @@ def test_progress_is_a_share(scheme: Scheme) -> None:
     assert told >= len(scheme.calls)
 
 
-def test_what_progress_raises_ends_the_work(scheme: Scheme) -> None:
-    """And comes out of the call; operands stay as they are."""
+def test_an_exception_of_progress_ends_the_call(scheme: Scheme) -> None:
+    """An exception of the progress callback propagates from the call; operands are unchanged."""
 
     def stop(share: float) -> None:
         raise LookupError(share)
@@ -123,7 +123,7 @@ def test_what_progress_raises_ends_the_work(scheme: Scheme) -> None:
 
 
 def test_a_fork_before_the_first_use() -> None:
-    """Both compute."""
+    """After a fork before first use, parent and child both compute."""
     program = """
         import os
         import heliograph as hg

@@ -1,5 +1,5 @@
-"""CKKS hands out no wrong value without an error: computations on ordinary data by the hundred, bounds against what lies in
-each place, files that lie, and words that do not hold.
+"""CKKS returns no wrong value without an error. The tests run hundreds of computations on ordinary data, compare
+the bound of each slot with its value, and load malicious files and false declared bounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ import range_rig as rig
 import resign
 from places import places
 
-pytestmark = pytest.mark.usefixtures("benchmarks")
-
-#: Slots of sets, and values in them. A power of two of slots repeats.
+#: Pairs of a set's slots and the number of values. If the slots are a power of two, values repeat over the places.
 PACKINGS = ((4, 4), (16, 16), (100, 100), (256, 256), (1000, 1000), (2048, 2048))
 #: Bits of the lowest primes: rooms of 2^11, 2^21, 2^31 and 2^41.
 ROOMS = (50, 60, 70, 80)
@@ -29,19 +27,19 @@ DATA = Path(__file__).with_name("data")
 
 
 def cases() -> Any:
-    """The module, which the benchmarks' folder has."""
-    import range_cases
+    """Returns the module range_cases of the benchmarks."""
+    from benchmarks.cases import ranges as range_cases
 
     return range_cases
 
 
 def refused(found: Counter[str]) -> float:
-    """The part of right results that are refused."""
+    """Returns the fraction of correct results that are refused."""
     return found["refused right"] / max(1, found["refused right"] + found["right"])
 
 
 def outcomes(seeds: range, base_bits: int, each: int) -> Counter[str]:
-    """Of random computations. Fails for a wrong value without an error."""
+    """Counts outcomes of random computations; fails if a value is wrong without an error."""
     rc, found = cases(), Counter[str]()
     for seed in seeds:
         random = np.random.default_rng([seed, base_bits])
@@ -60,7 +58,7 @@ def outcomes(seeds: range, base_bits: int, each: int) -> Counter[str]:
 
 
 def test_there_are_cases_of_many_kinds() -> None:
-    """On twelve kinds of data."""
+    """There are at least 32 computations and 12 kinds of data."""
     rc = cases()
     assert len(rc.CASES) >= 32
     assert len(rc.DATA) >= 12
@@ -68,7 +66,9 @@ def test_there_are_cases_of_many_kinds() -> None:
 
 @pytest.mark.parametrize("base_bits", ROOMS)
 def test_no_wrong_value_without_an_error(base_bits: int) -> None:
-    """Through files and in one process, with bounds that are said or not; what is unchecked shows that values wrapped."""
+    """Results in memory and from files, with and without given bounds, are correct or refused; unchecked ones show the
+    wraps.
+    """
     found = outcomes(range(2), base_bits, 6)
     assert found["right"] > 20
     if base_bits == ROOMS[0]:
@@ -81,15 +81,15 @@ def test_no_wrong_value_without_an_error(base_bits: int) -> None:
 @pytest.mark.parametrize("part", range(8))
 @pytest.mark.parametrize("base_bits", ROOMS)
 def test_no_wrong_value_in_hundreds_of_seeds(base_bits: int, part: int) -> None:
-    """The same."""
+    """For hundreds of seeds, results are correct or refused."""
     found = outcomes(range(100 + 40 * part, 140 + 40 * part), base_bits, 6)
     assert found["right"] > 400
     if base_bits == ROOMS[-1]:
         assert refused(found) < 0.01
 
 
-def test_a_test_of_nothing_hands_out_wrong_values() -> None:
-    """Of `unchecked`: prices times quantities beyond the room."""
+def test_unchecked_decryption_returns_wrong_values() -> None:
+    """Control: `unchecked` returns wrong values for prices times quantities beyond the room."""
     party = cases().small(16, 50)
     a, b = np.linspace(50, 100, 16), np.linspace(40, 100, 16)
     y = hg.ckks.lower(party.server.bind(party.secret.encrypt(a)) * party.server.bind(party.secret.encrypt(b)), 1)
@@ -103,7 +103,7 @@ def test_a_test_of_nothing_hands_out_wrong_values() -> None:
 
 
 def check_bounds(seeds: range, each: int) -> None:
-    """Of random computations: no bound is below what lies there."""
+    """Checks that no bound of random computations is below the values."""
     rc = cases()
     for seed in seeds:
         random = np.random.default_rng([seed, 7])
@@ -118,42 +118,42 @@ def check_bounds(seeds: range, each: int) -> None:
                     assert not wrong, f"{name}, {width} of {slots} slots, seed {seed}: {wrong}"
 
 
-def test_bounds_are_above_what_lies_there() -> None:
-    """Of values, of all places, of the coefficients, of the mean."""
+def test_bounds_of_random_computations_hold() -> None:
+    """Bounds of values, of all places, of coefficients and of the mean are never below the true numbers."""
     check_bounds(range(2), 7)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(8))
-def test_bounds_are_above_what_lies_there_in_hundreds(part: int) -> None:
-    """The same."""
+def test_bounds_are_above_the_values_in_hundreds_of_seeds(part: int) -> None:
+    """For hundreds of seeds, no bound is below the true number."""
     check_bounds(range(100 + 20 * part, 120 + 20 * part), 10)
 
 
 def wide(base_bits: int = 50) -> Any:
-    """A party whose ciphertexts have 2,048 places."""
+    """Returns a party whose ciphertexts have 2,048 places."""
     return cases().small(2048, base_bits)
 
 
 def sent(party: Any, x: Any) -> Any:
-    """Through a file."""
+    """Saves a tensor and loads it at the server."""
     return party.server.from_bytes(x.to_bytes())
 
 
-def test_places_behind_the_values_count() -> None:
-    """What a polynomial makes of them, where they are known and where a file does not tell."""
+def test_bounds_include_unused_places() -> None:
+    """A polynomial also changes the unused places; bounds include them, known or unknown (from files)."""
     p = wide()
     v = np.random.default_rng(0).uniform(4, 6, 5)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=(4, 6)))
-    for z in (x - 3, sent(p, x - 3)):  # -3 stands behind them
-        y = hg.ckks.polynomial(z, [3, -4, 1])  # 24 there, and at most 1 of the values
+    for z in (x - 3, sent(p, x - 3)):  # the unused places hold -3
+        y = hg.ckks.polynomial(z, [3, -4, 1])  # 24 there, at most 1 for the values
         assert not rig.below(p, y, (v - 3) ** 2 - 4 * (v - 3) + 3)
 
 
 @pytest.mark.parametrize("degree", [5, 7, 9])
 @pytest.mark.parametrize("middle", [2.9, 3.0, 3.15, 4.0])
-def test_a_series_whose_argument_is_unknown_behind_the_values(degree: int, middle: float) -> None:
-    """An honest word is of the values alone: T_k of what stands behind them leaves the room."""
+def test_a_series_may_exceed_the_room_at_unused_places(degree: int, middle: float) -> None:
+    """A declared bound covers only the values, so T_k at the unused places may exceed the room; then the result is refused."""
     p, c = wide(), np.eye(10)[degree]
     v = np.random.default_rng(degree).uniform(-0.9, 0.9, 5)
     x = p.server.bind(p.secret.encrypt(v + middle, pad=True, bound=(middle - 1, middle + 1)))
@@ -164,7 +164,7 @@ def test_a_series_whose_argument_is_unknown_behind_the_values(degree: int, middl
 
 
 def right_or_refused(p: Any, x: Any, clear: Any, off: float = 1e-2) -> bool:
-    """Of what is decrypted at the lowest level; whether it was right."""
+    """Decrypts at the lowest level and returns whether the result is correct; it must be correct or refused."""
     low = hg.ckks.lower(x, 1)
     try:
         found = p.secret.decrypt(low)
@@ -174,19 +174,21 @@ def right_or_refused(p: Any, x: Any, clear: Any, off: float = 1e-2) -> bool:
     return True
 
 
-def test_a_word_is_of_the_values_alone() -> None:
-    """What stands behind them counts: 2,400 there is beyond the room. A file has zeros where that is a public number."""
+def test_a_declared_bound_covers_only_the_values() -> None:
+    """A declared bound covers only the values: 2,400 at the unused places exceeds the room and is refused. Files state that
+    public unused places are zero.
+    """
     p = wide()
     v = np.random.default_rng(1).uniform(2.2, 3.8, 5)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=(0, 8))) * 800.0 - 2400.0
     assert not right_or_refused(p, hg.ckks.within(x, 800), (v - 3) * 800)
     assert right_or_refused(p, hg.ckks.within(sent(p, x), 800), (v - 3) * 800)
-    inside = hg.ckks.multiply(x, np.ones(5))  # zeros stand there
+    inside = hg.ckks.multiply(x, np.ones(5))  # sets the unused places to zero
     assert right_or_refused(p, hg.ckks.within(inside, 800), (v - 3) * 800)
 
 
 def test_complex_arguments_of_a_series() -> None:
-    """T_7 of i is 239: [-1, 1] is no interval of complex values."""
+    """Complex arguments of a Chebyshev series are not bounded by [-1, 1]: T_7(i) has magnitude 239."""
     p, c = wide(), 100 * np.eye(8)[7]
     v = 1j * np.random.default_rng(2).uniform(0.5, 1, 2048)
     x = sent(p, p.secret.encrypt(v, bound=1))
@@ -195,7 +197,7 @@ def test_complex_arguments_of_a_series() -> None:
 
 @pytest.mark.parametrize("bound", [37.3, 1 / 3, 1000.1, math.pi])
 def test_a_series_of_values_divided_by_their_bound(bound: float) -> None:
-    """Bounds in files are rounded outward, which is no reason to refuse."""
+    """Bounds in files are rounded up; a polynomial on the interval scaled by such a bound is not refused."""
     p, c = wide(), np.ones(16) / 16
     v = np.random.default_rng(3).uniform(-bound, bound, 2048)
     x = sent(p, p.secret.encrypt(v, bound=bound)) * (1 / bound)
@@ -207,7 +209,7 @@ def test_a_series_of_values_divided_by_their_bound(bound: float) -> None:
 
 
 def test_factors_of_thousands_of_ciphertexts() -> None:
-    """Bounds of more than 4,096 ciphertexts are one: of both signs."""
+    """More than 4,096 ciphertexts share one bound, which covers both signs."""
     params = hg.ckks.parameters(n=1024, levels=3, log_scale=38, base_bits=50, slots=4, insecure=True)
     secret = hg.SecretKey.generate(params)
     server = hg.Server(secret.evaluation_keys())
@@ -222,21 +224,24 @@ def test_factors_of_thousands_of_ciphertexts() -> None:
         secret.decrypt(hg.ckks.lower(x * factors, 1))
 
 
-# Files that lie
+# Malicious files
 
 
 @pytest.mark.parametrize("width", [2048, 100])
 @pytest.mark.parametrize("bits", [1, 3, 6, 10, 20])
 def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
-    """The default takes a sender's word unless known places or the values themselves contradict it. Promises take no word."""
+    """Default decryption trusts a sender's bound unless known places or the values contradict it; checked decryption
+    does not.
+    """
     p = wide()
     size = 2.0 ** (10 + bits)
-    v = np.random.default_rng(bits).uniform(-1, 1, width) * size + size  # of one sign: their mean leaves the room
+    # the values have one sign, so that their mean exceeds the room
+    v = np.random.default_rng(bits).uniform(-1, 1, width) * size + size
     x = p.server.bind(p.secret.encrypt(v / size, pad=True, bound=2)) * size
     true = sent(p, hg.ckks.lower(x, 1))
     lying = p.server.from_bytes(rig.rewritten(true, ranges=[[0.0, 2048.0 / 2**bits]]))
     for options in ({"checked": True}, {}):
-        with hg.strict(not options), pytest.raises(hg.RoomError, match="proof is asked for"):
+        with hg.strict(not options), pytest.raises(hg.RoomError, match="proof is required"):
             p.secret.decrypt(lying, **options)
     right = np.abs(p.secret.decrypt(lying, unchecked=True) - v).max() < 1
     if not right:
@@ -245,15 +250,17 @@ def test_a_bound_too_small_in_a_file(bits: int, width: int) -> None:
     if width < 2048 and not right:
         loose = p.server.from_bytes(rig.rewritten(true, ranges=[[-size * 4, size * 4, 1.0]]))
         for options in ({}, {"publish_bits": 2, "precision": 20}):
-            with pytest.raises(hg.RoomError, match=r"places behind|outside of the bounds"):
+            with pytest.raises(hg.RoomError, match=r"padding slots|outside of the bounds"):
                 p.secret.decrypt(loose, **options)
-    if right:  # the values show the lie
+    if right:  # the values exceed the declared bound of the file
         with pytest.raises(hg.RoomError, match="outside of the bounds"):
             p.secret.decrypt(lying)
 
 
-def test_what_a_lie_can_do() -> None:
-    """All places are values, and the lowest level has wrapped: the sender's word decides, and no promise is made."""
+def test_a_false_bound_of_full_ciphertexts() -> None:
+    """If all places hold values and the lowest level has wrapped, the sender's bound decides, without a promised
+    precision.
+    """
     p = wide()
     v = np.random.default_rng(5).uniform(0, 9000, 2048)
     x = sent(p, hg.ckks.lower(p.server.bind(p.secret.encrypt(v / 9000, bound=1)) * 9000.0, 1))
@@ -267,14 +274,14 @@ def test_what_a_lie_can_do() -> None:
     assert lying.precision is None
 
 
-def test_a_forged_tail() -> None:
-    """Zero where something stands: refused whatever is vouched for by nobody else."""
+def test_falsely_declared_zeros_are_refused() -> None:
+    """A false declaration of zeros at unused places is refused, if the bound is not trusted."""
     p = wide()
     v = np.linspace(-1, 1, 100)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1))
     z = x - hg.ckks.mean(x + 0.5, "slots")
     forged = p.server.from_bytes(rig.rewritten(z, tail="zero"))
-    with pytest.raises(hg.RoomError, match="places behind"):
+    with pytest.raises(hg.RoomError, match="padding slots"):
         p.secret.decrypt(forged)
     for other in ("", "one", 0, ["zero"]):
         with pytest.raises(hg.DamagedFileError):
@@ -305,7 +312,7 @@ DAMAGED: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", DAMAGED)
 def test_damaged_ranges(what: str) -> None:
-    """DamagedFileError, before anything is computed."""
+    """Damaged ranges raise DamagedFileError before any computation."""
     p = cases().small(16, 50)
     x = p.server.bind(p.secret.encrypt(np.ones((2, 16)), bound=1)) * 1.0
     with pytest.raises(hg.DamagedFileError):
@@ -313,8 +320,8 @@ def test_damaged_ranges(what: str) -> None:
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_huge_ranges_and_none(fresh: bool) -> None:
-    """Unknown is what they come to, and every operation takes that."""
+def test_huge_and_missing_ranges(fresh: bool) -> None:
+    """Huge ranges are unknown bounds, which every operation accepts."""
     p = cases().small(16, 50)
     x = p.server.bind(p.secret.encrypt(np.ones((2, 16)), bound=1))
     x = x if fresh else x * 1.0
@@ -327,21 +334,21 @@ def test_huge_ranges_and_none(fresh: bool) -> None:
         assert y.precision is None
 
 
-@pytest.mark.parametrize("edition", ["w32", "w64"])
+@pytest.mark.parametrize("word_size", [32, 64])
 @pytest.mark.parametrize("version", [1, 2])
-def test_files_of_older_formats(version: int, edition: str) -> None:
-    """Format 2 has a magnitude, format 1 nothing; what they hold is decrypted by what is known."""
+def test_files_of_older_formats(version: int, word_size: int) -> None:
+    """Format 2 has a magnitude, format 1 no bound; decryption uses the known figures."""
     folder = DATA / f"format-v{version}"
-    secret = hg.SecretKey.load(folder / f"ckks-secret-key-{edition}.hg")
-    server = hg.Server(hg.EvaluationKeys.from_bytes((folder / f"ckks-evaluation-keys-{edition}.hg").read_bytes()))
-    x = server.load(folder / f"ckks-ciphertext-{edition}.hg")
-    product = server.load(folder / f"ckks-product-{edition}.hg")
+    secret = hg.SecretKey.load(folder / f"ckks-secret-key-w{word_size}.hg")
+    server = hg.Server(hg.EvaluationKeys.from_bytes((folder / f"ckks-evaluation-keys-w{word_size}.hg").read_bytes()))
+    x = server.load(folder / f"ckks-ciphertext-w{word_size}.hg")
+    product = server.load(folder / f"ckks-product-w{word_size}.hg")
     assert (x.bounds is None, product.bounds is None) == ((True, True) if version == 1 else (False, False))
     for tensor in (x, product):
         values = secret.decrypt(tensor, unchecked=True)
         if tensor is x:
             np.testing.assert_array_equal(secret.decrypt(x), values)
-        else:  # the product of what these sets encrypt is beyond their room, and its noise was not tracked
+        else:  # without a bound and a noise estimate, this product is refused
             with pytest.raises(hg.RoomError, match=r"no bound on their noise is known.*unchecked=True") as refused:
                 secret.decrypt(product)
             assert "within" not in str(refused.value)
@@ -352,25 +359,25 @@ def test_files_of_older_formats(version: int, edition: str) -> None:
             assert low <= values.real.min() <= values.real.max() <= high == -low
 
 
-# Everywhere the same
+# Equal on all devices
 
 
 @pytest.mark.parametrize(
     "device", places("ref", "cpu", "2*cpu/limb/uncalibrated", "cuda:0", usual=("ref", "2*cpu/limb/uncalibrated", "cuda:0"))
 )
 def test_devices_refuse_the_same(device: str) -> None:
-    """The same bytes, bounds and errors as the process's device."""
+    """All devices give the same bytes, bounds and errors."""
     for width in (16, 100):
         assert everything_on(device, width) == everything_on("cpu:scalar", width)
 
 
 @functools.cache
 def everything_on(device: str, width: int) -> list[Any]:
-    """Bytes, bounds and errors of results that fit and of some that do not."""
+    """Returns bytes, bounds and errors of results, some of which exceed the room."""
     core = hg.ckks.parameters(n=2048, levels=4, log_scale=38, base_bits=50, special=1, slots=width, insecure=True)._core
     from heliograph import _core
 
-    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(core.on_device(device), bytes(range(32))))
+    secret = hg.ckks.SecretKey(_core.ckks.SecretKey.generate_for_test(core.on_device(device), bytes(range(32))))
     server = hg.Server(secret.evaluation_keys(rotations=hg.ckks.sum_rotations(secret.parameters.period)))
     made: list[Any] = []
     for size in (1.0, 10.0, 40.0, 500.0):
@@ -397,7 +404,7 @@ def everything_on(device: str, width: int) -> list[Any]:
 
 
 def test_shapes_keep_the_bounds_of_each_ciphertext() -> None:
-    """Slices, transposes, broadcasts, concatenations, in place."""
+    """Slices, transposes, broadcasts, concatenations and in-place operations keep each ciphertext's bounds."""
     p = wide(80)
     v = np.array([1.0, 10, 100, 1000, 1e4, 1e5])[:, None] * np.random.default_rng(6).uniform(0.5, 1, (6, 5))
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1e5))
@@ -432,7 +439,7 @@ def test_shapes_keep_the_bounds_of_each_ciphertext() -> None:
 
 
 def test_products_of_degree_two_and_levels() -> None:
-    """Not relinearized, not rescaled, lowered, rotated."""
+    """Products of degree two, unrescaled, lowered and rotated ones have correct bounds."""
     p = wide(60)
     v = np.random.default_rng(8).uniform(-90, 100, 100)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=100))
@@ -453,7 +460,7 @@ def test_products_of_degree_two_and_levels() -> None:
 
 
 def test_sums_over_slots_of_fewer_slots_than_places() -> None:
-    """What every place holds is right or refused: no place is known behind such values."""
+    """Sums over slots with fewer values than places are correct or refused, because the unused places are unknown."""
     p = wide()
     for size in (1.0, 8.0, 30.0, 41.0, 45.0, 100.0, 1000.0):
         v = size * np.random.default_rng(9).uniform(0.5, 1, 50)
@@ -470,7 +477,7 @@ def test_sums_over_slots_of_fewer_slots_than_places() -> None:
 
 
 def test_bounds_of_a_program_follow_its_operands() -> None:
-    """Replayed with other data, and loaded from a file with operands beyond those recorded."""
+    """A replayed program's bounds follow its operands, also of a loaded program with operands beyond the recorded ones."""
     p = wide()
 
     def f(x: Any, y: Any) -> Any:
@@ -506,7 +513,9 @@ def test_bounds_of_a_program_follow_its_operands() -> None:
 
 
 def test_a_loaded_program_of_unknown_operands() -> None:
-    """Their results are unknown too: nothing of the recording's own operands is taken for theirs."""
+    """For operands of unknown bounds, results of a loaded program are unknown; the recorded operands' bounds are not
+    used.
+    """
     p = wide()
     v = np.full(2048, 50.0)
     x = p.server.bind(p.secret.encrypt(v / 50, bound=1))
@@ -524,7 +533,7 @@ def test_a_loaded_program_of_unknown_operands() -> None:
 
 
 def test_a_program_whose_file_lacks_ranges() -> None:
-    """Nothing is said of its results if its file lists the ranges of too few operands."""
+    """If a program's file lists too few operand ranges, its results have no bounds."""
     p = wide()
     x, y = (p.server.bind(p.secret.encrypt([np.full(2048, v) for v in (0.5, 0.25)], bound=1)) for _ in range(2))
     program = hg.program(lambda x, y: hg.ckks.lower(x * y, 1), x, y)
@@ -535,11 +544,11 @@ def test_a_program_whose_file_lacks_ranges() -> None:
         hg.Program.from_bytes(rig.rewritten(program, ranges=[ranges[0], []]))
 
 
-# Edges
+# Edge cases
 
 
 def test_values_and_noise_near_the_room() -> None:
-    """Just below it right, just above it refused, by proof and by known places."""
+    """Values just below the room are decrypted; values just above it are refused by their bound or by known places."""
     p = cases().small(16, 50)
     room = p.parameters.room
     for part in (0.5, 0.9, 0.999, 0.9999, 1.0001, 1.01, 1.5):
@@ -550,7 +559,9 @@ def test_values_and_noise_near_the_room() -> None:
 
 
 def test_tiny_values_and_known_places() -> None:
-    """Values of 1e-9 have no bits at this scale: a promise says so, and zeros behind them do not refuse them."""
+    """Values of 1e-9 are below this scale's precision. The tensor states this, and zeros behind the values do not cause a
+    refusal.
+    """
     p = wide()
     v = np.full(100, 1e-9)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=1e-9))
@@ -561,7 +572,7 @@ def test_tiny_values_and_known_places() -> None:
 
 
 def test_no_items() -> None:
-    """An empty tensor has nothing to refuse."""
+    """An empty tensor is never refused."""
     p = cases().small(16, 50)
     x = p.server.bind(p.secret.encrypt(np.ones((3, 16))))[:0]
     for y in (x, x * 2 + 1, x * x, hg.ckks.mean(x, "slots"), sent(p, x * 0.5)):
@@ -571,7 +582,7 @@ def test_no_items() -> None:
 
 
 def test_zeros_behind_small_vectors() -> None:
-    """`repeat=False`: known places tell of every wrap, and four values have 4.5 bits more room."""
+    """With `repeat=False`, the zeros behind the values reveal every wrap, and four values have 4.5 bits more room."""
     rc = cases()
     repeated, behind = rc.small(4, 50), rc.small(4, 50, repeat=False)
     for size in (1.0, 30.0, 100.0, 200.0, 3000.0):
@@ -584,11 +595,13 @@ def test_zeros_behind_small_vectors() -> None:
         assert fits == [size <= 30, size <= 200]
 
 
-# Words
+# Declared bounds
 
 
-def test_chains_of_bootstraps_on_a_word() -> None:
-    """Honest words make no wrong value; one word that is far too small is seen by the values that leave it."""
+def test_bootstraps_under_declared_bounds() -> None:
+    """In chains of bootstraps, true declared bounds never give a wrong value; a bound that is far too small is detected by
+    the values that exceed it.
+    """
     rc = cases()
     for slots, width in ((0, 100), (256, 256)):
         party = rc.bootstrapping(slots)
@@ -604,7 +617,7 @@ def test_chains_of_bootstraps_on_a_word() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("width", [100, 256])
 def test_long_chains_of_bootstraps(width: int) -> None:
-    """The same, of one to ten."""
+    """For one to ten bootstraps, true bounds give right values and false ones are detected."""
     rc = cases()
     party = rc.bootstrapping(256 if width == 256 else 0)
     for seed in range(30):
@@ -615,8 +628,10 @@ def test_long_chains_of_bootstraps(width: int) -> None:
             assert one.right or one.refused
 
 
-def test_a_word_that_the_values_leave() -> None:
-    """By more than a fifth: RoomError, wherever the word came from, and whatever is known behind the values."""
+def test_values_beyond_a_declared_bound() -> None:
+    """If values exceed the declared bound by more than a fifth, decryption raises RoomError, whatever the unused places
+    hold.
+    """
     p = wide()
     for width in (100, 2048):
         v = np.linspace(-3, 3, width)
@@ -634,10 +649,10 @@ def test_a_word_that_the_values_leave() -> None:
 # The benchmark
 
 
-def test_the_benchmark_counts_and_its_table_adds_up() -> None:
-    """Of a small set; each kind of row, and a line for each."""
-    import ranges
-    import ranges_tables
+def test_the_benchmark_counts_every_outcome() -> None:
+    """The benchmark's rows of a small set have each kind of outcome, and its table has a line for each."""
+    from benchmarks.report import services
+    from benchmarks.runners import ranges
 
     rc = cases()
     rows = []
@@ -649,7 +664,7 @@ def test_the_benchmark_counts_and_its_table_adds_up() -> None:
         rows += [{"kind": "computations", "sets": which, "name": "small"} | row for which in ("default", "named")]
     counts = {"right": 3, "wrong": 2, "wrong, not refused": 1, "refused": 4, "outside of its bound": 1}
     rows += [{"kind": "chains", "word_too_small": 5, "zeros_behind": b, "runs": 5, "counts": counts} for b in (False, True)]
-    lines = ranges_tables.ranges({"a.json": {"results": rows, "commit": "0123456789abcdef"}}, str)
+    lines = services.ranges({"a.jsonl": {"results": rows, "commit": "0123456789abcdef"}})
     assert sum(line.startswith("| small, room 2^11: ") for line in lines) == 3
     assert "| 5 times too small, zeros behind the values | 5 | 1 | 1 | 3 |" in lines
-    assert "[a.json](benchmarks/results/a.json), 0123456789ab: " in lines[-1]
+    assert "[a.jsonl](benchmarks/results/a.jsonl), 0123456789ab: " in lines[-1]

@@ -1,4 +1,4 @@
-"""Files changed and signed again (resign.py): for a while, from a seed that is said."""
+"""Runs random changes of re-signed files (resign.py) for a limited time, from a seed that failures report."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import heliograph as hg
 import resign
 from resign_uses import bases, parties, use, uses_of
 
-#: What the whole suite gives it, and the cases of the usual one; `python tests/python/resign.py` takes any.
+#: Seconds in the full suite, and number of cases in the usual one; `python tests/python/resign.py` runs more.
 SECONDS = 45
 CASES = 600
 
 
-def test_what_is_not_changed() -> None:
-    """The writer of these tests is the engine's, and a valid file's uses are done: the others are refused for a reason."""
+def test_unchanged_files_are_used() -> None:
+    """The tests write files like the engine, and unchanged files are read and used."""
     for name, data in bases().items():
         assert resign.signed(resign.take_apart(data)) == data, name
         for draw in range(4):
@@ -26,18 +26,19 @@ def test_what_is_not_changed() -> None:
             assert found["uses done"] >= 3, name
 
 
-def test_cases_are_of_their_seed() -> None:
-    """What is found can be made again."""
+def test_cases_depend_on_their_seed_only() -> None:
+    """Cases depend only on their seed."""
     assert [resign.case(bases(), 5, i) for i in range(50)] == [resign.case(bases(), 5, i) for i in range(50)]
     assert len({resign.case(bases(), 5, i)[1] for i in range(50)}) > 45
 
 
 @pytest.mark.parametrize(
-    ("body", "how"),
-    [("import os; os.kill(os.getpid(), 11)", "SIGSEGV"), ("raise ValueError('not typed')", "ValueError")],
+    ("body", "how"), [("import os; os.kill(os.getpid(), 11)", "SIGSEGV"), ("raise ValueError('not typed')", "ValueError")]
 )
-def test_faults_are_seen(body: str, how: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that crashes, and an error that is no typed one, are told with their case; the others go on."""
+def test_crashes_and_untyped_errors_are_reported(
+    body: str, how: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that crashes and an untyped error are reported with their case; the other cases continue."""
     script = f"""
 import resign, resign_uses
 true = resign_uses.use
@@ -63,18 +64,18 @@ resign.work(3, range(FIRST, 8), 1e12)
 
 @pytest.mark.parametrize(("cases", "seconds"), [(CASES, math.inf), pytest.param(1_000_000, SECONDS, marks=pytest.mark.full)])
 def test_resigned_files(cases: int, seconds: float) -> None:
-    """No crash, no hang, no untyped error."""
+    """Changed files with a valid digest cause no crash, no hang and no untyped error."""
     seed = random.SystemRandom().randrange(1 << 32)
     report = resign.campaign(seed, cases, seconds)
     print(f"seed {seed}: {report}")
     assert not report.faults, f"seed {seed}: " + "\n".join(f"case {f.number}: {f.what}" for f in report.faults)
     assert report.cases > 500
-    assert report.counts["read"] > report.cases / 20  # the readers are not all that is tested
+    assert report.counts["read"] > report.cases / 20  # a good part of the files is read and used
     assert report.counts["DamagedFileError"] > report.cases / 10
 
 
 def test_uses_of_every_kind() -> None:
-    """Each class of object has uses of its own."""
+    """Each class of object has its own uses."""
     p = parties()["bfv"]
     for thing in (p.x, p.keys, p.secret, p.secret.public_key()):
         assert len(uses_of(thing, p, random.Random(0))) >= 4

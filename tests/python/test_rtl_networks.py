@@ -1,4 +1,4 @@
-"""Networks and queries on the simulated co-processor: the same answers as on cores, in so many cycles."""
+"""Networks and queries on the simulated co-processor give the cores' answers within a limit of cycles."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 import heliograph as hg
 from heliograph import nn
-from heliograph.cli import demo, strokes
+from heliograph.cli import demo, pen_digits
 
 PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "query" / "query.py"
 
 
 def reason_for_none() -> str:
-    """Why there is no simulated co-processor here; empty where there is one."""
+    """Returns why there is no simulated co-processor, or ""."""
     try:
         nn.setup("mnist-small").parameters()._core.on_device("rtl")
     except hg.HeliographError as error:
@@ -26,11 +26,11 @@ def reason_for_none() -> str:
     return ""
 
 
-pytestmark = pytest.mark.skipif(bool(reason_for_none()), reason=reason_for_none() or "it is there")
+pytestmark = pytest.mark.skipif(bool(reason_for_none()), reason=reason_for_none() or "the co-processor is available")
 
 
 def exchange(tmp_path: Path, name: str, images: np.ndarray) -> demo.Exchange:
-    """One request, answered by a server on the card."""
+    """Sends one request to a server on the card."""
     at = demo.Folders(tmp_path / "client", tmp_path / "shared")
     for folder in (at.client, at.shared):
         folder.mkdir()
@@ -38,7 +38,7 @@ def exchange(tmp_path: Path, name: str, images: np.ndarray) -> demo.Exchange:
 
 
 def require_counted(cycles: hg.Cycles, most: int) -> None:
-    """No more cycles than that, about as many as the model says, at the assumed clock."""
+    """Checks that cycles are at most `most`, near the model's prediction, and at the assumed clock."""
     assert 0 < cycles.cycles <= most
     assert abs(cycles.predicted / cycles.cycles - 1) < 0.02
     assert cycles.clock == 200e6
@@ -46,11 +46,11 @@ def require_counted(cycles: hg.Cycles, most: int) -> None:
 
 
 def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ten digits in one request, in less than 50 ms at 200 MHz."""
+    """Ten digits in one request take less than 50 ms at 200 MHz."""
     at = demo.Folders(tmp_path / "client", tmp_path / "shared")
     for folder in (at.client, at.shared):
         folder.mkdir()
-    demo.drawn_digits(at, "rtl")
+    demo.classify_pen_digits(at, "rtl")
     said = capsys.readouterr().out
     assert all(f"read as {digit}, is {digit}" in said for digit in range(10))
     assert "every logit equals the clear network's" in said
@@ -60,7 +60,7 @@ def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def query(*line: str) -> int:
-    """Cycles of examples/query on the card, whose answer is the clear one."""
+    """Runs examples/query on the card, checks the answer, and returns the cycles."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), *line, "--device", "rtl"], capture_output=True, text=True, check=False
     )
@@ -72,7 +72,7 @@ def query(*line: str) -> int:
 
 
 def test_a_look_up() -> None:
-    """In a table of 8 x 8."""
+    """A look-up in a table of 8 x 8 is right within its limit of cycles."""
     assert 10**5 < query("look-up", "--key", "63") <= 2 * 10**6
 
 
@@ -86,15 +86,15 @@ def test_a_look_up() -> None:
     ],
 )
 def test_larger_queries(line: str, most: int) -> None:
-    """A sum of 4,096 rows; large tables."""
+    """A sum over 4,096 rows and look-ups in large tables are right within their limits of cycles."""
     assert query(*line.split()) <= most
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "count", "most"), [("mnist-small", 32, 10_000_000), ("mnist-packed/w32", 1, 51_000_000)])
 def test_networks(name: str, count: int, most: int, tmp_path: Path) -> None:
-    """A full request; the slides' shape. Every logit the clear network's."""
-    images = np.stack([strokes.drawn(digit % 10) for digit in range(count)])
+    """With a full request and with the published design's packing, every logit equals the unencrypted network's."""
+    images = np.stack([pen_digits.render(digit % 10) for digit in range(count)])
     done = exchange(tmp_path, name, images)
     np.testing.assert_array_equal(done.logits[0], nn.setup(name).load().clear_logits(images))
     (cycles,) = done.cycles
@@ -102,6 +102,6 @@ def test_networks(name: str, count: int, most: int, tmp_path: Path) -> None:
 
 
 def test_sets_of_other_words_are_refused(tmp_path: Path) -> None:
-    """By an error that says which ones fit."""
-    with pytest.raises(hg.HeliographError, match=r"the server failed: .*take a set of word w32"):
-        exchange(tmp_path, "mnist-packed", np.stack([strokes.drawn(3)]))
+    """Sets of another word size are refused with the one that fits."""
+    with pytest.raises(hg.HeliographError, match=r"the server failed: .*use a set of 32-bit words"):
+        exchange(tmp_path, "mnist-packed", np.stack([pen_digits.render(3)]))

@@ -1,15 +1,12 @@
-"""heliograph run: the same results in several processes, and their end whatever ends one of them."""
+"""Tests `heliograph run`: several ranks give the results of one process, and all ranks end if one ends."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import pty
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,24 +22,23 @@ import heliograph as hg
 import net_rig
 from heliograph import _core
 from heliograph.cli import launch
-from heliograph.cli import rank as rank_side
 from heliograph.cli import run as command
 from heliograph.cli.launch import Job, make_job
-from heliograph.cli.roles import CommandError
+from heliograph.cli.workflow import CommandError
 
 PROGRAM = Path(__file__).with_name("ranks_program.py")
 EXAMPLES = PROGRAM.parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "heliograph.cli", "run"]
 MARK = "HELIOGRAPH_TEST_MARK"
 QUICK = "cpu/uncalibrated"
-LIMIT = 120.0  # seconds after which a job that must end soon hangs; others may keep the machine busy
+LIMIT = 120.0  # seconds after which a test regards a job as hanging, with a margin for a busy machine
 
 try:
     launch.find_mpirun()
     missing = None
 except hg.DeviceError as error:
     missing = str(error)
-needs_mpirun = pytest.mark.skipif(missing is not None, reason=missing or "")
+needs_mpirun = pytest.mark.skipif(missing is not None, reason=missing or "mpirun is installed")
 
 
 @dataclass
@@ -56,46 +52,48 @@ class Run:
     programs: dict[int, int] = field(default_factory=dict)
 
     def processes(self) -> list[int]:
-        """All of it that lives, on whatever host, by a variable that all inherit."""
+        """Returns the ids of all running processes of the job on any virtual host, found by an inherited environment
+        variable.
+        """
         found = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdecimal():
                 try:
                     if f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
                         found.append(int(folder.name))
-                except OSError:  # gone
+                except OSError:  # the process has ended
                     continue
         return found
 
     def program(self, rank: int) -> int:
-        """The process of a rank's program, as soon as there is one."""
+        """Waits until a rank's program runs and returns its process id."""
         end = time.monotonic() + LIMIT
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                raise AssertionError(f"it ended by itself: {self.process.returncode}, {self.process.communicate()}")
+                raise AssertionError(f"the job ended: {self.process.returncode}, {self.process.communicate()}")
             for process in self.processes():
                 try:
                     words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
                     variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
                 except OSError:
                     continue
-                program = any(word.endswith(b"cli/program.py") for word in words)
+                program = any(word.endswith(b"cli/rank.py") for word in words) and is_child_of_mpirun(process)
                 if program and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
                     return process
             time.sleep(0.01)
-        raise AssertionError(f"rank {rank} does not start")
+        raise AssertionError(f"rank {rank} did not start within {LIMIT} s")
 
     def read_until(self, text: str) -> None:
-        """Until rank 0 has printed it."""
+        """Reads the output of rank 0 up to a line that contains this text."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.out += line
             if text in line:
                 return
-        raise AssertionError(f"it ended before it said {text}: {self.process.communicate()}")
+        raise AssertionError(f"the job ended before it printed {text!r}: {self.process.communicate()}")
 
     def end(self, limit: float) -> int:
-        """Waits; the exit status. Nothing is left."""
+        """Waits for the job, checks that no process is left, and returns its exit status."""
         out, self.err = self.process.communicate(timeout=limit)
         self.out += out
         until = time.monotonic() + LIMIT
@@ -105,27 +103,37 @@ class Run:
         return self.process.returncode
 
     @property
-    def last(self) -> str:
-        """The last line on standard error."""
-        return self.err.splitlines()[-1] if self.err else ""
+    def own_errors(self) -> list[str]:
+        """The lines on standard error without mpirun's explanations, which are between lines of hyphens."""
+        return re.sub("^-{10,}\n.*?^-{10,}\n", "", self.err, flags=re.MULTILINE | re.DOTALL).splitlines()
 
 
-def read_variable(process: int, name: str) -> str | None:
-    """Of a process's environment as it began."""
+def parent_of(process: int) -> int:
+    """Returns the id of a process's parent."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_child_of_mpirun(process: int) -> bool:
+    """Returns whether mpirun or its daemon started a process; a process that forwards output has another parent."""
     try:
-        variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-    except OSError:  # gone
-        return None
-    return next((v.decode().partition("=")[2] for v in variables if v.startswith(f"{name}=".encode())), None)
+        return Path(f"/proc/{parent_of(process)}/comm").read_text().strip() in (
+            "mpirun",
+            "orterun",
+            "prterun",
+            "orted",
+            "prted",
+        )
+    except OSError:  # the process has ended
+        return False
 
 
 @contextmanager
 def started(*words: object, device: str = QUICK, environment: dict[str, str] | None = None) -> Iterator[Run]:
-    """A job; ended with the test."""
+    """Starts a job; ends it at exit."""
     mark = uuid.uuid4().hex
     whole = os.environ | {MARK: mark, "HELIOGRAPH_DEVICE": device} | (environment or {})
     line = [*COMMAND, *(str(word) for word in words)]
-    # A shell that runs this suite in its background ignores SIGINT for all its children.
+    # If a shell runs the tests in the background, children inherit an ignored SIGINT; restore the default.
     with subprocess.Popen(
         line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=whole,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -143,7 +151,7 @@ def started(*words: object, device: str = QUICK, environment: dict[str, str] | N
 
 
 def finished(*words: object, device: str = QUICK, limit: float = LIMIT, environment: dict[str, str] | None = None) -> Run:
-    """A job that ends by itself."""
+    """Runs a job to its end."""
     with started(*words, device=device, environment=environment) as run:
         run.end(limit)
         return run
@@ -154,7 +162,7 @@ def finished(*words: object, device: str = QUICK, limit: float = LIMIT, environm
 
 @pytest.fixture(scope="module")
 def alone() -> str:
-    """What one process prints."""
+    """Returns the output of the program in a single process."""
     environment = os.environ | {"HELIOGRAPH_DEVICE": "cpu"}
     line = [sys.executable, str(PROGRAM), "same"]
     return subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout
@@ -166,11 +174,11 @@ def alone() -> str:
     [
         (2, "cpu/batch/uncalibrated"),
         (3, "cpu/limb/uncalibrated"),
-        (2, "cpu/costs=1e3:300e9:12e-6:1e-6:1e-4"),  # programs are placed on members of either rank
+        (2, "cpu/costs=1e3:300e9:12e-6:1e-6:1e-4"),  # programs are distributed over members of both ranks
     ],
 )
 def test_ranks_compute_what_one_process_computes(ranks: int, device: str, alone: str) -> None:
-    """Bit for bit in BFV, BGV and CKKS; every rank sees the results."""
+    """With several ranks, results of BFV, BGV and CKKS have the bits of one process, on every rank."""
     run = finished("-n", ranks, "--output", "all", PROGRAM, "same", device=device)
     assert (run.process.returncode, run.err) == (0, "")
     lines = run.out.splitlines()
@@ -181,9 +189,11 @@ def test_ranks_compute_what_one_process_computes(ranks: int, device: str, alone:
 
 
 @needs_mpirun
-def test_ranks_that_meet_by_tcp(alone: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """As in a build without MPI: the launcher finds them a place."""
-    monkeypatch.setattr(_core, "has_mpi", lambda: False)
+def test_ranks_connect_by_tcp_without_mpi(
+    alone: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without MPI, the ranks connect by TCP at an address that the launcher chooses."""
+    monkeypatch.setattr(_core.device, "has_mpi", lambda: False)
     monkeypatch.setenv("HELIOGRAPH_DEVICE", QUICK)
     assert launch.run(make_job([str(PROGRAM), "same"], 2, None, False, None, None, False)) == 0
     assert capfd.readouterr() == (alone, "")
@@ -191,16 +201,16 @@ def test_ranks_that_meet_by_tcp(alone: str, monkeypatch: pytest.MonkeyPatch, cap
 
 @needs_mpirun
 def test_mpirun_alone_starts_ranks(alone: str) -> None:
-    """One mesh, no launcher."""
-    if not _core.has_mpi():
-        pytest.skip("this build has no MPI")
+    """mpirun alone starts ranks of one mesh."""
+    if not _core.device.has_mpi():
+        pytest.skip("this build has no MPI support")
     line = [launch.find_mpirun(), "-n", "2", "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     environment = os.environ | {"HELIOGRAPH_DEVICE": QUICK}
     line += [sys.executable, str(PROGRAM), "same"]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=LIMIT)
     digests = re.findall("[0-9a-f]{16}", alone)
     assert len(digests) == 10
-    assert [done.stdout.count(digest) for digest in digests] == [2] * 10  # mpirun mixes the ranks' lines
+    assert [done.stdout.count(digest) for digest in digests] == [2] * 10  # the output mixes the lines of the ranks
 
 
 @needs_mpirun
@@ -212,7 +222,7 @@ def test_mpirun_alone_starts_ranks(alone: str) -> None:
     ],
 )
 def test_examples(words: list[object], said: str) -> None:
-    """The programs that docs/ranks.md names."""
+    """The example programs named in docs/ranks.md run with several ranks."""
     run = finished("-n", 2, EXAMPLES / str(words[0]), *words[1:])
     assert run.process.returncode == 0, run.err
     assert run.out.endswith(said)
@@ -220,18 +230,21 @@ def test_examples(words: list[object], said: str) -> None:
 
 @needs_mpirun
 def test_a_program_is_started_as_python_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name, arguments, path, input; standard output of rank 0 alone, standard error of all; the host's cores are shared."""
+    """A program gets the name, arguments, path and input that Python would give it. The launcher shows rank 0's output and
+    all ranks' errors, and divides the cores.
+    """
     monkeypatch.delenv("HELIOGRAPH_THREADS", raising=False)
     run = finished("-n", 2, PROGRAM, "told")
     assert run.process.returncode == 0, run.err
     cores = len(os.sched_getaffinity(0))
     assert run.out.splitlines() == [
-        "__main__ ['told'] python False",
+        "__main__ ['told'] python",
         f"cpu: {max(1, cores // 2)}",
         "terminal False",
         "standard input ",
     ]
-    assert sorted(run.err.splitlines()) == ["rank 1: standard error", "standard error"]
+    assert "rank 1: standard error" in run.err
+    assert run.err.count("standard error") == 2  # mpirun may put both texts on one line
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "__main__.py").write_text("import sys; print('module', *sys.argv[1:], input())")
     line = [*COMMAND, "-n", "1", "-m", "job", "--flag"]
@@ -240,8 +253,8 @@ def test_a_program_is_started_as_python_starts_it(tmp_path: Path, monkeypatch: p
 
 
 @needs_mpirun
-def test_a_terminal_is_one_for_rank_0() -> None:
-    """So that bars are drawn; lines end as they do without ranks."""
+def test_rank_0_has_the_launchers_terminal() -> None:
+    """Rank 0's output is a terminal if the launcher's is, with the usual line ends."""
     ours, theirs = pty.openpty()
     line = [*COMMAND, "-n", "2", "-m", "timeit", "-n", "1", "-s", "import sys", "print('tty', sys.stdout.isatty())"]
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL) as process:
@@ -250,163 +263,122 @@ def test_a_terminal_is_one_for_rank_0() -> None:
         try:
             while data := os.read(ours, 4096):
                 seen += data
-        except OSError:  # the other end is closed
+        except OSError:  # the ranks have closed the terminal
             os.close(ours)
-        assert process.wait(30) == 0
+        assert process.wait(LIMIT) == 0
     assert b"tty True\r\n" in seen
     assert b"\r\r" not in seen
 
 
 @needs_mpirun
-def test_own_commands_and_other_programs() -> None:
-    """heliograph's by its name; an executable as it is."""
+def test_commands_and_executables_can_be_run() -> None:
+    """`heliograph run` accepts heliograph's own commands by name, and executables."""
     run = finished("-n", 2, "heliograph", "devices")
     assert run.process.returncode == 0
     assert "of rank 1" in run.out
     run = finished("-n", 2, "heliograph", "mnist")
     assert (run.process.returncode, run.out) == (1, "")
-    assert run.err == "heliograph: all 2 ranks ended: CommandError: say --images FILE --labels FILE, or name pictures\n"
+    assert run.own_errors == ["heliograph: give pictures, or --images FILE and --labels FILE"]
     run = finished("-n", 2, "heliograph", "mnist", "--bogus")
     assert run.process.returncode == 2
+    assert run.err.count("No such option: --bogus") == 1
     run = finished("-n", 2, "--output", "all", "/bin/echo", "here")
     assert sorted(run.out.splitlines()) == ["rank 0: here", "rank 1: here"]
     run = finished("-n", 3, "/bin/false")
-    assert (run.process.returncode, run.err) == (1, "heliograph: all 3 ranks ended with exit status 1\n")
+    assert (run.process.returncode, run.own_errors) == (1, [])
 
 
-# ---- ends
+# ---- failures
 
 
 @needs_mpirun
 @pytest.mark.parametrize(
-    ("what", "rank", "status", "last", "traceback"),
-    [
-        ("raise", 1, 1, "ended: ValueError: out of luck", True),
-        pytest.param("status", 2, 7, "ended with exit status 7", False, marks=pytest.mark.full),
-        ("status", 0, 7, "ended with exit status 7", False),
-    ],
+    ("what", "rank", "status"), [("raise", 1, 1), pytest.param("status", 2, 7, marks=pytest.mark.full), ("status", 0, 7)]
 )
-def test_one_that_fails_ends_all(what: str, rank: int, status: int, last: str, traceback: bool) -> None:
-    """One traceback, one line that names the rank and the cause."""
+def test_a_failing_rank_ends_all_ranks(what: str, rank: int, status: int) -> None:
+    """If one rank fails, all end with its status. An exception is printed once, with the rank and without the launcher's frames."""
     run = finished("-n", 3, PROGRAM, "work", what, rank, limit=LIMIT)
     assert run.process.returncode == status
-    assert run.last.startswith(f"heliograph: rank {rank} of 3 (")
-    assert run.last.endswith(f") {last}")
-    assert run.err.count("Traceback") == (1 if traceback else 0)
-    if traceback:
-        assert run.err.startswith(f'Traceback (most recent call last):\n  File "{PROGRAM}"')
-        assert run.err.splitlines()[-2] == "ValueError: out of luck"
-    else:
-        assert run.err.count("\n") == 1
+    if what == "status":
+        assert run.own_errors == []
+        return
+    lines = run.own_errors
+    assert all(line.startswith(f"rank {rank}: ") for line in lines)
+    assert lines[0] == f"rank {rank}: Traceback (most recent call last):"
+    assert lines[1].startswith(f'rank {rank}:   File "{PROGRAM}"')
+    assert lines[-1] == f"rank {rank}: ValueError: out of luck"
+    assert run.err.count("Traceback") == 1
 
 
 @needs_mpirun
-def test_one_that_leaves_early_is_missed() -> None:
-    """Its end is no error, but others need it."""
+def test_a_rank_that_exits_early_is_an_error() -> None:
+    """A rank that exits early with status 0 is an error if other ranks need it."""
     run = finished("-n", 3, PROGRAM, "work", "leave", 1, limit=LIMIT)
     assert run.process.returncode == 1
-    assert "ended: DeviceError: " in run.last
-    assert re.search(r"rank 1 \([^)]*\) has left while others still need it$", run.last)
+    assert re.search(r"DeviceError: rank 1 \([^)]*\) has ended while others still need it$", run.own_errors[-1])
 
 
 @needs_mpirun
-def test_what_fails_everywhere_is_said_once() -> None:
-    """One traceback, one line."""
+def test_an_error_on_all_ranks_is_reported_once() -> None:
+    """If all ranks raise the same error, only rank 0 prints it."""
     run = finished("-n", 3, PROGRAM, "everyone_raises")
     assert run.process.returncode == 1
     assert run.err.count("Traceback") == 1
-    assert run.last == "heliograph: all 3 ranks ended: NoiseError: the same noise everywhere"
+    assert run.own_errors[-1] == "heliograph._core.NoiseError: the same noise everywhere"
 
 
 @needs_mpirun
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=pytest.mark.full) for s in range(3, 6))])
-def test_a_killed_rank_ends_all(seed: int) -> None:
-    """At random points: before the ranks have met, while keys are made, in the middle of exchanges."""
+def test_a_killed_rank_ends_all_ranks(seed: int) -> None:
+    """All ranks end if one is killed, at random times: before the ranks connect, during key generation, during exchanges."""
     draw = random.Random(seed)
     rank, ranks = draw.randrange(3), 3
     with started("-n", ranks, PROGRAM, "work", device=draw.choice(["cpu/limb/uncalibrated", QUICK])) as run:
         if seed % 3:
             run.read_until("running" if seed % 3 == 1 else "computing")
             time.sleep(draw.uniform(0, 0.4))
-        victim = run.program(rank)
-        os.kill(victim, signal.SIGKILL)
+        os.kill(run.program(rank), signal.SIGKILL)
         assert run.end(LIMIT) == 128 + signal.SIGKILL
-    host = os.uname().nodename
-    assert run.last == f"heliograph: rank {rank} of {ranks} ({host}, process {victim}) was killed by SIGKILL"
-    assert run.err.count("\n") == 1
+    explanation = " ".join(run.err.split())  # mpirun's own message
+    assert re.search(r"signal 9 \(Killed\)", explanation)
+    if seed % 3:  # Open MPI 4 does not always name a rank that is killed at its start
+        assert f"process rank {rank} with PID" in explanation
 
 
 @needs_mpirun
-def test_a_stopped_rank_ends_all() -> None:
-    """It does not answer, but it is there."""
+def test_a_stopped_rank_ends_all_ranks() -> None:
+    """If a rank's process is stopped (SIGSTOP), it does not answer, and all ranks end."""
     with started("-n", 2, PROGRAM, "work") as run:
         run.read_until("computing")
         os.kill(run.program(1), signal.SIGSTOP)
         assert run.end(LIMIT) == 1
-    assert "heliograph: rank 1 of 2 (" in run.last
-    assert "was stopped and did not go on for 4 s" in run.last
-
-
-@needs_mpirun
-def test_a_stopped_rank_that_goes_on_is_forgiven() -> None:
-    """A pause is no end."""
-    with started("-n", 2, PROGRAM, "work", "status", 0) as run:
-        run.read_until("running")
-        victim = run.program(1)
-        os.kill(victim, signal.SIGSTOP)
-        time.sleep(0.5)
-        os.kill(victim, signal.SIGCONT)
-        assert run.end(LIMIT) == 7
+    assert re.search(r"DeviceError: rank 1 \([^)]*\) does not answer", run.own_errors[-1])
 
 
 @needs_mpirun
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_launcher_that_ends_ends_all(number: signal.Signals) -> None:
-    """Ctrl-C, an order, a kill: no process stays."""
+def test_the_end_of_the_launcher_ends_all_ranks(number: signal.Signals) -> None:
+    """After SIGINT, SIGTERM or SIGKILL of the launcher no process remains."""
     with started("-n", 3, PROGRAM, "work") as run:
         run.read_until("computing")
         run.process.send_signal(number)
         status = run.end(LIMIT)
     assert status == (-9 if number == signal.SIGKILL else 128 + number)
-    assert run.err == ("heliograph: stopped\n" if number == signal.SIGINT else "")
+    assert run.own_errors == (["heliograph: stopped"] if number == signal.SIGINT else [])
 
 
 @needs_mpirun
-def test_a_killed_mpirun_ends_all() -> None:
-    """It is what keeps the ranks."""
+def test_a_killed_mpirun_ends_all_ranks() -> None:
+    """If mpirun is killed, all ranks end."""
     with started("-n", 2, PROGRAM, "work") as run:
         run.read_until("computing")
-        supervisor = int(Path(f"/proc/{run.program(0)}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
-        assert run.end(LIMIT) == 1
-    assert run.last == "heliograph: mpirun ended (by SIGKILL) before its ranks"
-
-
-@needs_mpirun
-def test_strangers_change_nothing() -> None:
-    """What knocks at the launcher's door without the token is not let in, says what it may."""
-    with started("-n", 2, PROGRAM, "work") as run:
-        run.read_until("computing")
-        places = [read_variable(process, "HELIOGRAPH_RUN") for process in run.processes()]
-        port = next(json.loads(place)["port"] for place in places if place)
-        claim = {"proof": "0" * 64, "protocol": rank_side.PROTOCOL, "rank": 1, "host": "h", "process": 1, "port": None}
-        for sent in (b"", b"GET / HTTP/1.1\r\n\r\n", rank_side.message(challenge="x") + rank_side.message(**claim)):
-            with socket.create_connection(("127.0.0.1", port)) as stranger:
-                stranger.sendall(sent)
-                if not sent:
-                    stranger.shutdown(socket.SHUT_WR)
-                stranger.settimeout(10)
-                with contextlib.suppress(ConnectionError):
-                    while stranger.recv(4096):  # until the door is closed
-                        pass
-        os.kill(run.program(1), signal.SIGKILL)
+        os.kill(parent_of(run.program(0)), signal.SIGKILL)
         assert run.end(LIMIT) == 128 + signal.SIGKILL
-    assert run.last.startswith("heliograph: rank 1 of 2 (")
 
 
 @needs_mpirun
-def test_ranks_of_two_minds_are_refused(tmp_path: Path) -> None:
-    """Before anything is computed."""
+def test_ranks_with_different_options_are_refused(tmp_path: Path) -> None:
+    """Ranks with different options are refused before any computation."""
     script = tmp_path / "minds.py"
     script.write_text(
         "import os\n"
@@ -417,30 +389,30 @@ def test_ranks_of_two_minds_are_refused(tmp_path: Path) -> None:
     )
     run = finished("-n", 3, script)
     assert (run.process.returncode, run.out) == (1, "")
-    assert "MismatchError: rank 1 (" in run.last
-    assert 'options "/limb", rank 0 "/batch"' in run.last
+    assert "MismatchError: rank 1 (" in run.own_errors[-1]
+    assert 'options "/limb", rank 0 "/batch"' in run.own_errors[-1]
 
 
 @needs_mpirun
-def test_a_host_that_is_not_there() -> None:
-    """What the shell said, and one line; not mpirun's pages."""
+def test_an_unknown_host_is_named() -> None:
+    """For an unknown host, mpirun fails and ssh names the host."""
     run = finished("-n", 2, "--hosts", "no-such-host-a.invalid,no-such-host-b.invalid", PROGRAM, "same")
-    assert run.process.returncode == 1
-    assert run.last.startswith("heliograph: mpirun ended (")
-    assert len(run.err.splitlines()) <= 8
+    assert run.process.returncode not in (0, 130)
+    assert "no-such-host" in run.err
 
 
-def test_without_mpirun(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A typed error that says what to install."""
+def test_without_mpirun_there_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without mpirun, a typed error states what to install."""
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert command(["run", "-n", "2", str(PROGRAM), "same"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("heliograph: there is no mpirun")
-    assert "apt-get install openmpi-bin" in said
+    assert said.startswith("heliograph: cannot start ranks: mpirun is not installed")
+    assert "pip install 'heliograph[mpi]'" in said
 
 
-def test_another_mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that takes other options."""
+def test_another_mpirun_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another MPI's mpirun, which has other options, is refused."""
     (tmp_path / "mpirun").write_text("#!/bin/sh\necho HYDRA build details: Version 4.0.2\n")
     (tmp_path / "mpirun").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -448,8 +420,17 @@ def test_another_mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         launch.find_mpirun()
 
 
-def test_jobs() -> None:
-    """The command's words."""
+def test_mpirun_of_the_python_environment_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mpirun of a Python environment is found without its folder on the PATH."""
+    (tmp_path / "mpirun").write_text("#!/bin/sh\necho 'mpirun (Open MPI) 5.0.11'\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert launch.find_mpirun() == str(tmp_path / "mpirun")
+
+
+def test_options_give_the_right_job() -> None:
+    """The command's options give the right job: ranks, hosts, devices."""
     here = str(PROGRAM)
     assert make_job([here, "same"], 3, None, False, None, None, False) == Job("script", here, ["same"], 3)
     spread = make_job(["far.py"], None, "alpha,beta:2", False, 5, "cuda", True)
@@ -470,9 +451,16 @@ def test_jobs() -> None:
 
 @pytest.fixture(scope="module")
 def nets() -> None:
-    """Skips where no hosts can be made."""
+    """Skips tests if virtual hosts cannot be made."""
     if reason := net_rig.reason_for_none("mpirun"):
         pytest.skip(reason)
+
+
+def environment_of(net: net_rig.Hosts, by_mpi: bool = _core.device.has_mpi()) -> dict[str, str]:
+    """Returns variables of the launcher. The hosts cannot resolve each other's names, so ranks without MPI get the address
+    of rank 0.
+    """
+    return net.environment() | ({} if by_mpi else {"HELIOGRAPH_MEET": f"{net.addresses[net.names[0]]}:29500"})
 
 
 @pytest.mark.parametrize(("count", "by_mpi"), [(2, True), (3, True), (2, False)])
@@ -480,24 +468,25 @@ def test_hosts_compute_what_one_process_computes(
     count: int, by_mpi: bool, nets: None, tmp_path: Path, alone: str, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """Separate networks, names of their own."""
-    if by_mpi and not _core.has_mpi():
-        pytest.skip("this build has no MPI")
+    """Hosts in separate networks with their own names give the results of one process."""
+    if by_mpi and not _core.device.has_mpi():
+        pytest.skip("this build has no MPI support")
     with net_rig.hosts(count, tmp_path) as net:
-        for name, value in (net.environment() | {"HELIOGRAPH_DEVICE": QUICK}).items():
+        for name, value in (environment_of(net, by_mpi) | {"HELIOGRAPH_DEVICE": QUICK}).items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(_core, "has_mpi", lambda: by_mpi)
+        monkeypatch.setattr(_core.device, "has_mpi", lambda: by_mpi)
         assert launch.run(make_job([str(PROGRAM), "same"], None, ",".join(net.names), False, None, None, False)) == 0
         assert capfd.readouterr() == (alone, "")
         crossed, _ = net.counted(net.names[-1])
-        assert crossed > 1 << 16, "nothing went over the network that was made for it"
+        assert crossed > 1 << 16, "the ranks did not use the virtual network"
 
 
 def test_hosts_reached_by_ssh_compute_what_one_process_computes(nets: None, tmp_path: Path, alone: str) -> None:
-    """Two networks, a daemon with keys of its own in each; every host let the launcher in."""
+    """Ranks started by ssh on two virtual hosts, whose sshd has its own keys, give the results of one process."""
     if reason := net_rig.reason_for_no_sshd():
         pytest.skip(reason)
     with net_rig.hosts(2, tmp_path) as net, net_rig.served_by_ssh(net, tmp_path) as (environment, logs):
+        environment = environment_of(net) | environment
         with started("--hosts", ",".join(net.names), PROGRAM, "same", device=QUICK, environment=environment) as run:
             assert run.end(LIMIT) == 0, run.err
         assert (run.out, run.err) == (alone, "")
@@ -505,24 +494,23 @@ def test_hosts_reached_by_ssh_compute_what_one_process_computes(nets: None, tmp_
             assert "Accepted publickey for root" in (logs / f"{name}.log").read_text()
 
 
-def test_a_host_that_is_cut_off_ends_all(nets: None, tmp_path: Path) -> None:
-    """Both sides of the cut end; the launcher names the rank and its host."""
+def test_a_disconnected_host_ends_all_ranks(nets: None, tmp_path: Path) -> None:
+    """If a host is disconnected, the ranks on both sides end, and mpirun names the host."""
     with net_rig.hosts(2, tmp_path) as net:
-        with started("--hosts", ",".join(net.names), PROGRAM, "work", environment=net.environment()) as run:
+        with started("--hosts", ",".join(net.names), PROGRAM, "work", environment=environment_of(net)) as run:
             run.read_until("computing")
             net.cut(net.names[1])
             cut = time.monotonic()
-            assert run.process.wait(LIMIT) == 1
+            assert run.process.wait(LIMIT) not in (0, 128 + signal.SIGINT)
             while net.processes() and time.monotonic() < cut + LIMIT:
                 time.sleep(0.1)
             assert not net.processes()
             run.end(LIMIT)
-        assert run.last.startswith(f"heliograph: rank 1 of 2 ({net.names[1]}, process ")
-        assert "was not heard of for 5 s" in run.last
+        assert f"on node {net.names[1]}" in run.err
 
 
 class Crossed:
-    """What four calls have moved between two hosts, by the engine's count and on the wire."""
+    """The bytes that four calls send between two hosts, as counted by the engine and by the network interface."""
 
     def __init__(self, folder: Path, what: str, device: str) -> None:
         files = {step: [folder / f"{step}{rank}" for rank in range(2)] for step in ("ready", "done")}
@@ -534,7 +522,7 @@ class Crossed:
 
         with net_rig.hosts(2, folder) as net:
             words = ("--hosts", ",".join(net.names), PROGRAM, "count", folder, what)
-            with started(*words, device=device, environment=net.environment()) as run:
+            with started(*words, device=device, environment=environment_of(net)) as run:
                 wait_for("ready")
                 before = net.counted(net.names[1])
                 (folder / "go").touch()
@@ -550,18 +538,31 @@ class Crossed:
 
 
 def test_multiplications_of_a_batch_move_nothing_between_hosts(nets: None, tmp_path: Path) -> None:
-    """Once it lies on the hosts: no byte of the engine's, and on the wire no more than signs of life."""
+    """After distribution, products of a batch exchange no bytes; the network carries only heartbeats."""
     crossed = Crossed(tmp_path, "products", "cpu/batch/uncalibrated")
     assert crossed.moved == [0, 0]
     assert crossed.on_the_wire < 4096 < crossed.result / 1000
 
 
-def test_a_network_sends_what_its_windows_share_between_hosts(nets: None, tmp_path: Path) -> None:
-    """Rows at the edges of shares and partial sums, in as few bytes as words need: a small part of what is computed on."""
+def test_a_network_sends_only_border_rows_and_sums_between_hosts(nets: None, tmp_path: Path) -> None:
+    """Between hosts, a neural network exchanges only border rows and partial sums, packed to the words' bits."""
     crossed = Crossed(tmp_path, "network", "cpu/costs=1e3:1e6:1e-3:1e-6:8e-6")
-    each = crossed.batch // 441  # of a ciphertext
+    each = crossed.batch // 441  # bytes of a ciphertext
     print(f"moved {crossed.moved}, sent {crossed.sent}, on the wire {crossed.on_the_wire}; a ciphertext has {each} bytes")
     assert crossed.moved[0] == crossed.moved[1]
-    assert 0 < crossed.moved[0] < 4 * 100 * each, "more than a quarter of a layer's inputs"
+    assert 0 < crossed.moved[0] < 4 * 100 * each, "the network exchanges more than a quarter of a layer's inputs"
     assert crossed.sent < 0.9 * crossed.moved[0]
     assert crossed.sent < crossed.on_the_wire < 1.1 * crossed.sent + 65536
+
+
+def test_harmless_mpi_messages_are_not_shown(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Open MPI's messages of a race at ssh's start and of an ended rank's memory are dropped; all else is shown."""
+    source, sink = os.pipe()
+    setpgid = b"[vm:01682] plm:rsh: Warning: setpgid(1689,1689) failed in parent with errno=Permission denied(13)\n"
+    ended = b"[vm:31045] Read -1, expected 98304, errno = 3\nrank 2: [vm:31044] Read -1, expected 98304, errno = 3\n"
+    other = b"[vm:31045] Read -1, expected 98304, errno = 1\n"
+    os.write(sink, b"first\n" + setpgid + ended + other + b"[vm:1] another\n[vm")
+    os.close(sink)
+    with os.fdopen(source, "rb") as errors:
+        launch._relay(errors, set())
+    assert capfdbinary.readouterr() == (b"", b"first\n" + other + b"[vm:1] another\n[vm")

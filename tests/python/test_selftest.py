@@ -1,4 +1,4 @@
-"""heliograph selftest: it passes on a sound device, and sees a wrong bit, a failed call and wrong products."""
+"""`heliograph selftest` passes on a correct device, and detects a wrong bit, a failed call and wrong products."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from heliograph import _core
 from heliograph.cli import run, selftest, selftest_tfhe
 
 COMMAND = [sys.executable, "-m", "heliograph.cli", "selftest", "--quick"]
-SMALL = (selftest.Trial(1024, 130, 1, "w64", 9), selftest.Trial(1024, 110, 1, "w32", 4))
+SMALL = (selftest.Trial(1024, 130, 1, 64, 9), selftest.Trial(1024, 110, 1, 32, 4))
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small rings alone, and few integers of TFHE."""
+    """Limits the selftest to small rings and few TFHE integers."""
     monkeypatch.setattr(selftest, "QUICK", SMALL)
     few = tuple(dataclasses.replace(trial, items=2) for trial in selftest_tfhe.QUICK)
     monkeypatch.setattr(selftest_tfhe, "QUICK", few)
 
 
-def on_reference(side: selftest.Side) -> bool:
-    """Whether it is the reference's turn: its parameters are not those of the process's device."""
-    return side.x.parameters != hg.bfv.Parameters(_core.Parameters(side.x._core.parameters.spec))
+def on_reference(fixture: selftest.ExactFixture) -> bool:
+    """Returns whether a fixture of the selftest belongs to the reference backend: its parameters are not on the default
+    device.
+    """
+    return fixture.x.parameters != hg.bfv.Parameters(_core.exact.Parameters(fixture.x._core.parameters.spec))
 
 
 @pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_a_sound_device_passes(large: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each operation of each ring, in both editions and on a large ring, with the device's name."""
+def test_a_correct_device_passes(large: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each operation on each ring passes, in both word sizes and on a large ring, and the device is named."""
     if not large:
         monkeypatch.setattr(selftest, "QUICK", tuple(trial for trial in selftest.QUICK if trial.n < 1 << 15))
     assert run(["selftest", "--quick"]) == 0
@@ -43,22 +45,22 @@ def test_a_sound_device_passes(large: bool, capsys: pytest.CaptureFixture[str], 
     assert ("2^15 w64" in said) == large
     for wanted in ("2^10 w64", "2^11 w32", *selftest.OPERATIONS, "keys", "encrypt", "decrypt"):
         assert wanted in said
-    assert f"{_core.device_name()}: all {len(rows)} results equal" in said
+    assert f"{_core.device.name()}: all {len(rows)} results equal" in said
     assert "FAILED" not in said
 
 
-def test_the_whole_test_has_every_size_in_both_editions() -> None:
-    """Rings that one block of a GPU holds, and rings of two passes."""
-    sizes = {"w64": set(), "w32": set()}
+def test_the_full_test_has_every_size_in_both_word_sizes() -> None:
+    """The full test has rings of one GPU block and rings of two passes in both word sizes."""
+    sizes = {64: set(), 32: set()}
     for trial in selftest.ALL:
-        sizes[trial.edition].add(trial.n)
+        sizes[trial.word_size].add(trial.n)
     for found in sizes.values():
         assert {1 << k for k in range(12, 17)} <= found
 
 
 @pytest.mark.usefixtures("small")
-def test_a_wrong_bit_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """One operation that computes something else on the device: its rows fail, the others stand; status 1."""
+def test_a_wrong_bit_is_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong operation fails in its rows only, and the exit status is 1."""
     wrong = {**selftest.OPERATIONS, "add": lambda s: s.x + s.y if on_reference(s) else s.x + s.y + 1}
     monkeypatch.setattr(selftest, "OPERATIONS", wrong)
     assert run(["selftest", "--quick"]) == 1
@@ -70,13 +72,13 @@ def test_a_wrong_bit_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("small")
-def test_results_that_change_are_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first call of two is wrong, as where a wait is missing."""
-    calls: list[selftest.Side] = []
+def test_results_that_change_are_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A first call of two that differs, as with a missing wait, is detected."""
+    calls: list[selftest.ExactFixture] = []
 
-    def unsteady(side: selftest.Side) -> hg.Tensor:
-        calls.append(side)
-        return side.x + 1 if len(calls) == 1 else side.x + 0
+    def unsteady(fixture: selftest.ExactFixture) -> hg.Tensor:
+        calls.append(fixture)
+        return fixture.x + 1 if len(calls) == 1 else fixture.x + 0
 
     monkeypatch.setattr(selftest, "OPERATIONS", {"unsteady": unsteady})
     assert run(["selftest", "--quick"]) == 1
@@ -84,10 +86,10 @@ def test_results_that_change_are_seen(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 @pytest.mark.usefixtures("small")
-def test_an_error_fails_its_row_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a fault of a GPU would look like."""
+def test_an_error_fails_only_its_row(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error, as after a GPU fault, fails only its row."""
 
-    def faulty(side: selftest.Side) -> hg.Tensor:
+    def faulty(fixture: selftest.ExactFixture) -> hg.Tensor:
         raise hg.DeviceError("kernel add: an illegal memory access was encountered")
 
     monkeypatch.setattr(selftest, "OPERATIONS", {"add": faulty, "square": selftest.OPERATIONS["square"]})
@@ -98,13 +100,13 @@ def test_an_error_fails_its_row_alone(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 @pytest.mark.usefixtures("small")
-def test_a_device_that_is_lost_fails_every_ring(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The table is still told."""
+def test_a_lost_device_fails_every_ring(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """If the device is lost, every ring fails and the table is still printed."""
 
-    def lost(side: selftest.Side, trial: selftest.Trial, device: str | None) -> None:
+    def lost(fixture: selftest.ExactFixture, trial: selftest.Trial, device: str | None) -> None:
         raise hg.DeviceError("this GPU failed earlier and cannot be used again in this process")
 
-    monkeypatch.setattr(selftest.Side, "__init__", lost)
+    monkeypatch.setattr(selftest.ExactFixture, "__init__", lost)
     assert run(["selftest", "--quick"]) == 1
     said = capsys.readouterr().out
     assert said.count("FAILED") == len(SMALL)
@@ -112,29 +114,31 @@ def test_a_device_that_is_lost_fails_every_ring(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.usefixtures("small")
-def test_wrong_products_are_seen_where_both_agree(
+def test_products_wrong_on_both_backends_are_detected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Decryption is compared with the clear values too."""
-    true = selftest.Side.__init__
+    """If the device and the reference agree on wrong products, the selftest detects it, because it also compares decrypted
+    values with clear ones.
+    """
+    true = selftest.ExactFixture.__init__
 
-    def other_operands(side: selftest.Side, trial: selftest.Trial, device: str | None) -> None:
-        true(side, trial, device)
-        side.product = side.x + side.y
+    def other_operands(fixture: selftest.ExactFixture, trial: selftest.Trial, device: str | None) -> None:
+        true(fixture, trial, device)
+        fixture.product = fixture.x + fixture.y
 
-    monkeypatch.setattr(selftest.Side, "__init__", other_operands)
+    monkeypatch.setattr(selftest.ExactFixture, "__init__", other_operands)
     monkeypatch.setattr(selftest, "OPERATIONS", {})
     assert run(["selftest", "--quick"]) == 1
     assert "the products are wrong" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("device", ["ref", pytest.param("cpu:scalar", marks=pytest.mark.full)])
-def test_the_device_is_the_environments(device: str) -> None:
-    """HELIOGRAPH_DEVICE chooses what is tested; the table names it."""
+def test_the_environment_chooses_the_device(device: str) -> None:
+    """HELIOGRAPH_DEVICE chooses the tested device, which the table names."""
     short = (
         "import dataclasses, sys; from heliograph.cli import run, selftest, selftest_tfhe; "
         "selftest.QUICK = selftest.QUICK[:1]; "
-        "selftest_tfhe.QUICK = (dataclasses.replace(selftest_tfhe.QUICK[0], items=2),); "  # the reference takes its time
+        "selftest_tfhe.QUICK = (dataclasses.replace(selftest_tfhe.QUICK[0], items=2),); "  # ref is slow
         "sys.exit(run(['selftest', '--quick']))"
     )
     environment = os.environ | {"HELIOGRAPH_DEVICE": device}
@@ -144,7 +148,9 @@ def test_the_device_is_the_environments(device: str) -> None:
 
 
 def test_tfhe_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exact parts and decrypted values of each set; the real ones in the whole test."""
+    """For TFHE, the selftest compares the exact kernels and the decrypted values of every set; the full test has the secure
+    sets.
+    """
     rows = [row for trial in selftest_tfhe.QUICK for row in selftest_tfhe.run_trial(trial)]
     assert len(rows) == len(selftest_tfhe.QUICK) * (2 + len(selftest_tfhe.LINEAR) + len(selftest_tfhe.OPERATIONS))
     assert [row for row in rows if row.fault] == []
@@ -157,14 +163,14 @@ def test_tfhe_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_wrong_tfhe_values_are_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong gate, a wrong linear combination: status 1."""
+def test_wrong_tfhe_values_are_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong gate and a wrong linear combination are detected, with exit status 1."""
     monkeypatch.setattr(selftest_tfhe, "OPERATIONS", {"add": lambda s: (s.x + s.y, s.a - s.b)})
     turns: list[int] = []
 
-    def unlike(side: selftest_tfhe.Side) -> hg.tfhe.Tensor:
+    def unlike(fixture: selftest_tfhe.TfheFixture) -> hg.tfhe.Tensor:
         turns.append(1)
-        return ~side.x if len(turns) % 2 else side.x
+        return ~fixture.x if len(turns) % 2 else fixture.x
 
     monkeypatch.setattr(selftest_tfhe, "LINEAR", {"linear combinations": unlike})
     monkeypatch.setattr(selftest, "OPERATIONS", {})
@@ -178,7 +184,7 @@ def test_wrong_tfhe_values_are_seen(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_the_null_device_is_refused() -> None:
-    """It computes nothing."""
+    """The null device, which computes nothing, is refused."""
     done = subprocess.run(COMMAND, capture_output=True, text=True, env=os.environ | {"HELIOGRAPH_DEVICE": "null"})
     assert done.returncode == 1
-    assert done.stderr == "heliograph: the null device computes nothing; HELIOGRAPH_DEVICE chooses another\n"
+    assert done.stderr == "heliograph: cannot test the null device: it computes nothing; set HELIOGRAPH_DEVICE to another\n"

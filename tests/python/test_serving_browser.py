@@ -1,4 +1,4 @@
-"""The service's pages in a real browser: what a person draws and reads, by mouse, finger and keys, and whom the pages ask."""
+"""Tests the service's pages in Chromium: drawing digits by mouse, finger and keys, and the hosts that the pages contact."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ import heliograph as hg
 import serving_rig as rig
 from browser_rig import Browser, Page
 from heliograph import nn
-from heliograph.cli.strokes import DIGITS
-from heliograph.serving.companion import Companion, server_of
+from heliograph.cli.demo_client import DemoClient, http_server
+from heliograph.cli.pen_digits import DIGITS
 from serving_rig import DIGIT, Running, go_on, running, stop
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 pytest.importorskip("cryptography")
-pytestmark = pytest.mark.skipif(browser_rig.found() is None, reason="there is no chromium")
+pytestmark = pytest.mark.skipif(browser_rig.found() is None, reason="Chromium is not installed")
 
 
 class Place:
-    """A service by TLS with tokens, its client on this machine, and a browser that trusts the service."""
+    """A service with TLS and tokens, its client on this machine, and a browser that trusts the service."""
 
     def __init__(self, service: Running, authority: Path, token: str, browser: Browser) -> None:
         self.service, self.authority, self.token, self.browser = service, authority, token, browser
@@ -40,13 +40,13 @@ class Place:
 
     @property
     def origin(self) -> str:
-        """Of the service."""
+        """The service's origin."""
         return f"https://127.0.0.1:{self.service.ports['http']}"
 
     @contextmanager
     def companion(self, allowed: str | None = None) -> Iterator[str]:
-        """The client process's address."""
-        with server_of(Companion(self.client, self.secret, allowed), 0) as server:
+        """Runs the client process's page and returns its address."""
+        with http_server(DemoClient(self.client, self.secret, allowed), 0) as server:
             thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
             thread.start()
             try:
@@ -58,18 +58,18 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One for all tests; to the browser the service lies in a public network, as it would for a person."""
+    """Runs one service for all tests; the browser regards the service as in a public network, as for users."""
     folder = tmp_path_factory.mktemp("pages")
-    authority, (digits, _) = rig.Authority(folder), rig.seal(folder)
+    authority, (digits, _) = rig.Authority(folder), rig.export(folder)
     pem, token = authority.issue("localhost"), rig.tokens(folder / "tokens", "ann")["ann"]
-    with running(digits, "--store", folder / "store", "--tls", pem, "--tokens", folder / "tokens") as service:
+    with running(digits, "--store", folder / "store", "--tls-cert", pem, "--tokens", folder / "tokens") as service:
         port = service.ports["http"]
         with browser_rig.browser(f"--ip-address-space-overrides=127.0.0.1:{port}=public") as browser:
             yield Place(service, authority.file, token, browser)
 
 
 def opened(place: Place, address: str, **window: Any) -> Page:
-    """A page in a window of its own."""
+    """Opens a page in its own window."""
     page = place.browser.page(**window)
     page.ask("Security.setIgnoreCertificateErrors", ignore=True)
     page.go(address)
@@ -77,13 +77,13 @@ def opened(place: Place, address: str, **window: Any) -> Page:
 
 
 def draw(page: Page, digit: int) -> None:
-    """Its strokes, with a pen that moves from point to point."""
+    """Draws a digit's strokes point by point."""
     for stroke in DIGITS[digit]:
         page.draw("#canvas", [(0.25 + x / 2, 0.15 + 0.7 * y) for x, y in stroke])
 
 
 def read(page: Page) -> str:
-    """Asks by the button, and reads the answer."""
+    """Clicks the button and returns the answer."""
     page.click("#send")
     page.until(
         "document.querySelector('#time').innerText.startsWith('Encrypted') || document.querySelector('#said').innerText"
@@ -93,7 +93,7 @@ def read(page: Page) -> str:
 
 
 def fits(page: Page) -> bool:
-    """Nothing lies beyond the window's right edge."""
+    """Returns whether the page fits the window's width."""
     return bool(page.value("document.documentElement.scrollWidth <= window.innerWidth"))
 
 
@@ -101,7 +101,9 @@ def fits(page: Page) -> bool:
 
 
 def test_digits_are_drawn_and_read(place: Place) -> None:
-    """By mouse: each is read, its scores are the clear network's for what was encrypted, and nobody but the client is asked."""
+    """Digits drawn by mouse are classified; scores equal the unencrypted network's, and only the client process is
+    contacted.
+    """
     with place.companion() as address:
         page = opened(place, address)
         page.reads("Connected to the client process on this machine: digits", "#where")
@@ -110,7 +112,7 @@ def test_digits_are_drawn_and_read(place: Place) -> None:
         for digit in (3, 0, 7, 1):
             draw(page, digit)
             assert read(page) == str(digit)
-            assert "What was encrypted: 8 x 8 numbers" in page.text("#caption")
+            assert "Encrypted picture: 8 x 8 numbers" in page.text("#caption")
             rows = [line.split() for line in page.text("#scores").replace("\n\t", " ").splitlines()]
             clear = nn.load("digits").clear_logits([page.value("pixels()")])[0]
             assert [int(row[-1]) for row in rows] == clear.tolist()
@@ -120,8 +122,8 @@ def test_digits_are_drawn_and_read(place: Place) -> None:
         assert page.complaints() == []
 
 
-def test_on_a_phone(place: Place) -> None:
-    """By finger, in a narrow window: the page does not scroll instead, and nothing sticks out."""
+def test_digits_are_drawn_by_finger(place: Place) -> None:
+    """Digits are drawn by finger in a narrow window; the page does not scroll and fits the width."""
     with place.companion() as address:
         page = opened(place, address, width=320, height=560, phone=True)
         page.reads("Connected", "#where")
@@ -132,8 +134,8 @@ def test_on_a_phone(place: Place) -> None:
         assert page.complaints() == []
 
 
-def test_by_keys_alone(place: Place) -> None:
-    """Tab to the board, a 1 by arrows and the space bar, Tab to the button, Enter."""
+def test_digits_are_drawn_by_keys(place: Place) -> None:
+    """A 1 can be drawn and classified with keys only: Tab to the board, arrows and space, Tab to the button, Enter."""
     with place.companion() as address:
         page = opened(place, address)
         page.reads("Connected", "#where")
@@ -144,20 +146,20 @@ def test_by_keys_alone(place: Place) -> None:
         page.press(" ")
         page.press("ArrowDown", 14)
         page.press(" ")
-        page.press("ArrowLeft", 3)  # with the pen lifted
+        page.press("ArrowLeft", 3)  # moves without drawing
         assert [len(stroke) for stroke in page.value("strokes")] == [15]
         page.press("Tab")
         assert page.value("document.activeElement.id") == "send"
         page.press("Enter")
-        page.reads("Encrypted, computed on, decrypted", "#time")
+        page.reads("Encrypted, classified and decrypted", "#time")
         assert page.text("#answer") == "1"
 
 
-def test_nothing_drawn_and_nobody_there(place: Place, tmp_path: Path) -> None:
-    """`heliograph client --serve`: what a person reads when there is nothing to send, and when that process has ended."""
+def test_an_empty_drawing_and_a_missing_process(place: Place, tmp_path: Path) -> None:
+    """The page of `heliograph client --page-port` reports an empty drawing and a client process that has ended."""
     (tmp_path / "token").write_text(place.token)
     places = ["--token-file", tmp_path / "token", "--ca", place.authority, "--secret", tmp_path / "secret.hg"]
-    command = ["client", place.client_address, "--model", "digits", "--serve", "0", *places]
+    command = ["client", place.client_address, "--model", "digits", "--page-port", "0", *places]
     with rig.started(*command) as process:
         assert process.stdout is not None
         address = next(word for line in process.stdout for word in line.split() if word.startswith("http://"))
@@ -172,8 +174,8 @@ def test_nothing_drawn_and_nobody_there(place: Place, tmp_path: Path) -> None:
     assert page.value("!document.getElementById('send').disabled")
 
 
-def test_a_refusal_is_read(place: Place) -> None:
-    """An error of the service's comes by its name; the drawing stays, and is sent again."""
+def test_an_error_of_the_service_is_shown(place: Place) -> None:
+    """An error of the service is shown by name; the drawing stays and can be sent again."""
     with place.companion() as address:
         page = opened(place, address)
         page.reads("Connected", "#where")
@@ -181,7 +183,7 @@ def test_a_refusal_is_read(place: Place) -> None:
         place.client.revoke()
         page.click("#send")
         page.reads("RevokedKeyError: ", "#said")
-        place.client._keys = "0" * 64  # unknown there: the process sends its own again
+        place.client._keys = "0" * 64  # the service no longer knows the keys, so the client process uploads them again
         assert read(page) == "6"
         timeout, place.client.timeout = place.client.timeout, 0.5
         (engine,) = place.service.engines()
@@ -200,22 +202,24 @@ def test_a_refusal_is_read(place: Place) -> None:
 
 
 def test_the_services_page_is_refused(place: Place) -> None:
-    """Without --allow-page a page of another origin reads nothing and sends nothing to the client process; it says why."""
+    """Without --allow-origin, a page of another origin can neither read from nor write to the client process, and states the
+    reason.
+    """
     with place.companion() as address:
         page = opened(place, place.origin + "/demo")
         allow_own_machine(page, place.origin)
         assert "This copy of the page came from the service" in page.text()
         page.type("#number", address.rpartition(":")[2])
         page.click("#form button")
-        page.reads("refuses this page: it was started without --allow-page " + place.origin, "#said")
+        page.reads("refuses this page: it was started without --allow-origin " + place.origin, "#said")
         for method, kind in (("GET", "{}"), ("POST", "{method: 'POST', body: '{}'}"), ("POST", json_post())):
             told = page.value(
                 f"fetch('{address}/{'model' if method == 'GET' else 'classify'}', {kind}).then(r => r.status, e => e.name)"
             )
-            assert told == "TypeError"  # what is refused is not read
-        jobs = len(place.service.events("job"))
+            assert told == "TypeError"  # a page cannot read a refused response
+        jobs = len(place.service.events("job_ended"))
         page.value(f"fetch('{address}/classify', {{mode: 'no-cors', method: 'POST', body: '{{}}'}}).catch(e => e.name)")
-        assert len(place.service.events("job")) == jobs
+        assert len(place.service.events("job_ended")) == jobs
         assert page.hosts() == {place.origin, address}
 
 
@@ -223,32 +227,34 @@ def test_the_services_page_is_refused(place: Place) -> None:
     ("path", "headers", "status"),
     [
         ("/", {}, 200),
-        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),  # a link that somebody follows
+        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),  # a link from another site
         ("/model", {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
         ("/model", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
         ("/model", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
         ("/model", {"Origin": "https://elsewhere.example"}, 403),
         ("/model", {"Origin": "null"}, 403),
-        ("/", {"Host": "elsewhere.example"}, 403),  # another site's name for this machine
+        ("/", {"Host": "elsewhere.example"}, 403),  # another site's DNS name for this machine
     ],
 )
-def test_who_may_ask_the_client_process(place: Place, path: str, headers: dict[str, str], status: int) -> None:
-    """What a browser says of who asks decides, for each path."""
+def test_origins_of_the_client_process(place: Place, path: str, headers: dict[str, str], status: int) -> None:
+    """For each path, the headers by which the browser describes the requesting page decide whether the client process
+    answers.
+    """
     with place.companion() as address:
-        line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+        line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=120)
         line.request("GET", path, headers=headers)
         assert line.getresponse().status == status
         line.close()
 
 
 def json_post() -> str:
-    """As the page itself would ask."""
+    """Returns the options of a fetch() call like the page's own."""
     body = json.dumps({"pixels": DIGIT.tolist()})
     return f"{{method: 'POST', headers: {{'Content-Type': 'application/json'}}, body: '{body}'}}"
 
 
 def allow_own_machine(page: Page, origin: str, allow: bool = True) -> None:
-    """What a person answers when the browser asks whether a page may reach this machine."""
+    """Answers the browser's permission prompt whether a page may reach this machine."""
     for name in ("local-network-access", "loopback-network"):
         page.browser.ask(
             "Browser.setPermission",
@@ -259,12 +265,12 @@ def allow_own_machine(page: Page, origin: str, allow: bool = True) -> None:
         )
 
 
-def test_the_services_page_where_it_is_allowed(place: Place) -> None:
-    """With --allow-page it draws, asks and reads by the client process: preflights of a public page to this machine are answered."""
+def test_an_allowed_service_page_works(place: Place) -> None:
+    """With --allow-origin the service's page works by the client process, which answers the browser's preflight requests."""
     with place.companion(allowed=place.origin) as address:
         page = opened(place, place.origin + "/demo", width=360, height=640, phone=True)
         allow_own_machine(page, place.origin)
-        assert f"--allow-page {place.origin}" in page.text("#command")
+        assert f"--allow-origin {place.origin}" in page.text("#command")
         page.type("#number", address.rpartition(":")[2])
         page.click("#form button")
         page.reads("Connected", "#where")
@@ -275,8 +281,8 @@ def test_the_services_page_where_it_is_allowed(place: Place) -> None:
         assert page.complaints() == []
 
 
-def test_a_browser_that_may_not_reach_this_machine(place: Place) -> None:
-    """A person who does not allow it reads that nobody answers, and what to do."""
+def test_a_denied_permission_is_reported(place: Place) -> None:
+    """If the user denies access to this machine, the page reports it with the remedy."""
     with place.companion(allowed=place.origin) as address:
         page = opened(place, place.origin + "/demo")
         allow_own_machine(page, place.origin, allow=False)
@@ -290,14 +296,14 @@ def test_a_browser_that_may_not_reach_this_machine(place: Place) -> None:
 
 
 def test_the_status_page(place: Place) -> None:
-    """Models and queue for those who have a token; a wrong one, and a service that is gone, are said so."""
+    """Models and queue are shown with a token; a wrong token and an unreachable service are reported."""
     page = opened(place, place.origin + "/")
-    page.reads("This service wants a token.", "#said")
+    page.reads("This service requires a token.", "#said")
     assert "Models" not in page.text()
     for typed, told in (
         ("wrong", "The service does not know this token."),
-        ("a b", "A token has letters"),
-        ("é", "A token has letters"),
+        ("a b", "A token must be"),
+        ("é", "A token must be"),
     ):
         page.type("#token", typed)
         page.click("#form button")
@@ -308,9 +314,9 @@ def test_the_status_page(place: Place) -> None:
     assert page.text("#said") == ""
     assert "one 8x8 digit at low latency" in page.text("#models")
     now = dict(line.split("\t", 1) for line in page.text("#now").splitlines())
-    assert now["jobs waiting"] == "0 of at most 64"
+    assert now["queued jobs"] == "0 of at most 64"
     assert now["engine"] == "ready, 0 jobs"
-    assert int(now["keys kept"]) >= 1
+    assert int(now["stored keys"]) >= 1
     assert page.hosts() == {place.origin}
     assert all("401" in said for said in page.complaints())
     assert fits(page)
@@ -318,8 +324,8 @@ def test_the_status_page(place: Place) -> None:
 
 
 def test_the_status_page_while_it_changes(tmp_path: Path, place: Place) -> None:
-    """A job under way is seen without a click; when the service is gone, the page says since when it shows old figures."""
-    digits = rig.seal(tmp_path)[0]
+    """A running job appears without reloading; when the service is gone, the page states the age of its figures."""
+    digits = rig.export(tmp_path)[0]
     with running(digits, "--store", tmp_path / "store") as service:
         page = opened(place, f"http://127.0.0.1:{service.ports['http']}/", width=320, height=560, phone=True)
         page.reads("digits", "#models")
@@ -336,15 +342,15 @@ def test_the_status_page_while_it_changes(tmp_path: Path, place: Place) -> None:
         assert fits(page)
         assert page.complaints() == []
         service.signal(signal.SIGKILL)
-        page.reads("The service does not answer. What is below is of ", "#said", 10.0)
+        page.reads("The service does not answer. The data below are from ", "#said", 10.0)
         assert "digits" in page.text("#models")
 
 
-# Both
+# Both pages
 
 
-def test_what_is_brought_into_a_page_does_not_run(place: Place) -> None:
-    """Their policy: no script and no style but their own, no frame, no picture and no question elsewhere."""
+def test_content_injected_into_a_page_does_not_run(place: Place) -> None:
+    """The content security policy blocks injected scripts, styles, frames, pictures and requests to other hosts."""
     pages = [opened(place, f"{place.origin}{path}") for path in ("/", "/demo")]
     for page in pages:
         page.value("document.body.insertAdjacentHTML('beforeend', '<p id=x onclick=\"window.ran = 1\">x</p>')")

@@ -1,6 +1,6 @@
-"""The client over TLS when connections die: cut, reset, silent, corrupted, idle for too long, and services that are stopped and killed.
+"""Tests the client over TLS if connections are cut, reset, silent, corrupted or idle, and services are stopped or killed.
 
-Each test counts calls that were lost and answers that were wrong. There are none.
+Each test counts lost calls and wrong answers and requires both to be 0.
 """
 
 from __future__ import annotations
@@ -24,71 +24,71 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
-from heliograph.serving import client as client_module
-from heliograph.serving import wire
-from heliograph.serving.retrying import CutError, Stage, failure_of
+from heliograph._common.service.kinds import KINDS
+from heliograph.client import client as client_module
+from heliograph.client import http_client
+from heliograph.client.retry import CutError, Stage, failure_of
 from serving_rig import DIGIT, Place, expected, party, running
 
 for needed in ("starlette", "uvicorn", "prometheus_client", "cryptography"):
     pytest.importorskip(needed)
 
-pytestmark = pytest.mark.usefixtures("benchmarks")
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One for most tests. It closes connections that are idle for a tenth of a second."""
+    """Runs one service for most tests; it closes connections that are idle for 0.1 s."""
     made = Place(tmp_path_factory.mktemp("service"), "ann", "bob")
-    with made.running("--keep-alive", "0.1s", "--metrics", "127.0.0.1:0"):
+    with made.running("--keep-alive", "0.1s", "--metrics-address", "127.0.0.1:0"):
         yield made
 
 
 @pytest.fixture
 def proxy(place: Place) -> Iterator[Any]:
-    """Before that service."""
-    from serving_proxy import Proxy
+    """Runs a proxy that injects faults between clients and the service."""
+    from benchmarks.serving.proxy import Proxy
 
     with Proxy(place.service.ports["http"]) as made:
         yield made
 
 
 def through(place: Place, proxy: Any, name: str = "ann", **options: Any) -> hg.Client:
-    """A client that the proxy's faults meet, and to which a connection is silent for half a second at most."""
+    """Returns a client through the proxy that regards half a second of silence as a failed connection."""
     client = hg.Client(
         f"https://localhost:{proxy.port}", model="digits", token=place.tokens[name], ca=place.authority.file, **options
     )
-    client._line.silence = 0.5
+    client._http.silence = 0.5
     return client
 
 
 def armed(proxy: Any, kind: str, up: bool, after: int, every: int = 0) -> None:
-    """The proxy's next fault."""
-    from serving_proxy import Fault
+    """Sets the proxy's next fault."""
+    from benchmarks.serving.proxy import Fault
 
     proxy.arm(Fault(kind, up, after, every))
 
 
 def session_of(client: hg.Client) -> dict[str, Any]:
-    """What another client needs to compute with the keys of this one."""
+    """Returns the session that another client needs to use the same keys."""
     return {"secret": client._secret, "keys": client.keys}
 
 
-# A connection that dies
+# Failing connections
 
 
 @pytest.mark.parametrize("kind", ["reset", "close", "corrupt", "duplicate", "stall"])
-def test_a_connection_that_dies_at_any_byte(place: Place, proxy: Any, kind: str) -> None:
-    """Of the handshake, the request, and the answer: the answer comes all the same."""
+def test_a_connection_may_fail_at_any_byte(place: Place, proxy: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that fails at any byte of handshake, request or response still gives the answer."""
+    monkeypatch.setattr(client_module, "_WAIT", 1.0)
     direct = place.client()
     party(direct)
     lost, wrong = list[str](), 0
     places = [(up, after) for up in (True, False) for after in (0, 100, 700, 1500, 3000, 40_000, 120_000)]
-    if kind == "stall":  # each of these waits until the silence is over
+    if kind == "stall":  # each stall takes the complete silence limit
         places = [(True, 100), (True, 40_000), (False, 40_000)]
     for number, (up, after) in enumerate(places):
-        client = through(place, proxy, timeout=8.0, **session_of(direct))
+        client = through(place, proxy, timeout=rig.PATIENCE, **session_of(direct))
         if number % 2:
-            client.close()  # the fault meets a handshake
+            client.close()  # the client then opens a new connection, and the fault hits its handshake
         armed(proxy, kind, up, after)
         try:
             wrong += not np.array_equal(client.run(DIGIT), expected())
@@ -99,8 +99,8 @@ def test_a_connection_that_dies_at_any_byte(place: Place, proxy: Any, kind: str)
     assert (lost, wrong) == ([], 0)
 
 
-def test_all_connections_of_a_client_die_at_once(place: Place, proxy: Any) -> None:
-    """Each of its threads goes on with a new one."""
+def test_all_connections_of_a_client_may_fail_at_once(place: Place, proxy: Any) -> None:
+    """If all connections of a client fail at once, each of its threads opens a new one."""
     direct = place.client()
     party(direct)
     client = through(place, proxy, **session_of(direct))
@@ -118,30 +118,34 @@ def test_all_connections_of_a_client_die_at_once(place: Place, proxy: Any) -> No
         proxy.cut()
     stop.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(rig.PATIENCE)
     assert all(answers)
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_a_slow_link_is_not_dead(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request takes longer than the client's silence, and each part of it arrives: it is sent once, over one connection."""
-    from serving_proxy import Proxy
+def test_a_slow_link_is_no_failure(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that takes longer than the silence limit but makes progress is sent once over one connection."""
+    from benchmarks.serving.proxy import Proxy
 
-    monkeypatch.setattr(client_module, "_WAIT", 0.1)
     direct = place.client()
     party(direct)
-    with Proxy(place.service.ports["http"], rate=250_000.0) as proxy:
-        client = through(place, proxy, timeout=8.0, **session_of(direct))
-        client._line.silence = 0.25
-        wire_bytes = len(client.model.encrypt(direct._secret, DIGIT).to_bytes())
-        before, proxy.passed = proxy.connections, 0
-        assert np.array_equal(client.run(DIGIT), expected())
-        assert proxy.connections <= before + 1  # the model's may have been closed as idle
-        assert proxy.passed < 1.1 * wire_bytes
+    for slower in (1, 4, 16):  # repeats until the service answers within the silence limit, which a busy machine may exceed
+        monkeypatch.setattr(client_module, "_WAIT", 0.1 * slower)
+        with Proxy(place.service.ports["http"], rate=250_000.0 / slower) as proxy:
+            client = through(place, proxy, timeout=rig.PATIENCE, **session_of(direct))
+            client._http.silence = 0.25 * slower
+            wire_bytes = len(client.model.encrypt(direct._secret, DIGIT).to_bytes())
+            before, proxy.passed = proxy.connections, 0
+            assert np.array_equal(client.run(DIGIT), expected())
+            # One more connection is allowed, because the first may have been closed as idle.
+            once = proxy.connections <= before + 1 and proxy.passed < 1.1 * wire_bytes
+        if once:
+            break
+    assert once
 
 
-def test_connections_that_are_opened_twice(place: Place, proxy: Any) -> None:
-    """By something that repeats what a client sends: the repetition is no TLS, and does nothing."""
+def test_repeated_bytes_have_no_effect(place: Place, proxy: Any) -> None:
+    """A repeated copy of the client's bytes is not valid TLS and has no effect."""
     client = through(place, proxy)
     secret = party(client)
     client.close()
@@ -151,13 +155,15 @@ def test_connections_that_are_opened_twice(place: Place, proxy: Any) -> None:
 
 
 def test_a_connection_that_was_idle_for_too_long(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service has closed it: calls and uploads go on, whether the client sees the end before it sends, or too late."""
+    """Calls and uploads work after the service closed an idle connection, whether the client notices before or after
+    sending.
+    """
     client, other = place.client(), place.client(model="slow")
     party(client)
     for seen in (True, False):
         if not seen:
-            monkeypatch.setattr(wire, "_is_over", lambda _: False)
-        keys = other.model.keys(hg.SecretKey.generate(other.model.parameters))  # small ones
+            monkeypatch.setattr(http_client, "_is_closed", lambda _: False)
+        keys = other.model.keys(hg.SecretKey.generate(other.model.parameters))  # the model has small keys
         other.models()
         assert np.array_equal(client.run(DIGIT), expected())
         time.sleep(0.25)
@@ -169,8 +175,8 @@ def test_a_connection_that_was_idle_for_too_long(place: Place, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("kind", ["reset", "corrupt"])
-def test_an_upload_that_is_cut_again_and_again(place: Place, proxy: Any, kind: str) -> None:
-    """More often than a client may begin anew: each time it goes on where the service has it."""
+def test_an_upload_survives_many_interruptions(place: Place, proxy: Any, kind: str) -> None:
+    """An upload interrupted more often than the limit of retries continues each time at the received bytes."""
     client = through(place, proxy)
     data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
     armed(proxy, kind, True, 800_000, every=800_000)
@@ -181,13 +187,13 @@ def test_an_upload_that_is_cut_again_and_again(place: Place, proxy: Any, kind: s
     assert proxy.happened > 8
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert proxy.passed < len(data) + proxy.happened * (5 << 20)  # what was there before a piece is not sent again
+    assert proxy.passed < len(data) + proxy.happened * (5 << 20)  # each interruption repeats only the current piece
     assert digest in [kept["digest"] for kept in client.uploads()]
     client.revoke(digest)
 
 
-def test_two_clients_that_upload_the_same(place: Place, proxy: Any) -> None:
-    """At the same time, of the same name: both succeed, while one is cut; and so do two of different names."""
+def test_concurrent_uploads_of_the_same_keys(place: Place, proxy: Any) -> None:
+    """Concurrent uploads of the same keys succeed, for one client name or two, while one is interrupted."""
     clients = [through(place, proxy), place.client(), place.client("bob")]
     keys = clients[0].model.keys(hg.SecretKey.generate(clients[0].model.parameters))
     data, came = keys.to_bytes(), list[Any]()
@@ -205,7 +211,7 @@ def test_two_clients_that_upload_the_same(place: Place, proxy: Any) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(rig.PATIENCE)
     assert came == [digest] * 3
     for client in clients[1:]:
         client.revoke(digest)
@@ -213,7 +219,7 @@ def test_two_clients_that_upload_the_same(place: Place, proxy: Any) -> None:
 
 @pytest.mark.parametrize("after", [0, 10])
 def test_an_upload_whose_last_answer_is_lost(place: Place, proxy: Any, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All bytes are there, and the client does not know whether they were verified."""
+    """An upload succeeds although the response to its last piece, which would say that it was verified, is lost."""
     client = through(place, proxy)
     data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
     original, shares = client._piece, list[float]()
@@ -230,7 +236,7 @@ def test_an_upload_whose_last_answer_is_lost(place: Place, proxy: Any, after: in
     client.revoke(hashlib.sha256(data).hexdigest())
 
 
-# Services that end
+# Services that stop or are killed
 
 
 @pytest.mark.parametrize(
@@ -238,12 +244,12 @@ def test_an_upload_whose_last_answer_is_lost(place: Place, proxy: Any, after: in
     [(signal.SIGKILL,), pytest.param((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM), marks=pytest.mark.full)],
     ids=["killed", "stopped and killed"],
 )
-def test_services_that_end(place: Place, tmp_path: Path, signals: tuple[signal.Signals, ...]) -> None:
-    """In the middle of calls and of uploads, and start again: no call is lost, no answer is wrong."""
-    from serving_proxy import Proxy
+def test_restarts_lose_no_call(place: Place, tmp_path: Path, signals: tuple[signal.Signals, ...]) -> None:
+    """If services end during calls and uploads and restart, no call is lost and no answer is wrong."""
+    from benchmarks.serving.proxy import Proxy
 
     words = [place.models[0], "--store", tmp_path / "store", "--tokens", place.folder / "tokens"]
-    words += ["--tls", place.authority.folder / "localhost.pem"]
+    words += ["--tls-cert", place.authority.folder / "localhost.pem"]
     answers, uploads, stop = list[Any](), list[Any](), threading.Event()
     with Proxy(None) as proxy, contextlib.ExitStack() as ended:
         threads, secret = list[threading.Thread](), None
@@ -257,7 +263,7 @@ def test_services_that_end(place: Place, tmp_path: Path, signals: tuple[signal.S
                         *(threading.Thread(target=asking, args=(client, answers, stop)) for _ in range(2)),
                         threading.Thread(target=uploading, args=(through(place, proxy), uploads, stop)),
                     ]
-                    ended.callback(lambda threads=threads: [stop.set(), *(thread.join(30) for thread in threads)])
+                    ended.callback(lambda threads=threads: [stop.set(), *(thread.join(rig.PATIENCE) for thread in threads)])
                     for thread in threads:
                         thread.start()
                 have = len(answers), len(uploads)
@@ -265,7 +271,7 @@ def test_services_that_end(place: Place, tmp_path: Path, signals: tuple[signal.S
                 if number is None:
                     stop.set()
                     for thread in threads:
-                        thread.join(30)
+                        thread.join(rig.PATIENCE)
                 else:
                     service.signal(number)
                     service.ended()
@@ -275,7 +281,7 @@ def test_services_that_end(place: Place, tmp_path: Path, signals: tuple[signal.S
 
 
 def asking(client: hg.Client, answers: list[Any], stop: threading.Event) -> None:
-    """Runs, and what came of each: whether it was right, or an error."""
+    """Makes calls repeatedly, and records for each whether the answer was correct, or the error."""
     while not stop.is_set():
         try:
             answers.append(np.array_equal(client.run(DIGIT), expected()))
@@ -284,7 +290,7 @@ def asking(client: hg.Client, answers: list[Any], stop: threading.Event) -> None
 
 
 def uploading(client: hg.Client, uploads: list[Any], stop: threading.Event) -> None:
-    """Uploads of new keys, slowly, and their revocations."""
+    """Uploads new keys slowly and revokes them, repeatedly."""
     while not stop.is_set():
         data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
         try:
@@ -295,13 +301,13 @@ def uploading(client: hg.Client, uploads: list[Any], stop: threading.Event) -> N
             uploads.append(error)
 
 
-# What ends a call
+# Errors that are not retried
 
 
-def test_certificates_are_final(place: Place, proxy: Any, tmp_path: Path) -> None:
-    """One handshake, no request, and an error of its own class: for another authority, and for another name."""
+def test_certificate_errors_are_not_retried(place: Place, proxy: Any, tmp_path: Path) -> None:
+    """A certificate of another authority or name fails after one handshake, without a request, with its own error class."""
     stranger = rig.Authority(tmp_path)
-    with pytest.raises(hg.CertificateError, match=r"not trusted|trusted here: .*; ca= \(--ca\)") as caught:
+    with pytest.raises(hg.CertificateError, match=r"cannot trust the certificate of .*; give ca= \(--ca\)") as caught:
         hg.Client(f"https://localhost:{proxy.port}", model="digits", ca=stranger.file, timeout=600.0)
     assert proxy.connections == 1
     assert isinstance(caught.value, hg.UnreachableError)
@@ -312,7 +318,7 @@ def test_certificates_are_final(place: Place, proxy: Any, tmp_path: Path) -> Non
 
 
 def reasoned(name: str, kind: type[ssl.SSLError] = ssl.SSLError) -> ssl.SSLError:
-    """As OpenSSL has it."""
+    """Returns an error like OpenSSL's."""
     error = kind(1, f"[SSL: {name}]")
     error.reason = name
     return error
@@ -345,16 +351,16 @@ def reasoned(name: str, kind: type[ssl.SSLError] = ssl.SSLError) -> ssl.SSLError
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_which_failures_end_a_call(error: Exception, stage: Stage, kind: type[Exception], doubtful: bool) -> None:
-    """Certificates and unknown names do; a connection that died in any other way does not."""
+    """Certificate errors and unknown host names end a call; other connection failures are retried."""
     found = failure_of(error, "https://host:1", stage)
     assert type(found) is kind
     assert getattr(found, "doubtful", False) is doubtful
 
 
 class Scripted:
-    """A server with TLS that gives one answer after another, as they are written: bytes, with which the connection ends.
+    """A TLS server that sends scripted responses, each as bytes, and then closes the connection.
 
-    With `drip` each byte comes that many seconds after the one before.
+    With `drip`, each byte follows the previous one after that many seconds.
     """
 
     def __init__(self, folder: Path, answers: list[bytes], host: str = "localhost", drip: float = 0.0) -> None:
@@ -397,12 +403,12 @@ class Scripted:
         self._listening.close()
 
     def client(self, **options: Any) -> hg.Client:
-        """Of it."""
+        """Returns a client of this server."""
         return hg.Client(f"https://{self.host}:{self._listening.getsockname()[1]}", ca=self.authority.file, **options)
 
 
 def answer(body: bytes, status: str = "200 OK", *more: str) -> bytes:
-    """Written out."""
+    """Returns a serialized response."""
     return "\r\n".join([f"HTTP/1.1 {status}", *more, f"Content-Length: {len(body)}", "", ""]).encode("latin-1") + body
 
 
@@ -424,15 +430,15 @@ MODELS = answer(b'{"models": []}')
         answer(b"<html>", "429 Too Many Requests", "Retry-After: 0"),
     ],
 )
-def test_answers_that_are_cut_or_none(tmp_path: Path, first: bytes) -> None:
-    """Within their heads too, where half a head could be taken for a whole one; and a balancer that has lost the service."""
+def test_truncated_and_missing_answers(tmp_path: Path, first: bytes) -> None:
+    """Truncated responses, also within the head, and gateway errors of a balancer are retried."""
     with Scripted(tmp_path, [first, MODELS]) as server:
         assert server.client().models() == []
         assert len(server.asked) == 2
 
 
-def test_how_far_an_upload_is_comes_from_a_whole_head(tmp_path: Path) -> None:
-    """An answer without a body that was cut in a number is no smaller number."""
+def test_an_offset_needs_a_complete_head(tmp_path: Path) -> None:
+    """A truncated number in a response head is not taken as the upload's offset."""
     data = bytes(1000)
     cut = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nUpload-Complete: ?0\r\nUpload-Offset: 9"
     whole = answer(b"", "200 OK", "Upload-Offset: 990", "Upload-Complete: ?0")
@@ -456,15 +462,15 @@ def test_how_far_an_upload_is_comes_from_a_whole_head(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_counts_that_no_service_tells(tmp_path: Path, answers: list[bytes]) -> None:
-    """A typed error, at once."""
-    with Scripted(tmp_path, answers) as server, pytest.raises(hg.ServiceError, match="no service of Heliograph"):
+def test_impossible_offsets(tmp_path: Path, answers: list[bytes]) -> None:
+    """Impossible offsets raise a typed error at once."""
+    with Scripted(tmp_path, answers) as server, pytest.raises(hg.ServiceError, match="not from a Heliograph service"):
         server.client()._upload(memoryview(bytes(1000)), None)
 
 
 @pytest.mark.parametrize("name", ["ConflictError", "UploadError", "CancelledError"])
 def test_a_job_id_of_another_request(tmp_path: Path, name: str) -> None:
-    """HTTP 409: a typed error, and the job is not sent again."""
+    """HTTP 409 is a typed error, and the job is not sent again."""
     said = json.dumps({"error": {"name": name, "text": "this id is of another request"}}).encode()
     refused = answer(said, "409 Conflict", f"Heliograph-Error: {name}")
     with Scripted(tmp_path, [refused, refused]) as server:
@@ -474,52 +480,52 @@ def test_a_job_id_of_another_request(tmp_path: Path, name: str) -> None:
 
 
 def test_a_service_that_never_answers(tmp_path: Path) -> None:
-    """The call ends with its time, and its error says what is known."""
+    """If the service never answers, the call ends at its timeout, and its error states the number of attempts."""
     with Scripted(tmp_path, [b""] * 1000) as server:
         client = server.client(timeout=0.4, keys="0" * 64)
         with pytest.raises(
-            hg.UnreachableError, match=r"connection was closed while .*; [0-9]+ tries in 0\.[0-9]* s"
+            hg.UnreachableError, match=r"connection was closed while .*; [0-9]+ attempts in [0-9.]+ s"
         ) as caught:
             client.models()
         assert type(caught.value) is hg.UnreachableError
-        with pytest.raises(hg.UnreachableError, match=r"tries in .*; the job (may be|is not) known there"):
+        with pytest.raises(hg.UnreachableError, match=r"attempts in .*; the service (may have|does not have) the job"):
             client.sql("SELECT 1", table="0" * 64)
-        with pytest.raises(hg.UnreachableError, match=r"does not answer: .*; [0-9]+ tries"):
+        with pytest.raises(hg.UnreachableError, match=r"does not answer: .*; [0-9]+ attempts"):
             client._upload(memoryview(bytes(1000)), None)
 
 
 @pytest.mark.parametrize("long", [answer(b"{}", "200 OK", "X: " + "x" * 1000), answer(b" " * 1000)], ids=["head", "body"])
-def test_an_answer_that_drips(tmp_path: Path, long: bytes) -> None:
-    """A byte now and then holds no client beyond its time."""
+def test_a_slow_response_does_not_extend_the_timeout(tmp_path: Path, long: bytes) -> None:
+    """A response that drips byte by byte does not extend a call beyond its timeout."""
     with Scripted(tmp_path, [long] * 9, drip=0.005) as server:
         with pytest.raises(hg.UnreachableError, match="in time"):
             server.client(timeout=0.3).models()
         assert server.dripped < len(long)
 
 
-def test_a_call_that_is_cancelled_while_nobody_answers(tmp_path: Path) -> None:
-    """Its job is not sent any more, also if the service comes back."""
+def test_a_call_cancelled_during_retries(tmp_path: Path) -> None:
+    """A call cancelled during retries is not sent again, also if the service returns."""
     with Scripted(tmp_path, [b""] * 1000) as server:
         client, id = server.client(keys="0" * 64), "cancelled-" * 3
-        original = client._line.once
+        original = client._http.once
 
         def once(*arguments: Any, **options: Any) -> Any:
             if len(server.asked) >= 2:
-                client._calls.unwanted.add(id)
+                client._calls.cancelled.add(id)
             return original(*arguments, **options)
 
-        client._line.once = once  # type: ignore[method-assign]
+        client._http.once = once  # type: ignore[method-assign]
         with pytest.raises(hg.CancelledError):
-            client._job("sql", b"SELECT 1", (), "0" * 64, None, id, None, table="0" * 64)
+            client._job(KINDS["sql"], b"SELECT 1", (), "0" * 64, None, id, None, table="0" * 64)
         assert len(server.asked) <= 4
 
 
-def test_what_speaks_no_tls(tmp_path: Path) -> None:
-    """Is told after few tries, not after a minute of them: the handshake itself cannot be read."""
+def test_a_server_without_tls(tmp_path: Path) -> None:
+    """A server that does not speak TLS is reported after a few attempts."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            with pytest.raises(hg.UnreachableError, match="does not speak TLS as it should"):
+            with pytest.raises(hg.UnreachableError, match="cannot complete a TLS handshake"):
                 hg.Client(f"https://localhost:{server.server_address[1]}", model="digits", timeout=600.0)
         finally:
             server.shutdown()

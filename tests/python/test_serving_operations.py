@@ -1,4 +1,4 @@
-"""How a service is run: its log, the supervision of engines, signals, certificates, health, metrics."""
+"""Tests the operation of a service: log, supervision of engines, signals, certificates, health, metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ import pytest
 import heliograph as hg
 import serving_rig as rig
 from heliograph import _core
-from serving_rig import DIGIT, Running, expected, party, running
+from serving_rig import DIGIT, Running, client_of, expected, party, running
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -38,34 +38,29 @@ PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sealed model, quick to compute."""
-    return rig.seal(tmp_path_factory.mktemp("models"))[0]
-
-
-def client_of(service: Running, model: str | None = "digits", **options: Any) -> hg.Client:
-    """By HTTP alone."""
-    return hg.Client(f"http://127.0.0.1:{service.ports['http']}", model=model, **options)
+    """Returns a model file that is fast to compute."""
+    return rig.export(tmp_path_factory.mktemp("models"))[0]
 
 
 def page(port: int, path: str) -> tuple[int, str]:
-    """Of the metrics' address, or of the service's own without TLS."""
+    """Returns status and text of a page of the metrics address or of a service without TLS."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=rig.PATIENCE) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
 
 
 def metric(port: int, name: str) -> float:
-    """A figure by its name, with its labels."""
+    """Returns a metric by its name and labels."""
     for line in page(port, "/metrics")[1].splitlines():
         if line.startswith(f"heliograph_{name} "):
             return float(line.split()[-1])
-    raise AssertionError(f"there is no heliograph_{name}")
+    raise AssertionError(f"the metrics have no heliograph_{name}")
 
 
-def until(told: Any, seconds: float = 20.0) -> Any:
-    """What that gives once it gives something."""
+def until(told: Any, seconds: float = rig.PATIENCE) -> Any:
+    """Polls until `told` returns a true value, and returns it."""
     end = time.monotonic() + seconds
     while not (found := told()):
         assert time.monotonic() < end
@@ -75,9 +70,9 @@ def until(told: Any, seconds: float = 20.0) -> Any:
 
 @pytest.fixture(scope="module")
 def named(digits: Path) -> Iterator[tuple[Running, hg.Client, str]]:
-    """A service with metrics, a client with keys there, and its token."""
+    """Returns a service with metrics, a client with uploaded keys, and the client's token."""
     tokens = rig.tokens(digits.parent / "tokens", "ann")
-    words = ["--store", digits.parent / "store", "--tokens", digits.parent / "tokens", "--metrics", "127.0.0.1:0"]
+    words = ["--store", digits.parent / "store", "--tokens", digits.parent / "tokens", "--metrics-address", "127.0.0.1:0"]
     with running(digits, *words) as service, client_of(service, token=tokens["ann"]) as client:
         party(client)
         client.run(DIGIT)
@@ -89,7 +84,7 @@ def named(digits: Path) -> Iterator[tuple[Running, hg.Client, str]]:
 
 @contextmanager
 def logging_to(descriptor: int, folder: Path, digits: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A service whose log goes there, and its port."""
+    """Runs a service whose log goes to a descriptor; yields its process and port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     tokens = rig.tokens(folder / "tokens", "ann")
@@ -101,18 +96,20 @@ def logging_to(descriptor: int, folder: Path, digits: Path) -> Iterator[tuple[su
         yield process, port
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(rig.PATIENCE)
 
 
 def child_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """Engines."""
+    """Returns the process ids of the engines."""
     pid = process.pid
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.parametrize("log", ["left", "stuck", pytest.param("full", marks=pytest.mark.full)])
-def test_a_log_that_takes_nothing(digits: Path, tmp_path: Path, log: str) -> None:
-    """Its reader has left, or does not read, or its disk is full: refusals are answered, engines started again, SIGTERM heeded."""
+def test_a_service_works_with_a_blocked_log(digits: Path, tmp_path: Path, log: str) -> None:
+    """If the log's reader has exited or stalls, or its disk is full, the service still answers, restarts engines and
+    stops.
+    """
     reads, writes = os.pipe()
     fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
     if log == "left":
@@ -123,18 +120,46 @@ def test_a_log_that_takes_nothing(digits: Path, tmp_path: Path, log: str) -> Non
     with logging_to(writes, tmp_path, digits) as (process, port):
         client = hg.Client(f"http://127.0.0.1:{port}", model="digits", token=(tmp_path / "token").read_text())
         party(client)
-        for _ in range(60):  # each is a line of the log
+        for _ in range(60):  # each request writes a line to the log
             assert page(port, "/v1/models")[0] == 401
         (engine,) = child_of(process)
         os.kill(engine, signal.SIGKILL)
         until(lambda: child_of(process) not in ([], [engine]))
         assert np.array_equal(client.run(DIGIT), expected())
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(rig.PATIENCE) == 0
 
 
-def test_lost_lines_are_counted_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log whose pipe is full blocks nobody; what is lost is said by the next line, and half a line is ended first."""
+def test_the_page_lists_all_events() -> None:
+    """docs/serving.md has the log events and metrics of the program, with their levels."""
+    from heliograph.serving.log import EVENTS
+    from heliograph.serving.metrics import Metrics
+
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*`) \| `(info|warning|error)` \|", page, re.MULTILINE)
+    assert {event: level for events, level in rows for event in re.findall(r"`(\w+)`", events)} == EVENTS
+    metrics = Metrics()
+    metrics.count("log_lines_dropped", "", lambda: 0)
+    for family in metrics.registry.collect():
+        name = family.name.removeprefix("heliograph_") + ("_total" if family.type == "counter" else "")
+        assert f"`{name}`" in page or name.startswith("process_")
+
+
+def test_the_page_lists_all_statuses() -> None:
+    """docs/errors.md has the HTTP status and the gRPC status code of each class."""
+    from heliograph._common.service.errors import KINDS, status_of
+
+    page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
+    told = {name: (int(http), grpc) for http, grpc, names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert {name: status_of(KINDS[name].__new__(KINDS[name])) for name in told} == told
+    others = {status_of(kind.__new__(kind)) for name, kind in KINDS.items() if name not in told}
+    assert others == {(400, "INVALID_ARGUMENT")}
+    assert status_of(OSError()) == status_of(MemoryError()) == (500, "INTERNAL")
+
+
+def test_lost_lines_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full log pipe blocks no caller; the next line reports the lost ones, and a partial line is ended first."""
     from heliograph.serving import log as module
 
     monkeypatch.setattr(module, "_MOST_LINES", 10)
@@ -157,8 +182,8 @@ def test_lost_lines_are_counted_and_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert told[-2]["lines"] == dropped == 200 - (len(told) - 2)
 
 
-def test_a_log_on_a_disk_that_was_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on where there is room again."""
+def test_logging_resumes_on_a_disk_with_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logging resumes when the disk has space again."""
     from heliograph.serving import log as module
 
     full, write = [True], os.write
@@ -166,7 +191,7 @@ def test_a_log_on_a_disk_that_was_full(tmp_path: Path, monkeypatch: pytest.Monke
     def limited(descriptor: int, data: bytes) -> int:
         if not full[0]:
             return write(descriptor, data)
-        if len(data) > 10:  # half a line
+        if len(data) > 10:  # the file ends with a partial line
             return write(descriptor, data[:10])
         raise OSError(28, "No space left on device")
 
@@ -185,21 +210,21 @@ def test_a_log_on_a_disk_that_was_full(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_log_lines_name_client_address_and_request(named: tuple[Running, hg.Client, str]) -> None:
-    """And the request's id is in its answer: the client's own if it is a name, else one of the service's."""
+    """Log lines have client, address and request id; the answer has the client's own id if valid, else the service's."""
     service, _, token = named
     address = f"http://127.0.0.1:{service.ports['http']}/v1/jobs/0000000000000000"
     asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}", "X-Request-Id": "a-name.1"})
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(asked, timeout=20)
+        urllib.request.urlopen(asked, timeout=rig.PATIENCE)
     assert caught.value.headers["X-Request-Id"] == "a-name.1"
-    told = service.until(lambda: service.events("refused"))[0]
+    told = service.until(lambda: service.events("request_refused"))[0]
     assert (told["client"], told["request"], told["error"]) == ("ann", "a-name.1", "UnknownJobError")
     assert re.fullmatch(r"127\.0\.0\.1:\d+", told["address"])
     asked.add_header("X-request-id", "two words\u00e9")
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(asked, timeout=20)
+        urllib.request.urlopen(asked, timeout=rig.PATIENCE)
     assert re.fullmatch("[0-9a-f]{16}", caught.value.headers["X-Request-Id"])
-    job = service.until(lambda: service.events("job"))[-1]
+    job = service.until(lambda: service.events("job_ended"))[-1]
     assert (job["client"], job["outcome"]) == ("ann", "done")
     assert {"address", "request"} <= job.keys()
 
@@ -207,15 +232,17 @@ def test_log_lines_name_client_address_and_request(named: tuple[Running, hg.Clie
 # Supervision
 
 
-def test_a_supervisor_that_ends_takes_the_process_with_it(digits: Path, tmp_path: Path) -> None:
-    """With status 1, for systemd to start it again. What engines print is in the log, as JSON like all else."""
+def test_the_end_of_the_supervisor_ends_the_process(digits: Path, tmp_path: Path) -> None:
+    """If the supervisor fails, the process exits with 1, so that systemd restarts it. Output of engines is logged as
+    JSON.
+    """
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "if 'heliograph.serving.worker' in sys.orig_argv: print('hello\\x1b', file=sys.stderr)\n"
         "from heliograph.serving import core\n"
         "def broken(self, *_):\n"
         "    raise RuntimeError('broken')\n"
-        "core.Service._lost = broken\n"
+        "core.Service._engine_ended = broken\n"
     )
     path = os.pathsep.join([str(tmp_path), rig.environment_of_tests()["PYTHONPATH"]])
     with running(digits, "--store", tmp_path / "store", environment={"PYTHONPATH": path}) as service:
@@ -223,21 +250,21 @@ def test_a_supervisor_that_ends_takes_the_process_with_it(digits: Path, tmp_path
         assert (told["engine"], told["text"]) == (0, "hello\\x1b")
         os.kill(service.engines()[0], signal.SIGKILL)
         assert service.ended() == 1
-        (told,) = service.events("fault")
-        assert (told["what"], told["error"]) == ("supervision of engine 0 ended", "RuntimeError")
+        (told,) = service.events("task_failed")
+        assert (told["task"], told["error"]) == ("supervision of engine 0", "RuntimeError")
 
 
 def tables(folder: Path) -> Path:
-    """A table for look-ups."""
-    hg.query.Database({"phone": ["1", "2"], "name": ["Ada", "Grace"]}, key="phone").save(folder / "phones.hgd")
+    """Writes a table for look-ups."""
+    hg.pir.Database({"phone": ["1", "2"], "name": ["Ada", "Grace"]}, key="phone").save(folder / "phones.hgd")
     return folder / "phones.hgd"
 
 
-def test_a_damaged_file_takes_its_table_alone(digits: Path, tmp_path: Path) -> None:
-    """At an engine's restart: others are served, its users get a typed error, health and metrics say so; SIGHUP takes a mended file."""
+def test_a_damaged_file_disables_only_its_table(digits: Path, tmp_path: Path) -> None:
+    """If a table's file is damaged at an engine's restart, only that table fails, visibly; SIGHUP loads a repaired file."""
     phones = tables(tmp_path)
     whole = phones.read_bytes()
-    with running(digits, phones, "--store", tmp_path / "store", "--metrics", "127.0.0.1:0") as service:
+    with running(digits, phones, "--store", tmp_path / "store", "--metrics-address", "127.0.0.1:0") as service:
         metrics, client, table = service.ports["metrics"], client_of(service), client_of(service, "phones")
         party(client)
         assert table.get("2")["name"] == "Grace"
@@ -255,17 +282,18 @@ def test_a_damaged_file_takes_its_table_alone(digits: Path, tmp_path: Path) -> N
         assert metric(metrics, 'model_available{engine="0",model="digits"}') == 1
         phones.write_bytes(whole)
         service.signal(signal.SIGHUP)
-        service.until(lambda: service.events("updated"))
+        service.until(lambda: service.events("model_reloaded"))
         assert table.get("2")["name"] == "Grace"
         assert metric(metrics, 'model_available{engine="0",model="phones"}') == 1
 
 
 def test_jobs_wait_for_an_engine_that_has_their_model() -> None:
-    """Clients whose next job an engine cannot take are passed over, and keep their turn."""
-    from heliograph.serving.jobs import Asked, Job, Queue
+    """Jobs that an engine cannot run are skipped and keep their turn."""
+    from heliograph._common.service.kinds import GET
+    from heliograph.serving.jobs import Job, JobSpec, Queue
 
     def job(owner: str, model: str) -> Job:
-        return Job(Asked("0" * 16, "get", "", model), owner, None, None, 0.0)  # type: ignore[arg-type]
+        return Job(JobSpec("0" * 16, GET, "", model), owner, None, None, 0.0)  # type: ignore[arg-type]
 
     queue, jobs = Queue(), [job("ann", "phones"), job("bob", "faces"), job("ann", "faces")]
     for one in jobs:
@@ -275,13 +303,13 @@ def test_jobs_wait_for_an_engine_that_has_their_model() -> None:
     assert [queue.take(), queue.take(), queue.take()] == [jobs[0], jobs[2], None]
 
 
-def test_another_model_is_not_taken_for_the_first(tmp_path: Path) -> None:
-    """A file that was replaced since the service began: its engine, started again, does not compute another model's answers."""
-    model = rig.seal(tmp_path)[0]
+def test_a_replaced_model_file_is_not_used(tmp_path: Path) -> None:
+    """If a model file is replaced, a restarted engine does not compute with the new model under the old digest."""
+    model = rig.export(tmp_path)[0]
     with running(model, "--store", tmp_path / "store") as service:
         client = client_of(service)
         party(client)
-        hg.nn.setup("digits").seal(model, version="other")
+        hg.nn.setup("digits").export(model, version="other")
         os.kill(service.engines()[0], signal.SIGKILL)
         (told,) = service.until(lambda: service.events("model_refused"))
         assert told["error"] == "MismatchError"
@@ -292,7 +320,7 @@ def test_another_model_is_not_taken_for_the_first(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_refused_at_the_start(tmp_path: Path) -> None:
-    """By its name and its error."""
+    """A damaged file is refused at the start by name and error."""
     phones = tables(tmp_path)
     phones.write_bytes(phones.read_bytes()[:-50] + bytes(50))
     words = ["serve", str(phones), "--store", str(tmp_path / "store"), "--port", "0"]
@@ -300,7 +328,7 @@ def test_a_damaged_file_is_refused_at_the_start(tmp_path: Path) -> None:
         [sys.executable, "-m", "heliograph.cli", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=rig.PATIENCE,
         env=rig.environment_of_tests(),
     )
     assert done.returncode == 1
@@ -311,8 +339,8 @@ def test_a_damaged_file_is_refused_at_the_start(tmp_path: Path) -> None:
 # Signals
 
 
-def test_a_hangup_while_it_starts(digits: Path, tmp_path: Path) -> None:
-    """SIGHUP while the engine is imported ends nothing: files are read again once the service listens."""
+def test_sighup_during_the_start_reloads_files_later(digits: Path, tmp_path: Path) -> None:
+    """SIGHUP during the start does not end the service; files are read again once the service listens."""
     rig.tokens(tmp_path / "tokens", "ann")
     words = ["serve", digits, "--store", tmp_path / "store", "--port", 0, "--tokens", tmp_path / "tokens"]
     command = [sys.executable, "-m", "heliograph.cli", *map(str, words)]
@@ -324,18 +352,18 @@ def test_a_hangup_while_it_starts(digits: Path, tmp_path: Path) -> None:
         events = []
         for line in process.stderr:
             events.append(json.loads(line)["event"])
-            if events[-1] == "tokens read":
+            if events[-1] == "tokens_reloaded":
                 break
-        assert events == ["started", "listening", "tokens read"]
+        assert events == ["started", "listening", "tokens_reloaded"]
     finally:
         process.kill()
         process.communicate()
 
 
-def test_a_stop_while_it_starts(digits: Path, tmp_path: Path) -> None:
-    """SIGTERM is heeded before engines are up, which may take minutes."""
+def test_sigterm_works_during_the_start(digits: Path, tmp_path: Path) -> None:
+    """SIGTERM works before the engines have started."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys, time\nif 'heliograph.serving.worker' in sys.orig_argv: time.sleep(60)\n"
+        "import sys, time\nif 'heliograph.serving.worker' in sys.orig_argv: time.sleep(600)\n"
     )
     environment = rig.environment_of_tests()
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), environment["PYTHONPATH"]])
@@ -345,7 +373,7 @@ def test_a_stop_while_it_starts(digits: Path, tmp_path: Path) -> None:
     try:
         until(lambda: child_of(process) or process.poll() is not None)  # type: ignore[arg-type]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) == 0
+        assert process.wait(rig.PATIENCE) == 0
     finally:
         process.kill()
         process.communicate()
@@ -355,10 +383,10 @@ def test_a_stop_while_it_starts(digits: Path, tmp_path: Path) -> None:
 
 
 class Revoking(rig.Authority):
-    """An authority that takes certificates back."""
+    """An authority that revokes certificates."""
 
     def revoke(self, path: Path, *certificates: Path, days: int = 1) -> None:
-        """Writes its list of these."""
+        """Writes a revocation list of these certificates."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
 
@@ -375,7 +403,7 @@ class Revoking(rig.Authority):
 
 
 def hung_up(service: Running, *events: str) -> list[dict[str, Any]]:
-    """What the log says of a SIGHUP, once it has said all of these."""
+    """Sends SIGHUP, waits until the log has all of these events, and returns the new events."""
     before = len(service.lines)
     service.signal(signal.SIGHUP)
 
@@ -386,19 +414,19 @@ def hung_up(service: Running, *events: str) -> list[dict[str, Any]]:
     return service.until(told)  # type: ignore[no-any-return]
 
 
-def test_certificates_are_read_again(digits: Path, tmp_path: Path) -> None:
-    """By SIGHUP, for HTTP and gRPC: new handshakes have the new one. A damaged one, and half of a pair, change nothing."""
+def test_sighup_reloads_certificates(digits: Path, tmp_path: Path) -> None:
+    """SIGHUP reloads certificates of HTTP and gRPC for new handshakes; damaged files and half a pair change nothing."""
     grpc = pytest.importorskip("grpc")
     authority = rig.Authority(tmp_path)
     server, other = authority.issue("localhost"), authority.issue("other")
-    words = ["--store", tmp_path / "store", "--tls", server, "--grpc", "0", "--metrics", "127.0.0.1:0"]
+    words = ["--store", tmp_path / "store", "--tls-cert", server, "--grpc-port", "0", "--metrics-address", "127.0.0.1:0"]
     with running(digits, *words) as service:
         ports = service.ports
 
         def shown(port: int) -> bytes:
             context = ssl.create_default_context(cafile=str(authority.file))
             with (
-                socket.create_connection(("127.0.0.1", port), timeout=20) as line,
+                socket.create_connection(("127.0.0.1", port), timeout=rig.PATIENCE) as line,
                 context.wrap_socket(line, server_hostname="localhost") as wrapped,
             ):
                 return wrapped.getpeercert(binary_form=True) or b""
@@ -408,45 +436,45 @@ def test_certificates_are_read_again(digits: Path, tmp_path: Path) -> None:
         with hg.Client(f"https://localhost:{ports['http']}", model="digits", ca=authority.file) as client:
             party(client)
             server.write_bytes(b"nonsense")
-            told = hung_up(service, "fault")
-            assert [(words["what"], words["error"]) for words in told if words["event"] == "fault"] == [
-                ("tls", "ParameterError")
-            ]
+            told = hung_up(service, "tls_reload_failed")
+            assert [words["error"] for words in told if words["event"] == "tls_reload_failed"] == ["ParameterError"]
             assert shown(ports["http"]) == shown(ports["grpc"]) == first
             assert metric(ports["metrics"], "config_last_reload_successful") == 0
             server.write_bytes(other.read_bytes())
-            hung_up(service, "tls read")
+            hung_up(service, "tls_reloaded")
             assert shown(ports["http"]) == shown(ports["grpc"]) != first
             assert metric(ports["metrics"], "config_last_reload_successful") == 1
-            assert np.array_equal(client.run(DIGIT), expected())  # whoever is connected stays so
+            assert np.array_equal(client.run(DIGIT), expected())  # open connections keep working
     assert grpc
 
 
 @pytest.fixture(scope="module")
 def mutual(digits: Path) -> Iterator[tuple[Running, Revoking, dict[str, Path]]]:
-    """A service whose clients, ann and bob, show certificates."""
+    """Runs a service with mutual TLS for the clients ann and bob."""
     folder = digits.parent / "mutual"
     folder.mkdir()
     authority = Revoking(folder)
     people = {name: authority.issue(name) for name in ("ann", "bob")}
     authority.revoke(folder / "crl.pem")
-    words = ["--store", folder / "store", "--tls", authority.issue("localhost"), "--clients", authority.file]
-    words += ["--client-crl", folder / "crl.pem", "--grpc", "0", "--metrics", "127.0.0.1:0"]
+    words = ["--store", folder / "store", "--tls-cert", authority.issue("localhost"), "--client-ca", authority.file]
+    words += ["--client-crl", folder / "crl.pem", "--grpc-port", "0", "--metrics-address", "127.0.0.1:0"]
     with running(digits, *words) as service:
         yield service, authority, people
 
 
 def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, dict[str, Path]]) -> None:
-    """By SIGHUP: it is refused over HTTP, connected or not, and over gRPC; others are not. A damaged list changes nothing."""
+    """After SIGHUP a revoked client is refused over HTTP, even if connected, and over gRPC; a damaged list changes
+    nothing.
+    """
     grpc = pytest.importorskip("grpc")
-    from heliograph.serving.messages import SERVICE, classes
+    from heliograph.serving.protobuf import SERVICE, classes
 
     service, authority, people = mutual
     crl = authority.folder / "crl.pem"
     address, messages = f"https://localhost:{service.ports['http']}", classes()
 
     def client(name: str) -> hg.Client:
-        return hg.Client(address, model="digits", certificate=people[name], ca=authority.file, timeout=20)
+        return hg.Client(address, model="digits", certificate=people[name], ca=authority.file, timeout=rig.PATIENCE)
 
     def call(name: str) -> Any:
         pem = people[name].read_bytes()
@@ -458,7 +486,7 @@ def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, 
                 response_deserializer=messages["ModelsReply"].FromString,
             )
             try:
-                return models(messages["ModelsRequest"](), timeout=20).models[0].name
+                return models(messages["ModelsRequest"](), timeout=rig.PATIENCE).models[0].name
             except grpc.RpcError as error:
                 return error.details()
 
@@ -466,10 +494,10 @@ def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, 
         assert ann.models()
         assert call("ann") == "digits"
         (crl).write_bytes(b"nonsense")
-        hung_up(service, "fault")
+        hung_up(service, "tls_reload_failed")
         assert ann.models()
         authority.revoke(crl, people["ann"])
-        hung_up(service, "tls read")
+        hung_up(service, "tls_reloaded")
         with pytest.raises(hg.HeliographError, match=r"revoked|certificate"):
             ann.models()
         assert call("ann") != "digits"
@@ -479,15 +507,15 @@ def test_a_client_whose_certificate_is_revoked(mutual: tuple[Running, Revoking, 
         assert told["error"] == "certificate revoked"
         assert told["address"].startswith("127.0.0.1:")
         assert metric(service.ports["metrics"], 'tls_handshake_failures_total{reason="certificate"}') >= 1
-        authority.revoke(crl, days=-1)  # one that holds no longer
-        hung_up(service, "tls read")
+        authority.revoke(crl, days=-1)  # an expired revocation list
+        hung_up(service, "tls_reloaded")
         assert call("bob") != "digits"
         with pytest.raises(hg.HeliographError):
             bob.models()
 
 
-def test_options_of_certificates(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Revocation lists without authorities revoke nothing, and a file that holds none is no list."""
+def test_invalid_revocation_lists_are_refused(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Revocation lists without client CAs are refused, and so is a file without a list."""
     from heliograph.cli import run as command
 
     authority = rig.Authority(tmp_path)
@@ -498,20 +526,20 @@ def test_options_of_certificates(digits: Path, tmp_path: Path, capsys: pytest.Ca
         str(tmp_path / "store"),
         "--port",
         "0",
-        "--tls",
+        "--tls-cert",
         str(authority.issue("localhost")),
     ]
     assert command([*words, "--client-crl", str(authority.file)]) == 1
-    assert "--clients" in capsys.readouterr().err
-    assert command([*words, "--clients", str(authority.file), "--client-crl", str(authority.file)]) == 1
+    assert "--client-ca" in capsys.readouterr().err
+    assert command([*words, "--client-ca", str(authority.file), "--client-crl", str(authority.file)]) == 1
     assert "revocation list" in capsys.readouterr().err.replace("\n", " ")
 
 
 # Health and metrics
 
 
-def test_the_images_check_under_mutual_tls(mutual: tuple[Running, Revoking, dict[str, Path]]) -> None:
-    """It needs no client's certificate; it tells a service that runs from none."""
+def test_the_images_health_check_needs_no_client_certificate(mutual: tuple[Running, Revoking, dict[str, Path]]) -> None:
+    """The image's health check needs no client certificate and detects a service that does not run."""
     service, _, _ = mutual
     line = next(line for line in (PACKAGING / "Dockerfile").read_text().splitlines() if line.startswith("HEALTHCHECK"))
     _, words, program = json.loads(line.partition("CMD ")[2])
@@ -530,19 +558,21 @@ def test_the_images_check_under_mutual_tls(mutual: tuple[Running, Revoking, dict
 
 @contextmanager
 def bound(heard: socket.socket, path: Path) -> Iterator[dict[str, str]]:
-    """Where a service tells what systemd wants to know, as its environment has it."""
+    """Binds the socket that a service notifies like systemd's; yields the service's environment."""
     heard.bind(str(path))
-    heard.settimeout(10)
+    heard.settimeout(rig.PATIENCE)
     yield {"NOTIFY_SOCKET": str(path)}
 
 
-def test_alive_is_not_ready(digits: Path, tmp_path: Path) -> None:
-    """While it stops it takes no jobs, and lives: over HTTP, at the metrics' address, over gRPC; systemd is told. `/healthz` is no more."""
+def test_liveness_and_readiness_differ(digits: Path, tmp_path: Path) -> None:
+    """While it stops, a service is alive and not ready, over HTTP, the metrics address, gRPC and systemd. `/healthz` is
+    removed.
+    """
     grpc = pytest.importorskip("grpc")
     health = pytest.importorskip("grpc_health.v1.health_pb2")
-    from heliograph.serving.messages import SERVICE
+    from heliograph.serving.protobuf import SERVICE
 
-    words = [digits, "--store", tmp_path / "store", "--grpc", "0", "--metrics", "127.0.0.1:0"]
+    words = [digits, "--store", tmp_path / "store", "--grpc-port", "0", "--metrics-address", "127.0.0.1:0"]
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard,
         bound(heard, tmp_path / "notify") as places,
@@ -561,7 +591,7 @@ def test_alive_is_not_ready(digits: Path, tmp_path: Path) -> None:
         )
 
         def states() -> list[Any]:
-            rpc = [check(health.HealthCheckRequest(service=name), timeout=20).status for name in ("", SERVICE)]
+            rpc = [check(health.HealthCheckRequest(service=name), timeout=rig.PATIENCE).status for name in ("", SERVICE)]
             return rpc + [page(ports[name], path)[0] for name in ("http", "metrics") for path in ("/livez", "/readyz")]
 
         party(client)
@@ -583,11 +613,11 @@ def test_alive_is_not_ready(digits: Path, tmp_path: Path) -> None:
         assert service.ended() == 0
 
 
-def test_figures_of_what_is_used(named: tuple[Running, hg.Client, str]) -> None:
-    """Descriptors, connections, disk, engines, latency, clients, build."""
+def test_metrics_report_resources(named: tuple[Running, hg.Client, str]) -> None:
+    """The metrics report descriptors, connections, disk, engines, latency, clients and build."""
     service, client, _ = named
     port = service.ports["metrics"]
-    client.models()  # a connection that stays open
+    client.models()  # this client keeps a connection open
     service.until(lambda: metric(port, 'client_stored_bytes{client="ann"}') > 0)
     assert 10 < metric(port, "process_open_fds") < metric(port, "process_max_fds")
     assert metric(port, "process_resident_memory_bytes") > 1 << 20
@@ -595,7 +625,7 @@ def test_figures_of_what_is_used(named: tuple[Running, hg.Client, str]) -> None:
     assert 0 < metric(port, "store_free_bytes") <= metric(port, "store_size_bytes")
     assert metric(port, "store_writable") == 1
     assert metric(port, 'engine_up{engine="0"}') == 1
-    assert metric(port, 'request_duration_seconds_count{protocol="http",what="submit"}') >= 1
+    assert metric(port, 'request_duration_seconds_count{operation="submit",protocol="http"}') >= 1
     assert metric(port, 'client_jobs_total{client="ann"}') >= 1
     assert metric(port, 'client_compute_seconds_total{client="ann"}') > 0
     assert metric(port, 'client_received_bytes_total{client="ann"}') > 1 << 20
@@ -604,29 +634,29 @@ def test_figures_of_what_is_used(named: tuple[Running, hg.Client, str]) -> None:
     assert f'version="{_core.version()}"' in page(port, "/metrics")[1]
     rig.stop(service.engines()[0])
     os.kill(service.engines()[0], signal.SIGKILL)
-    service.until(lambda: service.events("engine ended"))
+    service.until(lambda: service.events("engine_restarted"))
     assert metric(port, "engine_restarts_total") == 1
 
 
-def test_names_of_clients_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those beyond share one."""
+def test_labels_of_clients_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Client names beyond the limit share one label."""
     from prometheus_client import generate_latest
 
-    from heliograph.serving import figures as module
+    from heliograph.serving import metrics as module
 
-    monkeypatch.setattr(module, "_MOST_CLIENTS", 2)
-    figures = module.Figures()
+    monkeypatch.setattr(module, "_MAX_CLIENTS", 2)
+    figures = module.Metrics()
     assert [figures.client(name) for name in ("ann", "bob", "carl", "ann")] == ["ann", "bob", module.OTHERS, "ann"]
-    figures.tell_stored({"ann": 1, "carl": 2, "dora": 3}.items())
+    figures.set_client_bytes({"ann": 1, "carl": 2, "dora": 3}.items())
     text = generate_latest(figures.registry).decode()
     assert 'client_stored_bytes{client="other_clients"} 5.0' in text
     assert 'client_stored_bytes{client="bob"} 0.0' in text
-    figures.tell_stored({}.items())
+    figures.set_client_bytes({}.items())
     assert 'client_stored_bytes{client="other_clients"} 0.0' in generate_latest(figures.registry).decode()
 
 
-def test_memory_is_the_control_groups(tmp_path: Path) -> None:
-    """An engine's default memory is half of what the container or the unit may have, not of the machine's."""
+def test_engines_get_half_of_the_control_groups_memory(tmp_path: Path) -> None:
+    """An engine's default memory is half of the control group's limit, not of the machine's memory."""
     told = Path("/proc/self/cgroup").read_text()
     v2, v1 = re.search(r"^0::(.*)$", told, re.M), re.search(r"^\d+:[^:]*\bmemory\b[^:]*:(.*)$", told, re.M)
     if v1:
@@ -639,9 +669,9 @@ def test_memory_is_the_control_groups(tmp_path: Path) -> None:
     except OSError as error:
         if group.exists():
             group.rmdir()
-        pytest.skip(f"a control group cannot be made here: {error}")
+        pytest.skip(f"a control group cannot be made: {error}")
     try:
-        program = "from heliograph.serving.core import half_of_memory as h; print(h())"
+        program = "from heliograph.serving.settings import half_of_memory as h; print(h())"
         done = subprocess.run(
             [sys.executable, "-c", program],
             preexec_fn=lambda: (group / "cgroup.procs").write_text("0"),

@@ -1,4 +1,4 @@
-"""What a service keeps, when the disk is truly full and when the machine's clock jumps: nothing is lost that need not be."""
+"""Tests the store of keys on full and read-only disks and under jumps of the system clock: no data is lost unnecessarily."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
-from heliograph.serving.errors import ExpiredKeyError, QuotaError, RevokedKeyError
-from heliograph.serving.store import Bounds, Store
-from serving_rig import DIGIT, Running, expected, party, running
+from heliograph._common.service.errors import ExpiredKeyError, QuotaError, RevokedKeyError
+from heliograph.serving.settings import Settings
+from heliograph.serving.store import Store
+from serving_rig import DIGIT, client_of, expected, party, running
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/serving.md"
 DAY = 86400.0
@@ -28,39 +29,44 @@ YEAR = 365 * DAY
 
 
 def made_keys() -> bytes:
-    """Of a small set: 0.1 MB."""
+    """Returns evaluation keys of a small set, 0.1 MB."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=100))
     return bytes(secret.evaluation_keys(rotations=[]).to_bytes())
 
 
 @pytest.fixture(scope="module")
 def keys() -> bytes:
-    """For tests that only read them."""
+    """Returns keys for tests that only read them."""
     return made_keys()
 
 
 class Clock:
-    """The machine's clock, which somebody may set, and time, which nobody sets."""
+    """A simulated wall clock, which tests set, and a simulated monotonic clock."""
 
     def __init__(self) -> None:
         self.wall, self.steady = 1.8e9, 1000.0
 
     def passes(self, seconds: float) -> None:
-        """Time."""
+        """Advances both clocks."""
         self.wall, self.steady = self.wall + seconds, self.steady + seconds
 
     def starts_anew(self) -> None:
-        """The machine."""
+        """Restarts the monotonic clock, as a reboot does."""
         self.steady = 5.0
 
 
 def store_of(folder: Path, clock: Clock, days: float = 30.0) -> Store:
-    """Without bounds."""
-    return Store(folder, Bounds(1 << 40, 1 << 40, days * DAY), lambda: clock.wall, lambda: clock.steady)
+    """Returns a store without limits."""
+    return Store(
+        folder,
+        Settings(quota=1 << 40, store_capacity=1 << 40, time_to_live=days * DAY),
+        lambda: clock.wall,
+        lambda: clock.steady,
+    )
 
 
 def sent(store: Store, data: bytes, owner: str = "ann") -> str:
-    """Uploaded: its digest."""
+    """Uploads data and returns the digest."""
     digest = hashlib.sha256(data).hexdigest()
     have, whole = store.progress(owner, digest)
     if not whole:
@@ -71,7 +77,7 @@ def sent(store: Store, data: bytes, owner: str = "ann") -> str:
 
 
 def days(store: Store, clock: Clock, count: int) -> None:
-    """Pass, with a look every hour."""
+    """Advances by days, with a sweep every hour."""
     for _ in range(24 * count):
         clock.passes(3600)
         store.sweep()
@@ -81,7 +87,7 @@ def days(store: Store, clock: Clock, count: int) -> None:
 
 
 def test_unused_keys_expire(tmp_path: Path, keys: bytes) -> None:
-    """After thirty days without use, not before; a use begins them anew, a start of the service does not."""
+    """Keys expire after 30 days without use; a use restarts the period, a restart of the service does not."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     digest = sent(store, keys)
@@ -94,15 +100,15 @@ def test_unused_keys_expire(tmp_path: Path, keys: bytes) -> None:
     assert [record.digest for record in store.records("ann")] == [digest]
     days(store, clock, 2)
     assert not store.records("ann")
-    with pytest.raises(ExpiredKeyError, match="not used for as long"):
+    with pytest.raises(ExpiredKeyError, match="expired, unused"):
         store.path("ann", digest, "keys")
     assert not list(tmp_path.rglob("*.hg"))
 
 
 @pytest.mark.parametrize("jump", [YEAR, -YEAR, 40 * DAY])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_clock_that_jumps(tmp_path: Path, keys: bytes, jump: float, stopped: bool) -> None:
-    """Forward or back by a year, while the service runs or between two runs: it takes nothing away, and ages go on where they were."""
+def test_jumps_of_the_clock_delete_nothing(tmp_path: Path, keys: bytes, jump: float, stopped: bool) -> None:
+    """A jump of the wall clock by a year, during operation or between runs, deletes nothing, and ages continue."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     digest = sent(store, keys)
@@ -117,21 +123,21 @@ def test_a_clock_that_jumps(tmp_path: Path, keys: bytes, jump: float, stopped: b
         store.close()
         store = store_of(tmp_path, clock)
     assert store.sweep() == []
-    assert store.progress("ann", half) == (5000, False)  # an upload under way too
+    assert store.progress("ann", half) == (5000, False)  # an unfinished upload also stays
     store.path("ann", digest, "keys")
-    (told,) = store.ages.jumps()
+    (told,) = store.clock.jumps()
     assert abs(told - jump) < 1
     (record,) = store.records("ann")
-    assert abs(store.ages.shown(record.used) - clock.wall) < 1
-    clock.wall -= jump  # somebody sets it right
+    assert abs(store.clock.to_unix_time(record.used) - clock.wall) < 1
+    clock.wall -= jump  # the wall clock is set back to the right time
     days(store, clock, 29)
     assert store.records("ann")
     days(store, clock, 2)
-    assert not store.records("ann")  # and yet they expire
+    assert not store.records("ann")  # expiry still works after the jumps
 
 
-def test_an_absence_does_not_age(tmp_path: Path, keys: bytes) -> None:
-    """Nobody can use what is in a service that does not run; a minute's restart is no absence."""
+def test_downtime_does_not_count_towards_expiry(tmp_path: Path, keys: bytes) -> None:
+    """Downtime of the service does not count towards expiry; a restart within a minute does."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     sent(store, keys)
@@ -141,13 +147,13 @@ def test_an_absence_does_not_age(tmp_path: Path, keys: bytes) -> None:
         store.close()
         store = store_of(tmp_path, clock)
         assert store.sweep() == []
-        assert len(store.ages.jumps()) == (pause > DAY)
+        assert len(store.clock.jumps()) == (pause > DAY)
     days(store, clock, 11)
     assert not store.records("ann")
 
 
-def test_uploads_that_nobody_goes_on_with(tmp_path: Path, keys: bytes) -> None:
-    """Stay for a day in which nothing comes."""
+def test_abandoned_uploads_are_deleted(tmp_path: Path, keys: bytes) -> None:
+    """Unfinished uploads are deleted after a day without data."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     digest = hashlib.sha256(keys).hexdigest()
@@ -162,16 +168,16 @@ def test_uploads_that_nobody_goes_on_with(tmp_path: Path, keys: bytes) -> None:
 
 
 def libfaketime() -> str | None:
-    """The library that moves a process's clock, where Debian's package is."""
+    """Returns the path of Debian's libfaketime, which changes a process's clock, or None."""
     return next((str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
 
 
 @pytest.mark.full
-@pytest.mark.skipif(libfaketime() is None, reason="there is no libfaketime")
-def test_a_service_whose_clock_is_set(tmp_path: Path) -> None:
-    """`heliograph serve` under a clock that is set a year forward, then back: its keys answer, and the log says what happened."""
+@pytest.mark.skipif(libfaketime() is None, reason="libfaketime is not installed")
+def test_a_service_keeps_keys_when_its_clock_is_set(tmp_path: Path) -> None:
+    """If the clock of `heliograph serve` is set forward and back by a year, keys still work and the log reports the jumps."""
     pytest.importorskip("uvicorn")
-    digits, at = rig.seal(tmp_path)[0], tmp_path / "clock"
+    digits, at = rig.export(tmp_path)[0], tmp_path / "clock"
     at.write_text("+0")
     places = {"LD_PRELOAD": str(libfaketime()), "FAKETIME_TIMESTAMP_FILE": str(at)}
     fake = places | {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1"}
@@ -180,17 +186,12 @@ def test_a_service_whose_clock_is_set(tmp_path: Path) -> None:
         party(client)
         for setting in ("+365d", "-365d"):
             at.write_text(setting)
-            service.until(lambda: service.events("clock jumped"))
+            service.until(lambda: service.events("clock_jumped"))
             assert np.array_equal(client.run(DIGIT), expected())
             (told,) = client.uploads()
             assert abs(told["used"] - time.time() - (YEAR if setting[0] == "+" else -YEAR)) < DAY
-            service.lines[:] = [line for line in service.lines if "clock jumped" not in line]
-        assert not service.events("expired")
-
-
-def client_of(service: Running) -> hg.Client:
-    """By HTTP."""
-    return hg.Client(f"http://127.0.0.1:{service.ports['http']}", model="digits")
+            service.lines[:] = [line for line in service.lines if "clock_jumped" not in line]
+        assert not service.events("object_expired")
 
 
 # Disks
@@ -198,14 +199,14 @@ def client_of(service: Running) -> hg.Client:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder that is a disk of 30 MB."""
+    """Mounts a disk of 30 MB and returns its folder."""
     place = tmp_path / "disk"
     place.mkdir()
     if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root mounts a disk")
+        pytest.skip("mounting a disk needs root")
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=30m", "heliograph", place], capture_output=True, text=True)
     if done.returncode:
-        pytest.skip(f"a disk cannot be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"a disk cannot be mounted: {done.stderr.strip()}")
     try:
         yield place
     finally:
@@ -213,7 +214,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, left: int = 0) -> Path:
-    """Takes all room but so many bytes."""
+    """Fills the disk, leaving `left` bytes."""
     path = disk / "other"
     with path.open("ab", buffering=0) as file:
         try:
@@ -226,9 +227,9 @@ def fill(disk: Path, left: int = 0) -> Path:
 
 
 def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
-    """Typed refusals; keys that are there are used; an upload goes on where the disk became full; what is revoked goes."""
+    """On a full disk refusals are typed, stored keys work, uploads continue later, and revoked keys are deleted."""
     pytest.importorskip("uvicorn")
-    digits = rig.seal(tmp_path)[0]
+    digits = rig.export(tmp_path)[0]
     store = disk / "store"
     with running(digits, "--store", store, "--time-to-live", "3s") as service:
         first = client_of(service)
@@ -249,7 +250,7 @@ def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
         assert np.array_equal(first.run(DIGIT), expected())
         shares: list[float] = []
         second.upload_keys(made, shares.append)
-        assert shares[0] > there / len(made.to_bytes())  # not from its beginning
+        assert shares[0] > there / len(made.to_bytes())  # the upload does not start from the beginning
         second._secret = secret
         assert np.array_equal(second.run(DIGIT), expected())
         fill(disk)
@@ -258,9 +259,9 @@ def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
             first.run(DIGIT)
         assert len(list(store.rglob("*.hg"))) == 1
         fill(disk)
-        service.until(lambda: service.events("expired"))  # the sweeper goes on, too
+        service.until(lambda: service.events("object_expired"))  # the task that deletes expired objects also works
         assert not list(store.rglob("*.hg"))
-        assert not service.events("fault")
+        assert not service.errors()
     with running(digits, "--store", store) as service:
         client = client_of(service)
         client._keys, client._secret = first.keys, first._secret
@@ -269,39 +270,39 @@ def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
 
 
 def service_part(store: Path, digest: str) -> Path:
-    """An upload under way."""
+    """Returns the file of an unfinished upload."""
     return next(store.glob(f"*/{digest}.*.part"))
 
 
 def test_a_store_on_a_full_disk(disk: Path, keys: bytes) -> None:
-    """A client that nobody knew yet is refused by type; others give way though nothing can be written; a start finds all."""
+    """On a full disk a new client gets QuotaError, eviction still works, and a restart finds all objects."""
     room = int(1.5 * len(keys))
-    store = Store(disk / "store", Bounds(capacity=room))
+    store = Store(disk / "store", Settings(store_capacity=room))
     digest = sent(store, keys)
     other = fill(disk)
     with pytest.raises(QuotaError, match="disk is full"):
         store.begin("bob", "0" * 64, 0, 100)
     store.close()
-    again = Store(disk / "store", Bounds(capacity=room))
+    again = Store(disk / "store", Settings(store_capacity=room))
     assert [record.digest for record in again.records("ann")] == [digest]
-    upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first gives way
+    upload = again.begin("ann", "0" * 64, 0, len(keys))  # the first object may be evicted
     assert upload.offset == 0
-    assert again.records("ann")  # announced bytes take nothing away
+    assert again.records("ann")  # announced bytes evict no object
     upload.write(keys)
     assert not again.records("ann")
-    with pytest.raises(hg.HeliographError, match="had to give way"):
+    with pytest.raises(hg.HeliographError, match="evicted to make room"):
         again.path("ann", digest, "keys")
     other.unlink()
     again.discard("ann", "0" * 64)
     assert sent(again, keys) == digest
 
 
-# Disks that cannot be written
+# Read-only disks
 
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """The disk, as the system leaves it after an error."""
+    """Remounts the disk read-only, as the kernel does after an error."""
     subprocess.run(["mount", "--bind", disk, disk], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)
@@ -311,8 +312,10 @@ def read_only(disk: Path) -> Iterator[None]:
 
 
 def test_a_store_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
-    """What is there is used; a revocation is refused and is none, and may be repeated; a start is refused."""
-    store = Store(disk / "store", Bounds())
+    """On a read-only disk stored keys work; a revocation is refused, has no effect and can be repeated; a start is
+    refused.
+    """
+    store = Store(disk / "store", Settings())
     digest, half = sent(store, keys), hashlib.sha256(b"half").hexdigest()
     store.begin("ann", half, 0, 1000).write(bytes(31))
     with read_only(disk):
@@ -328,18 +331,18 @@ def test_a_store_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
         store.sweep()
         store.close()
         with pytest.raises(hg.StorageError, match=r"cannot open the store .*must be writable, got Read-only file system"):
-            Store(disk / "store", Bounds())
+            Store(disk / "store", Settings())
         with pytest.raises(hg.StorageError, match="Read-only file system"):
-            Store(disk / "other", Bounds())
-    again = Store(disk / "store", Bounds())
+            Store(disk / "other", Settings())
+    again = Store(disk / "store", Settings())
     for one in (digest, half):
         again.revoke("ann", one)
     assert not again.records("ann")
     assert not list(disk.rglob("*.hg")) + list(disk.rglob("*.part"))
 
 
-def test_what_expires_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
-    """It is not used any more at once, and leaves the disk once that can be written."""
+def test_expiry_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
+    """Expired objects are unusable at once and are deleted when the disk is writable."""
     clock = Clock()
     store = store_of(disk / "store", clock)
     digest = sent(store, keys)
@@ -353,19 +356,19 @@ def test_what_expires_on_a_read_only_disk(disk: Path, keys: bytes) -> None:
 
 
 def test_a_service_on_a_read_only_disk(tmp_path: Path, disk: Path) -> None:
-    """Jobs are answered; a revocation is a typed error, and the log has the system's."""
+    """Jobs are answered; a revocation is a typed error, and the log has the system's error."""
     pytest.importorskip("uvicorn")
-    digits = rig.seal(tmp_path)[0]
+    digits = rig.export(tmp_path)[0]
     with running(digits, "--store", disk / "store") as service:
         client = client_of(service)
         party(client)
         with read_only(disk):
             assert np.array_equal(client.run(DIGIT), expected())
-            with pytest.raises(hg.StorageError, match="its operator has to mend that"):
+            with pytest.raises(hg.StorageError, match="tell its operator"):
                 client.revoke()
             assert len(client.uploads()) == 1
             assert np.array_equal(client.run(DIGIT), expected())
-            (told,) = service.until(lambda: service.events("refused"))
+            (told,) = service.until(lambda: service.events("request_refused"))
             assert (told["error"], told["errno"]) == ("StorageError", "EROFS")
             service.until(lambda: service.events("store_read_only"))
         client.revoke()
@@ -377,13 +380,13 @@ def test_a_service_on_a_read_only_disk(tmp_path: Path, disk: Path) -> None:
 
 
 def record_of(folder: Path) -> Path:
-    """The file of the only record."""
+    """Returns the file of the only record."""
     (found,) = (path for path in folder.glob("*/*.json") if path.name != "owner.json")
     return found
 
 
-def test_a_revocation_is_known_for_good(tmp_path: Path, keys: bytes) -> None:
-    """However long ago; of what expired it is forgotten after a month."""
+def test_revocations_are_kept_forever(tmp_path: Path, keys: bytes) -> None:
+    """Revocations are kept forever; records of expired objects are deleted after a month."""
     clock = Clock()
     store = store_of(tmp_path, clock)
     store.revoke("ann", sent(store, keys))
@@ -393,70 +396,72 @@ def test_a_revocation_is_known_for_good(tmp_path: Path, keys: bytes) -> None:
         sent(store_of(tmp_path, clock), keys)
 
 
-def test_records_of_a_later_version(tmp_path: Path, keys: bytes) -> None:
-    """A field that this version does not know stays, and the record holds; a state that it does not know is refused."""
-    store = Store(tmp_path, Bounds())
+def test_records_of_a_later_version_are_kept(tmp_path: Path, keys: bytes) -> None:
+    """Unknown fields of a later version are kept; an unknown state is refused."""
+    store = Store(tmp_path, Settings())
     digest = sent(store, keys)
     store.revoke("ann", digest)
     store.close()
     record = record_of(tmp_path)
     record.write_text(json.dumps(json.loads(record.read_text()) | {"later": [1, "two"]}))
-    store = Store(tmp_path, Bounds())
+    store = Store(tmp_path, Settings())
     with pytest.raises(RevokedKeyError):
         sent(store, keys)
     assert not store.records("ann")
     store.close()
     record.write_text(json.dumps(json.loads(record.read_text()) | {"state": "kept", "nbytes": len(keys)}))
     (record.parent / f"{digest}.hg").write_bytes(keys)
-    store = Store(tmp_path, Bounds())
-    store.revoke("ann", digest)  # writes it anew
+    store = Store(tmp_path, Settings())
+    store.revoke("ann", digest)  # this use writes the record again
     store.close()
     told = json.loads(record.read_text())
     assert (told["later"], told["state"]) == ([1, "two"], "revoked")
     record.write_text(json.dumps(told | {"state": "suspended"}))
     with pytest.raises(hg.VersionError, match=f"{record}.*suspended.*use the version that wrote it"):
-        Store(tmp_path, Bounds())
+        Store(tmp_path, Settings())
 
 
 @pytest.mark.parametrize("damage", ["", "nonsense", "{}", "[]", '{"digest": 1}', '"text"'])
 def test_a_damaged_record_forgets_no_revocation(tmp_path: Path, keys: bytes, damage: str) -> None:
-    """What it was about is not used and does not come again, for it may have been revoked; other contents are used."""
-    store = Store(tmp_path, Bounds())
+    """Objects with a damaged record cannot be used or uploaded again, because they may have been revoked; others work."""
+    store = Store(tmp_path, Settings())
     digest, other = sent(store, keys), sent(store, made_keys())
     store.close()
     record = next(tmp_path.glob(f"*/{digest}.json"))
     record.write_text(damage)
-    store = Store(tmp_path, Bounds())
+    store = Store(tmp_path, Settings())
     assert store.problems() == [f"record {record.parent.name[:8]}/{digest[:8]} is damaged"]
     for ask in (lambda: store.path("ann", digest, "keys"), lambda: store.begin("ann", digest, 0, 1)):
-        with pytest.raises(hg.StorageError, match="their record on the service's disk is damaged"):
+        with pytest.raises(hg.StorageError, match="the record on the service's disk is damaged"):
             ask()
     assert [kept.digest for kept in store.records("ann")] == [other]
     store.revoke("ann", digest)
     assert json.loads(record.read_text())["state"] == "revoked"
 
 
-def test_a_client_whose_name_is_damaged(tmp_path: Path, keys: bytes) -> None:
-    """It is in the records as well; where those say nothing either, the store is not opened without its revocations."""
-    store = Store(tmp_path, Bounds())
+def test_a_damaged_client_name_is_restored_from_records(tmp_path: Path, keys: bytes) -> None:
+    """The client's name is also in the records; without either, the store is not opened, because revocations could be
+    lost.
+    """
+    store = Store(tmp_path, Settings())
     digest = sent(store, keys)
     store.revoke("ann", digest)
     store.close()
     (tmp_path / "lock").unlink()
     name = next(tmp_path.glob("*/owner.json"))
     name.write_text("")
-    store = Store(tmp_path, Bounds())
+    store = Store(tmp_path, Settings())
     with pytest.raises(RevokedKeyError):
         sent(store, keys)
     store.close()
     record_of(tmp_path).write_text("")
     with pytest.raises(hg.DamagedFileError, match=r"restore its owner\.json from a backup"):
-        Store(tmp_path, Bounds())
+        Store(tmp_path, Settings())
 
 
-def test_formats_of_stores(tmp_path: Path, keys: bytes) -> None:
-    """One of a version that wrote no format is opened, and has one then; a later one and a damaged one are refused by name."""
-    store = Store(tmp_path, Bounds())
+def test_formats_of_stores_are_checked(tmp_path: Path, keys: bytes) -> None:
+    """A store without a format file gets one; a later or damaged format is refused by name."""
+    store = Store(tmp_path, Settings())
     digest = sent(store, keys)
     store.revoke("ann", digest)
     kept = sent(store, made_keys())
@@ -465,8 +470,9 @@ def test_formats_of_stores(tmp_path: Path, keys: bytes) -> None:
     first = (
         '"owner": "ann", "kind": "keys", "nbytes": 131808, "added": 1795732190.5, "used": 1795732191.25, "state": "revoked"}'
     )
-    next(tmp_path.glob(f"*/{digest}.json")).write_text(f'{{"digest": "{digest}", {first}')  # as the first version wrote it
-    store = Store(tmp_path, Bounds())
+    # without a format file, as the first version wrote it
+    next(tmp_path.glob(f"*/{digest}.json")).write_text(f'{{"digest": "{digest}", {first}')
+    store = Store(tmp_path, Settings())
     assert [record.digest for record in store.records("ann")] == [kept]
     with pytest.raises(RevokedKeyError):
         store.path("ann", digest, "keys")
@@ -475,16 +481,16 @@ def test_formats_of_stores(tmp_path: Path, keys: bytes) -> None:
     for text, error in (('{"format": 2}', hg.VersionError), ("{", hg.DamagedFileError), ("[]", hg.DamagedFileError)):
         (tmp_path / "store.json").write_text(text)
         with pytest.raises(error, match=r"cannot open"):
-            Store(tmp_path, Bounds())
+            Store(tmp_path, Settings())
     (tmp_path / "store.json").write_text('{"format": 1}')
-    Store(tmp_path, Bounds()).close()
+    Store(tmp_path, Settings()).close()
 
 
 # Backups
 
 
 def restored(backup: Path, folder: Path, before: Path | None = None) -> None:
-    """As docs/serving.md has it: a backup, and the revocations that the store of before knows."""
+    """Restores a backup by the commands of docs/serving.md, with the revocations of the previous store."""
     commands = DOCS.read_text(encoding="utf-8").partition("<!-- restore -->")[2].partition("```sh\n")[2].partition("```")[0]
     copy, merge = commands.splitlines()
     places = {
@@ -498,9 +504,11 @@ def restored(backup: Path, folder: Path, before: Path | None = None) -> None:
         subprocess.run(["sh", "-c", line], check=True)
 
 
-def test_a_backup_of_a_store_that_is_used(tmp_path: Path, keys: bytes) -> None:
-    """Copied while it is open, with an upload half-way: what was whole is, the upload goes on, what others could read they cannot."""
-    store, more = Store(tmp_path / "store", Bounds()), made_keys()
+def test_a_backup_of_an_open_store_is_valid(tmp_path: Path, keys: bytes) -> None:
+    """A copy of an open store is a valid backup: objects are complete, an unfinished upload continues, and files are
+    private.
+    """
+    store, more = Store(tmp_path / "store", Settings()), made_keys()
     digest, half = sent(store, keys), hashlib.sha256(more).hexdigest()
     store.begin("ann", half, 0, len(more)).write(more[:5000])
     (tmp_path / "store" / "spool").mkdir()
@@ -509,9 +517,9 @@ def test_a_backup_of_a_store_that_is_used(tmp_path: Path, keys: bytes) -> None:
     store.revoke("ann", digest)
     (tmp_path / "backup").chmod(0o755)
     restored(tmp_path / "backup", tmp_path / "again")
-    again = Store(tmp_path / "again", Bounds())
+    again = Store(tmp_path / "again", Settings())
     assert (tmp_path / "again").stat().st_mode & 0o777 == 0o700
-    assert [record.digest for record in again.records("ann")] == [digest]  # as it was then
+    assert [record.digest for record in again.records("ann")] == [digest]  # the backup has the state at the time of the copy
     assert again.progress("ann", half) == (5000, False)
     assert sent(again, more) == half
     again.close()
@@ -519,14 +527,14 @@ def test_a_backup_of_a_store_that_is_used(tmp_path: Path, keys: bytes) -> None:
 
 
 def test_a_restored_backup_keeps_later_revocations(tmp_path: Path, keys: bytes) -> None:
-    """Where the store of before can be read still: what it knows as revoked is so, and leaves the disk."""
-    store = Store(tmp_path / "store", Bounds())
+    """A restored backup keeps the revocations of the previous store, if it is readable, and deletes those objects."""
+    store = Store(tmp_path / "store", Settings())
     digest, kept = sent(store, keys), sent(store, made_keys())
     subprocess.run(["cp", "-a", tmp_path / "store", tmp_path / "backup"], check=True)
     store.revoke("ann", digest)
     store.close()
     restored(tmp_path / "backup", tmp_path / "again", tmp_path / "store")
-    again = Store(tmp_path / "again", Bounds())
+    again = Store(tmp_path / "again", Settings())
     with pytest.raises(RevokedKeyError):
         again.path("ann", digest, "keys")
     assert [record.digest for record in again.records("ann")] == [kept]

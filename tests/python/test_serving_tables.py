@@ -1,4 +1,4 @@
-"""Tables that a service has in clear: look-ups by key and number, nearest vectors, what is refused, an engine that is killed."""
+"""Tests the tables of a service: look-ups by key and number, nearest vectors, errors, a killed engine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+from heliograph._common.service.kinds import KINDS
 from heliograph.cli import run as command
-from heliograph.serving.tables import digest_of
-from serving_rig import Running, running, stop
+from heliograph.models.halves import digest_of
+from serving_rig import Running, client_of, running, stop
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -28,24 +29,19 @@ PEOPLE = {"phone": ["+41 44 1", "+41 44 2", "+41 44 3"], "name": ["Ada", "Grace"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Two tables, vectors, and a model."""
+    """Runs a service with two tables, vectors and a model."""
     folder = tmp_path_factory.mktemp("tables")
-    hg.query.Database(PEOPLE, key="phone").save(folder / "phones.hgd", title="people")
-    hg.query.Database(ROWS).save(folder / "rows.hgd")
-    hg.query.Vectors(BASE, ids=IDS).save(folder / "faces.hgv")
-    hg.nn.setup("digits").seal(folder / "digits.hgm")
+    hg.pir.Database(PEOPLE, key="phone").save(folder / "phones.hgd", title="people")
+    hg.pir.Database(ROWS).save(folder / "rows.hgd")
+    hg.knn.Vectors(BASE, ids=IDS).save(folder / "faces.hgv")
+    hg.nn.setup("digits").export(folder / "digits.hgm")
     files = [folder / name for name in ("phones.hgd", "rows.hgd", "faces.hgv", "digits.hgm")]
     with running(*files, "--store", folder / "store") as made:
         yield made
 
 
-def client_of(service: Running, model: str) -> hg.Client:
-    """Of one of them."""
-    return hg.Client(f"http://127.0.0.1:{service.ports['http']}", model=model)
-
-
 def test_rows_by_key_and_number(service: Running) -> None:
-    """No keys are uploaded; several at once; the log does not tell which row."""
+    """Look-ups need no uploaded keys, may be concurrent, and leave no row number in the log."""
     phones, rows = client_of(service, "phones"), client_of(service, "rows")
     assert phones.get("+41 44 2") == {"phone": "+41 44 2", "name": "Grace", "balance": -7}
     assert phones.get("+41 44 9") is None
@@ -67,8 +63,8 @@ def test_rows_by_key_and_number(service: Running) -> None:
     assert "Grace" not in service.text
 
 
-def test_nearest_vectors(service: Running, tmp_path: Path) -> None:
-    """By ids, with exact scores; keys of another layout, and none, are refused."""
+def test_nearest_vectors_are_found(service: Running, tmp_path: Path) -> None:
+    """Nearest vectors are found by id with exact scores; missing keys and keys of another layout are refused."""
     faces = client_of(service, "faces")
     with pytest.raises(hg.MissingKeyError, match="upload_keys"):
         faces.nearest(BASE[0])
@@ -80,7 +76,7 @@ def test_nearest_vectors(service: Running, tmp_path: Path) -> None:
     assert sorted(found.scores, reverse=True) == sorted(exact, reverse=True)[:3]
     secret.evaluation_keys(relinearize=False, rotations=[1]).save(tmp_path / "few.hg")
     with pytest.raises(hg.MissingKeyError):
-        faces.upload_keys(tmp_path / "few.hg")  # told at once
+        faces.upload_keys(tmp_path / "few.hg")  # the client refuses this at once
     digits = client_of(service, "digits")
     other = digits.upload_keys(hg.SecretKey.generate(digits.model.parameters))
     faces._keys = other
@@ -88,35 +84,35 @@ def test_nearest_vectors(service: Running, tmp_path: Path) -> None:
         faces.nearest(BASE[0])
     faces._keys = digest
     for call in (lambda: faces.run(BASE[0]), lambda: faces.get(1), lambda: digits.nearest(BASE[0])):
-        with pytest.raises(hg.ParameterError, match=r"client\.nearest|of no table|of no vectors"):
+        with pytest.raises(hg.ParameterError, match=r"client\.nearest|no look-up table|no set of vectors"):
             call()
     with pytest.raises(hg.ShapeError, match="12 components"):
         faces.nearest(BASE[0][:5])
     with pytest.raises(hg.LimitError):
-        faces._job("nearest", bytes(8 << 20), (8 << 20,), digest, None, "x" * 20, None)
+        faces._job(KINDS["nearest"], bytes(8 << 20), (8 << 20,), digest, None, "x" * 20, None)
 
 
 def test_the_command_looks_up(service: Running, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """`heliograph client --get` and `inspect` tell what there is, in a line where there is nothing."""
+    """`heliograph client --get` and `inspect` show rows, and one line if there is no row."""
     address = f"http://127.0.0.1:{service.ports['http']}"
     assert command(["client", address, "--model", "phones", "--get", "+41 44 3"]) == 0
     assert "Emmy" in capsys.readouterr().out
     assert command(["client", address, "--model", "rows", "--get", "7"]) == 0
     assert ROWS[7].tobytes().hex() in capsys.readouterr().out
     assert command(["client", address, "--model", "phones", "--get", "none"]) == 1
-    assert "there is no none in this table" in capsys.readouterr().err
+    assert "the table has no row none" in capsys.readouterr().err
     assert command(["client", address, "--model", "rows", "--get", "seven"]) == 2
-    hg.query.Database(PEOPLE, key="name").save(tmp_path / "names.hgd", title="by name")
+    hg.pir.Database(PEOPLE, key="name").save(tmp_path / "names.hgd", title="by name")
     assert command(["inspect", str(tmp_path / "names.hgd")]) == 0
     assert "3 rows by name" in capsys.readouterr().out
 
 
-def test_what_is_refused(service: Running) -> None:
-    """A run of a table, a look-up in a model, a question to another table, bytes that are no question."""
+def test_refusals(service: Running) -> None:
+    """Runs of a table, look-ups in a model, queries for another table and invalid bytes are refused."""
     phones, rows, digits = (client_of(service, name) for name in ("phones", "rows", "digits"))
     with pytest.raises(hg.ParameterError, match=r"client\.get"):
         phones.run([1])
-    with pytest.raises(hg.ParameterError, match="of no table"):
+    with pytest.raises(hg.ParameterError, match="no look-up table"):
         digits.get(1)
     question = rows.table.ask(1).to_bytes()
     for name, body, error in (
@@ -125,15 +121,15 @@ def test_what_is_refused(service: Running) -> None:
         ("digits", question, hg.ParameterError),
     ):
         with pytest.raises(error):
-            client_of(service, name)._job("get", body, (len(body),), None, None, "question" * 2 + name, None)
-    with pytest.raises(hg.ParameterError, match="answers jobs of kind get, not session"):
-        rows._job("session", None, (), None, None, "session" * 4, None)
+            client_of(service, name)._job(KINDS["get"], body, (len(body),), None, None, "question" * 2 + name, None)
+    with pytest.raises(hg.ParameterError, match="answers jobs of kind get; got session"):
+        rows._job(KINDS["session"], None, (), None, None, "session" * 4, None)
     with pytest.raises(hg.ShapeError, match="from 0 to 299"):
         rows.get(300)
 
 
 def test_an_engine_that_is_killed(service: Running) -> None:
-    """The next one prepares the tables, and answers."""
+    """After an engine is killed, the next one prepares the tables and answers."""
     rows = client_of(service, "rows")
     (engine,) = service.engines()
     stop(engine)
@@ -148,17 +144,17 @@ def test_an_engine_that_is_killed(service: Running) -> None:
     assert asyncio.run(asked()) == ROWS[8].tobytes()
 
 
-def test_files_of_tables(tmp_path: Path) -> None:
-    """A loaded table answers clients of the one that was saved, and takes updates; damaged ones and bad names are refused."""
-    db = hg.query.Database(PEOPLE, key="phone")
+def test_loaded_tables_answer_clients_of_saved_ones(tmp_path: Path) -> None:
+    """A loaded table answers clients of the saved one and accepts updates; damaged files and bad names are refused."""
+    db = hg.pir.Database(PEOPLE, key="phone")
     client = db.client()
     db.save(tmp_path / "t.hgd")
-    again = hg.query.Database.load(tmp_path / "t.hgd")
+    again = hg.pir.Database.load(tmp_path / "t.hgd")
     assert client.get("+41 44 1", again.answer) == db.client().get("+41 44 1", db.answer)
     again.update({"phone": ["+41 44 9"], "name": ["Sofja"], "balance": [5]})
     again.remove(["+41 44 1"])
     again.save(tmp_path / "u.hgd", name="later")
-    later = hg.query.Database.load(tmp_path / "u.hgd")
+    later = hg.pir.Database.load(tmp_path / "u.hgd")
     assert client.get("+41 44 1", later.answer) is None
     assert client.get("+41 44 9", later.answer)["name"] == "Sofja"
     for name in ("", "a b", "../x", "x" * 65):
@@ -172,22 +168,22 @@ def test_files_of_tables(tmp_path: Path) -> None:
     ):
         (tmp_path / "w.hgd").write_bytes(wrong)
         with pytest.raises(error):
-            hg.query.Database.load(tmp_path / "w.hgd")
-    index = hg.query.Vectors(BASE[:20], ids=IDS[:20])
+            hg.pir.Database.load(tmp_path / "w.hgd")
+    index = hg.knn.Vectors(BASE[:20], ids=IDS[:20])
     index.save(tmp_path / "v.hgv", title="v")
-    assert np.array_equal(hg.query.Vectors.load(tmp_path / "v.hgv").layout.ids, IDS[:20])
+    assert np.array_equal(hg.knn.Vectors.load(tmp_path / "v.hgv").layout.ids, IDS[:20])
     assert command(["inspect", str(tmp_path / "v.hgv")]) == 0
     (tmp_path / "v.hgv").write_bytes((tmp_path / "v.hgv").read_bytes()[:-64])
     with pytest.raises(hg.DamagedFileError):
-        hg.query.Vectors.load(tmp_path / "v.hgv")
+        hg.knn.Vectors.load(tmp_path / "v.hgv")
     (tmp_path / "bad.hgd").write_bytes(data[:-1])
     assert command(["serve", str(tmp_path / "bad.hgd"), "--store", str(tmp_path / "store")]) == 1
 
 
-def test_an_update_between_two_questions(tmp_path: Path) -> None:
-    """By SIGHUP, once the file was saved anew: a question from before it reads what there is when it is answered; others' files change nothing."""
-    people, vectors = hg.query.Database(PEOPLE, key="phone"), hg.query.Vectors(BASE, ids=IDS)
-    rows = hg.query.Database(ROWS)
+def test_an_updated_table_answers_earlier_queries(tmp_path: Path) -> None:
+    """SIGHUP loads an updated file; queries made before are answered from the new rows, and wrong files change nothing."""
+    people, vectors = hg.pir.Database(PEOPLE, key="phone"), hg.knn.Vectors(BASE, ids=IDS)
+    rows = hg.pir.Database(ROWS)
     files = [tmp_path / name for name in ("phones.hgd", "rows.hgd", "faces.hgv")]
 
     def saved(version: str) -> None:
@@ -203,15 +199,15 @@ def test_an_update_between_two_questions(tmp_path: Path) -> None:
         assert phones.get("+41 44 9") is None
         people.update({"phone": ["+41 44 9", "+41 44 2"], "name": ["Sofja", "Marie"], "balance": [5, 6]})
         people.remove(["+41 44 1"])
-        rows.update(255 - ROWS[:299], rows=range(299))  # most of them: all is prepared anew
+        rows.update(255 - ROWS[:299], rows=range(299))  # changes most rows, so that the table is prepared again
         changed = BASE.copy()
         changed[42] = -BASE[42]
         vectors.replace(42, changed[42:43])
         saved("2")
-        assert phones.get("+41 44 1")["name"] == "Ada"  # nobody has told the service
+        assert phones.get("+41 44 1")["name"] == "Ada"  # the service has not reloaded the file yet
         service.signal(signal.SIGHUP)
-        service.until(lambda: len(service.events("updated")) == 6)
-        answers = {key: phones._asked(question, None, f"{'before' * 3}{key[-1]}") for key, question in asked.items()}
+        service.until(lambda: len(service.events("model_reloaded")) == 6)
+        answers = {key: phones._query(question, None, f"{'before' * 3}{key[-1]}") for key, question in asked.items()}
         found = [asked[key].read(answer) for key, answer in answers.items()]
         assert [one and one["name"] for one in found] == [None, "Marie", "Sofja"]
         assert [numbers.get(k) for k in (0, 298, 299)] == [bytes(255 - ROWS[0]), bytes(255 - ROWS[298]), bytes(ROWS[299])]
@@ -223,14 +219,14 @@ def test_an_update_between_two_questions(tmp_path: Path) -> None:
                 "+41 44 2" if name == "phones" else 1
             )
 
-        hg.query.Database(PEOPLE, key="phone").save(files[0])  # another table of the same rows
+        hg.pir.Database(PEOPLE, key="phone").save(files[0])  # a different table with the same rows
         files[1].write_bytes(files[1].read_bytes()[:-1])
         service.signal(signal.SIGHUP)
-        service.until(lambda: len(service.events("fault")) == 2)
-        assert [(e["what"], e["error"]) for e in service.events("fault")] == [
-            ("table phones", "MismatchError"),
-            ("table rows", "DamagedFileError"),
+        service.until(lambda: len(service.events("model_reload_failed")) == 2)
+        assert [(e["model"], e["error"]) for e in service.events("model_reload_failed")] == [
+            ("phones", "MismatchError"),
+            ("rows", "DamagedFileError"),
         ]
         assert phones.get("+41 44 9")["name"] == "Sofja"
         assert numbers.get(299) == ROWS[299].tobytes()
-        assert len(service.events("updated")) == 6
+        assert len(service.events("model_reloaded")) == 6

@@ -1,4 +1,4 @@
-"""A job's way through a service: memory that is used again, answers in memory and in files, bodies and heads on their connections."""
+"""Tests how a service handles a job's data: reused memory, answers in memory and in files, heads and bodies of requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ for needed in ("starlette", "uvicorn", "prometheus_client", "cryptography"):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One for all."""
+    """Runs one service for all tests."""
     made = Place(tmp_path_factory.mktemp("service"), "ann")
     with made.running():
         yield made
@@ -35,8 +35,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 # Memory
 
 
-def test_memory_of_a_request_is_used_again(tmp_path: Path) -> None:
-    """Once an engine has read it to its end, by a request of the same size, of which nothing is there at first; else it is gone."""
+def test_memory_of_a_request_is_reused(tmp_path: Path) -> None:
+    """An engine that has read a request completely returns its memory to the next of equal size; otherwise it is
+    released.
+    """
     spool = Spool(1 << 20)
     first = spool.take("ann", 100, tmp_path / "first")
     first.place()[:60] = b"x" * 60
@@ -44,19 +46,19 @@ def test_memory_of_a_request_is_used_again(tmp_path: Path) -> None:
     first.write(b"y" * 40)
     assert Path(first.path).read_bytes() == b"x" * 60 + b"y" * 40
     first.close(read=True)
-    assert spool.held == 0
+    assert spool.used == 0
     other, again = spool.take("ann", 99, tmp_path / "other"), spool.take("ann", 100, tmp_path / "again")
     assert other.path != first.path
     assert (again.path, again.have, len(again.place())) == (first.path, 0, 100)
-    again.close()  # perhaps an engine reads it still
+    again.close()  # the engine may still read this memory
     assert not Path(first.path).exists()
     other.close(read=True)
     spool.sweep()
     assert not Path(other.path).exists()
 
 
-def test_memory_that_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was given back last stays."""
+def test_retained_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service retains a limited amount of memory, the most recently returned blocks."""
     monkeypatch.setattr(spool_module, "_SPARE", 250)
     spool = Spool(1 << 20)
     requests = [spool.take("ann", size, tmp_path / str(size)) for size in (100, 90, 80, 300)]
@@ -65,8 +67,8 @@ def test_memory_that_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     assert [Path(request.path).exists() for request in requests] == [False, True, True, False]
 
 
-def test_what_is_mapped_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests beyond that are written, to memory all the same."""
+def test_mapped_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests beyond the mapped limit are written to memory files without a mapping."""
     monkeypatch.setattr(spool_module, "_MAPPED", 150)
     spool = Spool(1 << 20)
     first, second = (spool.take("ann", 100, tmp_path / name) for name in ("first", "second"))
@@ -82,8 +84,8 @@ def test_what_is_mapped_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def filled(answer: Answer, data: bytes) -> Answer:
-    """As an engine writes one."""
-    descriptor = os.open(answer.lent(), os.O_WRONLY | os.O_CREAT, 0o600)
+    """Writes an answer as an engine does."""
+    descriptor = os.open(answer.output_path(), os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(descriptor, data)
     os.close(descriptor)
     answer.take(len(data))
@@ -91,7 +93,7 @@ def filled(answer: Answer, data: bytes) -> Answer:
 
 
 def told(answer: Answer) -> bytes:
-    """As it is sent, in pieces."""
+    """Returns an answer's bytes as sent, in pieces."""
 
     async def gathered() -> bytes:
         return b"".join([piece async for piece in answer.pieces(7)])
@@ -102,17 +104,20 @@ def told(answer: Answer) -> bytes:
 
 
 def test_answers_in_memory_and_in_files(tmp_path: Path) -> None:
-    """Small ones in memory, the oldest in files where there are many; the same bytes wherever they lie, and gone once closed."""
+    """Small answers are in memory; if there are many, the oldest move to files. Both kinds give the same bytes and are
+    released at the end.
+    """
     spool, data = Spool(0, 100), [bytes([65 + k]) * (30 + k) for k in range(4)]
     answers = [filled(spool.answer(30, tmp_path / str(k)), data[k]) for k in range(2)]
     assert not list(tmp_path.iterdir())
-    assert spool.oldest() is answers[0]  # 61 of 100 bytes
+    assert spool.oldest() is answers[0]  # the answer takes 61 of 100 bytes
     answers[0].save()
     answers[0].saved()
     assert (spool.answers, spool.oldest()) == (31, None)
     assert (tmp_path / "0").read_bytes() == data[0]
     answers += [filled(spool.answer(expected, tmp_path / str(k)), data[k]) for k, expected in ((2, None), (3, 70))]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "2", "3"]  # of unknown size, and too large
+    # an answer of unknown size, and one that is too large
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "2", "3"]
     assert [told(answer) for answer in answers] == data
     for answer in answers:
         answer.close()
@@ -120,8 +125,8 @@ def test_answers_in_memory_and_in_files(tmp_path: Path) -> None:
     assert spool.answers == 0
 
 
-def test_an_answer_that_is_dropped_while_it_is_saved(tmp_path: Path) -> None:
-    """Leaves no file."""
+def test_an_answer_dropped_during_its_save_leaves_no_file(tmp_path: Path) -> None:
+    """Dropping an answer during its save leaves no file."""
     spool = Spool(0, 100)
     answer = filled(spool.answer(80, tmp_path / "answer"), b"a" * 80)
     answer.save()
@@ -131,25 +136,25 @@ def test_an_answer_that_is_dropped_while_it_is_saved(tmp_path: Path) -> None:
     assert (spool.answers, spool.oldest()) == (0, None)
 
 
-def test_memory_of_an_answer_is_an_engines_until_it_says_so(tmp_path: Path) -> None:
-    """Nobody else has it while an engine may write to it; what an engine did not write is no answer."""
+def test_memory_lent_to_an_engine_is_exclusive(tmp_path: Path) -> None:
+    """Memory shared with an engine is not given to another answer; bytes that the engine did not write are not sent."""
     spool = Spool(0, 1000)
     one, two = spool.answer(10, tmp_path / "one"), spool.answer(10, tmp_path / "two")
-    assert one.lent() == one.lent() != two.lent()
+    assert one.output_path() == one.output_path() != two.output_path()
     one.close()
-    assert one.is_lent
-    assert spool.answer(10, tmp_path / "three").lent() not in (two.lent(), str(tmp_path / "three"))
-    where = one.lent()
+    assert one.is_shared
+    assert spool.answer(10, tmp_path / "three").output_path() not in (two.output_path(), str(tmp_path / "three"))
+    where = one.output_path()
     one.release()
     again = spool.answer(10, tmp_path / "four")
-    assert again.lent() == where
+    assert again.output_path() == where
     with pytest.raises(hg.DeviceError, match="less"):
         again.take(10)
-    assert not again.is_lent
+    assert not again.is_shared
 
 
-def test_small_answers_touch_no_disk(place: Place) -> None:
-    """Nothing lies in the service's folder after a digit, and the job's answer is told again."""
+def test_small_answers_are_not_written_to_disk(place: Place) -> None:
+    """After a digit the service's folder is empty, and the answer can be read again."""
     with place.client() as client:
         party(client)
         for _ in range(3):
@@ -162,14 +167,14 @@ def test_small_answers_touch_no_disk(place: Place) -> None:
 
 
 def connected(place: Place) -> ssl.SSLSocket:
-    """A connection by TLS."""
+    """Opens a TLS connection."""
     context = ssl.create_default_context(cafile=str(place.authority.file))
-    line = socket.create_connection(("localhost", place.service.ports["http"]), timeout=20)
+    line = socket.create_connection(("localhost", place.service.ports["http"]), timeout=120)
     return context.wrap_socket(line, server_hostname="localhost")
 
 
 def replied(line: ssl.SSLSocket) -> tuple[int, bytes]:
-    """Status and body."""
+    """Returns status and body."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += line.recv(1 << 16)
@@ -181,54 +186,48 @@ def replied(line: ssl.SSLSocket) -> tuple[int, bytes]:
 
 
 def head_of(place: Place, client: hg.Client, id: str, nbytes: int, *more: str) -> bytes:
-    """Of a job's request."""
+    """Returns the head of a job's request."""
     query = f"id={id}&model=digits&keys={client.keys}&parts={nbytes}&wait=20"
     lines = [f"POST /v1/jobs?{query} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {place.tokens['ann']}"]
     return "\r\n".join([*lines, f"Content-Length: {nbytes}", *more, "", ""]).encode()
 
 
-def test_a_head_leaves_with_its_body(place: Place) -> None:
-    """One write, so that a client wakes up once."""
-    from heliograph.serving.protocol import _joined
+def test_head_and_body_are_sent_in_one_write(place: Place) -> None:
+    """Head and body are sent in one write, so that a client wakes up once."""
+    from heliograph.serving.uvicorn_protocol import _sender, _Transport
 
     written = list[list[bytes]]()
 
-    class Cycle:
-        """uvicorn's, which writes each message, and closes."""
+    class Plain:
+        """A transport that records writes and the close."""
 
-        class transport:  # noqa: N801
-            """Takes notes."""
+        def writelines(self, lines: list[bytes]) -> None:
+            """Records a combined write."""
+            written.append(lines)
 
-            @staticmethod
-            def writelines(lines: list[bytes]) -> None:
-                """All at once."""
-                written.append(lines)
+        def write(self, data: bytes) -> None:
+            """Records a single write."""
+            written.append([data])
 
-            @staticmethod
-            def write(data: bytes) -> None:
-                """One."""
-                written.append([data])
-
-            @staticmethod
-            def close() -> None:
-                """After it."""
-                written.append([])
-
-        async def send(self, message: dict[str, Any]) -> None:
-            """A message."""
-            self.transport.write(message["body"])
-            if message.get("last"):
-                self.transport.close()
+        def close(self) -> None:
+            """Records the close."""
+            written.append([])
 
     async def sent() -> None:
-        send = _joined(Cycle().send)
-        await send({"type": "http.response.start", "body": b"head"})
+        transport = _Transport(Plain())
+
+        async def send(message: dict[str, Any]) -> None:
+            transport.write(message["body"])
+            if message.get("last"):
+                transport.close()
+
+        joined = _sender(send, transport)
+        await joined({"type": "http.response.start", "body": b"head"})
         assert not written
-        await send({"type": "http.response.body", "body": b"one"})
-        await send({"type": "http.response.body", "body": b"two"})
-        send = _joined(Cycle().send)
-        await send({"type": "http.response.start", "body": b"head"})
-        await send({"type": "http.response.body", "body": b"all", "last": True})
+        await joined({"type": "http.response.body", "body": b"one"})
+        await joined({"type": "http.response.body", "body": b"two"})
+        await joined({"type": "http.response.start", "body": b"head"})
+        await joined({"type": "http.response.body", "body": b"all", "last": True})
 
     asyncio.run(sent())
     assert written == [[b"head", b"one"], [b"two"], [b"head", b"all"], []]
@@ -239,8 +238,8 @@ def test_a_head_leaves_with_its_body(place: Place) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(0,), (1, 2, 3), (70_000, 70_000), (150_000, 1), (197_000,)])
-def test_a_body_in_pieces(place: Place, sizes: tuple[int, ...]) -> None:
-    """However it comes, with its head or long after: the same answer, and the connection goes on."""
+def test_a_body_may_arrive_in_pieces(place: Place, sizes: tuple[int, ...]) -> None:
+    """A body in pieces, with its head or later, gives the same answer, and the connection continues."""
     with place.client() as client, connected(place) as line:
         secret = party(client)
         body = client.model.encrypt(secret, DIGIT).to_bytes()
@@ -259,8 +258,8 @@ def test_a_body_in_pieces(place: Place, sizes: tuple[int, ...]) -> None:
         assert replied(line) == (200, b"ok\n")
 
 
-def test_a_body_that_is_asked_for(place: Place) -> None:
-    """A client that waits for leave to send gets it; a refused one is told why instead."""
+def test_a_body_that_waits_for_100_continue(place: Place) -> None:
+    """A client that waits for "100 Continue" gets it; a refused one gets the error instead."""
     with place.client() as client, connected(place) as line:
         secret = party(client)
         body = client.model.encrypt(secret, DIGIT).to_bytes()

@@ -1,5 +1,5 @@
-"""What stands behind the values of a ciphertext does not count: sums over slots, and rotations, of random expressions on tensors of
-fewer values than places, against NumPy.
+"""Values at unused places never change results. Random expressions of tensors with fewer values than places have NumPy's
+sums over slots and rotations.
 """
 
 from __future__ import annotations
@@ -21,49 +21,51 @@ from heliograph import _core
 from rigs import N
 
 WIDTH = 5
-#: Slots of CKKS's sets: which repeat; some of all, which do not; all.
+#: Slots of CKKS's sets: values of 16 slots repeat over the places, 100 slots are a part of the places, 0 means all places.
 SETS = (16, 100, 0)
 Expression = Callable[[Any], Any]
 
 
 @functools.cache
 def ckks(slots: int, levels: int = 9) -> Party:
-    """With the keys of sums over slots, of two rotations and of conjugation."""
+    """Returns a party with keys for sums over slots, two rotations and conjugation."""
     p = parameters(levels=levels, slots=slots)
     return Party(p, rotations=tuple(sorted({*hg.ckks.sum_rotations(p.period), 3, -1})))
 
 
 class Array:
-    """What a tensor of CKKS or of integers modulo t holds: `width` values, and zeros behind them that rotations bring in."""
+    """Expected content of a tensor: its values, with zeros behind them, which rotations move into the slots."""
 
     def __init__(self, values: Any, places: int, slots: int, modulus: int | None = None) -> None:
         self.values, self.places, self.slots, self.modulus = np.asarray(values), places, slots, modulus
 
     def of(self, values: Any) -> Array:
-        """Other values in the same places."""
+        """Returns an array with other values and the same number of places and slots."""
         return Array(values if self.modulus is None else values % self.modulus, self.places, self.slots, self.modulus)
 
     def padded(self) -> Any:
-        """All places."""
+        """Returns the values at all places."""
         missing = self.places - self.values.shape[-1]
         return np.concatenate([self.values, np.zeros((*self.values.shape[:-1], missing), self.values.dtype)], -1)
 
     @property
     def even(self) -> bool:
-        """Whether each holds one number: if it is a sum, in the places behind too, as every slot holds the sum."""
+        """Returns whether the values of each ciphertext are equal, as after a sum over slots, which also fills the unused
+        places.
+        """
         return bool(np.all(np.ptp(self.values, -1) < 1e-6))
 
     def mean(self) -> Array:
-        """In every slot."""
+        """Returns the mean in every slot."""
         return self.of(np.broadcast_to(self.values.mean(-1, keepdims=True), self.values.shape))
 
     def total(self) -> Array:
-        """The sum over slots, in every slot."""
+        """Returns the sum over slots in every slot."""
         return self.of(np.broadcast_to(self.values.sum(-1, keepdims=True), self.values.shape))
 
 
 def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) -> list[tuple[str, Callable[[], Any]]]:
-    """What may come next: the new tensor and its values."""
+    """Returns the possible next operations, each with the new tensor and its expected values."""
     c, d = rng.uniform(-2, 2, 2)
     each = rng.uniform(-2, 2, (*x.shape, 1))
     vector = rng.uniform(-1, 1, x.slots)
@@ -98,7 +100,7 @@ def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) 
         }
     if a.even or not x._core.tail_known:
         del steps["window"]
-    elif power_of_two:  # else what is turned to the end stays there, unseen
+    elif power_of_two:  # with another number of slots, values rotated beyond the last slot stay at unused places
         steps |= {
             "right": lambda: (hg.ckks.rotate(x, -1), np.roll(a.padded(), 1, -1)[..., : a.slots]),
             "left": lambda: (hg.ckks.rotate(x, 3), np.roll(a.padded(), -3, -1)[..., : a.slots]),
@@ -109,7 +111,7 @@ def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) 
 
 
 def check(x: Any, a: Array, secret: Any, said: str) -> None:
-    """Its values, their sum in every slot, and those turned."""
+    """Checks the values, their sum in every slot, and rotated values."""
     tolerance = {"atol": 2e-4, "rtol": 1e-5} if a.modulus is None else {"atol": 0, "rtol": 0}
 
     def same(found: Any, expected: Any) -> None:
@@ -126,7 +128,9 @@ def check(x: Any, a: Array, secret: Any, said: str) -> None:
 @pytest.mark.parametrize("slots", SETS)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_expressions_of_reals(slots: int, seed: int) -> None:
-    """CKKS: each step is a public constant, a vector, another tensor, a polynomial, a statistic, a rotation, another shape."""
+    """Random CKKS expressions (constants, vectors, tensors, polynomials, statistics, rotations, reshapes) have the right
+    values and sums.
+    """
     rng = np.random.default_rng([seed, slots])
     p = ckks(slots)
     places, used = p.parameters.period, p.parameters.slots
@@ -150,20 +154,20 @@ def test_random_expressions_of_reals(slots: int, seed: int) -> None:
 
 @functools.cache
 def exact(scheme: str, moduli: tuple[int, ...] = (65537,)) -> tuple[Any, Any]:
-    """A key and its server, with every rotation that sums want."""
+    """Returns a secret key and its server, with all rotations of sums."""
     spec = rigs.small_spec(250 if len(moduli) == 1 else 300, 1, list(moduli), scheme=scheme)
-    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(spec)))
     steps = [1 << i for i in range((N // 2).bit_length() - 1)]
     return secret, hg.Server(secret.evaluation_keys(rotations=[*steps, 3, -1], columns=True))
 
 
 def rows_turned(a: Any, steps: int) -> Any:
-    """Both rows of all slots, turned left."""
+    """Rotates both rows of all slots to the left."""
     return np.roll(a.reshape(*a.shape[:-1], 2, N // 2), -steps, -1).reshape(a.shape)
 
 
 def steps_of_integers(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) -> list[tuple[str, Callable[[], Any]]]:
-    """What may come next: the new tensor and its values."""
+    """Returns the possible next operations, each with the new tensor and its expected values."""
     c, d = (int(k) for k in rng.integers(-9, 9, 2))
     each = rng.integers(-5, 6, x.shape)
     vector = rng.integers(-5, 6, x.slots)
@@ -204,7 +208,7 @@ def steps_of_integers(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Arr
 @pytest.mark.parametrize(("scheme", "moduli"), [("bfv", (65537,)), ("bgv", (65537,)), ("bfv", (12289, 18433))])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_expressions_of_integers(scheme: str, moduli: tuple[int, ...], seed: int) -> None:
-    """BFV and BGV: the same, exactly."""
+    """Random expressions of BFV and BGV have exactly the right values and sums."""
     rng = np.random.default_rng([seed, len(scheme), len(moduli)])
     secret, server = exact(scheme, moduli)
     t = int(np.prod(moduli))
@@ -226,7 +230,9 @@ def test_random_expressions_of_integers(scheme: str, moduli: tuple[int, ...], se
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_layers_of_networks(scheme: str) -> None:
-    """A convolution with a bias, squares and pools: whatever it leaves behind the values, and in how many stretches."""
+    """A convolution with bias, squares and pooling is correct whatever values are at the unused places, computed in any
+    number of parts.
+    """
     secret, server = exact(scheme)
     images = np.random.default_rng(5).integers(-2, 3, (1, 4, 4, WIDTH))
     x = server.bind(secret.encrypt(images, pad=True)) + 1
@@ -241,15 +247,16 @@ def test_layers_of_networks(scheme: str) -> None:
         )
 
 
-def test_levels_and_their_errors() -> None:
-    """A sum takes a level only where nobody knows what it meets behind the values, and says so where there is none."""
+def test_sums_take_a_level_for_unknown_places_only() -> None:
+    """A sum takes a level only if the unused places are unknown; without a level left, the error states it."""
     p = ckks(0, 3)
     a = np.linspace(0, 1, WIDTH)
     x = p.tensor(a, pad=True)
     assert hg.sum((x + 1) * 2, "slots").level == 3
-    z = x - hg.ckks.mean(x, "slots")  # behind it stands less than the mean, which is secret
+    z = x - hg.ckks.mean(x, "slots")  # the unused places hold minus the mean, which the server does not know
     assert hg.sum(z, "slots").level == z.level - 1
-    assert hg.ckks.mean(z, "slots").level == z.level - 1  # it hides what it weighs: no level more
+    # the product with the mask and that with the mean's weight share one level
+    assert hg.ckks.mean(z, "slots").level == z.level - 1
     low = hg.ckks.lower(z, 1)
     with pytest.raises(hg.LevelError, match="behind the 5 values"):
         hg.sum(low, "slots")
@@ -269,7 +276,7 @@ def test_levels_and_their_errors() -> None:
 
 
 def test_tensors_of_different_widths() -> None:
-    """The narrower has zeros behind its values, and what holds one number everywhere meets any width."""
+    """The narrower tensor is extended by zeros; a tensor that is equal in all places broadcasts to any width."""
     p = ckks(16)
     a, b = np.arange(5.0), np.arange(8.0)
     x, y = p.tensor(a, pad=True), p.tensor(b, pad=True)
@@ -287,7 +294,7 @@ def test_tensors_of_different_widths() -> None:
 
 
 def test_matrices_on_slots() -> None:
-    """They do not see what stands behind their columns, and leave zeros behind their rows."""
+    """Matrices ignore the places behind their columns and leave zeros behind their rows."""
     p = ckks(16)
     m = np.arange(15.0).reshape(3, 5) / 8
     layer = hg.ckks.LinearTransform(p.parameters, m, level=8)
@@ -301,7 +308,7 @@ def test_matrices_on_slots() -> None:
 
 @pytest.mark.parametrize("scheme", ["ckks", "bfv"])
 def test_files_and_programs(scheme: str, tmp_path: Path) -> None:
-    """What a file says of the places behind the values: zero, even, or nothing. Numbers of whoever computed stay behind."""
+    """A file states whether the unused places are zero, equal to the values, or unknown; it contains no other numbers."""
     if scheme == "ckks":
         secret, server = ckks(0).secret, ckks(0).server
     else:
@@ -338,14 +345,15 @@ def test_files_and_programs(scheme: str, tmp_path: Path) -> None:
         found, added = run(x)
         np.testing.assert_array_equal(secret.decrypt(found).round(3), np.full(WIDTH, 90))
         np.testing.assert_array_equal(total(added), np.full(WIDTH, 45))
-    np.testing.assert_array_equal(secret.decrypt(program(x + 1)[0]).round(3), np.full(WIDTH, 100))  # recorded anew
+    # the function is recorded again
+    np.testing.assert_array_equal(secret.decrypt(program(x + 1)[0]).round(3), np.full(WIDTH, 100))
     with pytest.raises(hg.MismatchError):
         hg.Program.load(tmp_path / "f.hgp")(x + 1)
 
 
 @pytest.mark.parametrize("scheme", ["ckks", "bfv"])
-def test_files_that_lie(scheme: str) -> None:
-    """A wrong word is refused, a false one is a wrong number in its own tensor."""
+def test_false_statements_about_unused_places(scheme: str) -> None:
+    """An invalid statement about unused places is refused; a false statement changes only numbers of its own tensor."""
     secret, server = (ckks(0).secret, ckks(0).server) if scheme == "ckks" else exact("bfv")
     places = ckks(0).parameters.period if scheme == "ckks" else N
     x = server.bind(secret.encrypt(np.arange(WIDTH), pad=True))
@@ -363,26 +371,27 @@ def test_files_that_lie(scheme: str) -> None:
     liar = server.from_bytes(resign.signed(document))
     total = hg.sum(liar, "slots")
     wrong = secret.decrypt(total, **({"unchecked": True} if scheme == "ckks" else {}))[0]
-    assert round(float(wrong)) == 60 + 10 * (
-        places - WIDTH
-    )  # which is what an unnoticed tail would give: the sums above can fail
+    # control: without the correction the sum is wrong, so the tests above detect faults
+    assert round(float(wrong)) == 60 + 10 * (places - WIDTH)
 
 
 def same(p: Party, x: Any, expected: Any) -> None:
-    """Nearly."""
+    """Checks values within 1e-5."""
     np.testing.assert_allclose(p.secret.decrypt(x), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("slots", [6, 16])
 def test_rotations_through_files(slots: int) -> None:
-    """CKKS: zeros come in from behind the values, here and at a server that read the tensor; values turned out come back."""
+    """In CKKS, rotations move zeros from behind the values into the slots, also after loading; values rotated out can be
+    rotated back.
+    """
     p = ckks(slots)
     width = 5
     v = np.arange(1.0, 1 + width)
     layer = hg.ckks.LinearTransform(p.parameters, np.ones((3, width)), level=7)
     keys = sorted({*hg.ckks.sum_rotations(p.parameters.period), 3, -1, -3, *layer.rotations})
     server = hg.Server(p.secret.evaluation_keys(rotations=keys))
-    y = 10 - server.bind(p.secret.encrypt(v, pad=True))  # 10 stands behind its values
+    y = 10 - server.bind(p.secret.encrypt(v, pad=True))  # the unused places hold 10
     padded = np.concatenate([10 - v, np.zeros(p.parameters.period - width)])
     for x in (y, server.from_bytes(y.to_bytes()), server.from_bytes(server.from_bytes(y.to_bytes()).to_bytes())):
         level = x.level
@@ -397,13 +406,13 @@ def test_rotations_through_files(slots: int) -> None:
         same(p, layer @ x, np.full(3, (10 - v).sum()))
 
 
-def test_rotations_of_what_nobody_knows() -> None:
-    """A secret that fills all places is hidden before a rotation, at a level; where there is none, LevelError says why."""
+def test_rotations_of_unknown_places() -> None:
+    """Unknown places are masked before a rotation, at the cost of a level; without a level left, LevelError states it."""
     p = ckks(6, 3)
     server = hg.Server(p.secret.evaluation_keys(rotations=sorted({*hg.ckks.sum_rotations(p.parameters.period), 2})))
     v = np.arange(1.0, 7.0)
     x = server.bind(p.secret.encrypt(v))
-    z = x - hg.ckks.mean(x, "slots")  # less than the mean stands behind
+    z = x - hg.ckks.mean(x, "slots")  # the unused places hold minus the mean
     wanted = np.concatenate([(v - 3.5)[2:], [0, 0]])
     for some in (z, server.from_bytes(z.to_bytes())):
         turned = hg.ckks.rotate(some, 2)
@@ -413,13 +422,16 @@ def test_rotations_of_what_nobody_knows() -> None:
         same(p, hg.ckks.sum_slots(some, 2), (v - 3.5) + np.concatenate([(v - 3.5)[1:], [0]]))
     with pytest.raises(hg.LevelError, match=r"behind the 6 values"):
         hg.ckks.rotate(hg.ckks.lower(z, 1), 2)
-    turned = hg.ckks.rotate(x, 2) + 1  # 1 stands where values were turned to: one more rotation hides them
+    # the 1 is also added at the places to which values were rotated; the next rotation masks them
+    turned = hg.ckks.rotate(x, 2) + 1
     same(p, hg.ckks.rotate(turned, 2), np.concatenate([v[4:] + 1, [1, 1, 0, 0]]))
 
 
 @pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 def test_rotations_of_integers_through_files(scheme: str) -> None:
-    """The same of BFV and BGV: rows turned, columns exchanged, sums; a secret behind the values is hidden."""
+    """In BFV and BGV, row rotations, column exchanges and sums are right also after loading; unknown unused places are
+    masked.
+    """
     secret, server = exact(scheme)
     a = np.arange(1, WIDTH + 1)
     x = server.bind(secret.encrypt(a, pad=True))

@@ -1,4 +1,4 @@
-"""The same programs on every device and mesh there is, on real sets as well, and very many gates."""
+"""The same programs are right on every device and mesh, also with secure sets and with a very large number of gates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import tfhe_rig
 from places import places
 from rigs import DEVICES
 
-LARGE = [d for d in DEVICES if d != "ref" and not d.startswith("cpu:")]  # the others take too long for real sets
+LARGE = [d for d in DEVICES if d != "ref" and not d.startswith("cpu:")]  # other devices are too slow for secure sets
 
 
 @functools.cache
 def party(name: str, device: str) -> tfhe_rig.Party:
-    """A key and a server whose tensors lie on `device`."""
+    """Returns a secret key and a server whose tensors are on `device`."""
     own = tfhe_rig.parameters(name) if name in tfhe_rig.NUMBERS else hg.tfhe.parameters(name)
     return tfhe_rig.Party(hg.tfhe.Parameters(own._core.on_device(device)))
 
@@ -36,13 +36,13 @@ def operands(count: int, dtype: Any, seed: int) -> tuple[np.ndarray, np.ndarray]
 @pytest.mark.parametrize("name", ["digits", "bits"])
 @pytest.mark.parametrize("device", places())
 def test_integers_on_every_device(name: str, device: str) -> None:
-    """Sums, products, comparisons, selections and reductions are NumPy's."""
+    """Sums, products, comparisons, selections and reductions equal NumPy's."""
     for count in (2,) if device == "ref" else (2, 7):
         check_integers(name, count, device)
 
 
 def check_integers(name: str, count: int, device: str) -> None:
-    """So many of them."""
+    """Checks operations on `count` integers."""
     p = party(name, device)
     a, b = operands(count, np.int8, count)
     x, y = p.tensor(a), p.tensor(b)
@@ -58,7 +58,7 @@ def check_integers(name: str, count: int, device: str) -> None:
 @pytest.mark.parametrize("name", ["2_2", "boolean"])
 @pytest.mark.parametrize("device", places(*LARGE, usual=("cpu", "cuda:0")))
 def test_real_sets_on_every_device(name: str, device: str) -> None:
-    """The sets that are used."""
+    """Operations with the secure sets are right on every device."""
     p = party(name, device)
     a, b = operands(5, np.uint8, 9)
     p.check(p.tensor(a) + p.tensor(b), a + b)
@@ -67,7 +67,7 @@ def test_real_sets_on_every_device(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("on_cores", [600, pytest.param(8_000, marks=pytest.mark.full)])
 def test_very_many_gates(on_cores: int) -> None:
-    """A million gates on a GPU, none wrong; fewer on cores. HELIOGRAPH_TEST_GATES asks for another number."""
+    """A million gates on a GPU, and fewer on cores, give no wrong result. HELIOGRAPH_TEST_GATES sets their number."""
     gpus = [d for d in hg.devices() if d.startswith("cuda")]
     total = int(os.environ.get("HELIOGRAPH_TEST_GATES", 1_000_000 if gpus else on_cores))
     p = party("boolean", "cuda" if gpus else "cpu")
@@ -78,7 +78,7 @@ def test_very_many_gates(on_cores: int) -> None:
     done = wrong = 0
     gates = [(hg.tfhe.nand, np.logical_and, True), (hg.tfhe.xor, np.logical_xor, False), (hg.tfhe.or_, np.logical_or, False)]
     while done < total:
-        # Each gate takes the results of the one before: errors would stay.
+        # Each gate takes the results of the previous one, so an error would persist.
         for gate, model, inverted in gates:
             x, y = gate(x, y), x
             a, b = model(a, b) ^ inverted, a

@@ -1,8 +1,9 @@
-"""TFHE's keys, files and errors, and the real parameter sets."""
+"""Tests TFHE's keys, files and errors, and the secure parameter sets."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,10 @@ DTYPES: dict[str, tuple[Attempt, str]] = {
     "a clear condition": (lambda p: hg.tfhe.select(True, p.tensor(U8), 1), "condition"),
     "a wide index": (lambda p: hg.tfhe.look_up(p.tensor(U8, "uint24"), [1, 2]), "at most 16 bits, not uint24"),
     "gates of integers": (lambda p: hg.tfhe.and3(p.tensor(U8), p.tensor(U8), p.tensor(U8)), "booleans"),
-    "half a digit": (lambda p: p.tensor(U8, "uint7"), "uint7 does not fit this set: its integers have a multiple of 2 bits"),
+    "half a digit": (
+        lambda p: p.tensor(U8, "uint7"),
+        "uint7 does not fit this set: its integers must have a multiple of 2 bits",
+    ),
     "a clear sum": (lambda p: hg.tfhe.sum(U8), "trivial"),
     "a clear index": (lambda p: hg.tfhe.look_up(U8, [0] * 256), "ndarray"),
     "a clear not": (lambda p: hg.tfhe.not_(True), "bool"),
@@ -39,10 +43,10 @@ DTYPES: dict[str, tuple[Attempt, str]] = {
     "clear arrays stacked": (lambda p: hg.stack([p.tensor(U8), U8]), "ndarray"),
     "a convolution": (
         lambda p: hg.conv2d(p.tensor(U8), np.ones((1, 1, 1, 1), int)),
-        "TFHE has no conv2d; there is hg.tfhe.matmul",
+        "TFHE has no conv2d: use hg.tfhe.matmul",
     ),
     "slots": (lambda p: hg.rotate_rows(p.tensor(U8), 1), "TFHE has no rotate_rows"),
-    "relinearization": (lambda p: hg.relinearize(p.tensor(U8)), "nothing to relinearize"),
+    "relinearization": (lambda p: hg.relinearize(p.tensor(U8)), "need no relinearization"),
     "a bias": (lambda p: hg.matmul(np.ones((1, 3), int), p.tensor(U8), [1]), "add it to the product"),
     "a sum of nothing encrypted": (lambda p: hg.sum(U8), "takes a tensor, not ndarray"),
     "a BFV tensor": (lambda p: p.secret.decrypt(U8), "ndarray"),
@@ -66,21 +70,25 @@ OTHERS: dict[str, tuple[Attempt, type[Exception], str]] = {
         hg.ShapeError,
         "square",
     ),
-    "division by a clear zero": (lambda p: p.tensor(U8) // 0, hg.ParameterError, "by zero"),
-    "a negative shift": (lambda p: p.tensor(U8) << -1, hg.ParameterError, "not negative"),
+    "division by a clear zero": (lambda p: p.tensor(U8) // 0, hg.ParameterError, "by a clear zero"),
+    "a negative shift": (lambda p: p.tensor(U8) << -1, hg.ParameterError, "must not be negative"),
     "a goal": (lambda p: hg.tfhe.add(p.tensor(U8), 1, goal="fast"), hg.ParameterError, "fewest"),
     "a variant": (lambda p: hg.tfhe.multiply(p.tensor(U8), p.tensor(U8), variant="fast"), hg.ParameterError, "karatsuba"),
     "a variant of another operation": (
         lambda p: hg.tfhe.add(p.tensor(U8), p.tensor(U8), variant="karatsuba"),
         hg.ParameterError,
-        'no variant "karatsuba" in sets of digits; there are "ripple" and "prefix"',
+        'no variant "karatsuba" in sets of digits; the variants are "ripple" and "prefix"',
     ),
     "a variant of clear factors": (
         lambda p: hg.tfhe.multiply(p.tensor(U8), 3, variant="karatsuba"),
         hg.ParameterError,
         "by a clear operand",
     ),
-    "a short table": (lambda p: hg.tfhe.look_up(p.tensor(U8), [1, 2, 3]), hg.ParameterError, "for uint8 has 256 entries"),
+    "a short table": (
+        lambda p: hg.tfhe.look_up(p.tensor(U8), [1, 2, 3]),
+        hg.ParameterError,
+        "for uint8 must have 256 entries",
+    ),
     "an operand out of range": (
         lambda p: p.tensor(U8) + 70000,
         hg.PlaintextRangeError,
@@ -111,7 +119,7 @@ OTHERS: dict[str, tuple[Attempt, type[Exception], str]] = {
             **{"bootstrap": (23, 1), "switch": (4, 4), "message_bits": 2, "carry_bits": 2, "norm": 5000},
         ),
         hg.ParameterError,
-        "errs with 2\\^-[0-9]+, and 2\\^-64 is allowed.*log2_failure",
+        "at most 2\\^-64, but fails with 2\\^-[0-9]+.*log2_failure",
     ),
     "too few numbers": (
         lambda p: hg.tfhe.parameters(n=32, degree=512, message_bits=0, insecure=True),
@@ -123,7 +131,7 @@ OTHERS: dict[str, tuple[Attempt, type[Exception], str]] = {
 }
 KINDLY: dict[str, tuple[Attempt, str]] = {
     "branching": (lambda p: bool(p.tensor(U8) == 1), "select"),
-    "counting": (lambda p: list(range(p.tensor(U8)[0])), "decrypts"),
+    "counting": (lambda p: list(range(p.tensor(U8)[0])), "decrypt it"),
     "hashing": (lambda p: {p.tensor(U8)}, "unhashable"),
     "a length": (lambda p: len(p.tensor(U8)[0]), "no length"),
 }
@@ -131,7 +139,7 @@ KINDLY: dict[str, tuple[Attempt, str]] = {
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_wrong_types(name: str) -> None:
-    """DtypeError, saying what to do."""
+    """A DtypeError states the remedy."""
     attempt, said = DTYPES[name]
     with pytest.raises(hg.DtypeError, match=said):
         attempt(party())
@@ -140,7 +148,7 @@ def test_wrong_types(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_wrong_operands(name: str) -> None:
-    """Each typed error, and a library that still works afterwards."""
+    """Each attempt raises its typed error, and the library still works."""
     attempt, kind, said = OTHERS[name]
     with pytest.raises(kind, match=said):
         attempt(party())
@@ -148,8 +156,8 @@ def test_wrong_operands(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDLY)
-def test_what_python_would_do_with_a_value(name: str) -> None:
-    """TypeErrors that tell why."""
+def test_python_operations_that_need_a_value(name: str) -> None:
+    """Python operations that need a value raise a TypeError with the reason."""
     attempt, said = KINDLY[name]
     with pytest.raises(TypeError, match=said):
         attempt(party())
@@ -159,8 +167,8 @@ def test_what_python_would_do_with_a_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_everything_travels(name: str, tmp_path: Path) -> None:
-    """Tensors fresh and computed, keys, through files and bytes; the server computes on what it read."""
+def test_tensors_and_keys_survive_files(name: str, tmp_path: Path) -> None:
+    """Fresh and computed tensors and keys survive files and bytes; the server computes on loaded ones."""
     secret = hg.SecretKey.generate(parameters(name))
     assert isinstance(secret, hg.tfhe.SecretKey)
     secret.save(tmp_path / "secret.hg")
@@ -188,7 +196,7 @@ def test_everything_travels(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["fresh", "computed", "keys"])
 def test_damaged_bytes(kind: str) -> None:
-    """Truncated, flipped, and with a digest that fits: DamagedFileError or what the header belies, never a crash."""
+    """Truncated or changed bytes raise typed errors, also under a valid digest."""
     p = party("bits")
     x = p.secret.encrypt(U8)
     data = {"fresh": x.to_bytes, "computed": (p.server.bind(x) + 1).to_bytes, "keys": p.keys.to_bytes}[kind]()
@@ -203,7 +211,7 @@ def test_damaged_bytes(kind: str) -> None:
         flipped[at] ^= 1 << int(rng.integers(8))
         with pytest.raises(hg.HeliographError):
             read(bytes(flipped))
-    # Header bytes changed under a digest that fits: refused, or another value of the right shape.
+    # Changed header bytes under a valid digest are refused or give another value of the right shape.
     for at in rng.integers(8, 500, 60):
         flipped = bytearray(data)
         flipped[at] ^= 1 << int(rng.integers(8))
@@ -214,7 +222,7 @@ def test_damaged_bytes(kind: str) -> None:
 
 
 def test_progress_and_cancelling() -> None:
-    """Shares between 0 and 1; what the callback throws comes out."""
+    """Progress is between 0 and 1; the callback's exception propagates."""
     p, seen = party(), []
     a = np.arange(40, dtype=np.uint8)
     p.check(hg.tfhe.multiply(p.tensor(a), p.tensor(a), progress=seen.append), a * a)
@@ -230,8 +238,8 @@ def test_progress_and_cancelling() -> None:
     p.check(p.tensor(a) + 1, a + 1)
 
 
-def test_trivial_tensors() -> None:
-    """Operands that need no key to read."""
+def test_trivial_tensors_are_valid_operands() -> None:
+    """Trivial tensors, which no key is needed to read, are valid operands."""
     p = party()
     x = hg.tfhe.trivial(p.keys, U8)
     p.check(x + p.tensor(U8), U8 + U8)
@@ -239,12 +247,12 @@ def test_trivial_tensors() -> None:
     assert "clear values" in repr(x)
 
 
-# The real sets
+# Secure sets
 
 
 @pytest.mark.parametrize("name", hg.tfhe.named())
 def test_the_named_sets_explain_themselves(name: str) -> None:
-    """Security, failure and sizes in words."""
+    """Texts of the named sets have security, failure probability and sizes."""
     p = hg.tfhe.parameters(name, insecure=True)
     text = str(p)
     weak = name == "morshed-2020"
@@ -257,8 +265,8 @@ def test_the_named_sets_explain_themselves(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["2_2", "boolean"])
-def test_a_real_set(name: str) -> None:
-    """A few operations at full size."""
+def test_operations_of_a_secure_set(name: str) -> None:
+    """A few operations with a secure set are right."""
     p = Party(hg.tfhe.parameters(name))
     a, b = np.array([200, 9], dtype=np.uint8), np.array([100, 250], dtype=np.uint8)
     x, y = p.tensor(a), p.tensor(b)
@@ -266,3 +274,20 @@ def test_a_real_set(name: str) -> None:
     p.check(x < y, a < b)
     p.check(x * 3 - y, a * np.uint8(3) - b)
     p.check(hg.tfhe.select(x > y, x, y), np.maximum(a, b))
+
+
+def variants_of(name: str, kind: str, clear: bool = False) -> set[str]:
+    """Returns the variants that the engine's error lists."""
+    p = party(kind)
+    x = p.tensor(U8)
+    with pytest.raises(hg.ParameterError) as told:
+        getattr(hg.tfhe, name)(x, 3 if clear else x, variant="fast")
+    return set(re.findall(r'"(\w+)"', str(told.value))) - {"fast"}
+
+
+@pytest.mark.parametrize("name", ["add", "multiply"])
+def test_docstrings_list_the_variants_of_the_engine(name: str) -> None:
+    """The docstring names each variant of sets of bits and of digits, and no other."""
+    known = variants_of(name, "bits") | variants_of(name, "digits") | variants_of(name, "digits", clear=True)
+    text = getattr(hg.tfhe, name).__doc__.split(">>>")[0]
+    assert set(re.findall(r'"(\w+)"', text)) == known

@@ -1,4 +1,4 @@
-"""The applications of TFHE in examples/, on small and fast sets: every integer as in the clear."""
+"""The TFHE applications in examples/, run on small fast sets, give exactly the integers of the clear computation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ NARROW = regression.Format(16, 4, 4.0)
 @pytest.mark.parametrize("binary", [False, True], ids=["numeric", "binary"])
 @pytest.mark.parametrize("mode", ["sums", "step"])
 def test_regression(tmp_path: Path, mode: str, binary: bool, encoding: str) -> None:
-    """Each way on 12 rows of 3 attributes: the integers exactly, floating point within the tolerance."""
+    """Each mode of the regression is right on 12 rows of 3 attributes: integers are exact and differ from floating point
+    within the tolerance.
+    """
     table = regression.synthetic(12, 3, NARROW, binary=binary)
     report = regression.run(party(encoding).secret, table, mode, tmp_path)
     assert report.exact
@@ -41,7 +43,9 @@ def test_regression(tmp_path: Path, mode: str, binary: bool, encoding: str) -> N
 
 @pytest.mark.parametrize("mode", ["sums", "step"])
 def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
-    """The format of the large tables: 16 bits are sent, 32 are summed. More rows than one circuit of a dot product takes."""
+    """The number format of large tables, with values of 16 bits and sums of 32, is exact for more rows than one dot-product
+    circuit takes.
+    """
     fmt = regression.Format(32, 8, 8.0)
     assert (fmt.sent, fmt.name) == ("int16", "Q23.8 in int32")
     report = regression.run(party().secret, regression.synthetic(18, 1, fmt), mode, tmp_path)
@@ -49,8 +53,8 @@ def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
     assert report.error <= report.allowed < 0.01
 
 
-def test_steps_of_the_regression_go_on_from_each_other(tmp_path: Path) -> None:
-    """Three steps: the integers of three in the clear, within a bound of floating point; no more than one makes another result."""
+def test_steps_of_the_regression_continue(tmp_path: Path) -> None:
+    """Three steps give the integers of three clear steps, near floating point; one step gives another result."""
     table = regression.synthetic(6, 2, NARROW, binary=True)
     (tmp_path / "one").mkdir()
     three = regression.run(party().secret, table, "step", tmp_path, steps=3)
@@ -62,7 +66,7 @@ def test_steps_of_the_regression_go_on_from_each_other(tmp_path: Path) -> None:
 
 
 def test_regression_counts_many_rows(tmp_path: Path) -> None:
-    """Bits of more rows than one circuit of a sum takes."""
+    """Counts of bits are right for more rows than one circuit of a sum takes."""
     table = regression.synthetic(150, 2, NARROW, binary=True)
     report = regression.run(party().secret, table, "sums", tmp_path)
     assert report.exact
@@ -70,7 +74,7 @@ def test_regression_counts_many_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["xy", "firsts"])
-def test_regression_notices_what_differs(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_regression_reports_a_wrong_answer(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong answer is reported."""
     server = regression.server_sums
 
@@ -83,12 +87,12 @@ def test_regression_notices_what_differs(tmp_path: Path, broken: str, monkeypatc
     assert not regression.run(party().secret, regression.synthetic(4, 1, NARROW), "sums", tmp_path).exact
 
 
-#: Rows, attributes and how many of them are bits, of four public tables whose targets are bits (benchmarks/training.py).
+#: Rows, attributes and boolean attributes of four public tables with boolean targets (benchmarks/runners/training.py).
 LIKE = {"lbw": (189, 9, 6), "pcs": (379, 9, 3), "uis": (575, 8, 3), "edin": (1253, 9, 9)}
 
 
 def table_like(name: str, folder: Path, *, rows: int | None = None, binary: bool = False) -> Any:
-    """A file of columns as theirs, read as theirs: bits, counts and measures of other sizes, and a target that hangs on them."""
+    """Writes and reads a table like a public one: booleans, counts, measures of different sizes, and a dependent target."""
     all_rows, attributes, bits = LIKE[name]
     rng = np.random.default_rng(len(name) + all_rows)
     x = np.round(rng.gamma(3, 12, (all_rows, attributes)), 1)
@@ -103,8 +107,8 @@ WHOLE = [pytest.param(name, marks=[pytest.mark.full] if name in ("uis", "edin") 
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_sums_of_bits_of_whole_public_shapes(tmp_path: Path, name: str) -> None:
-    """Every row: the integers of the clear model."""
+def test_sums_of_bits_of_complete_public_tables(tmp_path: Path, name: str) -> None:
+    """On all rows of a public table's shape, the integers equal the clear model's."""
     table = table_like(name, tmp_path, binary=True)
     assert table.x.shape == LIKE[name][:2]
     (tmp_path / "run").mkdir()
@@ -115,20 +119,22 @@ def test_sums_of_bits_of_whole_public_shapes(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n != "lbw" else []) for n in LIKE])
-def test_a_step_on_some_rows_of_public_shapes(tmp_path: Path, name: str) -> None:
-    """All attributes, in the format of the large tables: integers, tolerance, and as many rows right as in the clear."""
+def test_a_step_on_some_rows_of_public_tables(tmp_path: Path, name: str) -> None:
+    """With all attributes in the number format of large tables, integers and accuracy equal the clear ones, and the
+    tolerance holds.
+    """
     table = table_like(name, tmp_path, rows=5)
     (tmp_path / "run").mkdir()
     report = regression.run(party().secret, table, "step", tmp_path / "run")
     assert report.exact
     assert report.error <= report.allowed < 0.05
     assert report.right is not None
-    assert abs(report.right[0] - report.right[1]) <= 0.2  # one row of five
+    assert abs(report.right[0] - report.right[1]) <= 0.2  # the two models classify at most one of five rows differently
 
 
 @pytest.mark.full
-def test_a_step_of_bits_of_a_whole_public_shape(tmp_path: Path) -> None:
-    """189 x 9: 150,000 bootstraps."""
+def test_a_step_of_bits_of_a_complete_public_table(tmp_path: Path) -> None:
+    """A step on a table of 189 x 9, which takes 150,000 bootstraps, is exact."""
     table = table_like("lbw", tmp_path, binary=True)
     (tmp_path / "run").mkdir()
     report = regression.run(party().secret, table, "step", tmp_path / "run")
@@ -137,8 +143,8 @@ def test_a_step_of_bits_of_a_whole_public_shape(tmp_path: Path) -> None:
     assert report.right == pytest.approx((report.right[0],) * 2, abs=0.02)
 
 
-def test_a_step_at_another_rate_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The integers differ, and the tolerance does not hide it."""
+def test_another_learning_rate_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another learning rate gives other integers, and the tolerance does not hide it."""
     server = regression.server_step
     monkeypatch.setattr(regression, "server_step", lambda folder, fmt, rate, steps: server(folder, fmt, rate + 1, steps))
     table = regression.synthetic(12, 2, NARROW, binary=True)
@@ -146,7 +152,7 @@ def test_a_step_at_another_rate_is_noticed(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_clear_training_goes_towards_least_squares(tmp_path: Path) -> None:
-    """Fifty steps on a table as a public one: the integers stay beside floating point, and predict as the solved model does."""
+    """After fifty clear steps the integers are near floating point and predict like the least-squares model."""
     table = table_like("pcs", tmp_path)
     made = [regression.clear_training(table, steps) for steps in (1, 50)]
     for training, steps in zip(made, (1, 50), strict=True):
@@ -161,7 +167,7 @@ def test_clear_training_goes_towards_least_squares(tmp_path: Path) -> None:
 
 
 def test_the_regression_server_cannot_read(tmp_path: Path) -> None:
-    """Its folder holds evaluation keys and tensors; without the secret key nothing of them decrypts."""
+    """The server's folder has only evaluation keys and tensors, which cannot be decrypted without the secret key."""
     table = regression.synthetic(4, 1, NARROW, binary=True)
     regression.send_table(party().secret, table, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"keys.hg", "x.hg", "y.hg"}
@@ -170,8 +176,8 @@ def test_the_regression_server_cannot_read(tmp_path: Path) -> None:
         regression.read_sums(stranger().secret, table, tmp_path)
 
 
-def test_regression_refuses_numbers_too_wide() -> None:
-    """Before anything is encrypted."""
+def test_the_regression_refuses_numbers_that_are_too_wide() -> None:
+    """Numbers too wide are refused before encryption."""
     x = np.full((20, 1), 64)
     table = regression.Table(x, x[:, 0], NARROW)
     with pytest.raises(ValueError, match=r"a sum of xy reaches 81920, beyond int16"):
@@ -181,7 +187,7 @@ def test_regression_refuses_numbers_too_wide() -> None:
 
 
 def test_regression_reads_tables(tmp_path: Path) -> None:
-    """With and without a header, between tabs, blanks and commas; the last column is the target."""
+    """Tables with and without a header, separated by tabs, blanks and commas; the last column is the target."""
     x = np.array([[1.5, 20, 0], [2.5, 10, 1], [3.5, 60, 1]])
     tabs, blanks, commas = (tmp_path / name for name in ("tabs.txt", "blanks", "table.csv"))
     tabs.write_text("\n".join("\t".join(map(str, row)) for row in x))
@@ -204,11 +210,11 @@ def test_regression_reads_tables(tmp_path: Path) -> None:
         ("", "holds no rows"),
         ("1\n2\n", "holds no rows"),
         ("1,2\n3\n", "row 2 has 1 columns, others have 2"),
-        ("1,2\n3,x\n", "row 2 holds something else"),
+        ("1,2\n3,x\n", "row 2 must hold numbers only"),
     ],
 )
 def test_regression_refuses_tables(tmp_path: Path, text: str, message: str) -> None:
-    """By file and row."""
+    """Invalid tables are refused by file and row."""
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=rf"bad\.csv.* {message}|bad\.csv {message}"):
@@ -222,7 +228,7 @@ def test_regression_refuses_tables(tmp_path: Path, text: str, message: str) -> N
 @pytest.mark.parametrize("encrypted", [False, True], ids=["clear", "encrypted"])
 @pytest.mark.parametrize("unique", [False, True], ids=["repeated", "unique"])
 def test_look_up(tmp_path: Path, unique: bool, encrypted: bool, encoding: str) -> None:
-    """Keys that are there and one that is not: bits, count, sums."""
+    """Look-ups of present keys and of a missing key give the right match bits, counts and sums."""
     table = lookup.synthetic(9, 2, 8, 8, unique=unique)
     missing = next(k for k in range(256) if k not in table.keys)
     for asked in (int(table.keys[4]), missing):
@@ -236,7 +242,7 @@ def test_look_up(tmp_path: Path, unique: bool, encrypted: bool, encoding: str) -
 
 
 def test_look_up_of_wide_keys_in_many_rows(tmp_path: Path) -> None:
-    """More rows than one circuit sums; sums wider than the values."""
+    """A look-up is right with more rows than one circuit sums, and with sums wider than the values."""
     table = lookup.synthetic(70, 1, 32, 16, seed=3)
     assert table.sum_dtype == "uint24"
     report = lookup.run(party().secret, table, int(table.keys[7]), tmp_path)
@@ -245,7 +251,7 @@ def test_look_up_of_wide_keys_in_many_rows(tmp_path: Path) -> None:
 
 
 def test_look_up_reads_tables(tmp_path: Path) -> None:
-    """Widths follow the values."""
+    """Bit widths follow from the values."""
     path = tmp_path / "people.csv"
     path.write_text("id,age,height\n1742,33,1810\n90,25,1690\n1742,70,1754\n")
     table = lookup.read_table(path)
@@ -259,20 +265,20 @@ def test_look_up_reads_tables(tmp_path: Path) -> None:
             lookup.read_table(path)
 
 
-def test_look_up_refuses_what_does_not_fit(tmp_path: Path) -> None:
-    """A key beyond the table's width, too many different keys."""
+def test_the_look_up_refuses_wide_keys(tmp_path: Path) -> None:
+    """A key beyond the table's width and too many distinct keys are refused."""
     table = lookup.synthetic(2, 1, 8, 8)
     with pytest.raises(hg.PlaintextRangeError, match="uint8"):
         lookup.run(party().secret, table, 300, tmp_path)
-    with pytest.raises(ValueError, match="no 300 different keys"):
+    with pytest.raises(ValueError, match="too few for 300 different keys"):
         lookup.synthetic(300, 1, 8, 8, unique=True)
 
 
-# The commands
+# Commands
 
 
 def run_main(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """As from a shell, with a small set in place of the named one."""
+    """Runs a program's main with a small set instead of the named one."""
     small = party().parameters
     monkeypatch.setattr(hg.tfhe, "parameters", lambda name, insecure=False: small)
     monkeypatch.setattr(sys, "argv", ["example", *arguments])
@@ -280,7 +286,7 @@ def run_main(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: st
 
 
 def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their tables, an estimate, and errors in one line."""
+    """The programs print their tables and an estimate; errors are one line."""
     assert run_main(regression, monkeypatch) == 0
     said = capsys.readouterr().out
     assert "sums of 8 rows x 2 attributes, numeric, Q11.4 in int16" in said

@@ -1,4 +1,4 @@
-"""Look-ups in tables of up to 65,536 entries: values against NumPy's, and how many bootstraps they take."""
+"""Look-ups in tables of up to 65,536 entries give NumPy's values and take the stated number of bootstraps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import heliograph as hg
-from heliograph import _core, forecasting
+from heliograph import _core
+from heliograph.programs import forecast as forecasting
 from heliograph.tfhe import tables
 from tfhe_rig import Party, party
 
@@ -26,7 +27,7 @@ TABLES: dict[str, Any] = {
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bootstraps of what is run, of the default set, an element."""
+    """Returns the list of bootstraps per element of each run, for the default set."""
     counts: list[int] = []
     run, parameters = tables.run, hg.tfhe.parameters()
 
@@ -43,13 +44,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("encoding", ["digits", "bits"])
 @pytest.mark.parametrize("name", TABLES)
 def test_values(name: str, encoding: str) -> None:
-    """Edges of rows, any dtype of the results, any shape."""
+    """Look-ups are right at row boundaries of the table, for any dtype of results and any shape."""
     p, table = party(encoding), TABLES[name]
     p.check(hg.tfhe.look_up(p.tensor(INDEX.reshape(2, 3)), table), table[INDEX.reshape(2, 3)])
 
 
 def test_signed_and_odd_widths() -> None:
-    """Entries in the order of the unsigned values; 12 bits have 4,096."""
+    """Signed indices use the order of unsigned values; 12-bit indices have 4,096 entries."""
     p, table = party(), (EVERY // 256).astype(np.uint8)
     values = np.array([-1, 0, -32_768, 300], dtype=np.int16)
     p.check(hg.tfhe.look_up(p.tensor(values), table), table[values.view(np.uint16)])
@@ -58,8 +59,8 @@ def test_signed_and_odd_widths() -> None:
     np.testing.assert_array_equal(p.secret.decrypt(wide), table[INDEX])
 
 
-def test_what_it_takes(counted: list[int]) -> None:
-    """As the docstring says; a table of few different rows takes few, whichever byte they are by."""
+def test_counts_of_bootstraps(counted: list[int]) -> None:
+    """Counts are those of the docstring; a table with few distinct rows takes few, whichever byte selects them."""
     p = party()
     x = p.tensor(INDEX[:1])
     for table, asked in ((TABLES["threshold"], 69), (np.sqrt(EVERY).astype(np.uint8), 6_050)):
@@ -76,7 +77,7 @@ def test_what_it_takes(counted: list[int]) -> None:
 
 
 def test_progress_and_errors() -> None:
-    """Shares rise to 1; another number of entries, a width beyond 16."""
+    """Progress rises to 1; a wrong number of entries and widths beyond 16 are refused."""
     p = party()
     x = p.tensor(INDEX[:1])
     for name in ("four rows", "threshold", "one value"):
@@ -90,15 +91,15 @@ def test_progress_and_errors() -> None:
         hg.tfhe.look_up(x.astype("uint32"), TABLES["four rows"])
 
 
-def test_keys_are_needed() -> None:
-    """As of any look-up."""
+def test_look_ups_need_evaluation_keys() -> None:
+    """Look-ups need evaluation keys."""
     p: Party = party()
     with pytest.raises(hg.MissingKeyError):
         hg.tfhe.look_up(p.secret.encrypt(INDEX), TABLES["threshold"])
 
 
-def test_costs_are_known_before_a_table_is() -> None:
-    """Of a random one, the worst there is; of a signed index and odd widths too."""
+def test_costs_without_a_table_are_the_worst_case() -> None:
+    """Costs without a table are those of a random table, the worst case; signed indices and odd widths have costs, too."""
     p = hg.tfhe.parameters()
     assert p.cost("look_up", "uint16", dtype="uint8", goal="fewest") == (40_463, 28)
     assert "40,463 for random bytes" in (hg.tfhe.look_up.__doc__ or "")
@@ -119,16 +120,16 @@ def test_costs_are_known_before_a_table_is() -> None:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that is said to take 100 seconds for a layer of bootstraps."""
+    """Simulates a device that takes 100 seconds per layer of bootstraps."""
     monkeypatch.setattr(forecasting, "rates_of", lambda _: forecasting._Bootstraps(100.0, 1e-9))
 
 
 def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before they begin, once, with their time; whoever makes it an error computes nothing. Short ones are not."""
+    """Long calls warn once before they begin, with their time; as an error the warning prevents the computation."""
     p = party()
     x = p.tensor(INDEX[:1])
     computed: list[str] = []
-    compute = _core.tfhe_compute
+    compute = _core.tfhe.compute
 
     def counting(keys: Any, name: str, *rest: Any) -> Any:
         computed.append(name)
@@ -150,14 +151,14 @@ def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -
         ):
             with pytest.raises(hg.LongCallWarning, match=f"({what}) of .* is forecast to take"):
                 call()
-        monkeypatch.setattr(_core, "tfhe_compute", counting)
+        monkeypatch.setattr(_core.tfhe, "compute", counting)
         p.check(hg.tfhe.look_up(x, TABLES["threshold"]), TABLES["threshold"][INDEX[:1]])
-    assert computed  # nothing was announced, and it was computed
+    assert computed  # no warning, and it was computed
     monkeypatch.setattr(tables, "_FEW", 4)
     shares: list[float] = []
     with pytest.warns(hg.LongCallWarning) as told:
         hg.tfhe.look_up(x, TABLES["four rows"], progress=shares.append)
-    assert shares == sorted(shares)  # the forecast tells none
+    assert shares == sorted(shares)  # a forecast reports no progress
     assert len(told) == 1
     assert told[0].filename == __file__
     assert issubclass(hg.LongCallWarning, hg.HeliographWarning)

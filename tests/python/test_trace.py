@@ -1,39 +1,41 @@
-"""Traces: every operation of every scheme is a step, with the figures of its result and a time."""
+"""A trace has a step for every operation of every scheme, with its result's noise and size and its time."""
 
 from __future__ import annotations
 
+import cProfile
 import json
 import math
+import pstats
 import sys
-import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heliograph as hg
-from heliograph import nn, tracing
+from heliograph import nn
+from heliograph.programs import trace as tracing
 from tfhe_rig import parameters as tfhe_parameters
 
 
 @pytest.fixture(scope="module")
 def exact() -> tuple[Any, Any]:
-    """A secret key and a server of BFV."""
+    """Returns a BFV secret key and a server."""
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
     return secret, hg.Server(secret.evaluation_keys(rotations=[1, 2]))
 
 
 def names(t: hg.Trace) -> list[str]:
-    """Of its steps."""
+    """Returns the names of the steps."""
     return [step.name for step in t]
 
 
 @pytest.mark.parametrize("family", [hg.bfv, hg.bgv])
 def test_exact_schemes(family: Any) -> None:
-    """Operators, functions, encryption and files, as they are called; figures are the results' own."""
+    """Operators, functions, encryption and files are steps under their names, with the results' noise and size."""
     secret = hg.SecretKey.generate(family.parameters(depth=2, plain_bits=16))
     server = hg.Server(secret.evaluation_keys(rotations=[1, 2]))
     made: list[Any] = []
@@ -58,7 +60,7 @@ def test_exact_schemes(family: Any) -> None:
 
 
 def test_ckks() -> None:
-    """Levels, precision, scale; a statistic is its operations."""
+    """CKKS steps have level, precision and scale; a statistic is the sequence of its operations."""
     secret = hg.SecretKey.generate(hg.ckks.parameters(depth=3, precision=20, slots=64))
     server = hg.Server(secret.evaluation_keys(rotations=hg.ckks.sum_rotations(secret.parameters.period)))
     x = server.bind(secret.encrypt(np.linspace(-1, 1, 64), bound=1.0))
@@ -75,7 +77,7 @@ def test_ckks() -> None:
 
 
 def test_tfhe() -> None:
-    """Operators with NumPy's names; several results are one step."""
+    """TFHE operators have NumPy's names; an operation with several results is one step."""
     secret = hg.SecretKey.generate(tfhe_parameters("digits"))
     x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(np.array([1, 2], dtype=np.uint8)))
     with hg.trace() as t:
@@ -88,7 +90,7 @@ def test_tfhe() -> None:
 
 
 def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
-    """A network is its operations, a program one step, recorded or replayed."""
+    """A network is traced as its operations, a program as one step, recorded or replayed."""
     setup = nn.setup("digits-batch")
     secret = hg.SecretKey.generate(setup.parameters())
     server = hg.Server(secret.evaluation_keys())
@@ -108,12 +110,12 @@ def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
     with hg.trace() as t:
         twice(y)
         twice(y)
-        twice(y + y)  # of other noise: its Python runs once more, without its work
+        twice(y + y)  # new noise estimates: a dry run records the function again
     assert names(t) == ["twice", "twice", "add", "twice"]
 
 
-def test_time_is_the_operations_own(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not that of what the program does in between: by a clock that moves when it is read."""
+def test_a_steps_time_is_that_of_its_operation(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step's time excludes the caller's work between steps; tested by a clock that advances at each reading."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     now = [0.0]
 
@@ -124,50 +126,60 @@ def test_time_is_the_operations_own(exact: tuple[Any, Any], monkeypatch: pytest.
     monkeypatch.setattr(tracing, "time", types.SimpleNamespace(perf_counter=clock))
     with hg.trace() as t:
         x + x
-        now[0] += 300  # what the program does in between
+        now[0] += 300  # the caller's work between two operations
         x + x
     assert len(t.steps) == 2
     assert all(0 < step.seconds < 100 for step in t)
     assert t.seconds < 200
 
 
-def test_errors_and_ends(exact: tuple[Any, Any]) -> None:
-    """A failed operation is no step; afterwards nothing is followed, in other threads nothing ever."""
+def test_failed_operations_are_no_steps(exact: tuple[Any, Any]) -> None:
+    """A failed operation is no step; after the block nothing is traced. Threads are traced, also those of pools."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         with pytest.raises(hg.MissingKeyError):
             hg.rotate_rows(x, 3)
         x + 1
-        other = threading.Thread(target=lambda: x + x)
-        other.start()
-        other.join()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: x + x).result()
         with hg.trace() as inner:
             x - 1
     x * x
-    assert names(t) == ["add", "subtract"]
+    assert names(t) == ["add", "add", "subtract"]
     assert names(inner) == ["subtract"]
-    assert sys.getprofile() is None
+    with pytest.raises(ZeroDivisionError), hg.trace() as t:
+        _ = 1 // 0
+    x + x
+    assert names(t) == []
 
-    def before(frame: FrameType, event: str, argument: Any) -> None:
-        seen.add(frame.f_code.co_name)
 
-    seen: set[str] = set()
-    sys.setprofile(before)
+def test_a_trace_and_a_profiler_work_together(exact: tuple[Any, Any]) -> None:
+    """A trace and a profiler work at the same time."""
+    x = exact[1].bind(exact[0].encrypt([1], pad=True))
+    profiler = cProfile.Profile()
+    profiler.enable()
     try:
         with hg.trace() as t:
             x + 1
-        assert sys.getprofile() is before
     finally:
-        sys.setprofile(None)
+        profiler.disable()
     assert names(t) == ["add"]
-    assert "__add__" in seen
-    with pytest.raises(ZeroDivisionError), hg.trace():
-        _ = 1 // 0
-    assert sys.getprofile() is None
+    assert any(name == "__add__" for _, _, name in pstats.Stats(profiler).stats)  # type: ignore[attr-defined]
 
 
-def test_table_data_and_html(exact: tuple[Any, Any]) -> None:
-    """A header, a line a step, no column that none has; data for JSON."""
+def test_operators_of_arrays(exact: tuple[Any, Any]) -> None:
+    """An operator that NumPy calls is a step, at the line of the caller."""
+    x = exact[1].bind(exact[0].encrypt([[1], [2]], pad=True))
+    with hg.trace() as t:
+        np.array([1, 2]) * x
+        x += 1
+        x @ np.ones((2, 2), dtype=int)
+    assert names(t) == ["multiply", "add", "matmul"]
+    assert all(step.where.startswith("test_trace.py:") for step in t)
+
+
+def test_traces_have_a_table_and_data(exact: tuple[Any, Any]) -> None:
+    """The table has a header, a line per step, and no empty columns; the data are JSON."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         y = x * x
@@ -183,8 +195,8 @@ def test_table_data_and_html(exact: tuple[Any, Any]) -> None:
     assert str(nothing).split() == ["operation", "shape", "level", "noise", "budget", "precision", "scale", "time", "at"]
 
 
-def test_plots(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The noise budget as a line, the times as bars; without matplotlib an error that says how to get it."""
+def test_plots_show_noise_and_times(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots have the noise budget as a line and times as bars; without matplotlib the error names it."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         y = x * x
@@ -204,14 +216,14 @@ def test_plots(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plots_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence, with what to install."""
+    """The error without matplotlib is one sentence with the remedy."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(hg.HeliographError, match=r"pip install 'heliograph\[plot\]'"):
         hg.trace().plot()
 
 
 def test_the_picture_of_the_documents_has_its_script() -> None:
-    """And is small."""
+    """The documentation's picture has a script and is small."""
     picture = Path(__file__).parents[2] / "docs" / "pictures" / "trace.svg"
     assert picture.with_suffix(".py").is_file()
     assert picture.read_text().count("multiply") >= 3

@@ -1,6 +1,6 @@
-"""Data stays where it is computed: between upload and the final result nothing crosses between host and device.
+"""Data stay on the device: between the upload and the final result, no byte is copied between host and device.
 
-Counted by the device itself (`_core.device_traffic`). Where host and device are one there is nothing to count.
+The device counts the traffic (`_core.device.traffic`). If host and device share memory, there is none.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ KERNEL = np.array([[[[1, -2], [3, 1]]], [[[0, 2], [-1, 1]]]])
 
 
 class Party:
-    """Keys and operands of one set on this process's device."""
+    """Keys and operands of one set on the default device."""
 
-    def __init__(self, edition: str, moduli: list[int]) -> None:
-        log_q, special = (170, 2) if edition == "w64" else (140, 2)
-        spec = _core.make_spec(N, log_q, special, moduli, edition, 0, True)
-        self.secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+    def __init__(self, word_size: int, moduli: list[int]) -> None:
+        log_q, special = (170, 2) if word_size == 64 else (140, 2)
+        spec = _core.exact.make_spec(N, log_q, special, moduli, word_size, 0, True)
+        self.secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.exact.Parameters(spec)))
         self.server = hg.Server(self.secret.evaluation_keys(rotations=[1, 2, -3], columns=True))
         values = np.random.default_rng(5).integers(-9, 9, (2, 3, N))
         self.x, self.y = (self.server.bind(self.secret.encrypt(v)) for v in values)
@@ -36,16 +36,12 @@ class Party:
         self.image = self.server.bind(self.secret.encrypt(np.random.default_rng(6).integers(-9, 9, (1, 3, 3, N))))
 
 
-PARTIES = {
-    "w64": ("w64", [65537]),
-    "w64 several primes": ("w64", [12289, 18433]),
-    "w32": ("w32", [65537]),
-}
+PARTIES = {"w64": (64, [65537]), "w64 several primes": (64, [12289, 18433]), "w32": (32, [65537])}
 
 
 @functools.cache
 def party(name: str) -> Party:
-    """Made once."""
+    """Returns the shared party of a set."""
     return Party(*PARTIES[name])
 
 
@@ -96,12 +92,12 @@ VIEWS: dict[str, Operation] = {
 
 
 def traffic() -> dict[str, int]:
-    """What has crossed since the device was opened, and what it was asked."""
-    return dict(_core.device_traffic())
+    """Returns the device's traffic counts."""
+    return dict(_core.device.traffic())
 
 
 def during(work: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
-    """What `work` returns, and the traffic meanwhile."""
+    """Returns the result of `work` and the traffic during it."""
     before = traffic()
     result = work()
     after = traffic()
@@ -109,32 +105,32 @@ def during(work: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
 
 
 def some(names: Iterable[str]) -> list[str]:
-    """All of them on a GPU; where nothing can cross, one is skipped for all."""
-    return list(names) if "cuda" in _core.device_name() else list(names)[:1]
+    """Returns all names on a GPU, otherwise only one, whose test is skipped."""
+    return list(names) if "cuda" in _core.device.name() else list(names)[:1]
 
 
 def require_gpu() -> None:
-    """Skips where nothing can cross. Everything a GPU computes is a launch, the making of operands too."""
+    """Skips tests if host and device share memory. Then the computation of the operands has counted no launch."""
     party("w64")
     if traffic()["launches"] == 0:
-        pytest.skip(f"the {_core.device_name()} device shares the host's memory: nothing can cross")
+        pytest.skip(f"the {_core.device.name()} device shares the host's memory, so it has no traffic")
 
 
 def require_still(crossed: dict[str, int]) -> None:
-    """No copy and no wait."""
+    """Checks that the traffic has no copy and no wait."""
     moved = {k: v for k, v in crossed.items() if k not in ("launches", "allocations")}
     assert not any(moved.values()), moved
 
 
-def test_the_counts_are_there() -> None:
-    """Every figure, on every device."""
+def test_every_count_exists_on_every_device() -> None:
+    """Every count exists on every device."""
     names = {"uploads", "upload_bytes", "downloads", "download_bytes", "launches", "allocations", "waits"}
     assert set(traffic()) == names
     assert all(count >= 0 for count in traffic().values())
 
 
-def test_the_counts_count() -> None:
-    """What must cross is seen: values go up, results and files come down."""
+def test_necessary_copies_are_counted() -> None:
+    """Necessary copies are counted: uploads of values, downloads of results and files."""
     require_gpu()
     p = party("w64")
     _, crossed = during(lambda: p.secret.encrypt(np.ones((3, N), dtype=int)))
@@ -152,10 +148,10 @@ def test_the_counts_count() -> None:
 
 @pytest.mark.parametrize("name", some(PARTIES))
 @pytest.mark.parametrize("operation", some(OPERATIONS))
-def test_an_operation_computes_where_its_operands_are(name: str, operation: str) -> None:
-    """The first time constants and weights go up; the second time, with the same weights, nothing crosses and nobody waits.
+def test_operations_copy_nothing_after_the_first_call(name: str, operation: str) -> None:
+    """The first call uploads constants and weights; the second, with equal weights, copies nothing and does not wait.
 
-    Weights of matmul and conv2d are host data by nature: the engine keeps what it prepared of them, by content.
+    Weights of matmul and conv2d are host data; the engine caches their prepared form by content.
     """
     require_gpu()
     p, run = party(name), OPERATIONS[operation]
@@ -167,8 +163,8 @@ def test_an_operation_computes_where_its_operands_are(name: str, operation: str)
 
 
 @pytest.mark.parametrize("operation", some(VIEWS))
-def test_a_view_moves_nothing(operation: str) -> None:
-    """Shapes are the host's affair: not even a kernel runs."""
+def test_views_copy_nothing(operation: str) -> None:
+    """Views change shapes on the host, without a kernel."""
     require_gpu()
     p = party("w64")
     _, crossed = during(lambda: VIEWS[operation](p))
@@ -176,7 +172,7 @@ def test_a_view_moves_nothing(operation: str) -> None:
 
 
 def program(p: Party) -> hg.Tensor:
-    """Some of everything, each step on the results of others."""
+    """Computes a mix of operations on each other's results."""
     a = hg.relinearize(p.x * p.y) + p.plain
     b = hg.rotate_rows(a, [1, 2, -3])[1:].reshape(6)
     c = hg.matmul(np.arange(-9, 9).reshape(3, 6), b, np.array([1, 2, 3]))
@@ -186,8 +182,8 @@ def program(p: Party) -> hg.Tensor:
 
 
 @pytest.mark.parametrize("name", some(PARTIES))
-def test_a_program_computes_where_its_operands_are(name: str) -> None:
-    """One run to warm up, then nothing crosses until the result is asked for."""
+def test_programs_copy_nothing_after_the_first_run(name: str) -> None:
+    """After a first run, nothing is copied until the result is read."""
     require_gpu()
     p = party(name)
     first = program(p)
@@ -195,11 +191,11 @@ def test_a_program_computes_where_its_operands_are(name: str) -> None:
     require_still(crossed)
     assert crossed["launches"] > 20
     assert second.to_bytes() == first.to_bytes()
-    assert p.secret.noise_budget(second) > 0, "the program is too deep for its set"
+    assert p.secret.noise_budget(second) > 0, "the set has too few levels for this program"
 
 
-def test_new_weights_go_up_once() -> None:
-    """Other weights of the same shape are other weights: they cross, once, and the result is theirs."""
+def test_new_weights_are_uploaded_once() -> None:
+    """Other weights of the same shape are uploaded once and used."""
     require_gpu()
     p = party("w64")
     hg.matmul(MATRIX, p.x)
@@ -213,8 +209,8 @@ def test_new_weights_go_up_once() -> None:
     np.testing.assert_array_equal(p.secret.decrypt(again), expected)
 
 
-def test_keys_go_up_once() -> None:
-    """Evaluation keys are many times a ciphertext's size: no use after the first moves them."""
+def test_keys_are_uploaded_once() -> None:
+    """Evaluation keys, which are much larger than a ciphertext, are uploaded only at first use."""
     require_gpu()
     p = party("w64")
     for steps in (1, 2, -3):

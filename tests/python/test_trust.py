@@ -1,4 +1,4 @@
-"""What a file says of noise and size is assumed, never vouched for: it may make a reader refuse, not promise."""
+"""Noise estimates and bounds in files are assumed, never trusted: they may cause errors, but no promised precision."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ N = rigs.N
 
 @functools.cache
 def exact(scheme: str) -> tuple[hg.SecretKey, hg.EvaluationKeys]:
-    """A small set of two plaintext moduli."""
-    spec = rigs.small_spec(300, 2, [65537, 12289], "w64", scheme)
-    secret = hg.SecretKey.generate(getattr(hg, scheme).Parameters(_core.Parameters(spec)))
+    """Returns a small parameter set with two plaintext moduli."""
+    spec = rigs.small_spec(300, 2, [65537, 12289], 64, scheme)
+    secret = hg.SecretKey.generate(getattr(hg, scheme).Parameters(_core.exact.Parameters(spec)))
     return secret, secret.evaluation_keys(rotations=[1], columns=True)
 
 
 def own(scheme: str) -> tuple[Any, Any, Any, Any]:
-    """A secret key, its evaluation keys, what they are read back as, and a tensor nobody else has touched."""
+    """Returns a secret key, its evaluation keys, these keys loaded from bytes, and a tensor."""
     if scheme == "ckks":
         p = ckks_rig.party()
         return p.secret, p.keys, hg.ckks.EvaluationKeys.from_bytes(p.keys.to_bytes()), p.tensor(np.full(ckks_rig.SLOTS, 0.5))
@@ -41,20 +41,20 @@ def own(scheme: str) -> tuple[Any, Any, Any, Any]:
 
 
 def reloaded(x: Any, **header: Any) -> Any:
-    """Through a file, signed again after a change of its header (None: without that field)."""
+    """Saves and loads a tensor, with changed header fields (None removes a field), signed again."""
     container = parse(x.to_bytes())
     container.header = {k: v for k, v in (container.header | header).items() if v is not None}
     return hg.Server(x._keys).from_bytes(build(container))
 
 
 def is_vouched(x: Any) -> bool:
-    """CKKS tells it by its precision."""
-    return x.vouched if isinstance(x, hg.bfv.Tensor) else x.precision is not None
+    """Returns whether the noise bound is trusted; a CKKS tensor then has a precision."""
+    return x.is_trusted if isinstance(x, hg.bfv.Tensor) else x.precision is not None
 
 
 @SCHEMES
-def test_a_file_vouches_for_nothing(scheme: str) -> None:
-    """Neither for what it calls fresh nor for what is computed with it, on whichever side; keys from files neither."""
+def test_noise_estimates_in_files_are_not_trusted(scheme: str) -> None:
+    """A loaded tensor, even a fresh one, and all results with it or with loaded keys have no trusted bound."""
     secret, _, read, x = own(scheme)
     y = reloaded(x)
     public = type(secret.public_key()).from_bytes(secret.public_key().to_bytes())
@@ -75,29 +75,29 @@ def test_a_file_vouches_for_nothing(scheme: str) -> None:
     assert not (y + 1).fresh
     if scheme == "ckks":
         return
-    assert "if files are what they say" in repr(y)
+    assert "(estimate of a file)" in repr(y)
     halves = hg.split_moduli(x)
-    assert hg.join_moduli(halves).vouched
-    assert not hg.join_moduli([halves[0], hg.split_moduli(y)[1]]).vouched
-    assert not hg.join_moduli([hg.split_moduli(y)[0], halves[1]]).vouched
+    assert hg.join_moduli(halves).is_trusted
+    assert not hg.join_moduli([halves[0], hg.split_moduli(y)[1]]).is_trusted
+    assert not hg.join_moduli([hg.split_moduli(y)[0], halves[1]]).is_trusted
     np.testing.assert_array_equal(secret.decrypt(bound), np.arange(N))
 
 
-def test_publication_takes_no_files_word() -> None:
-    """A computed ciphertext re-signed as fresh would be published with a fresh one's noise; so would an honest fresh one."""
+def test_publication_refuses_tensors_from_files() -> None:
+    """Publication refuses tensors from files: a computed one re-signed as fresh would get too little noise."""
     p = ckks_rig.party()
     x = p.tensor(np.full(ckks_rig.SLOTS, 0.5))
     for said in (reloaded(x * x, fresh=True, noise=None), reloaded(x), reloaded(x * x, noise=[0]), x + reloaded(x)):
         assert said.precision is None
-        with pytest.raises(hg.NoiseError, match="not known"):
+        with pytest.raises(hg.NoiseError, match="no bound on it is known"):
             p.secret.decrypt(said, publish_bits=4)
         assert p.secret.decrypt(said, publish_bits=4, precision=20).shape == (ckks_rig.SLOTS,)
     assert p.secret.decrypt(x * x, publish_bits=4).shape == (ckks_rig.SLOTS,)
 
 
 @EXACT
-def test_what_is_called_fresh_is_measured(scheme: str) -> None:
-    """An exhausted ciphertext re-signed as fresh: its noise is far beyond a fresh one's, whatever values it has."""
+def test_noise_of_declared_fresh_tensors_is_measured(scheme: str) -> None:
+    """Noise of a tensor declared as fresh is measured: an exhausted one is refused for any values."""
     secret, keys, *_ = own(scheme)
     x = hg.Server(keys).bind(secret.encrypt(np.full(N, 3)))
     for _ in range(400):
@@ -105,7 +105,7 @@ def test_what_is_called_fresh_is_measured(scheme: str) -> None:
         if x._core.noise_budget < -1:
             said = reloaded(x, fresh=True, noise=None)
             assert said.noise_budget > 200
-            assert not said.vouched
+            assert not said.is_trusted
             assert secret.noise_budget(said) == 0
             with pytest.raises(hg.NoiseError):
                 secret.decrypt(said)
@@ -113,7 +113,7 @@ def test_what_is_called_fresh_is_measured(scheme: str) -> None:
 
 @EXACT
 def test_answers_keep_their_estimate(scheme: str) -> None:
-    """The same to a sixteenth of a bit; a server chooses levels by it, and so does `shrink`."""
+    """The estimate in a file is exact to a sixteenth of a bit; levels of a server and of `shrink` depend on it."""
     secret, _, _, x = own(scheme)
     y = hg.relinearize(x * x)
     again = reloaded(y)
@@ -125,8 +125,8 @@ def test_answers_keep_their_estimate(scheme: str) -> None:
     np.testing.assert_array_equal(secret.decrypt(hg.shrink(again)) % t, np.arange(N) ** 2 % t)
 
 
-def test_the_readmes_flow(tmp_path: Path) -> None:
-    """A request that was loaded is computed on and shrunk; the answer decrypts."""
+def test_the_exchange_of_the_readme(tmp_path: Path) -> None:
+    """A loaded request is computed on and shrunk, and the answer decrypts."""
     secret, keys, _, x = own("bfv")
     x.save(tmp_path / "request.hg")
     keys.save(tmp_path / "server.hg")
@@ -144,8 +144,8 @@ FIGURES: list[Any] = [[-1], [0.5], ["1"], [2**20 + 1], 7, [], [1, 2, 3], {"a": 1
 
 @SCHEMES
 @pytest.mark.parametrize("wrong", FIGURES, ids=map(str, FIGURES))
-def test_figures_that_cannot_be(scheme: str, wrong: Any) -> None:
-    """Whole numbers, as many as there are parts, 0 to 2^20."""
+def test_impossible_noise_estimates_are_refused(scheme: str, wrong: Any) -> None:
+    """A file must have one noise estimate per plaintext modulus, an integer from 0 to 2^20."""
     *_, x = own(scheme)
     for field in ["noise", "ranges"] if scheme == "ckks" else ["noise"]:
         assert reloaded(x + 1, **{field: parse((x + 1).to_bytes()).header[field]}).slots == x.slots
@@ -154,8 +154,8 @@ def test_figures_that_cannot_be(scheme: str, wrong: Any) -> None:
 
 
 @SCHEMES
-def test_fields_of_another_version(scheme: str) -> None:
-    """A fresh ciphertext has no figure of noise, a file of format 1 none at all."""
+def test_fields_of_another_version_are_refused(scheme: str) -> None:
+    """A file with a noise estimate is refused for a fresh ciphertext and in format 1."""
     *_, x = own(scheme)
     with pytest.raises(hg.DamagedFileError):
         reloaded(x, noise=[100] * (1 if scheme == "ckks" else 2))
@@ -165,7 +165,7 @@ def test_fields_of_another_version(scheme: str) -> None:
 
 
 def as_version_1(data: bytes) -> bytes:
-    """The same as format 1 has it: no figures, and the set's name under its hash."""
+    """Returns the file in format 1: without noise estimates, and with the set's name in the parameter hash."""
     c = parse(data)
     header = {k: v for k, v in c.header.items() if k not in ("noise", "bound", "ranges")}
     header["parameter_hash"] = hashlib.sha256(canonical(header["parameters"])).hexdigest()
@@ -174,14 +174,14 @@ def as_version_1(data: bytes) -> bytes:
 
 @SCHEMES
 def test_equal_numbers_are_one_set(scheme: str) -> None:
-    """Whatever they are called, and whether or not they were called insecure: objects of both belong together."""
+    """Sets of equal numbers are one set, whatever their name or the insecure flag: their objects can be mixed."""
     if scheme == "ckks":
-        spec, make, key = hg.ckks.parameters("n13-l4")._core.spec, _core.CkksParameters, _core.CkksSecretKey
+        spec, make, key = hg.ckks.parameters("n13-l4")._core.spec, _core.ckks.Parameters, _core.ckks.SecretKey
         wrap: Any = hg.ckks.Parameters
         name = "n13-l4"
     else:
         name = {"bfv": "hcnn5", "bgv": "bgv-n14"}[scheme]
-        spec, make, key = getattr(hg, scheme).parameters(name)._core.spec, _core.Parameters, _core.SecretKey
+        spec, make, key = getattr(hg, scheme).parameters(name)._core.spec, _core.exact.Parameters, _core.exact.SecretKey
         wrap = getattr(hg, scheme).Parameters
     first = wrap(make(spec))
     hashes = {first.hash}
@@ -198,14 +198,14 @@ def test_equal_numbers_are_one_set(scheme: str) -> None:
 
 
 def secret_of(key: Any, parameters: Any) -> Any:
-    """A secret key of a scheme."""
+    """Returns a secret key of a scheme."""
     core = key.generate(parameters._core)
-    return hg.ckks.SecretKey(core) if isinstance(core, _core.CkksSecretKey) else hg.SecretKey(core)
+    return hg.ckks.SecretKey(core) if isinstance(core, _core.ckks.SecretKey) else hg.SecretKey(core)
 
 
 @SCHEMES
 def test_files_of_format_1_with_a_name(scheme: str) -> None:
-    """Their hash is taken with the name: they load all the same, into the same set. Format 2 takes it without."""
+    """In format 1 the set's hash includes the name; such files load into the same set as files of format 2."""
     secret, keys, _, x = own(scheme)
     server = hg.Server(keys)
     container = parse((x + 1).to_bytes())

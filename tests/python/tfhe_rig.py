@@ -1,4 +1,4 @@
-"""Small and fast sets of TFHE, far below any security, and a party for each."""
+"""Small, fast and insecure TFHE sets, and a client and server for each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NUMBERS: dict[str, dict[str, Any]] = {
 
 
 def parameters(name: str) -> hg.tfhe.Parameters:
-    """A small set: its bootstraps take a fraction of a millisecond."""
+    """Returns a small set whose bootstraps take a fraction of a millisecond."""
     common: dict[str, Any] = {"n": 32, "k": 1, "bootstrap": (18, 1), "switch": (4, 4), "group": 2}
     return hg.tfhe.parameters(**common, **NOISE, **NUMBERS[name], insecure=True)
 
 
 class Party:
-    """A key and a server."""
+    """A secret key and a server."""
 
     def __init__(self, parameters: hg.tfhe.Parameters) -> None:
         self.parameters = parameters
@@ -33,11 +33,11 @@ class Party:
         self.server = hg.Server(self.keys)
 
     def tensor(self, values: Any, dtype: Any = None) -> hg.tfhe.Tensor:
-        """Encrypted and at the server."""
+        """Encrypts values and binds the ciphertexts to the server."""
         return self.server.bind(self.secret.encrypt(values, dtype))
 
     def check(self, tensor: hg.tfhe.Tensor, expected: Any) -> None:
-        """It decrypts to `expected`, in its dtype unless that is none of NumPy's."""
+        """Checks that a tensor decrypts to `expected`, in the tensor's dtype unless NumPy lacks it."""
         found = self.secret.decrypt(tensor)
         want = np.asarray(expected)
         assert tensor.dtype in (want.dtype, "uint24", "int24"), (tensor.dtype, want.dtype)
@@ -46,11 +46,11 @@ class Party:
 
 @functools.cache
 def party(name: str = "digits") -> Party:
-    """Made once."""
+    """Returns the shared party of a set."""
     return Party(parameters(name))
 
 
 @functools.cache
 def stranger() -> Party:
-    """Of the same set, with a key of its own."""
+    """Returns a party of the same set with another secret key."""
     return Party(parameters("digits"))

@@ -1,9 +1,12 @@
-"""CKKS: encrypted real and complex numbers, many to a ciphertext, to a precision.
+"""CKKS: approximate real and complex numbers, many in a ciphertext, to a stated precision.
 
-``hg.ckks.parameters(depth=4, precision=30)`` gives a set; keys and servers are the library's: ``hg.SecretKey.generate``,
-``hg.Server``.
+``hg.ckks.parameters(depth=4, precision=30)`` returns a parameter set. ``hg.SecretKey.generate`` and ``hg.Server`` make keys
+and servers, as for every scheme.
 
-The examples of its functions go on from these lines.
+Sources: Cheon, Kim, Kim and Song, ePrint 2016/421; in residue number systems: Cheon, Han, Kim, Kim and Song, SAC 2018; Han
+and Ki, ePrint 2019/688.
+
+The examples of this module's functions continue this one.
 
 >>> import numpy as np
 >>> import heliograph as hg
@@ -15,20 +18,49 @@ The examples of its functions go on from these lines.
 array([[ 1.25,  3.25,  7.25, 13.25],
        [ 2.  ,  5.  , 10.  , 17.  ]])
 
-Those of bootstrapping have a small set, for tests alone:
+The examples of bootstrapping use a small, insecure set:
 
 >>> small = hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True)
 >>> owner = hg.SecretKey.generate(small)
 >>> party = hg.Server(owner.evaluation_keys(bootstrap=True))
+
+The examples of functions use a deep, insecure set:
+
+>>> deep = hg.ckks.parameters(n=2**11, levels=40, log_scale=45, slots=4, insecure=True)
+>>> holder = hg.SecretKey.generate(deep)
+>>> service = hg.Server(holder.evaluation_keys(rotations=hg.ckks.sort_rotations(4)))
+>>> v = service.bind(holder.encrypt([0.25, 0.5, 1, 2], bound=(0.25, 2)))
+>>> w = service.bind(holder.encrypt([-1, -0.25, 0, 0.5], bound=1))
 """
 
-from heliograph.ckks import choose as _choose  # noqa: F401 (known to hg.parameters_for from now on)
+from heliograph._common.functions import concatenate, dot, matmul, relinearize, rescale, square, stack, sum
+from heliograph.ckks import parameter_search as _choose  # noqa: F401 (registers the search of hg.parameters_for)
+from heliograph.ckks.approximation import Approximation, approximate
 from heliograph.ckks.automatic import AutoBootstrap, auto_bootstrap
+from heliograph.ckks.comparisons import abs, clip, compare, maximum, minimum, relu, sign, where
+from heliograph.ckks.elementary import (
+    cos,
+    divide,
+    erf,
+    exp,
+    gelu,
+    inverse,
+    log,
+    logsumexp,
+    norm,
+    power,
+    rsqrt,
+    sigmoid,
+    sin,
+    softmax,
+    sqrt,
+    tanh,
+)
 from heliograph.ckks.functions import (
     bootstrap,
     conjugate,
+    functional_bootstrap,
     inner_product,
-    lookup,
     lower,
     multiply,
     polynomial,
@@ -41,12 +73,24 @@ from heliograph.ckks.functions import (
 from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
 from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters, named, parameters
+from heliograph.ckks.ranks import (
+    argmax,
+    argmin,
+    histogram,
+    max,
+    median,
+    min,
+    quantile,
+    sort,
+    sort_rotations,
+    top_k,
+)
 from heliograph.ckks.statistics import corrcoef, cov, mean, var
 from heliograph.ckks.tensor import Plaintext, Tensor, encode, sum_rotations
-from heliograph.functions import concatenate, dot, matmul, relinearize, rescale, square, stack, sum
-from heliograph.placement import Bootstrapped, Bootstraps, Placement
+from heliograph.programs.bootstraps import Bootstrapped, Bootstraps, Placement
 
 __all__ = [
+    "Approximation",
     "AutoBootstrap",
     "Bootstrapped",
     "Bootstraps",
@@ -58,33 +102,68 @@ __all__ = [
     "PublicKey",
     "SecretKey",
     "Tensor",
+    "abs",
+    "approximate",
+    "argmax",
+    "argmin",
     "auto_bootstrap",
     "bootstrap",
+    "clip",
+    "compare",
     "concatenate",
     "conjugate",
     "corrcoef",
+    "cos",
     "cov",
+    "divide",
     "dot",
     "encode",
+    "erf",
+    "exp",
+    "functional_bootstrap",
+    "gelu",
+    "histogram",
     "inner_product",
-    "lookup",
+    "inverse",
+    "log",
+    "logsumexp",
     "lower",
     "matmul",
+    "max",
+    "maximum",
     "mean",
+    "median",
+    "min",
+    "minimum",
     "multiply",
     "named",
+    "norm",
     "parameters",
     "polynomial",
     "polynomial_depth",
+    "power",
+    "quantile",
     "relinearize",
     "relinearize_rescale",
+    "relu",
     "rescale",
     "rotate",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "softmax",
+    "sort",
+    "sort_rotations",
+    "sqrt",
     "square",
     "stack",
     "sum",
     "sum_rotations",
     "sum_slots",
+    "tanh",
+    "top_k",
     "var",
+    "where",
     "within",
 ]

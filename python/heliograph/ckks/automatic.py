@@ -1,73 +1,29 @@
-"""Bootstraps by themselves: whoever computes counts no levels."""
+"""Automatic bootstraps before operations that need more levels."""
 
 from __future__ import annotations
 
-import functools
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from heliograph import _core
-from heliograph._arrays import count_of, described, is_real
-from heliograph.host import logger
-from heliograph.recording import recording_now
+from heliograph._common.arguments import count_of, described, is_real
+from heliograph._common.operations import observed, observer_now
+from heliograph._common.process import logger
+from heliograph.programs.program import recording_now
 
 #: The largest bound that a bootstrap takes.
 _MOST = 2.0**20
 
 T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class Observer(Protocol):
-    """What sees each operation on tensors where bootstraps are placed (`placing`)."""
-
-    decides: bool  #: whether it sees to levels, and nothing else does
-
-    def operation(self, method: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Performs one."""
-
-    def same(self, made: Any, x: Any) -> None:
-        """Told that `made` has become x."""
-
-    def bootstrapped(self, made: Any, x: Any) -> None:
-        """Told that `made` is x, bootstrapped by itself."""
-
-
 _NOW: ContextVar[AutoBootstrap | None] = ContextVar("heliograph.ckks.auto_bootstrap", default=None)
-OBSERVER: ContextVar[Observer | None] = ContextVar("heliograph.ckks.placing", default=None)
-
-
-def operation(method: Callable[P, R]) -> Callable[P, R]:
-    """Marks what makes a tensor of tensors. What it calls itself is a part of it."""
-
-    @functools.wraps(method)
-    def called(*args: P.args, **options: P.kwargs) -> R:
-        observer = OBSERVER.get()
-        if observer is None:
-            return method(*args, **options)
-        made: R = observer.operation(method, args, options)
-        return made
-
-    return called
-
-
-@contextmanager
-def observed(observer: Observer | None) -> Iterator[None]:
-    """By whom operations are seen inside; None: by nobody."""
-    token = OBSERVER.set(observer)
-    try:
-        yield
-    finally:
-        OBSERVER.reset(token)
 
 
 class AutoBootstrap:
-    """What `hg.ckks.auto_bootstrap` does, and has done: `count` bootstraps, those of a tensor of many ciphertexts as one.
+    """The state of a `hg.ckks.auto_bootstrap`. `count` is the number of bootstrapped tensors so far, of any size.
 
     >>> with hg.ckks.auto_bootstrap(bound=2) as auto:
     ...     y = x * x
@@ -78,7 +34,7 @@ class AutoBootstrap:
     def __init__(self, bound: float | None, iterations: int) -> None:
         self.bound, self.iterations = bound, iterations
         self.count = 0
-        #: By a tensor's identity: the tensor, how often it had been changed, in which recording it was, and what it became.
+        #: By a tensor's id: the tensor, its number of in-place changes, its recording, and its bootstrapped form.
         self._done: dict[int, tuple[weakref.ref[Any], int, Any, Any]] = {}
 
     def __repr__(self) -> str:
@@ -86,10 +42,10 @@ class AutoBootstrap:
         return f"<automatic bootstraps of values of {most}: {self.count} so far>"
 
     def _ready(self, x: Any, levels: int, keys: Any, least: int) -> Any:
-        """x with so many levels above the one that bootstrapping starts at, bootstrapped where it has not.
+        """Returns x, bootstrapped first if it has fewer than `levels` levels above the level that bootstrapping starts at.
 
-        Below that level, where nothing can be done, x as it is while it has levels at all. So is a product that nobody rescaled:
-        its level was seen to when it was made.
+        A tensor below that level cannot be bootstrapped and is returned unchanged while it has levels left. A product that
+        is not rescaled is returned unchanged too: its level was ensured when it was computed.
         """
         parameters = x.parameters
         entry, left = parameters.bootstrapping_level, x.level - levels
@@ -98,56 +54,60 @@ class AutoBootstrap:
             return x
         if levels > parameters.depth_between and entry:
             raise _core.LevelError(
-                f"this operation takes {levels} levels, and this set has {parameters.depth_between} after a bootstrap: choose "
-                "one of more, or compute it in several steps"
+                f"this operation takes {levels} levels, but this set has {parameters.depth_between} after a bootstrap: "
+                "choose a set with more levels, or compute it in several steps"
             )
         now = recording_now()
         if id(x) in self._done:
             whose, changes, recording, made = self._done[id(x)]
             if (changes, recording) == (x._changes, now) and whose() is x:
                 return made
-        observer = OBSERVER.get()
+        observer = observer_now()
         with observed(None):
             made = bounded(x, self.bound).bootstrap(self.bound, iterations=self.iterations, keys=keys)
         if observer is not None:
             observer.bootstrapped(made, x)
         self.count += 1
-        logger.debug("bootstrap %d by itself: from level %d to %d", self.count, x.level, made.level)
+        logger.debug("automatic bootstrap %d: from level %d to %d", self.count, x.level, made.level)
         key, done = id(x), self._done
         done[key] = weakref.ref(x, lambda _: done.pop(key, None)), x._changes, now, made
         return made
 
 
 def bounded(x: Any, bound: float | None) -> Any:
-    """x on the user's word that its values are at most `bound`. Without one its own bound has to do: PlaintextRangeError that says so."""
+    """Returns x with the declared `bound`, or x itself without one.
+
+    Raises PlaintextRangeError if its own bound exceeds 2^20.
+    """
     if bound is not None:
         return x.within(bound)
     if not x._core.known_bound <= _MOST:
         raise _core.PlaintextRangeError(
-            f"this tensor's values may reach {x._core.known_bound:.6g} by their tracked bound, and a bootstrap takes at most 2^20: say the "
-            "bound that they keep, auto_bootstrap(bound=...) or Bootstraps(bound=...), or say within(x, bound) before"
+            f"cannot bootstrap: values must be at most 2^20, but this tensor's may reach {x._core.known_bound:.6g} by their "
+            "tracked bound. Declare a bound that holds: auto_bootstrap(bound=...), Bootstraps(bound=...) or within(x, bound)"
         )
     return x
 
 
 def ready(x: T, levels: int, keys: Any, least: int = 1) -> T:
-    """x for an operation that takes so many levels, from level `least` at the lowest: bootstrapped first where `auto_bootstrap` is on
-    and it has too few.
+    """Returns x for an operation of `levels` levels that starts at level `least` or above.
+
+    Inside `auto_bootstrap`, x is bootstrapped first if it has too few levels.
     """
-    auto, observer = _NOW.get(), OBSERVER.get()
+    auto, observer = _NOW.get(), observer_now()
     made: T = x if auto is None or (observer and observer.decides) else auto._ready(x, levels, keys, least)
     return made
 
 
 def is_automatic() -> bool:
-    """Whether operations bootstrap by themselves here."""
-    observer = OBSERVER.get()
+    """Tells whether operations bootstrap automatically in this context."""
+    observer = observer_now()
     return _NOW.get() is not None or (observer is not None and observer.decides)
 
 
 @contextmanager
 def by_hand() -> Iterator[None]:
-    """Inside, no operation bootstraps."""
+    """Switches automatic bootstraps off inside the context."""
     token = _NOW.set(None)
     try:
         yield
@@ -157,17 +117,22 @@ def by_hand() -> Iterator[None]:
 
 @contextmanager
 def auto_bootstrap(bound: float | None = None, *, iterations: int = 1) -> Iterator[AutoBootstrap]:
-    """Inside, an operation on tensors of CKKS that would leave a result too low to bootstrap bootstraps its operands first: no levels
-    are counted. Of this thread or task alone; one inside another has its own `bound` and `iterations` (`hg.ckks.bootstrap`).
+    """Context manager: operations on tensors of CKKS bootstrap their operands when levels run out.
 
-    `bound`: your word that every tensor that is bootstrapped so has values of at most that magnitude (`within`); larger ones come out
-    wrong. Without it each tensor's tracked bound counts, which grows from operation to operation: PlaintextRangeError where it is unknown
-    or beyond 2^20. A tensor that several operations use is bootstrapped once.
-    The keys are the operands' (`evaluation_keys(bootstrap=True)` at their server). A program that is recorded inside holds the
-    bootstraps as calls of its own.
+    An operation whose result would be too low for a bootstrap bootstraps its operands first. A tensor that several
+    operations use is bootstrapped once. The context holds for this thread or asyncio task; a nested one has its own `bound`
+    and `iterations` (`hg.ckks.bootstrap`).
 
-    An operation raises MissingKeyError where there are no keys for it, ParameterError where the set has no bootstrapping, LevelError
-    for more levels than a bootstrap leaves, or below the level that it starts at.
+    `bound` declares the largest magnitude of values of all tensors that are bootstrapped (`within`); larger values give
+    wrong results. Without it each tensor's tracked bound counts, which grows with every operation; an unknown bound or one
+    above 2^20 raises PlaintextRangeError.
+
+    The keys are those of the operands' server (`evaluation_keys(bootstrap=True)`). A program recorded inside contains the
+    bootstraps.
+
+    Operations raise MissingKeyError without keys for bootstrapping, and ParameterError if the set has no bootstrapping.
+    Operations raise LevelError if they take more levels than a bootstrap leaves, or if an operand is below the bootstrapping
+    level.
 
     >>> y = party.bind(owner.encrypt(np.full(1024, 0.5)))
     >>> with hg.ckks.auto_bootstrap(bound=1) as auto:
@@ -177,7 +142,7 @@ def auto_bootstrap(bound: float | None = None, *, iterations: int = 1) -> Iterat
     (5, array([0.7442, 0.7442, 0.7442]))
     """
     if bound is not None and (not is_real(bound) or not 0 < bound < math.inf):
-        raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
+        raise _core.ParameterError(f"a bound on values must be a number above 0, not {described(bound)}")
     auto = AutoBootstrap(None if bound is None else float(bound), count_of(iterations, "iterations", 1))
     token = _NOW.set(auto)
     try:

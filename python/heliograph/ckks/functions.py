@@ -1,4 +1,4 @@
-"""Functions on encrypted real and complex numbers. Each is one call of the engine; `hg`'s own functions take them too."""
+"""Functions on tensors of CKKS. Each is one call of the engine; the functions of `hg` take these tensors too."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from heliograph import _core
-from heliograph._arrays import whole
-from heliograph._shapes import Progress, of_tensors
+from heliograph._common.arguments import whole
+from heliograph._common.operations import composite
+from heliograph._common.tensor import Progress, of_tensors
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.tensor import Tensor
 
@@ -16,6 +17,7 @@ def _of(x: Any, what: str) -> Tensor:
     return of_tensors([x], Tensor, what)[0]
 
 
+@composite
 def multiply(
     a: Any,
     b: Any,
@@ -25,9 +27,11 @@ def multiply(
     keys: EvaluationKeys | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """a * b. Without `relinearize` it is of degree two, without `rescale` at the product of both scales and on the same level:
-    sums of such products are relinearized and rescaled once (`hg.ckks.relinearize_rescale`). Raises MissingKeyError,
-    LevelError, ScaleError, ShapeError.
+    """Returns ``a * b``, elementwise. One operand at least is a tensor of CKKS.
+
+    With ``relinearize=False`` the product has degree two. With ``rescale=False`` it stays at its level, and its scale is the
+    product of both scales. A sum of such products is relinearized and rescaled once (`hg.ckks.relinearize_rescale`). Raises
+    MissingKeyError, LevelError, ScaleError, ShapeError.
 
     >>> y = hg.ckks.multiply(x, x, relinearize=False, rescale=False)
     >>> y.degree, y.level == x.level
@@ -40,8 +44,9 @@ def multiply(
     return _of(a, "multiply").multiply(b, relinearize=relinearize, rescale=rescale, keys=keys, progress=progress)
 
 
+@composite
 def relinearize_rescale(x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
-    """Both in one, with one rounding. Raises MissingKeyError, LevelError at level 1.
+    """Relinearizes and rescales in one operation, with one rounding. Raises MissingKeyError, and LevelError at level 1.
 
     >>> y = hg.ckks.sum(hg.ckks.multiply(x, x, relinearize=False, rescale=False))  # a sum of products, finished once
     >>> secret.decrypt(hg.ckks.relinearize_rescale(y)).round(4)
@@ -50,8 +55,10 @@ def relinearize_rescale(x: Tensor, *, keys: EvaluationKeys | None = None, progre
     return _of(x, "relinearize_rescale").relinearize_rescale(keys=keys, progress=progress)
 
 
+@composite
 def lower(x: Tensor, level: int) -> Tensor:
-    """The same values at a lower level: fewer bytes, faster operations. Raises LevelError for a higher one.
+    """Returns the same values at a lower level, with fewer bytes and faster operations. Raises LevelError if `level` is
+    above the level of `x`.
 
     >>> hg.ckks.lower(x, 1).nbytes < x.nbytes
     True
@@ -59,6 +66,7 @@ def lower(x: Tensor, level: int) -> Tensor:
     return _of(x, "lower").lower(level)
 
 
+@composite
 def rotate(
     x: Tensor,
     steps: int | Sequence[int],
@@ -67,30 +75,37 @@ def rotate(
     compose: bool | int | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """Slots turned left by `steps` (right where negative), cyclically over the set's `period`. Several steps give a new first
-    axis, one entry each, for little more than the price of one (hoisting). Behind fewer values than places come zeros; something
-    unknown there (in x less its mean) is hidden first, at a level.
+    """Returns the slots rotated left by `steps`, cyclically over the set's `period`; negative steps rotate right.
 
-    `compose`: True makes steps that have no key from those that have one, by the fewest key switches
-    (`EvaluationKeys.composition`), at most 32 for each step, a number: at most so many; False makes none. None: as the tensor's `Server`
-    was told (``compose_rotations=``), which is none unless it was. Each key switch takes as long as a rotation by a key and adds noise,
-    which `Tensor.precision` counts.
+    Several steps give a new first axis with one entry for each step. Several steps take little longer than one rotation
+    (hoisting). Unused places count as zeros. If their content is unknown, as after ``x - mean``, a plaintext mask clears
+    them first, at one level.
 
-    Raises MissingKeyError naming the steps there are keys for, and what a composition takes; LevelError where there is no level to hide
-    what is unknown; ParameterError, DtypeError for another `compose`.
+    `compose` controls steps without a key of their own. Such steps can be composed of keyed rotations, by the fewest key
+    switches (`EvaluationKeys.composition`). Each key switch takes as long as a rotation with a key and adds noise, which
+    `Tensor.precision` includes. The values are:
+
+    - True: compose, with at most 32 key switches for each step.
+    - an integer: compose, with at most that number of key switches.
+    - False: do not compose.
+    - None: use the setting of ``hg.Server(compose_rotations=)``, which by default does not compose.
+
+    Raises MissingKeyError, which lists the available steps and the cost of a composition; LevelError if no level is left for
+    a mask; ParameterError or DtypeError for an invalid `compose`.
 
     >>> secret.decrypt(hg.ckks.rotate(x[0], 1)).round(4)
     array([1.5, 2.5, 3.5, 0.5])
-    >>> hg.ckks.rotate(x, [1, 2]).shape  # several for little more than the price of one
+    >>> hg.ckks.rotate(x, [1, 2]).shape  # two rotations take little longer than one
     (2, 2)
-    >>> secret.decrypt(hg.ckks.rotate(x[0], 3, compose=True)).round(4)  # by the keys of 1 and 2
+    >>> secret.decrypt(hg.ckks.rotate(x[0], 3, compose=True)).round(4)  # rotates by 1 and by 2
     array([3.5, 0.5, 1.5, 2.5])
     """
     return _of(x, "rotate").rotate(steps, keys=keys, compose=compose, progress=progress)
 
 
+@composite
 def conjugate(x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
-    """The conjugates of complex values. Raises MissingKeyError.
+    """Returns the complex conjugates of the values. Raises MissingKeyError.
 
     >>> secret.decrypt(hg.ckks.conjugate(server.bind(secret.encrypt([1 + 2j, 2 - 1j, 3 + 1j, 4 - 3j])))).round(4)
     array([1.-2.j, 2.+1.j, 3.-1.j, 4.+3.j])
@@ -98,11 +113,14 @@ def conjugate(x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progre
     return _of(x, "conjugate").conjugate(keys=keys, progress=progress)
 
 
+@composite
 def sum_slots(
     x: Tensor, count: int | None = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
-    """Slot i gets the sum of slots i to i + count - 1, cyclically; `count` is a power of two, by default all: then every slot
-    holds the sum of the values, as `hg.sum(x, axis="slots")`. Needs the rotations `sum_rotations(count)`. Raises MissingKeyError,
+    """Returns, in slot i, the sum of slots i to i + count - 1, cyclically.
+
+    `count` is a power of two. By default the sum is over all slots, and every slot holds it, as for
+    `hg.sum(x, axis="slots")`. The sum needs keys for the rotations `sum_rotations(count)`. Raises MissingKeyError,
     ShapeError, LevelError.
 
     >>> secret.decrypt(hg.ckks.sum_slots(x)).round(4)
@@ -112,11 +130,14 @@ def sum_slots(
     return _of(x, "sum_slots").sum_slots(count, keys=keys, progress=progress)
 
 
+@composite
 def inner_product(
     a: Tensor, b: Any, axis: int = 0, count: int = 1, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
-    """The sum over a ciphertext axis of a * b, then over `count` neighbouring slots (a power of two; 1: none): one
-    relinearization and one rescaling for all products. b is a tensor of a's shape, or an array of shape (*a.shape, slots).
+    """Returns the sum of ``a * b`` over a ciphertext axis, then over `count` neighbouring slots, a power of two.
+
+    All products share one relinearization and one rescaling. `b` is a tensor of a's shape or an array of shape (*a.shape,
+    slots). With ``count=1`` slots are not summed.
 
     Raises MissingKeyError, LevelError, ShapeError.
 
@@ -128,6 +149,7 @@ def inner_product(
     return _of(a, "inner_product").inner_product(b, axis, count, keys=keys, progress=progress)
 
 
+@composite
 def polynomial(
     x: Tensor,
     coefficients: Any,
@@ -136,12 +158,16 @@ def polynomial(
     keys: EvaluationKeys | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """p(x) of real coefficients, lowest first, in ceil(log2(degree + 1)) levels (`polynomial_depth`).
+    """Evaluates a polynomial of real coefficients, lowest first, in ceil(log2(degree + 1)) levels (`polynomial_depth`).
 
-    Basis "monomial": coefficients of 1, x, x^2, ...; "chebyshev": of T_0, T_1, ... for values in [-1, 1], as
-    `numpy.polynomial.chebyshev` has them, and of higher degrees far more precise. A tensor whose bound leaves that interval is refused:
-    PlaintextRangeError (scale it, or say `within(x, 1)`). Baby steps and giant steps (Paterson and Stockmeyer; Bossuat et al., ePrint 2020/1203).
-    Raises LevelError telling how many levels it takes, DtypeError, ShapeError, ParameterError, MissingKeyError.
+    In the basis "monomial" the coefficients are those of 1, x, x^2, ... In the basis "chebyshev" the coefficients are those
+    of T_0, T_1, ... for values in [-1, 1], as in `numpy.polynomial.chebyshev`; this is far more precise for high degrees. A
+    tensor whose bound exceeds [-1, 1] then raises PlaintextRangeError: scale it, or declare `within(x, 1)`.
+
+    Source: baby steps and giant steps (Paterson and Stockmeyer, SIAM J. Comput. 1973; Bossuat et al., ePrint 2020/1203).
+
+    Raises LevelError with the number of levels needed, PlaintextRangeError, DtypeError, ShapeError, ParameterError,
+    MissingKeyError.
 
     >>> secret.decrypt(hg.ckks.polynomial(x[0], [1, 0, 2])).round(4)  # 1 + 2 x^2
     array([ 1.5,  5.5, 13.5, 25.5])
@@ -149,6 +175,7 @@ def polynomial(
     return _of(x, "polynomial").polynomial(coefficients, basis, keys=keys, progress=progress)
 
 
+@composite
 def bootstrap(
     x: Tensor,
     bound: float | None = None,
@@ -157,16 +184,22 @@ def bootstrap(
     keys: EvaluationKeys | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """The same values at the top level again, from the level `Parameters.bootstrapping_level` or any above. It needs a set with
-    bootstrapping (`parameters(..., bootstrap=True)`) and keys of ``evaluation_keys(bootstrap=True)``.
+    """Returns the same values at the top level, from a tensor at the level `Parameters.bootstrapping_level` or above.
 
-    `bound`: no value is larger in magnitude; the smaller the bound, the smaller the error. Default: the tensor's own bound, by what this
-    process encrypted, by what files say, or by `within`. All of a tensor is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
-    `Tensor.precision` tells (docs/ckks.md). With more `iterations` each bootstraps what the one before left out, down to the
-    rounding at the set's scale ("n16-b10-h" has a long one).
+    A bootstrap needs a set with bootstrapping (`parameters(..., bootstrap=True)`) and keys of
+    ``evaluation_keys(bootstrap=True)``.
 
-    Raises LevelError below that level, PlaintextRangeError if the tensor's bound is larger than `bound`, unknown or above 2^20 (say
-    `within`), ScaleError for a product that nobody rescaled, MissingKeyError, ParameterError for sets without bootstrapping.
+    `bound` is the largest magnitude of a value; a smaller bound gives a smaller error. The default is the tensor's own
+    bound: of encryption in this process, of a file, or of `within`. `Tensor.precision` of the result includes the error
+    (docs/ckks.md).
+
+    All ciphertexts of a tensor are bootstrapped in one call, which reads each key once; real ciphertexts are packed in
+    pairs. With more `iterations`, each bootstraps the error of the previous one (Bae, Cheon, Cho, Kim, Kim, ePrint
+    2022/1167), down to the rounding at the set's scale; "n16-b10-h" has a large scale.
+
+    Raises LevelError below that level, ScaleError for a product that is not rescaled, MissingKeyError, and ParameterError
+    for sets without bootstrapping. Raises PlaintextRangeError if the tensor's bound is larger than `bound`, unknown or above
+    2^20; then declare `within`.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024), level=small.bootstrapping_level))
     >>> y.level, hg.ckks.bootstrap(y).level
@@ -177,35 +210,44 @@ def bootstrap(
     return _of(x, "bootstrap").bootstrap(bound, iterations=iterations, keys=keys, progress=progress)
 
 
-def lookup(x: Tensor, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
-    """table[m] of each value, which is a whole number m up to noise, modulo the table's size p: at the top level again, as
-    `bootstrap`, which takes about as long, less the levels of a polynomial of degree p - 1, none where p is 2 and the table real.
-    Its sizes are 2 to 64, its numbers real or complex, the values real.
+@composite
+def functional_bootstrap(
+    x: Tensor, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+) -> Tensor:
+    """Returns table[m mod p] for each value, an integer m plus noise: a functional bootstrap. p is the table's size.
 
-    Values may be off by a part e of 1, up to about a quarter: the result is by at most 3.3 e^2 times the largest distance of two
-    numbers of the table, and by its own noise. `Tensor.precision` tells of both as if values were whole numbers but for the noise
-    that it knows of. However far off values are, the result is a mean of the table's numbers. So comparisons, rounding and sums
-    modulo p exist for whole numbers, whose noise each such call takes away.
+    The values are real. The table has 2 to 64 real or complex numbers. The result is at the top level, less the levels of a
+    polynomial of degree p - 1; none for p = 2 and a real table. The call takes about as long as `bootstrap`.
 
-    Raises ParameterError for tables of other sizes and for sets without bootstrapping, PlaintextRangeError where a number is not
-    finite or does not fit the result's level, DtypeError for complex values, LevelError where the tensor is below
-    `Parameters.bootstrapping_level` or the set leaves too few levels, ScaleError for products that were not rescaled,
+    A value may differ from an integer by e, up to about 1/4. The result's error is at most 3.3 e^2 times the largest
+    distance of two numbers of the table, plus its own noise. `Tensor.precision` includes both, for integers with the tracked
+    noise. For larger errors e the result is a mean of the table's numbers.
+
+    So comparisons, rounding and sums modulo p are possible on integers, and each call reduces their noise. Source:
+    Alexandru, Kim, Polyakov, ePrint 2024/1623.
+
+    Raises ParameterError for tables of other sizes and for sets without bootstrapping; PlaintextRangeError for a number that
+    is not finite or does not fit the result's level; DtypeError for complex values; LevelError if the tensor is below
+    `Parameters.bootstrapping_level` or the set leaves too few levels; ScaleError for products that are not rescaled;
     MissingKeyError.
 
     >>> tiny = hg.ckks.parameters(n=2**11, depth=6, bootstrap=True, insecure=True)
     >>> owner = hg.SecretKey.generate(tiny)
     >>> party = hg.Server(owner.evaluation_keys(bootstrap=True))
     >>> digits = party.bind(owner.encrypt([3.01, 0.02, 1.99, 1.0], pad=True))
-    >>> owner.decrypt(hg.ckks.lookup(digits, [-1, -1, 1, 1])).round(2)  # 1: at least two
+    >>> owner.decrypt(hg.ckks.functional_bootstrap(digits, [-1, -1, 1, 1])).round(2)  # 1: at least two
     array([ 1., -1.,  1., -1.])
     """
-    return _of(x, "lookup").lookup(table, keys=keys, progress=progress)
+    return _of(x, "functional_bootstrap").functional_bootstrap(table, keys=keys, progress=progress)
 
 
+@composite
 def within(x: Tensor, bound: float) -> Tensor:
-    """The same tensor, of which you know that no value is larger than `bound` in magnitude. Tracked bounds take sums and products at their
-    worst and may be far larger. If they are, this process vouches for neither precision nor range from here on (`precision`, ``checked=True``),
-    and other results rest on your word: values beyond it make wrong results.
+    """Declares that no value exceeds `bound` in magnitude. Returns the same tensor with that bound.
+
+    Tracked bounds assume the worst case of sums and products and may be far larger. If the tracked bound is larger, this
+    process no longer proves precision or range of later results (`precision`, ``checked=True``). Later results then depend
+    on the declaration: values beyond it give wrong results. Raises DtypeError.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024)))
     >>> y = y * (2 - y * y)  # within 1.1; at its worst 3
@@ -216,11 +258,11 @@ def within(x: Tensor, bound: float) -> Tensor:
 
 
 def polynomial_depth(degree: int) -> int:
-    """Levels that a polynomial of a degree takes.
+    """Returns the number of levels that a polynomial of a degree takes. Raises DtypeError, ParameterError.
 
     >>> hg.ckks.polynomial_depth(7)
     3
     """
     if whole(degree, "a degree") < 0:
-        raise _core.ParameterError(f"a degree is at least 0, not {degree}")
-    return _core.ckks_polynomial_depth(degree)
+        raise _core.ParameterError(f"a degree must be at least 0, not {degree}")
+    return _core.ckks.polynomial_depth(degree)

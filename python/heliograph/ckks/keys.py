@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, keys
-from heliograph._arrays import (
+from heliograph._common.arguments import (
     complexes,
     described,
     flag,
@@ -25,9 +25,10 @@ from heliograph._arrays import (
     whole,
     whole_numbers,
 )
-from heliograph._schemes import told
-from heliograph._shapes import Progress, of_tensors
-from heliograph._strict import judged
+from heliograph._common.operations import composite
+from heliograph._common.schemes import engine_property
+from heliograph._common.strict import judged
+from heliograph._common.tensor import Progress, of_tensors
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
@@ -35,8 +36,9 @@ from heliograph.ckks.tensor import Tensor
 
 
 class _Encrypts(keys.Keyed[Parameters]):
-    """What both keys do with values."""
+    """Encryption, by secret and public keys."""
 
+    @composite
     def encrypt(
         self,
         values: Any,
@@ -48,19 +50,27 @@ class _Encrypts(keys.Keyed[Parameters]):
         bound: float | tuple[float, float] | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
-        """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
-        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0). With ``split=True`` any
-        number of values is spread over ciphertexts, along a new last axis of the tensor; zeros fill the last one, and count in statistics.
+        """Encrypts real or complex numbers.
 
-        `level`: lower than the top where fewer multiplications follow: smaller and faster. A secret key's result is seeded: half
-        the bytes when saved. `bound`: the largest magnitude, or (lowest, highest), of the values. It is public: it travels in files, and
-        operations compute from it whether a result fits its modulus. Default: `Parameters.bound`. Raises DtypeError, ShapeError,
-        PlaintextRangeError (a value outside the bound, or infinite), LevelError, OutOfMemoryError (before anything is computed).
+        The axis `slots` of `values` (default the last) lies inside the ciphertexts; the other axes are the tensor's. The
+        axis must have as many values as there are slots, or fewer with ``pad=True``; then zeros fill the remaining slots.
+        With
+        ``split=True`` any number of values is spread over ciphertexts along a new last axis. Zeros fill the last ciphertext
+        and count in statistics.
+
+        `level` below the top makes smaller and faster ciphertexts with fewer multiplications left. A secret key's
+        ciphertexts are seeded, which halves their bytes in files.
+
+        `bound` is the largest magnitude of the values, or (lowest, highest). The bound is public and stored in files.
+        Operations derive from this bound whether a result fits its modulus. The default is `Parameters.bound`.
+
+        Raises DtypeError, ShapeError, LevelError, PlaintextRangeError for an infinite value or one outside the bound, and
+        OutOfMemoryError before anything is computed.
 
         >>> secret.decrypt(secret.public_key().encrypt([0.5, 1, 1.5, 2])).round(4)
         array([0.5, 1. , 1.5, 2. ])
         """
-        given = (0.0, 0.0) if bound is None else interval_of(bound)
+        interval = (0.0, 0.0) if bound is None else interval_of(bound)
         parameters = self.parameters
         at, slots = level_of(parameters, level), whole(slots, "the slot axis")
         room = parameters.slots
@@ -68,11 +78,11 @@ class _Encrypts(keys.Keyed[Parameters]):
         array, is_complex = complexes(values, "the values to encrypt")
         array = moved_last(array, slots, "the values to encrypt")
         array = in_ciphertexts(array, room, "slots", split, pad)
-        return Tensor(self._core.encrypt(array, is_complex, at, progress, given))
+        return Tensor(self._core.encrypt(array, is_complex, at, progress, interval))
 
 
-class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.CkksPublicKey):
-    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's.
+class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.ckks.PublicKey):
+    """A key that encrypts and does not decrypt. A public key's ciphertexts take twice the bytes of a secret key's in files.
 
     >>> secret.decrypt(secret.public_key().encrypt([0.5, 1, 1.5, 2])).round(4)
     array([0.5, 1. , 1.5, 2. ])
@@ -81,8 +91,8 @@ class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.CkksPublicKey)
     _scheme = CKKS
 
 
-class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluationKeys):
-    """What a server needs to multiply, rotate and conjugate. Nothing in it decrypts.
+class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.ckks.EvaluationKeys):
+    """The keys by which a server multiplies, rotates, conjugates and bootstraps. Evaluation keys do not decrypt.
 
     >>> keys = secret.evaluation_keys(rotations=[1, 2])
     >>> keys.rotations, keys.conjugate
@@ -97,8 +107,8 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 
     _swap = ("conjugate", "a conjugation key")
 
-    conjugate = told("conjugate", bool, "Whether there is a conjugation key.")
-    bootstrap = told("bootstrap", bool, "Whether there are the keys of bootstrapping.")
+    conjugate = engine_property("conjugate", bool, "Whether there is a conjugation key.")
+    bootstrap = engine_property("bootstrap", bool, "Whether there are keys for bootstrapping.")
 
     def _period(self) -> int:
         return self.parameters.period
@@ -113,17 +123,17 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
             parts.append("bootstrapping")
         if self.of_programs:
             parts.append(f"{len(self.of_programs)} of programs")
-        return f"<{self._named()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
+        return f"<{self._title()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
 
 
 class TrialKeys(keys.NotingKeys, EvaluationKeys):
-    """Keys of a run on the device that computes nothing: whatever is asked for is there."""
+    """Keys of a trial run on the `null` device: every key exists."""
 
     bootstrap = True
 
 
-class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.CkksSecretKey):
-    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
+class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.ckks.SecretKey):
+    """The data owner's key: it encrypts, decrypts and makes the other keys. Keep it secret.
 
     >>> secret = hg.SecretKey.generate(params)
     >>> secret.decrypt(secret.encrypt([0.5, 1, 1.5, 2])).round(4)
@@ -143,25 +153,28 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         cinnamon: Any = (),
         progress: Progress | None = None,
     ) -> EvaluationKeys:
-        """What a server gets: a relinearization key, a key for each rotation (steps to the left; negative ones to the right),
-        one to conjugate. `LinearTransform.rotations` and `sum_rotations` tell the steps that matrices and sums need. `bootstrap`: all
-        that `hg.ckks.bootstrap` needs besides, some fifty keys (ParameterError for sets that have no bootstrapping). `cinnamon`: a
-        program of instructions (`hg.cinnamon.load`) or several, whose own keys are made too; it needs no others.
+        """Makes a server's keys: for relinearization, for each rotation step, and on request for conjugation and
+        bootstrapping.
 
-        `for_` says what the server computes, and makes the keys that this needs and no others, a relinearization key only if products
-        need it. It takes one purpose or a list:
+        `rotations` lists steps to the left, negative ones to the right; `LinearTransform.rotations` and `sum_rotations`
+        return those of matrices and sums. `bootstrap` adds the keys of `hg.ckks.bootstrap`, about fifty; sets without
+        bootstrapping raise ParameterError. `cinnamon` is one or several programs of instructions (`hg.cinnamon.load`), whose
+        own keys are added; these programs need no other keys.
 
-        - a function of one tensor: `hg.ckks.mean`, ``lambda x: hg.ckks.rotate(x, [1, 5])``, ``functools.partial(hg.matmul, weights)``.
-          `hg.sum` means the sum over slots;
-        - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them (complex values need
-          other keys, several ciphertexts have axes);
-        - a recorded `hg.Program`, by its last recording; a program of instructions;
-        - what has `needs`: a `LinearTransform`, a network, layout or model of `hg.nn`, an `hg.SealedModel`, parameters that
-          `hg.parameters_for` found.
+        `for_` is one purpose or a list. `for_` adds exactly the keys that the purpose needs; a relinearization key only if
+        products need it. A purpose is
 
-        A function runs up to three times, on a device that computes nothing; one that uses plaintexts or matrices encoded
-        before runs on the device in use. Raises DtypeError for what is no purpose, MismatchError for
-        one of another parameter set, and what the function raises.
+        - a function of one tensor: `hg.ckks.mean`, ``lambda x: hg.ckks.rotate(x, [1, 5])``,
+          ``functools.partial(hg.matmul, weights)``. `hg.sum` means the sum over slots;
+        - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them.
+          Examples matter for complex values, which may need other keys, and for several ciphertexts, which have axes;
+        - a recorded `hg.Program`, whose last recording counts, or a program of instructions;
+        - an object with `needs`: a `LinearTransform`, a network, layout or model of `hg.nn`, an `hg.ModelBundle`, parameters
+          of `hg.parameters_for`.
+
+        A function runs at most three times, on the `null` device. A function that uses plaintexts or matrices encoded before
+        runs on the device in use. Raises DtypeError for an invalid purpose, MismatchError for one of another parameter set,
+        and the function's errors.
 
         >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
         [1, 2]
@@ -170,51 +183,55 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         >>> secret.evaluation_keys(for_=[hg.ckks.mean, lambda x: hg.ckks.rotate(x, 3)]).rotations
         [1, 2, 3]
         """
-        given = {
+        options = {
             "relinearize": for_ is None if relinearize is None else flag(relinearize, "relinearize"),
             "rotations": sorted(set(whole_numbers(rotations, "a rotation"))),
             "conjugate": flag(conjugate, "conjugate"),
             "bootstrap": flag(bootstrap, "bootstrap"),
         }
-        wanted, programs = self._asked(for_, given, cinnamon)
-        made = self._core.evaluation_keys(
-            wanted["relinearize"], wanted["rotations"], wanted["conjugate"], progress, wanted["bootstrap"]
+        key_options, programs = self._key_options(for_, options, cinnamon)
+        core = self._core.evaluation_keys(
+            key_options["relinearize"],
+            key_options["rotations"],
+            key_options["conjugate"],
+            progress,
+            key_options["bootstrap"],
         )
-        return EvaluationKeys(keys.with_programs(self._core, made, programs, progress))
+        return EvaluationKeys(keys.with_programs(self._core, core, programs, progress))
 
     def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
         attempts = [{"relinearize": False}, {"relinearize": True}]
         if self.parameters.bootstrapping_level:
             attempts.append({"relinearize": True, "bootstrapping": True})
         for kinds in attempts:
-            held = TrialKeys(self._core, **kinds)
+            trial_keys = TrialKeys(self._core, **kinds)
             try:
-                function(*(self._stand_in(x, held) for x in examples))
+                function(*(self._stand_in(x, trial_keys) for x in examples))
             except _core.MissingKeyError:
                 if kinds is attempts[-1]:
                     raise
             else:
                 break
-        rotations = sorted({s % self.parameters.period for s in held.steps} - {0})
+        rotations = sorted({s % self.parameters.period for s in trial_keys.steps} - {0})
         return {
             "relinearize": kinds["relinearize"],
             "rotations": rotations,
-            "conjugate": held.swaps,
+            "conjugate": trial_keys.swaps,
             "bootstrap": "bootstrapping" in kinds,
         }
 
-    def _stand_in(self, example: Any, held: EvaluationKeys) -> Tensor:
-        """A tensor like an example, a tensor or an array; like one ciphertext of real values for None."""
+    def _stand_in(self, example: Any, trial_keys: EvaluationKeys) -> Tensor:
+        """Returns an encrypted tensor of zeros in the shape of an example; one real ciphertext for None."""
         level = None
         if example is None:
             example = np.zeros(self.parameters.slots)
         elif isinstance(example, Tensor):
             level = example.level
             example = np.zeros((*example.shape, example.slots), dtype=example.dtype)
-        # The least bound that there is: no function is refused for what values may reach.
+        # The smallest allowed bound, so that no operation raises an error about bounds.
         values = np.zeros_like(complexes(example, "the example")[0])
         x = self.encrypt(values if np.iscomplexobj(example) else values.real, pad=True, level=level, bound=2.0**-20)
-        return Tensor(x._core, held)
+        return Tensor(x._core, trial_keys)
 
     def decrypt(
         self,
@@ -229,32 +246,40 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         of: Sequence[Any] | None = None,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
-        """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis. `length` joins the last axis of
-        ciphertexts to so many values in a row, as they were before ``encrypt(..., split=True)``.
+        """Decrypts to float64, or to complex128 if the tensor's values are complex.
 
-        They carry the ciphertext's error (`Tensor.precision`), and that error tells of the secret key: whoever sees values
-        decrypted from ciphertexts of his knowledge or choice may compute the key (Li and Micciancio, ePrint 2020/1533). Show
-        results to others only with `publish_bits`: a fresh Gaussian of as many bits above the bound on the error is added
-        first, which costs these and half of log2(N) more (noise flooding; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
-        T published ciphertexts then tell at most T 2^(-2 publish_bits - 1) of the error (Kullback-Leibler divergence); how many bits
-        there is room for follows from the scale (docs/ckks.md).
+        `slots` is the position of the slot axis in the result. `length` joins the last axis of ciphertexts to that number of
+        values, as before ``encrypt(..., split=True)``.
 
-        No bound is taken from a file. For a tensor that was loaded say what `precision` the same computation has: the owner's own
-        tensors tell (`Tensor.precision`, on fresh encryptions of any values as large, with keys that were not loaded).
+        **Publication.** Decrypted values carry the ciphertext's error (`Tensor.precision`), which depends on the secret key.
+        A party that sees values decrypted from ciphertexts that it knows or chose may compute the key (Li and Micciancio,
+        ePrint 2020/1533). Publish results only with `publish_bits`. This adds a fresh Gaussian error, `publish_bits` bits
+        above the bound on the error, which costs these bits and half of log2(N) more (noise flooding; Li, Micciancio,
+        Schultz, Sorrell, ePrint 2022/816). T published ciphertexts then leak at most T 2^(-2 publish_bits - 1) of the error
+        (Kullback-Leibler divergence). The scale limits `publish_bits` (docs/ckks.md).
 
-        Values that outgrow their modulus would decrypt to wrong numbers, so each ciphertext must be shown to fit. Known places behind
-        its values are compared first: a wrong one is a RoomError, right ones show that nothing wrapped. Without such places a bound must
-        prove it (of what this process encrypted, of what files say, or of `within`), or the largest coefficient lies 14 bits and more
-        below the room. Else RoomError. Values that lie outside of a bound said of them (`within`, a bootstrap, a file) by more than a
-        fifth are a RoomError too. ``checked=True`` takes a proof of this process alone, as `hg.strict` does: nothing that came from a file.
-        ``unchecked=True`` tests nothing. A RoomError without ``checked=True`` depends on the values: do not show it to the server.
+        A publication trusts no bound from a file. For a loaded tensor, pass the `precision` of the same computation:
+        `Tensor.precision` of the owner's own run, on fresh encryptions of values as large and with keys that were not
+        loaded.
 
-        ``of=(function, x, ...)`` says that a server computed the tensor by that function or program from these operands, which this key
-        encrypted. The function is run on the device that computes nothing, with the operands' own bounds, and what follows from them counts
-        in place of what files say: ranges, noise and known places. It is your word that the server ran this function.
+        **Range.** Values that exceed their modulus would decrypt to wrong numbers, so decryption requires evidence that each
+        ciphertext fits, in this order:
 
-        Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError where no bound is known or nothing would be
-        left of the values.
+        1. Unused places with known content: a wrong place raises RoomError, correct ones show that nothing wrapped.
+        2. A bound: derived from values that this process encrypted, stored in files, or declared by `within`.
+        3. The largest coefficient is at least 14 bits below the room.
+
+        Without evidence, decryption raises RoomError; also if values exceed a declared bound (`within`, a bootstrap, a file)
+        by more than a fifth. ``checked=True``, or `hg.strict`, accepts only bounds that this process derived, and none from
+        a file. ``unchecked=True`` skips the check. A RoomError without ``checked=True`` depends on the values: hide it from
+        the server.
+
+        ``of=(function, x, ...)`` declares that a server computed the tensor by this function or program from these operands,
+        which this key encrypted. The function runs on the `null` device with the operands' own bounds. The ranges, noise and
+        known places of that run replace those of files. Decryption trusts that the server ran this function.
+
+        Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError if no bound is known or no correct
+        bits would remain.
 
         >>> secret.decrypt(x[0]).round(4)
         array([0.5, 1.5, 2.5, 3.5])
@@ -273,29 +298,31 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         if of is not None:
             if publish_bits is not None:
                 raise _core.ParameterError(
-                    "decrypt takes of= or publish_bits=, not both: say precision= to publish a loaded tensor"
+                    "decrypt takes of= or publish_bits=, not both: to publish a loaded tensor pass precision="
                 )
             like = self._computed(of)
-            found: Any = np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how))
-            return moved_from_last(joined(found, length), slots)
+            decrypted: Any = np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how))
+            return moved_from_last(joined(decrypted, length), slots)
         if publish_bits is None:
             values: Any = self._core.decrypt(tensor._core, progress, how)
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
-                raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
-            known = float("nan") if precision is None else real(precision, "the precision")
-            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, how)
+                raise _core.ParameterError(
+                    f"publish_bits must be a number of bits of at least 0 and below 1000, not {described(publish_bits)}"
+                )
+            log_precision = float("nan") if precision is None else real(precision, "the precision")
+            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), log_precision, progress, how)
         return moved_from_last(joined(np.asarray(values), length), slots)
 
     def _computed(self, of: Any) -> Tensor:
-        """What a function gives for operands, on the device that computes nothing. Raises DtypeError, and what the function raises."""
+        """Runs a function with operands on the `null` device. Raises DtypeError, and the function's errors."""
         parts = listed(of)
         if not parts or not callable(parts[0]) or not all(isinstance(x, Tensor) for x in parts[1:]) or len(parts) < 2:
-            raise _core.DtypeError("of= takes a function or program and its operands: of=(function, x, ...)")
+            raise _core.DtypeError("of= must be a function or program and its operands: of=(function, x, ...)")
         function, operands = getattr(parts[0], "function", parts[0]), parts[1:]
-        trial = _core.CkksSecretKey.generate(self._core.parameters.on_device("null"))
-        held = TrialKeys(trial)
-        result = function(*(Tensor(trial.stand_in(x._core), held) for x in operands))
+        trial = _core.ckks.SecretKey.generate(self._core.parameters.on_device("null"))
+        trial_keys = TrialKeys(trial)
+        result = function(*(Tensor(trial.stand_in(x._core), trial_keys) for x in operands))
         of_tensors([result], Tensor, "decrypt's of=")
-        found: Tensor = result
-        return found
+        tensor: Tensor = result
+        return tensor

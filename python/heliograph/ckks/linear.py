@@ -1,4 +1,4 @@
-"""Clear matrices on the slots, as the engine takes them."""
+"""Clear matrices on slots."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import complexes, of_kind, whole
-from heliograph._schemes import scheme_of, told
-from heliograph._shapes import Progress
+from heliograph._common.arguments import complexes, of_kind, whole
+from heliograph._common.schemes import engine_property, scheme_of
+from heliograph._common.tensor import Progress
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class LinearTransform:
-    """A clear matrix on the slots, encoded once for many products: ``transform @ x``, one level.
+    """A clear matrix on the slots, encoded once for many products ``transform @ x``, each of one level.
 
-    By its diagonals, with baby steps that share a decomposition and giant steps (Halevi and Shoup, ePrint 2018/244), whose sums
-    stay modulo Q and P and are divided once (Bossuat et al., ePrint 2020/1203, section 4).
+    Source: diagonals with baby steps, which share one decomposition, and giant steps (Halevi and Shoup, ePrint 2018/244).
+    The sums stay modulo QP and are divided once (Bossuat et al., ePrint 2020/1203, section 4).
 
     >>> layer = hg.ckks.LinearTransform(params, [[1, 0, 0, -1], [0, 0.5, 0.5, 0]])
     >>> layer.shape, layer.rotations
@@ -37,50 +37,56 @@ class LinearTransform:
     def __init__(
         self, parameters: Parameters, matrix: Any, *, repeats: bool = False, level: int | None = None, baby: int = 0
     ) -> None:
-        """matrix [rows, columns], real or complex: takes tensors of `columns` slots and gives `rows`.
+        """Encodes matrix [rows, columns], real or complex, which maps `columns` slots to `rows` slots.
 
-        With `repeats` it is square, of a power of two of rows, and the tensors' values repeat with that period: half as many
-        diagonals. `level`: of the tensors it is for (default the top; others are lowered to it). `baby`: diagonals to a giant
-        step; 0: the choice that takes least. Raises DtypeError, ShapeError, LevelError, PlaintextRangeError,
-        OutOfMemoryError.
+        With `repeats` the matrix is square with a power of two of rows, and the tensors' values repeat with that period;
+        this halves the diagonals. `level` is the level of its operands (default the top); higher ones are lowered to it.
+        `baby` is the number of diagonals in a giant step; 0 chooses the cheapest. Raises DtypeError, ShapeError, LevelError,
+        PlaintextRangeError, OutOfMemoryError.
         """
         parameters = of_kind(parameters, Parameters, "a matrix on slots is encoded by")
         entries, _ = complexes(matrix, "the matrix")
         if entries.ndim != 2 or 0 in entries.shape:
-            raise _core.ShapeError(f"a matrix on slots has two axes, not shape {entries.shape}")
+            raise _core.ShapeError(f"a matrix on slots must have two axes and an entry, not shape {entries.shape}")
         rows, columns = entries.shape
         if repeats and (rows != columns or rows & (rows - 1)):
-            raise _core.ShapeError(f"a matrix on values that repeat is square, of a power of two, not {rows} x {columns}")
+            raise _core.ShapeError(
+                f"a matrix with repeats=True must be square with a power of two of rows, not {rows} x {columns}"
+            )
         if max(rows, columns) > parameters.slots:
             raise _core.ShapeError(
-                f"cannot make a matrix on slots of {rows:,} x {columns:,}: it must have at most as many rows and columns as there are slots, "
-                f"{parameters.slots:,}; take a set of more slots, or put one axis along the ciphertexts, hg.matmul(matrix, x, axis=0)"
+                f"cannot make a matrix on slots of {rows:,} x {columns:,}: it must have at most as many rows and columns as "
+                f"there are slots, {parameters.slots:,}; use a set of more slots, or put one axis along the ciphertexts, "
+                "hg.matmul(matrix, x, axis=0)"
             )
         size = rows if repeats else parameters.period
         numbers, diagonals = _diagonals(entries, size)
-        #: Rows and columns.
+        #: (rows, columns).
         self.shape = (rows, columns)
         self._repeats = repeats
-        self._core = _core.ckks_linear_transform(
+        self._core = _core.ckks.linear_transform(
             parameters._core, numbers, diagonals, size, level_of(parameters, level), _baby(baby), 0 if repeats else rows
         )
 
-    parameters = told("parameters", Parameters, "The parameter set.")
-    level = told("level", int, "Of the tensors it takes; results are one lower.")
-    rotations = told("rotations", list[int], "The steps that evaluation keys must have.")
+    parameters = engine_property("parameters", Parameters, "The parameter set.")
+    level = engine_property("level", int, "Level of its operands; results are one level lower.")
+    rotations = engine_property("rotations", list[int], "Rotation steps that need evaluation keys.")
 
     def __reduce__(self) -> NoReturn:
         raise _core.DtypeError(
-            "cannot pickle a LinearTransform: pickle its parameters and its matrix, and make it anew of these"
+            "cannot pickle a LinearTransform: pickle its parameters and its matrix, and make it again from these"
         )
 
     @property
     def needs(self) -> dict[str, Any]:
-        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        """Arguments of `SecretKey.evaluation_keys` for its keys."""
         return {"rotations": self.rotations}
 
     def __call__(self, x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
-        """The matrix times each ciphertext's slots. Raises LevelError, ShapeError, MissingKeyError, MismatchError."""
+        """Multiplies each ciphertext's slots by the matrix.
+
+        Raises LevelError, ShapeError, MissingKeyError, MismatchError.
+        """
         if scheme_of(x) is not CKKS:
             raise _core.DtypeError(f"a matrix on slots takes a tensor of CKKS, not {type(x).__name__}")
         return x._transformed(self, keys, progress)
@@ -100,12 +106,12 @@ class LinearTransform:
 
 def _baby(baby: Any) -> int:
     if whole(baby, "the baby steps") < 0:
-        raise _core.ParameterError(f"baby steps are at least 1 (0: chosen), not {baby}")
+        raise _core.ParameterError(f"baby must be at least 1 step, or 0 for the cheapest, not {baby}")
     return int(baby)
 
 
 def _diagonals(entries: Any, size: int) -> tuple[list[int], Any]:
-    """The numbers of the diagonals that are not 0, and their values [diagonals, rows]."""
+    """Returns the numbers of the nonzero diagonals, and their values [diagonals, rows]."""
     rows, columns = entries.shape
     row = np.arange(rows)
     numbers = [k % size for k in range(1 - rows, columns)] if rows + columns - 1 < size else list(range(size))
@@ -115,5 +121,5 @@ def _diagonals(entries: Any, size: int) -> tuple[list[int], Any]:
         column = (row + k) % size
         inside = column < columns
         values[at, inside] = entries[row[inside], column[inside]]
-    kept = np.flatnonzero(values.any(axis=1))
-    return [numbers[i] for i in kept], np.ascontiguousarray(values[kept])
+    nonzero = np.flatnonzero(values.any(axis=1))
+    return [numbers[i] for i in nonzero], np.ascontiguousarray(values[nonzero])

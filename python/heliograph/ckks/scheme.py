@@ -1,19 +1,21 @@
-"""CKKS, as the shared classes see it."""
+"""Description of CKKS for the shared classes."""
 
-from heliograph._schemes import Bare, described_scheme
+from heliograph import _core
+from heliograph._common.schemes import described_scheme
 
 CKKS = described_scheme(
     "ckks",
     "CKKS",
+    _core.ckks,
     {
-        "conv2d": "hg.matmul with axis=0, of windows side by side",
-        "conv2d_square_pool": "hg.matmul with axis=0, hg.square and hg.sum",
-        "join_moduli": "nothing to join: there is no plaintext modulus",
-        "rotate_columns": "hg.ckks.rotate",
-        "rotate_rows": "hg.ckks.rotate",
-        "shrink": "hg.ckks.lower",
-        "split_moduli": "nothing to split: there is no plaintext modulus",
-        "sum_pool2d": "hg.sum, of windows reshaped to axes",
+        "conv2d": "use hg.matmul with axis=0 on windows side by side",
+        "conv2d_square_pool": "use hg.matmul with axis=0, hg.square and hg.sum",
+        "join_moduli": "it has no plaintext modulus",
+        "rotate_columns": "use hg.ckks.rotate",
+        "rotate_rows": "use hg.ckks.rotate",
+        "shrink": "use hg.ckks.lower",
+        "split_moduli": "it has no plaintext modulus",
+        "sum_pool2d": "use hg.sum on windows reshaped to axes",
     },
-    Bare("evaluation-keys", {"rotations": {}}, {}),
+    {"ciphertext": _core.ckks.Ciphertext, "public-key": _core.ckks.PublicKey, "evaluation-keys": _core.ckks.EvaluationKeys},
 )

@@ -1,4 +1,4 @@
-"""CIFAR-10 as it comes: the binary version's batches, arrays of pixels, or JPEG streams."""
+"""Reads CIFAR-10: the binary version's batches, arrays of pixels, or JPEG streams."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 import heliograph as hg
 from heliograph import nn
-from heliograph.cli.roles import CommandError
+from heliograph.cli.workflow import CommandError
 
 SIDE, CLASSES = 32, 10
-LARGEST = 1 << 30  #: bytes of one array accepted
-_RECORD = 1 + 3 * SIDE * SIDE  # a label, then the planes
+LARGEST = 1 << 30  #: bytes; largest array that is read
+_RECORD = 1 + 3 * SIDE * SIDE  # bytes of a record: a label and three colour planes
 _NAMES = ("test_batch.bin", "cifar-10-batches-bin/test_batch.bin", "test.npz", "test_jpeg.npz")
 _PARAMETERS = ("hcnn11", "hcnn11-2020")
 
@@ -24,26 +24,28 @@ Images = npt.NDArray[np.uint8]
 
 
 def setup_and_set(parameters: str, insecure: bool) -> tuple[nn.Setup, hg.bfv.Parameters]:
-    """The network and the named set. Raises CommandError for a set of other networks, or an insecure one that was not allowed."""
+    """Returns the network and the named set. Raises CommandError for a set of another network, or an insecure set without
+    --insecure.
+    """
     if parameters.split("/")[0] not in _PARAMETERS:
-        raise CommandError(f'--parameters is {" or ".join(_PARAMETERS)}, not "{parameters}"')
+        raise CommandError(f'--parameters must be {" or ".join(_PARAMETERS)}, got "{parameters}"')
     try:
-        chosen = hg.bfv.parameters(parameters, insecure=insecure)
+        parameter_set = hg.bfv.parameters(parameters, insecure=insecure)
     except hg.SecurityError:
-        raise CommandError(f"{parameters} is below 128 bits of security; --insecure uses it all the same") from None
-    return nn.setup("hcnn11"), chosen
+        raise CommandError(f"{parameters} has less than 128 bits of security; --insecure allows it") from None
+    return nn.setup("hcnn11"), parameter_set
 
 
 def read(path: Path) -> tuple[Images, Images, str]:
-    """Images [count, 3, 32, 32], labels, and what they are, to name an accuracy by.
+    """Reads images [count, 3, 32, 32], labels, and the data's name.
 
-    Raises FormatError, DamagedFileError, OSError; HeliographError where JPEG cannot be read for want of Pillow.
+    Raises FormatError, DamagedFileError, OSError; HeliographError for JPEG without Pillow.
     """
     if path.is_dir():
-        found = [path / name for name in _NAMES if (path / name).is_file()]
-        if not found:
-            raise hg.FormatError(f"there is no CIFAR-10 in {path}: none of {', '.join(_NAMES)}")
-        path = found[0]
+        files = [path / name for name in _NAMES if (path / name).is_file()]
+        if not files:
+            raise hg.FormatError(f"no CIFAR-10 in {path}: it must contain one of {', '.join(_NAMES)}")
+        path = files[0]
     with path.open("rb") as stream:
         packed = stream.read(4) == b"PK\3\4"
     return _read_arrays(path) if packed else _read_binary(path)
@@ -53,7 +55,8 @@ def _read_binary(path: Path) -> tuple[Images, Images, str]:
     size = path.stat().st_size
     if size > LARGEST or size % _RECORD or not size:
         raise hg.FormatError(
-            f"{path} is no batch of CIFAR-10's binary version: its {size:,} bytes are no records of {_RECORD}"
+            f"{path} is not a batch of CIFAR-10's binary version: its size must be a multiple of {_RECORD} bytes "
+            f"up to {LARGEST:,}, got {size:,}"
         )
     records = np.fromfile(path, dtype=np.uint8).reshape(-1, _RECORD)
     return records[:, 1:].reshape(-1, 3, SIDE, SIDE), _labels(records[:, 0], len(records), path), "CIFAR-10"
@@ -62,16 +65,19 @@ def _read_binary(path: Path) -> tuple[Images, Images, str]:
 def _read_arrays(path: Path) -> tuple[Images, Images, str]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            wanted = {"jpeg", "offsets", "labels"} if "jpeg" in arrays else {"images", "labels"}
-            if not wanted <= set(arrays):
-                raise hg.FormatError(f"{path} holds neither images and labels, nor jpeg, offsets and labels")
-            have: dict[str, npt.NDArray[Any]] = {name: arrays[name] for name in wanted}
+            required = {"jpeg", "offsets", "labels"} if "jpeg" in arrays else {"images", "labels"}
+            if not required <= set(arrays):
+                raise hg.FormatError(
+                    f"{path} must hold the arrays images and labels, or jpeg, offsets and labels; got "
+                    f"{', '.join(arrays) or 'none'}"
+                )
+            have: dict[str, npt.NDArray[Any]] = {name: arrays[name] for name in required}
     except hg.HeliographError:
         raise
-    except Exception as error:  # zipfile and NumPy raise all sorts for damage
+    except Exception as error:  # zipfile and NumPy raise many types for damaged files
         raise hg.DamagedFileError(f"{path} is damaged: {error}") from None
     if any(array.nbytes > LARGEST or array.dtype.kind not in "iu" for array in have.values()):
-        raise hg.FormatError(f"{path} holds other things than integers, or more than {LARGEST:,} bytes of them")
+        raise hg.FormatError(f"{path} must hold arrays of integers of at most {LARGEST:,} bytes each")
     if "jpeg" in have:
         streams = _streams(have["jpeg"], have["offsets"], path)
         images, quality = _decoded(streams, path)
@@ -83,36 +89,38 @@ def _pixels(images: npt.NDArray[Any], labels: npt.NDArray[Any], path: Path) -> t
     if images.ndim == 4 and images.shape[1:] == (SIDE, SIDE, 3):
         images = images.transpose(0, 3, 1, 2)
     if images.shape[1:] != (3, SIDE, SIDE):
-        raise hg.ShapeError(f"{path} holds images of shape {images.shape[1:]}, not {SIDE} x {SIDE} of three colours")
+        raise hg.ShapeError(
+            f"{path} must hold images of {SIDE} x {SIDE} pixels in three colours, got shape {images.shape[1:]}"
+        )
     if images.dtype != np.uint8:
-        raise hg.FormatError(f"{path} holds pixels of type {images.dtype}, not bytes")
+        raise hg.FormatError(f"{path} must hold pixels of type uint8, got {images.dtype}")
     return np.ascontiguousarray(images), _labels(labels, len(images), path)
 
 
 def _labels(labels: npt.NDArray[Any], count: int, path: Path) -> Images:
     if labels.shape != (count,):
-        raise hg.ShapeError(f"{path} holds {count:,} images and labels of shape {labels.shape}")
+        raise hg.ShapeError(f"{path} must hold one label for each of {count:,} images, got labels of shape {labels.shape}")
     if count and not 0 <= int(labels.min()) <= int(labels.max()) < CLASSES:
-        raise hg.FormatError(f"{path} holds labels beyond 0 ... {CLASSES - 1}")
+        raise hg.FormatError(f"{path} must hold labels from 0 to {CLASSES - 1}, got {labels.min()} to {labels.max()}")
     return labels.astype(np.uint8)
 
 
 def _streams(jpeg: npt.NDArray[Any], offsets: npt.NDArray[Any], path: Path) -> list[bytes]:
     if jpeg.dtype != np.uint8 or jpeg.ndim != 1 or offsets.ndim != 1 or not len(offsets):
-        raise hg.FormatError(f"{path} holds no JPEG streams end to end")
+        raise hg.FormatError(f"{path}: jpeg must be concatenated streams (uint8, one axis), with their offsets on one axis")
     ends = offsets.astype(np.int64)
     if ends[0] != 0 or ends[-1] != len(jpeg) or (np.diff(ends) <= 0).any():
-        raise hg.DamagedFileError(f"{path}: the offsets of its JPEG streams do not fit")
+        raise hg.DamagedFileError(f"{path}: the offsets of its JPEG streams must rise from 0 to {len(jpeg):,}")
     raw = jpeg.tobytes()
     return [raw[first:last] for first, last in itertools.pairwise(ends)]
 
 
 def _decoded(streams: list[bytes], path: Path) -> tuple[Images, str]:
-    """Pixels, and the quality of the first stream."""
+    """Decodes JPEG streams. Returns the pixels and the quality of the first stream."""
     try:
         from PIL import Image
     except ImportError:
-        raise hg.HeliographError("reading JPEG needs Pillow: pip install 'heliograph[demo]'") from None
+        raise hg.HeliographError("cannot read JPEG: this needs Pillow: pip install 'heliograph[demo]'") from None
     images = np.zeros((len(streams), 3, SIDE, SIDE), dtype=np.uint8)
     quality = ""
     for index, stream in enumerate(streams):
@@ -120,7 +128,7 @@ def _decoded(streams: list[bytes], path: Path) -> tuple[Images, str]:
             with Image.open(io.BytesIO(stream), formats=["JPEG"]) as picture:
                 if picture.size != (SIDE, SIDE):
                     raise hg.ShapeError(
-                        f"image {index} of {path} is {picture.width} x {picture.height}, not {SIDE} x {SIDE}"
+                        f"image {index} of {path} is {picture.width} x {picture.height}, must be {SIDE} x {SIDE}"
                     )
                 images[index] = np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
                 quality = quality or _quality(getattr(picture, "quantization", {}))
@@ -130,7 +138,9 @@ def _decoded(streams: list[bytes], path: Path) -> tuple[Images, str]:
 
 
 def _quality(tables: dict[int, list[int]]) -> str:
-    """Such as " q75" where the first table is the standard's (its first row: 16 11 10 16 24 40 51 61), scaled for that quality."""
+    """Returns the JPEG quality, such as " q75", if the first table is the standard's (first row 16 11 10 16 24 40 51 61)
+    scaled for it.
+    """
     first = tuple(tables.get(0, ())[:8])
     for quality in range(1, 101):
         scale = 5000 // quality if quality < 50 else 200 - 2 * quality

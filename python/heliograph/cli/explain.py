@@ -9,38 +9,41 @@ from pathlib import Path
 from typing import Any
 
 import heliograph as hg
-from heliograph import _core, nn, sealed
-from heliograph._arrays import printable, readable_bytes
-from heliograph.cli import roles, screen
+from heliograph import _core, nn
+from heliograph._common.arguments import printable, readable_bytes
+from heliograph.cli import terminal, workflow
 from heliograph.keys import SwitchKeys
-from heliograph.query import answers, lookup, table, vectors
-from heliograph.serving import tables
+from heliograph.knn import vectors
+from heliograph.models import bundle
+from heliograph.pir import keyword
+from heliograph.serving import served
+from heliograph.sql import answers, table
 
 
 def all_sets() -> None:
-    """One row for each named set and each network's."""
+    """Prints a row for each named set and each network's set."""
     rows = []
     for scheme in (hg.bfv, hg.bgv):
         for name in scheme.named():
             rows.append(_row(name, scheme.parameters(name, insecure=True)))
-    screen.table("Named parameter sets", ("name", "N", "log q", "log QP", "plaintext bits", "slots", "security"), rows)
-    screen.say()
+    terminal.table("Named parameter sets", ("name", "N", "log q", "log QP", "plaintext bits", "slots", "security"), rows)
+    terminal.say()
     rows = []
     for setup in nn.SETUPS.values():
         rows.append(_row(setup.name, setup.parameters()))
-    screen.table("Networks and their sets", ("name", "N", "log q", "log QP", "plaintext bits", "slots", "security"), rows)
-    screen.say()
+    terminal.table("Networks and their sets", ("name", "N", "log q", "log QP", "plaintext bits", "slots", "security"), rows)
+    terminal.say()
     for setup in nn.SETUPS.values():
-        screen.say(f"{setup.name}: {setup.title}")
-    screen.say()
+        terminal.say(f"{setup.name}: {setup.title}")
+    terminal.say()
     columns = ("name", "n", "k", "N", "an integer's digits", "failure", "keys", "security")
     sets = [_tfhe_row(hg.tfhe.parameters(name, insecure=True)) for name in hg.tfhe.named()]
-    screen.table("TFHE: encrypted bits and integers", columns, sets)
-    screen.say()
+    terminal.table("TFHE: encrypted bits and integers", columns, sets)
+    terminal.say()
     columns = ("name", "N", "log q", "log QP", "multiplications", "scale", "slots", "security")
     numbers = [_ckks_row(hg.ckks.parameters(name, insecure=True)) for name in hg.ckks.named()]
-    screen.table("CKKS: encrypted real and complex numbers", columns, numbers)
-    screen.say("\n`heliograph params NAME` explains one, `heliograph params --depth 3 --plain-bits 20` finds one.")
+    terminal.table("CKKS: encrypted real and complex numbers", columns, numbers)
+    terminal.say("\n`heliograph params NAME` explains one, `heliograph params --depth 3 --plain-bits 20` finds one.")
 
 
 def _row(name: str, p: hg.bfv.Parameters) -> tuple[str, ...]:
@@ -61,19 +64,19 @@ def _ckks_row(p: hg.ckks.Parameters) -> tuple[str, ...]:
 
 
 def one_set(name: str) -> None:
-    """A set of that name, or of that network."""
+    """Prints the set of that name or network."""
     base = name.split("/")[0]
     if base in hg.bfv.named():
-        screen.labelled(hg.bfv.parameters(name, insecure=True).explain())
+        terminal.labelled(hg.bfv.parameters(name, insecure=True).explain())
         return
     if base in hg.bgv.named():
-        screen.labelled(hg.bgv.parameters(name, insecure=True).explain())
+        terminal.labelled(hg.bgv.parameters(name, insecure=True).explain())
         return
     if name in hg.tfhe.named():
-        screen.labelled(hg.tfhe.parameters(name, insecure=True).explain())
+        terminal.labelled(hg.tfhe.parameters(name, insecure=True).explain())
         return
-    if base in {known.split("/")[0] for known in hg.ckks.named()}:
-        screen.labelled(hg.ckks.parameters(name, insecure=True).explain())
+    if base in {other.split("/")[0] for other in hg.ckks.named()}:
+        terminal.labelled(hg.ckks.parameters(name, insecure=True).explain())
         return
     if base not in nn.SETUPS:
         sets = ", ".join(
@@ -85,118 +88,121 @@ def one_set(name: str) -> None:
                 *hg.ckks.named(),
             ]
         )
-        raise roles.CommandError(f'there is no set or network "{name}"; there are {sets}')
+        raise workflow.CommandError(f'no set or network is named "{name}"; use one of {sets}')
     setup = nn.setup(name)
     network = setup.load()
     counts = network.counts()
-    screen.labelled(setup.parameters().explain())
+    terminal.labelled(setup.parameters().explain())
     keys = setup.keys()
     rotations = len(keys.get("rotations", ()))
     count = 1 + rotations + bool(keys.get("columns"))
-    screen.labelled(f"{'network':>14}  {setup.title}")
+    terminal.labelled(f"{'network':>14}  {setup.title}")
     if setup.packed:
         total = readable_bytes(count * setup.parameters().switch_key_bytes / 2)
         columns = ", columns" if keys.get("columns") else ""
-        screen.labelled(f"{'server keys':>14}  relinearization, {rotations} rotations{columns}: {total}")
+        terminal.labelled(f"{'server keys':>14}  relinearization, {rotations} rotations{columns}: {total}")
     else:
-        screen.labelled(
+        terminal.labelled(
             f"{'work':>14}  {counts.inputs:,} ciphertexts in, {counts.products:,} squares, {counts.constants:,} "
             f"ciphertext-constant products, {counts.relinearizations:,} relinearizations"
         )
 
 
-def found_set(depth: int, plain_bits: int, slots: int, terms: int, scheme: str = "bfv") -> None:
-    """The smallest set for a need."""
+def search_set(depth: int, plain_bits: int, slots: int, terms: int, scheme: str = "bfv") -> None:
+    """Prints the smallest BFV or BGV set for a need."""
     if scheme not in ("bfv", "bgv"):
-        raise roles.CommandError(f'there is no scheme "{scheme}" to search; there are bfv, bgv and ckks')
+        raise workflow.CommandError(f'--scheme must be bfv, bgv or ckks, got "{scheme}"')
     family = hg.bgv if scheme == "bgv" else hg.bfv
-    screen.labelled(family.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
+    terminal.labelled(family.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
 
 
-def found_ckks_set(depth: int, precision: int | None, slots: int, bootstrap: bool) -> None:
-    """The smallest CKKS set for a need."""
-    found = hg.ckks.parameters(depth=depth, precision=precision, slots=slots, bootstrap=bootstrap)
-    screen.labelled(found.explain())
+def search_ckks_set(depth: int, precision: int | None, slots: int, bootstrap: bool) -> None:
+    """Prints the smallest CKKS set for a need."""
+    parameters = hg.ckks.parameters(depth=depth, precision=precision, slots=slots, bootstrap=bootstrap)
+    terminal.labelled(parameters.explain())
 
 
 def devices() -> None:
-    """What was found."""
+    """Prints the devices."""
     for line in hg.devices():
-        screen.say(line)
+        terminal.say(line)
 
 
 _KINDS = {
     "ciphertext": "ciphertext tensor",
-    "secret-key": "secret key: whoever has this file can decrypt",
+    "secret-key": "secret key: anyone with this file can decrypt",
     "public-key": "public key: encrypts, does not decrypt",
-    "evaluation-keys": "evaluation keys: a server's, they do not decrypt",
+    "evaluation-keys": "evaluation keys: for a server, do not decrypt",
     "program": "recorded program: hg.Program.load reads it",
 }
 
 
-#: What these types are read by, and what that checks.
+#: For each type: its reader, and the parts that the reader checks.
 _READ_WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
-    sealed.TYPE: (sealed.SealedModel.load, "digest, parameters, layers and weights"),
-    table.TYPE: (hg.query.EncryptedTable.load, "digest, layout and parts"),
-    answers.TYPE: (hg.query.Answer.load, "digest, query and every residue"),
-    lookup.CLIENT_TYPE: (hg.query.LookupClient.load, "digest and columns"),
-    lookup.DATABASE_TYPE: (tables.Table, "digest, columns and size"),
-    vectors.INDEX_TYPE: (tables.Index, "digest, numbers and ids"),
-    vectors.LAYOUT_TYPE: (hg.query.VectorLayout.load, "digest, numbers and ids"),
-    vectors.SCORES_TYPE: (hg.query.Scores.load, "digest and numbers"),
+    bundle.TYPE: (bundle.ModelBundle.load, "digest, parameters, layers and weights"),
+    table.TYPE: (hg.sql.EncryptedTable.load, "digest, layout and parts"),
+    answers.TYPE: (hg.sql.Answer.load, "digest, query and every residue"),
+    keyword.CLIENT_TYPE: (hg.pir.LookupClient.load, "digest and columns"),
+    keyword.DATABASE_TYPE: (served.LookupTable, "digest, columns and size"),
+    vectors.INDEX_TYPE: (served.VectorIndex, "digest, numbers and ids"),
+    vectors.LAYOUT_TYPE: (hg.knn.VectorLayout.load, "digest, numbers and ids"),
+    vectors.SCORES_TYPE: (hg.knn.Scores.load, "digest and numbers"),
 }
 
 
 def inspect(path: Path) -> bool:
-    """What a file is and whether it is whole, without any key. Nothing of a secret key's values is shown."""
-    seen = json.loads(_core.inspect(str(path)))
-    if seen["type"] in _READ_WHOLE:
-        return _inspect_whole(path, seen)
-    kind = str(seen["type"]).rsplit(".", 1)[-1]
-    tfhe, ckks = (roles.scheme_of(seen) == scheme for scheme in ("tfhe", "ckks"))
-    header = seen["header"]
-    rows = [("file", str(path)), ("size", f"{seen['file_bytes']:,} bytes"), ("kind", _KINDS.get(kind, kind))]
+    """Prints a file's contents and checks it, without a key. Shows no value of a secret key. Returns whether the file is
+    undamaged.
+    """
+    info = json.loads(_core.container.inspect(str(path)))
+    if info["type"] in _READ_WHOLE:
+        return _inspect_whole(path, info)
+    kind = str(info["type"]).rsplit(".", 1)[-1]
+    tfhe, ckks = (workflow.scheme_of(info) == scheme for scheme in ("tfhe", "ckks"))
+    header = info["header"]
+    rows = [("file", str(path)), ("size", f"{info['file_bytes']:,} bytes"), ("kind", _KINDS.get(kind, kind))]
     if kind == "program":
         rows += _program_rows(header)
     elif "key" in header:
         rows.append(("key id", str(header["key"])))
     if "parameters" in header and kind != "program":
-        told = _tfhe_parameter_rows if tfhe else _ckks_parameter_rows if ckks else _parameter_rows
-        rows += told(header)
+        parameter_rows = _tfhe_parameter_rows if tfhe else _ckks_parameter_rows if ckks else _parameter_rows
+        rows += parameter_rows(header)
     rows += _tfhe_kind_rows(kind, header) if tfhe else _kind_rows(kind, header)
     if kind == "evaluation-keys":
-        total = sum(array["bytes"] for array in seen["arrays"])
-        named = "bootstrapping and key-switching key" if tfhe else f"{len(seen['arrays'])} keys"
-        rows.append(("arrays", f"{named}, {readable_bytes(total)}"))
+        total = sum(array["bytes"] for array in info["arrays"])
+        contents = "bootstrapping and key-switching key" if tfhe else f"{len(info['arrays'])} keys"
+        rows.append(("arrays", f"{contents}, {readable_bytes(total)}"))
     elif kind != "secret-key":
-        for array in seen["arrays"]:
+        for array in info["arrays"]:
             shape = " x ".join(str(length) for length in array["shape"])
             rows.append(("array", f"{array['name']}: {array['dtype']} {shape}, {readable_bytes(array['bytes'])}"))
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
-        screen.labelled(f"{label:>{width}}  {printable(text)}")  # no line of a file's own
-    damage, found = _read(path, kind)
-    if isinstance(found, SwitchKeys) and found.rotations:
-        divisor, switches = found.reach
-        screen.labelled(
-            f"{'composed':>{width}}  compose=True makes rotations by multiples of {divisor:,}, of {switches:,} key switches at most"
+        terminal.labelled(f"{label:>{width}}  {printable(text)}")  # escapes control characters of the file
+    damage, keys = _read(path, kind)
+    if isinstance(keys, SwitchKeys) and keys.rotations:
+        divisor, switches = keys.reach
+        terminal.labelled(
+            f"{'composed':>{width}}  compose=True makes rotations by multiples of {divisor:,}, of {switches:,} key switches "
+            "at most"
         )
-    stays = kind == "evaluation-keys" and 2 * sum(array["bytes"] for array in seen["arrays"]) > _room()
+    stays = kind == "evaluation-keys" and 2 * sum(array["bytes"] for array in info["arrays"]) > _room()
     checked = (
         "digest and shapes" if tfhe or stays else "digest and calls" if kind == "program" else "digest and every residue"
     )
-    whole = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"
-    screen.labelled(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
+    state = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"
+    terminal.labelled(f"{'state':>{width}}  {state}", "bold" if damage is None else "bold red")
     return damage is None
 
 
-def _inspect_whole(path: Path, seen: dict[str, Any]) -> bool:
-    """What tells of itself once it is read: what it is, or what is wrong with it."""
-    read, checked = _READ_WHOLE[seen["type"]]
-    rows = [("file", str(path)), ("size", f"{seen['file_bytes']:,} bytes")]
+def _inspect_whole(path: Path, info: dict[str, Any]) -> bool:
+    """Prints the contents of a file that describes itself once read, or the error of reading it."""
+    reader, checked = _READ_WHOLE[info["type"]]
+    rows = [("file", str(path)), ("size", f"{info['file_bytes']:,} bytes")]
     damage = ""
     try:
-        rows += read(path)._rows()
+        rows += reader(path)._rows()
     except hg.VersionError as error:
         damage = f"NOT READ: {error}"
     except hg.FormatError as error:
@@ -204,21 +210,21 @@ def _inspect_whole(path: Path, seen: dict[str, Any]) -> bool:
     except hg.HeliographError as error:
         damage = f"NOT READ: {error}"
     for label, text in rows:
-        screen.labelled(f"{label:>14}  {printable(text)}")
-    screen.labelled(f"{'state':>14}  {damage or f'whole: {checked} checked'}", "bold red" if damage else "bold")
+        terminal.labelled(f"{label:>14}  {printable(text)}")
+    terminal.labelled(f"{'state':>14}  {damage or f'whole: {checked} checked'}", "bold red" if damage else "bold")
     return not damage
 
 
 def _parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
     p = header["parameters"]
     log_q = sum(int(q).bit_length() for q in p["chain"])
-    bound = hg._core.largest_secure_log_qp(p["n"])
+    bound = hg._core.exact.largest_secure_log_qp(p["n"])
     log_qp = log_q + sum(int(q).bit_length() for q in p["special"])
     name = f" {p['name']}" if p.get("name") else ""
     secure = "128-bit" if log_qp <= bound + 1 else "below 128 bits"
     t = ", ".join(str(v) for v in p["plain_moduli"])
     return [
-        ("scheme", f"{str(p['scheme']).upper()}{name}, edition {p['edition']}"),
+        ("scheme", f"{str(p['scheme']).upper()}{name}, {str(p['edition'])[1:]}-bit words"),
         ("parameters", f"N = {p['n']:,}, {len(p['chain'])} primes of {log_q} bits, {len(p['special'])} special; {secure}"),
         ("plaintext", f"t = {t}; {'exact integers' if p.get('exact') else 'residues'}"),
         ("hash", str(header.get("parameter_hash", ""))),
@@ -229,9 +235,9 @@ def _ckks_parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
     p = header["parameters"]
     log_q, log_p = (sum(math.log2(int(q)) for q in p[primes]) for primes in ("chain", "special"))
     name = f" {p['name']}" if p.get("name") else ""
-    secure = "128-bit" if log_q + log_p <= hg._core.largest_secure_log_qp(p["n"]) else "below 128 bits"
+    secure = "128-bit" if log_q + log_p <= hg._core.exact.largest_secure_log_qp(p["n"]) else "below 128 bits"
     return [
-        ("scheme", f"CKKS{name}, edition {p['edition']}"),
+        ("scheme", f"CKKS{name}, {str(p['edition'])[1:]}-bit words"),
         (
             "parameters",
             f"N = {p['n']:,}, {len(p['chain'])} primes of {log_q:.0f} bits, {len(p['special'])} special; {secure}",
@@ -254,13 +260,13 @@ def _tfhe_parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _tfhe_security(p: dict[str, Any]) -> str:
-    """By the numbers, whatever the file says of itself."""
+    """Returns the security computed from the numbers, not from the file's claim."""
     numbers: dict[str, Any] = {name: p[name] for name in ("n", "k", "degree", "group", "message_bits", "carry_bits", "norm")}
     for name in ("lwe_noise", "glwe_noise"):
         numbers[name] = ("tuniform" if p[name]["tuniform"] else "gaussian", p[name]["value"])
     for name in ("bootstrap", "switch"):
         numbers[name] = (p[f"{name}_log_base"], p[f"{name}_levels"])
-    hg.devices()  # raises what is wrong with this process's device, in which the numbers have no part
+    hg.devices()  # raises errors of this process's device, which are not the file's
     try:
         return hg.tfhe.parameters(insecure=True, **numbers).security
     except hg.HeliographError as error:
@@ -275,30 +281,31 @@ def _tfhe_kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _program_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
-    told = {"tfhe": _tfhe_parameter_rows, "ckks": _ckks_parameter_rows}
+    formatters = {"tfhe": _tfhe_parameter_rows, "ckks": _ckks_parameter_rows}
     rows = [
         (
             "operands",
-            f"{len(header.get('operands', []))} of {header.get('keys')} owner(s), {header.get('sources')} with evaluation keys",
+            f"{len(header.get('operands', []))} of {header.get('keys')} owner(s), {header.get('sources')} with evaluation "
+            "keys",
         ),
         ("results", f"{len(header.get('results', []))}"),
     ]
     for one in header.get("parameters", []):
-        rows += told.get(one["scheme"], _parameter_rows)(one)
+        rows += formatters.get(one["scheme"], _parameter_rows)(one)
     return rows
 
 
 def _growth(bound: dict[str, Any]) -> str:
-    """The bound on integers of BFV and BGV (docs/format.md)."""
+    """Describes the bound on integers of BFV and BGV (docs/format.md)."""
     try:
         terms = [
             (f"{int(c, 16):,}" if len(c) < 16 else f"2^{4 * len(c)}") + {0: "", 1: " D"}.get(d, f" D^{d}")
             for d, c in zip(bound["degrees"], bound["coefficients"], strict=True)
         ]
     except (KeyError, TypeError, ValueError):
-        return "a bound that is none"
+        return "an invalid bound"
     of = " (D: the largest value encrypted)" if any(bound["degrees"]) else ""
-    return f"at most {' + '.join(terms) or 0} in magnitude{of}, if the file is what it says"
+    return f"at most {' + '.join(terms) or 0} in magnitude{of}, by the file's claim"
 
 
 def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
@@ -317,14 +324,14 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
             rows.append(("integers", _growth(bound)))
         if ranges := header.get("ranges"):
             low, high = min(one[0] for one in ranges), max(one[1] for one in ranges)
-            rows.append(("values", f"between {low:.6g} and {high:.6g}, if the file is what it says"))
-        says = [(label, header[label]) for label in ("noise", "bound") if isinstance(header.get(label), list)]
-        return rows + [(label, f"at most 2^{max(figures) / 16:.1f}, if the file is what it says") for label, figures in says]
+            rows.append(("values", f"between {low:.6g} and {high:.6g}, by the file's claim"))
+        value_lists = [(label, header[label]) for label in ("noise", "bound") if isinstance(header.get(label), list)]
+        return rows + [(label, f"at most 2^{max(values) / 16:.1f}, by the file's claim") for label, values in value_lists]
     return []
 
 
 def _read(path: Path, kind: str) -> tuple[str | None, Any]:
-    """What is wrong with a file, read to its end, and what it holds if nothing is."""
+    """Reads a file to its end. Returns the damage (None: undamaged) and the object that it holds."""
     try:
         if kind == "secret-key":
             return None, hg.SecretKey.load(path)
@@ -336,5 +343,5 @@ def _read(path: Path, kind: str) -> tuple[str | None, Any]:
 
 
 def _room() -> int:
-    """Bytes of memory that keys may take to be looked at: of larger ones the file is read once, and they stay there."""
-    return _core.host_memory() // 4
+    """Returns the bytes of memory for inspecting keys. Larger keys are read once and stay in their file."""
+    return _core.device.host_memory() // 4

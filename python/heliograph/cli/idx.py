@@ -1,4 +1,4 @@
-"""IDX files, as MNIST comes in: a magic number, lengths, bytes; gzipped or not."""
+"""Reads IDX files, MNIST's format: a magic number, lengths, bytes; gzipped or not."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 import heliograph as hg
 
-LARGEST = 1 << 30  #: bytes of values accepted
+LARGEST = 1 << 30  #: bytes; largest array that is read
 _BYTES = 8  # the type code of unsigned bytes
 
 
 def read(path: str | os.PathLike[str], axes: int) -> npt.NDArray[np.uint8]:
-    """The array of unsigned bytes a file holds. Raises FormatError, DamagedFileError, OSError."""
+    """Reads a file's array of unsigned bytes. Raises FormatError, DamagedFileError, OSError."""
     name = Path(path)
     with name.open("rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
@@ -39,28 +39,28 @@ def _parse(stream: BinaryIO | gzip.GzipFile, name: Path, axes: int) -> npt.NDArr
     if len(head) < 4 or head[:2] != b"\0\0":
         raise hg.FormatError(f"{name} is not an IDX file")
     if head[2] != _BYTES:
-        raise hg.FormatError(f"{name} does not hold unsigned bytes (its type code is {head[2]:#04x})")
+        raise hg.FormatError(f"{name} must hold unsigned bytes (type code {_BYTES:#04x}), got type code {head[2]:#04x}")
     if head[3] != axes:
-        raise hg.FormatError(f"{name} holds an array of {head[3]} axes, not of {axes}: are images and labels mixed up?")
+        raise hg.FormatError(f"{name} must hold an array of {axes} axes, got {head[3]}; are images and labels mixed up?")
     raw = stream.read(4 * axes)
     if len(raw) < 4 * axes:
         raise hg.DamagedFileError(f"{name} ends inside its header")
     shape = struct.unpack(f">{axes}I", raw)
     count = math.prod(shape)
     if count > LARGEST:
-        raise hg.DamagedFileError(f"{name} claims {count:,} values; at most {LARGEST:,} are read")
+        raise hg.DamagedFileError(f"{name} claims {count:,} values, at most {LARGEST:,} are allowed")
     data = stream.read(count + 1)
     if len(data) != count:
         have = "more" if len(data) > count else f"{len(data):,}"
-        raise hg.DamagedFileError(f"{name} holds {have} values where its header says {count:,}")
+        raise hg.DamagedFileError(f"{name} must hold {count:,} values by its header, got {have} values")
     return np.frombuffer(data, dtype=np.uint8).reshape(shape)
 
 
 def images(path: str | os.PathLike[str]) -> npt.NDArray[np.uint8]:
-    """Images [count, height, width]."""
+    """Reads images [count, height, width]."""
     return read(path, 3)
 
 
 def labels(path: str | os.PathLike[str]) -> npt.NDArray[np.uint8]:
-    """Labels [count]."""
+    """Reads labels [count]."""
     return read(path, 1)

@@ -1,4 +1,4 @@
-"""Any picture of one digit, made to look like MNIST's: light on dark, 20 pixels tall or wide, centred by mass."""
+"""Converts a picture of one digit to MNIST's form: light on dark, 20 pixels tall or wide, centred by mass."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 SIDE, INK = 28, 20
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
-_CONTRAST = 24.0  # ink that differs less from its background is not seen
-_FAINT = 45.0  # a digit of less ink than so many full pixels is thickened
+_CONTRAST = 24.0  # least difference of ink and background in grey levels
+_FAINT_INK = 45.0  # a digit with less ink, in full pixels, is thickened
 
 
 def expand(paths: list[Path]) -> list[Path]:
-    """Files as they are, folders as the pictures in them."""
-    found: list[Path] = []
+    """Returns the files, and for each folder the pictures in it."""
+    files: list[Path] = []
     for path in paths:
         if path.is_dir():
             inside = sorted(p for p in path.iterdir() if p.suffix.lower() in _SUFFIXES)
             if not inside:
-                raise hg.FormatError(f"there are no pictures in {path}")
-            found += inside
+                raise hg.FormatError(f"no pictures in {path}; it must contain files named {', '.join(sorted(_SUFFIXES))}")
+            files += inside
         else:
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def read(path: Path) -> npt.NDArray[np.uint8]:
-    """One digit [28, 28] from a picture file. Raises FormatError where there is no picture or no digit in it."""
+    """Reads one digit [28, 28] from a picture file. Raises FormatError if the file holds no picture or no digit."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise hg.HeliographError("reading pictures needs Pillow: pip install 'heliograph[demo]'") from None
+        raise hg.HeliographError("cannot read pictures: this needs Pillow: pip install 'heliograph[demo]'") from None
     try:
         with Image.open(path) as picture:
             picture.load()
             return prepare(_grey(picture), str(path))
     except UnidentifiedImageError:
-        raise hg.FormatError(f"{path} is not a picture that can be read") from None
+        raise hg.FormatError(f"{path} is not a picture of a known format (PNG, JPEG, ...)") from None
     except (Image.DecompressionBombError, SyntaxError, ValueError) as error:
         raise hg.FormatError(f"{path} cannot be read: {error}") from None
     except OSError as error:
@@ -54,7 +54,9 @@ def read(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def _grey(picture: Image) -> npt.NDArray[np.float64]:
-    """0 to 255; what is transparent is white, or black where nothing could be seen on white."""
+    """Converts a picture to grey levels of 0 to 255. Transparent parts become white, or black if the picture is blank on
+    white.
+    """
     if not picture.has_transparency_data:
         return np.asarray(picture.convert("L"), dtype=np.float64)
     on_white = _on(picture, "white")
@@ -62,7 +64,7 @@ def _grey(picture: Image) -> npt.NDArray[np.float64]:
 
 
 def _on(picture: Image, colour: str) -> npt.NDArray[np.float64]:
-    """A picture with transparent parts before that colour, in grey."""
+    """Composites a picture on a background colour, in grey."""
     from PIL import Image
 
     layered = picture.convert("RGBA")
@@ -71,21 +73,23 @@ def _on(picture: Image, colour: str) -> npt.NDArray[np.float64]:
 
 
 def prepare(grey: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.uint8]:
-    """A grey picture as MNIST would show it."""
+    """Converts a grey picture to MNIST's form. Raises FormatError if it shows no digit."""
     edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
     background = float(np.median(edge))
     ink = background - grey if background > 127 else grey - background
     ink = np.clip(ink, 0, None)
     if ink.max(initial=0) < _CONTRAST:
-        raise hg.FormatError(f"no digit can be seen in {name}")
+        raise hg.FormatError(
+            f"no digit is visible in {name}: ink and background must differ by {_CONTRAST:g} of 255 grey levels"
+        )
     if grey.shape == (SIDE, SIDE) and background == 0:
-        return grey.astype(np.uint8)  # MNIST's own
+        return grey.astype(np.uint8)  # MNIST's own image
     ink = np.where(ink < 0.15 * ink.max(), 0, ink) * (255 / ink.max())
     return _centred(_scaled(ink))
 
 
 def _scaled(ink: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The digit alone, its longer side 20 pixels, about as thick as a pen's."""
+    """Crops the digit, scales its longer side to 20 pixels and thickens faint strokes."""
     from PIL import Image, ImageFilter
 
     rows, columns = np.flatnonzero(ink.max(1)), np.flatnonzero(ink.max(0))
@@ -95,14 +99,14 @@ def _scaled(ink: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     how = Image.Resampling.BOX if scale < 1 else Image.Resampling.BICUBIC
     picture = Image.fromarray(box.astype(np.uint8)).resize(size, how)
     values = np.asarray(picture, dtype=np.float64)
-    if values.sum() / 255 < _FAINT:
+    if values.sum() / 255 < _FAINT_INK:
         padded = Image.fromarray(np.pad(values, 1).astype(np.uint8))
         values = np.asarray(padded.filter(ImageFilter.MaxFilter(3)), dtype=np.float64)
     return np.minimum(values * (255 / max(1.0, float(values.max()))), 255)
 
 
 def _centred(digit: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
-    """In the middle of 28 x 28 by centre of mass, whole inside."""
+    """Places the digit in 28 x 28 pixels with its centre of mass in the middle, completely inside."""
     height, width = digit.shape
     total = digit.sum()
     y = float((digit.sum(1) * np.arange(height)).sum() / total)

@@ -1,4 +1,4 @@
-"""heliograph selftest, TFHE: keys, encryptions and linear steps bit by bit, decrypted results against the clear ones."""
+"""heliograph selftest, TFHE: compares keys, encryptions and linear steps bit by bit, and decrypted with clear results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 import heliograph as hg
 from heliograph import _core
-from heliograph.cli import sides
-from heliograph.cli.sides import Array, Row, difference, run_steps
+from heliograph.cli import trials
+from heliograph.cli.trials import Array, Row, difference, run_steps
 
 _SEED = bytes(range(32, 64))
 _SMALL: dict[str, Any] = {
@@ -24,7 +24,7 @@ _SMALL: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """A parameter set, how many elements to compute with, and whether the reference device computes its exact parts too."""
+    """A parameter set, the number of elements, and whether the exact steps are compared with the reference device."""
 
     title: str
     items: int
@@ -32,7 +32,7 @@ class Trial:
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def parameters(self) -> hg.tfhe.Parameters:
-        """On the process's device."""
+        """Returns the set on the process's device."""
         return hg.tfhe.parameters(**self.numbers) if self.numbers else hg.tfhe.parameters(self.title.split()[-1])
 
 
@@ -43,12 +43,12 @@ QUICK = (
 ALL = (*QUICK, Trial("TFHE boolean", 4, False), Trial("TFHE 2_2", 4, False))
 
 
-class Side(sides.Side[hg.tfhe.Tensor]):
+class TfheFixture(trials.Fixture[hg.tfhe.Tensor]):
     """Keys and operands from a fixed seed."""
 
     def __init__(self, trial: Trial, device: str | None) -> None:
         core = trial.parameters()._core
-        secret = hg.tfhe.SecretKey(_core.TfheSecretKey.generate_for_test(core.on_device(device) if device else core, _SEED))
+        secret = hg.tfhe.SecretKey(_core.tfhe.SecretKey.generate_for_test(core.on_device(device) if device else core, _SEED))
         rng = np.random.default_rng(trial.items)
         self.a, self.b = (rng.integers(0, 256, trial.items, dtype=np.uint8) for _ in range(2))
         self.flags = [np.arange(8) >> k & 1 == 1 for k in range(3)]
@@ -56,13 +56,13 @@ class Side(sides.Side[hg.tfhe.Tensor]):
         self.bits = [self.server.bind(secret.encrypt(values)) for values in self.flags]
 
 
-#: Exact on every device: no bootstrap.
-LINEAR: dict[str, Callable[[Side], hg.tfhe.Tensor]] = {
+#: Exact on every device, without bootstraps.
+LINEAR: dict[str, Callable[[TfheFixture], hg.tfhe.Tensor]] = {
     "linear combinations": lambda s: ~s.x,
     "copies": lambda s: s.x[::-1].reshape(1, -1),
 }
-#: With the clear result.
-OPERATIONS: dict[str, Callable[[Side], tuple[hg.tfhe.Tensor, Array]]] = {
+#: Each operation returns the encrypted and the clear result.
+OPERATIONS: dict[str, Callable[[TfheFixture], tuple[hg.tfhe.Tensor, Array]]] = {
     "and": lambda s: (s.bits[0] & s.bits[1], s.flags[0] & s.flags[1]),
     "xor": lambda s: (s.bits[0] ^ s.bits[1], s.flags[0] ^ s.flags[1]),
     "nor": lambda s: (hg.tfhe.nor(s.bits[0], s.bits[1]), ~(s.flags[0] | s.flags[1])),
@@ -76,7 +76,7 @@ OPERATIONS: dict[str, Callable[[Side], tuple[hg.tfhe.Tensor, Array]]] = {
 }
 
 
-def _alike(run: Callable[[Side], hg.tfhe.Tensor], mine: Side, reference: Side) -> tuple[float, str]:
+def _alike(run: Callable[[TfheFixture], hg.tfhe.Tensor], mine: TfheFixture, reference: TfheFixture) -> tuple[float, str]:
     start = time.perf_counter()
     result = run(mine)
     result.wait()
@@ -84,21 +84,27 @@ def _alike(run: Callable[[Side], hg.tfhe.Tensor], mine: Side, reference: Side) -
     return spent, difference(result.to_bytes(), run(reference).to_bytes())
 
 
-def _right(run: Callable[[Side], tuple[hg.tfhe.Tensor, Array]], side: Side, *others: Side) -> tuple[float, str]:
-    """Twice: the first call prepares. The others are not asked."""
+def _right(
+    run: Callable[[TfheFixture], tuple[hg.tfhe.Tensor, Array]], fixture: TfheFixture, *others: TfheFixture
+) -> tuple[float, str]:
+    """Computes twice on one device (the first call prepares) and compares the decrypted results. The reference device is not
+    used.
+    """
     start, faults = 0.0, []
     for _ in range(2):
         start = time.perf_counter()
-        result, expected = run(side)
+        result, expected = run(fixture)
         result.wait()
         spent = time.perf_counter() - start
-        wrong = np.count_nonzero(side.secret.decrypt(result) != expected)
+        wrong = np.count_nonzero(fixture.secret.decrypt(result) != expected)
         faults += [f"{wrong} of {expected.size} values are wrong"] if wrong else []
     return spent, faults[0] if faults else ""
 
 
 def run_trial(trial: Trial) -> Iterator[Row]:
-    """Every operation of a trial."""
+    """Runs every operation of a trial."""
     linear = {name: partial(_alike, run) for name, run in LINEAR.items()} if trial.exact else {}
     bootstrapped = {name: partial(_right, run) for name, run in OPERATIONS.items()}
-    return run_steps(trial, partial(Side, trial), {**linear, **bootstrapped}, (None, "ref") if trial.exact else (None,))
+    return run_steps(
+        trial, partial(TfheFixture, trial), {**linear, **bootstrapped}, (None, "ref") if trial.exact else (None,)
+    )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, keys
-from heliograph._arrays import (
+from heliograph._common.arguments import (
     described,
     flag,
     from_residues,
@@ -25,39 +25,44 @@ from heliograph._arrays import (
     whole_numbers,
     words_within,
 )
-from heliograph._schemes import told
-from heliograph._shapes import Progress, of_tensors
-from heliograph._strict import is_strict
+from heliograph._common.operations import composite
+from heliograph._common.schemes import engine_property
+from heliograph._common.strict import is_strict
+from heliograph._common.tensor import Progress, of_tensors
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
 from heliograph.exact.tensor import Tensor, packing_axis
 
-#: Rotations that a repr names; of more it tells how many.
+#: Maximum rotations listed in a repr, which otherwise shows their number.
 _SHOWN = 16
 
 
 def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
-    """The first one and how many. Raises ParameterError for a range that is not the set's."""
+    """Returns the first of a range of plaintext moduli and their number. Raises ParameterError for an invalid range."""
     have = len(parameters.plain_moduli)
     if moduli is None:
         return 0, have
     if not isinstance(moduli, range) or moduli.step != 1 or not 0 <= moduli.start < moduli.stop <= have:
-        raise _core.ParameterError(f"{described(moduli)} is no range of this set's {have} plaintext moduli")
+        raise _core.ParameterError(
+            f"moduli must be a range within this set's {have} plaintext moduli, such as range(0, {have}), not "
+            f"{described(moduli)}"
+        )
     return moduli.start, len(moduli)
 
 
 def _bound(bound: Any, modulus: int) -> str | None:
-    """As the engine takes it: in hexadecimal digits. Raises ParameterError."""
+    """Returns a bound in hexadecimal digits, for the engine. Raises ParameterError."""
     if bound is None:
         return None
     if not is_whole(bound) or bound < 1:
-        raise _core.ParameterError(f"a bound on values is an integer above 0, not {described(bound)}")
+        raise _core.ParameterError(f"a bound on values must be an integer above 0, not {described(bound)}")
     return f"{min(int(bound), max(1 << 63, modulus)):x}"
 
 
 class _Encrypts(keys.Keyed[Parameters]):
-    """What both keys do with values."""
+    """Encryption, by secret and public keys."""
 
+    @composite
     def encrypt(
         self,
         values: Any,
@@ -70,17 +75,20 @@ class _Encrypts(keys.Keyed[Parameters]):
         bound: int | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
-        """Encrypts integers, Python's beyond 64 bits too, up to half the plaintext modulus in magnitude. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
+        """Encrypts integers of magnitude up to half the plaintext modulus, also Python integers beyond 64 bits.
 
-        There must be as many values along it as slots, or fewer with ``pad=True``. With ``split=True`` any number of values is spread
-        over ciphertexts, along a new last axis of the tensor; zeros fill the last one. `coefficients` in place of `slots`
-        puts values in the polynomial's coefficients. A secret key's result is seeded: half the bytes when saved. `moduli` takes
-        some of the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
+        The axis `slots` of `values` (default the last) lies inside the ciphertexts; the other axes are the tensor's. The
+        axis must have as many values as there are slots, or fewer with ``pad=True``. With ``split=True`` any number of
+        values is spread over ciphertexts along a new last axis, and zeros fill the last ciphertext. `coefficients` in place
+        of `slots` places values in the polynomial's coefficients. `moduli` selects some plaintext moduli (``range(3, 5)``:
+        the fourth and fifth), to compute modulus by modulus. A secret key's ciphertexts are seeded, which halves their bytes
+        in files.
 
-        `bound`: no value is larger in magnitude. It is public: it travels in files, and what operations make of it tells whether
-        results fit the plaintext modulus (`decrypt`). Without it nothing is said of the values: files carry how results grow with
-        the largest one, which the key that encrypted it keeps to itself while this process lasts.
-        Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, OutOfMemoryError (before anything is computed).
+        `bound` is the largest magnitude of a value. The bound is public and stored in files. Operations update the bound, by
+        which `decrypt` checks that results fit the plaintext modulus. Without `bound` the key records the largest value in
+        this process only, and files store how results grow with it.
+
+        Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, and OutOfMemoryError before anything is computed.
 
         >>> secret.decrypt(secret.public_key().encrypt([1, 2, 3, 4]))
         array([1, 2, 3, 4])
@@ -92,14 +100,14 @@ class _Encrypts(keys.Keyed[Parameters]):
         each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count
         require_room(parameters, values, axis, each, room if split else 0)
         what, largest = "the values to encrypt", (parameters.plain_modulus - 1) // 2
-        whole = in_ciphertexts(moved_last(long_integers(values, what), axis, what), room, packing, split, pad)
-        array, words = words_within(whole, what, largest)
+        slot_values = in_ciphertexts(moved_last(long_integers(values, what), axis, what), room, packing, split, pad)
+        array, words = words_within(slot_values, what, largest)
         most = _bound(bound, parameters.plain_modulus)
         return Tensor(self._core.encrypt(array, packing, progress, first, count, most, words))
 
 
-class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.PublicKey):
-    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's.
+class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.exact.PublicKey):
+    """A key that encrypts and does not decrypt. A public key's ciphertexts take twice the bytes of a secret key's in files.
 
     >>> public = secret.public_key()
     >>> secret.decrypt(public.encrypt([1, 2, 3, 4]))
@@ -109,8 +117,9 @@ class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.PublicKey):
     _scheme = EXACT
 
 
-class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationKeys):
-    """What a server needs to relinearize and rotate. Nothing in it decrypts. Steps are modulo N/2, of each row.
+class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.exact.EvaluationKeys):
+    """The keys by which a server relinearizes and rotates. Evaluation keys do not decrypt. Steps of rotations are modulo
+    N/2.
 
     >>> keys = secret.evaluation_keys(rotations=[1, 2])
     >>> keys.relinearize, keys.rotations, keys.columns
@@ -125,7 +134,7 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
 
     _swap = ("columns", "a key to exchange the rows of slots")
 
-    columns = told("columns", bool, "Whether there is a key to exchange the two rows.")
+    columns = engine_property("columns", bool, "Whether there is a key to exchange the two rows of slots.")
 
     def _period(self) -> int:
         return self.parameters.n // 2
@@ -136,15 +145,15 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
         have = ["relinearize"] * self.relinearize + [turns] * bool(steps)
         have += ["columns"] * self.columns
         have += [f"{len(self.of_programs)} of programs"] * bool(self.of_programs)
-        return f"<{self._named()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
+        return f"<{self._title()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
 
 
 class TrialKeys(keys.NotingKeys, EvaluationKeys):
-    """Keys of a run on the device that computes nothing: whatever is asked for is there."""
+    """Keys of a trial run on the `null` device: every key exists."""
 
 
-class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.SecretKey):
-    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
+class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.exact.SecretKey):
+    """The data owner's key: it encrypts, decrypts and makes the other keys. Keep it secret.
 
     >>> secret.decrypt(secret.encrypt([1, 2, 3, 4]))
     array([1, 2, 3, 4])
@@ -162,20 +171,23 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         cinnamon: Any = (),
         progress: Progress | None = None,
     ) -> EvaluationKeys:
-        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows. `cinnamon`: a program of
-        instructions of BGV (`hg.cinnamon.write`) or several, whose own keys are made too; it needs no others.
+        """Makes a server's keys: for relinearization, for each rotation step and, with `columns`, for the exchange of rows.
 
-        `for_` says what the server computes, and makes the keys that this needs and no others, a relinearization key only if products
-        need it. It takes one purpose or a list:
+        `rotations` lists steps to the left within a row. `cinnamon` is one or several programs of instructions of BGV
+        (`hg.cinnamon.write`), whose own keys are added; these programs need no other keys.
 
-        - a function of one tensor: ``lambda x: hg.rotate_rows(x, [1, 5])``, ``functools.partial(hg.sum, axis="slots")``. `hg.sum` means
-          the sum over slots;
+        `for_` is one purpose or a list. `for_` adds exactly the keys that the purpose needs; a relinearization key only if
+        products need it. A purpose is
+
+        - a function of one tensor: ``lambda x: hg.rotate_rows(x, [1, 5])``, ``functools.partial(hg.sum, axis="slots")``.
+          `hg.sum` means the sum over slots;
         - ``(function, x, ...)``: a function and examples of its operands, tensors or arrays as `encrypt` takes them;
-        - a recorded `hg.Program`, by its last recording; a program of instructions;
-        - what has `needs`: a network or a layout of `hg.nn`, an `hg.SealedModel`, parameters that `hg.parameters_for` found.
+        - a recorded `hg.Program`, whose last recording counts, or a program of instructions;
+        - an object with `needs`: a network or layout of `hg.nn`, an `hg.ModelBundle`, parameters of `hg.parameters_for`.
 
-        A function runs up to twice, on a device that computes nothing; one that uses plaintexts encoded before runs on the device in use. Raises DtypeError for what is no purpose, MismatchError for one of
-        another parameter set, and what the function raises.
+        A function runs at most twice, on the `null` device. A function that uses plaintexts encoded before runs on the
+        device in use. Raises DtypeError for an invalid purpose, MismatchError for one of another parameter set, and the
+        function's errors.
 
         >>> secret.evaluation_keys(rotations=[1, 2]).rotations
         [1, 2]
@@ -185,30 +197,32 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         >>> keys.relinearize, keys.rotations[:3], keys.columns
         (False, [1, 2, 4], True)
         """
-        given = {
+        options = {
             "relinearize": for_ is None if relinearize is None else flag(relinearize, "relinearize"),
             "rotations": whole_numbers(rotations, "a rotation"),
             "columns": flag(columns, "columns"),
         }
-        wanted, programs = self._asked(for_, given, cinnamon)
-        made = self._core.evaluation_keys(wanted["relinearize"], wanted["rotations"], wanted["columns"], progress)
-        return EvaluationKeys(keys.with_programs(self._core, made, programs, progress))
+        key_options, programs = self._key_options(for_, options, cinnamon)
+        core = self._core.evaluation_keys(
+            key_options["relinearize"], key_options["rotations"], key_options["columns"], progress
+        )
+        return EvaluationKeys(keys.with_programs(self._core, core, programs, progress))
 
     def _tried(self, function: Callable[..., Any], examples: Sequence[Any]) -> dict[str, Any]:
         for relinearize in (False, True):
-            held = TrialKeys(self._core, relinearize)
+            trial_keys = TrialKeys(self._core, relinearize)
             try:
-                function(*(self._stand_in(x, held) for x in examples))
+                function(*(self._stand_in(x, trial_keys) for x in examples))
             except _core.MissingKeyError:
                 if relinearize:
                     raise
             else:
                 break
-        rotations = sorted({s % (self.parameters.n // 2) for s in held.steps} - {0})
-        return {"relinearize": relinearize, "rotations": rotations, "columns": held.swaps}
+        rotations = sorted({s % (self.parameters.n // 2) for s in trial_keys.steps} - {0})
+        return {"relinearize": relinearize, "rotations": rotations, "columns": trial_keys.swaps}
 
-    def _stand_in(self, example: Any, held: EvaluationKeys) -> Tensor:
-        """A tensor like an example, a tensor or an array; like one ciphertext for None."""
+    def _stand_in(self, example: Any, trial_keys: EvaluationKeys) -> Tensor:
+        """Returns an encrypted tensor of zeros in the shape of an example, a tensor or array; one ciphertext for None."""
         packing = "slots" if self.parameters.has_slots else "coefficients"
         if example is None:
             example = np.zeros(self.parameters.slots if self.parameters.has_slots else self.parameters.n, dtype=np.int64)
@@ -217,8 +231,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
             example = np.zeros((*example.shape, example.slots), dtype=np.int64)
         values = np.zeros_like(integers(example, "the example"))
         if packing == "slots":
-            return Tensor(self.encrypt(values, pad=True, bound=1)._core, held)
-        return Tensor(self.encrypt(values, coefficients=-1, pad=True, bound=1)._core, held)
+            return Tensor(self.encrypt(values, pad=True, bound=1)._core, trial_keys)
+        return Tensor(self.encrypt(values, coefficients=-1, pad=True, bound=1)._core, trial_keys)
 
     def decrypt(
         self,
@@ -231,21 +245,27 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         unchecked: bool = False,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
-        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis. `length` joins
-        the last axis of ciphertexts to so many values in a row, as they were before ``encrypt(..., split=True)``.
+        """Decrypts to centred integers: an int64 array, or Python integers if t exceeds 63 bits.
 
-        Of a set of exact integers (`Parameters.exact`) RoomError is raised for values that may have wrapped modulo t. They are
-        handed out where a bound proves that they fit: one from the values that this process encrypted, or one that follows from
-        the `bound` said at encryption, or from the largest value that this key encrypted in this process, if files are what they
-        say. Where none does, they are handed out if all lie within t/2 2^-14: a value that wrapped, and may be anything, lies there
-        with probability 2^-14. ``checked=True``, and `hg.strict`, ask for a proof by this process alone, which nothing from a file
-        has. ``unchecked=True`` asks for nothing: where you know that they fit, or want residues.
+        `slots` is the position of the slot axis in the result. `length` joins the last axis of ciphertexts to that number of
+        values, as before ``encrypt(..., split=True)``.
 
-        Raises WrongKeyError, MismatchError (also where plaintext moduli are missing: `join_moduli`); NoiseError where the noise
-        estimate (`Tensor.noise_budget`) is exhausted, and where the noise measured is beyond it. The estimate is a bound: a
-        result may be right beyond it. ``beyond_estimate=True`` decrypts it, and raises NoiseError only where the noise measured
-        leaves less than a bit. It is no proof: noise of few different values (of constant data, doubled often) may have wrapped
-        and show nothing.
+        For a set of exact integers (`Parameters.exact`), decryption raises RoomError for values that may have wrapped modulo
+        t. Values pass if a bound proves that they fit. The bound follows from the values that this process encrypted, from
+        the `bound` given at encryption, or from the largest value that this key encrypted in this process; the last two
+        trust the noise and range fields of files. Without such a bound, values pass if all are within 2^-14 t/2; a wrapped,
+        uniformly distributed value is that small with probability 2^-14.
+
+        ``checked=True``, or `hg.strict`, requires a bound that this process itself derived, which loaded data never has.
+        ``unchecked=True`` skips the check, if you know that values fit or want residues.
+
+        Raises WrongKeyError, and MismatchError, also for a tensor that has a part of the plaintext moduli (join the parts by
+        `join_moduli`). Raises NoiseError if the noise estimate (`Tensor.noise_budget`) is exhausted or the measured noise
+        exceeds it.
+
+        The estimate is a bound, so a result may be right beyond it. ``beyond_estimate=True`` decrypts it and raises
+        NoiseError only if the measured noise leaves less than one bit. The measurement is no proof: noise with few distinct
+        values, as of constant data that was doubled often, may wrap unnoticed.
 
         >>> secret.decrypt(x - 6)
         array([[-5, -4, -3, -2],
@@ -257,15 +277,15 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         of_tensors([tensor], Tensor, "decrypt")
         checked, unchecked = flag(checked, "checked"), flag(unchecked, "unchecked")
         if checked and unchecked:
-            raise _core.ParameterError("values are checked or unchecked, not both")
-        proof = _core.Proof.none if unchecked else _core.Proof.any
+            raise _core.ParameterError("decrypt takes checked=True or unchecked=True, not both")
+        proof = _core.exact.Proof.none if unchecked else _core.exact.Proof.any
         if checked or (is_strict() and self.parameters.exact and not unchecked):
-            proof = _core.Proof.vouched
+            proof = _core.exact.Proof.trusted
         residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate), proof)
         return moved_from_last(joined(from_residues(residues, self.parameters.plain_moduli), length), slots)
 
     def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
-        """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError.
+        """Returns the measured noise budget in bits, the smallest of all ciphertexts; 0 if `decrypt` raises NoiseError.
 
         >>> secret.noise_budget(x) >= x.noise_budget  # measured, and the bound
         True

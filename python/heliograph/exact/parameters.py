@@ -1,4 +1,4 @@
-"""Parameter sets of exact integers, BFV's and BGV's: many to a ciphertext."""
+"""Parameter sets of BFV and BGV."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from heliograph import _core
-from heliograph._arrays import count_of, described, flag, is_whole, listed, require_alone, set_name
-from heliograph._parameters import RingParameters
-from heliograph._schemes import told
+from heliograph._common.arguments import count_of, described, flag, is_whole, listed, require_alone, set_name, word_size_of
+from heliograph._common.parameters import RingParameters
+from heliograph._common.schemes import engine_property
 from heliograph.exact.scheme import EXACT
 
 if TYPE_CHECKING:
     from heliograph.exact.keys import SecretKey  # noqa: F401
 
 
-class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
-    """A parameter set: ring degree, moduli, gadget, plaintext moduli. Immutable; equal sets are interchangeable.
+class Parameters(RingParameters["SecretKey"], core=_core.exact.Parameters):
+    """A parameter set of BFV or BGV: ring degree, moduli, gadget, plaintext moduli.
+
+    Sets are immutable; equal sets are interchangeable.
 
     >>> params
     <BFV parameters: N=2^13, log q 133, 128-bit, 21-bit plaintext, 4 slots, w64>
@@ -34,14 +36,16 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
         """ "BFV" or "BGV"."""
         return str(self._core.spec.scheme.upper())
 
-    has_slots = told(
-        "has_slots", bool, "Whether values can be batched (each plaintext modulus a prime that is 1 modulo 2N)."
+    has_slots = engine_property(
+        "has_slots", bool, "Whether ciphertexts have slots: each plaintext modulus is a prime that is 1 modulo 2N."
     )
-    plain_moduli = told("spec.plain_moduli", list[int], "t, or several: values live modulo their product.")
-    exact = told(
+    plain_moduli = engine_property(
+        "spec.plain_moduli", list[int], "The plaintext moduli; values are residues modulo their product t."
+    )
+    exact = engine_property(
         "spec.exact",
         bool,
-        "Whether values are integers, and decryption refuses what may have wrapped; else they are residues modulo t.",
+        "Whether decryption refuses integers that may have wrapped modulo t; else values are residues modulo t.",
     )
 
     @property
@@ -51,7 +55,7 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
 
     @property
     def levels(self) -> int:
-        """Primes in the ciphertext modulus."""
+        """Number of primes in the ciphertext modulus."""
         return len(self._core.spec.chain)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -68,78 +72,85 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
     def _values(self) -> str:
         if self.exact:
             return (
-                f"exact integers up to {self.plain_modulus // 2:,} in magnitude; what may be larger is refused (RoomError)"
+                f"exact integers up to {self.plain_modulus // 2:,} in magnitude; decryption refuses larger ones (RoomError)"
             )
-        return "residues modulo t: what is larger wraps"
+        return "residues modulo t: larger integers wrap"
 
     def _summary(self) -> str:
         packing = f"{self.slots:,} slots" if self.has_slots else "no slots"
         return (
             f"N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.security}, "
-            f"{self.plain_modulus.bit_length()}-bit plaintext, {packing}, {self.edition}"
+            f"{self.plain_modulus.bit_length()}-bit plaintext, {packing}, w{self.word_size}"
         )
 
 
-def given_moduli(plain_modulus: int | Sequence[int] | None) -> list[int]:
-    """A set's plaintext moduli as the caller gives them. Raises ParameterError."""
+def plain_moduli_of(plain_modulus: int | Sequence[int] | None) -> list[int]:
+    """Returns the plaintext moduli of an argument `plain_modulus` as a list. Raises ParameterError."""
     if plain_modulus is None:
         return []
     several = listed(plain_modulus)
     values: list[Any] = [plain_modulus] if several is None else several
     for t in values:
         if not is_whole(t) or not 2 <= t < 1 << 60:
-            raise _core.ParameterError(f"a plaintext modulus is an integer between 2 and 2^60, not {described(t)}")
+            raise _core.ParameterError(f"a plaintext modulus must be an integer between 2 and 2^60, not {described(t)}")
     return [int(t) for t in values]
 
 
-#: Whose rules choose sets, the present ones last.
+#: Versions whose rules for choosing sets are available, the default last.
 VERSIONS = ("0.2", "0.3")
 
 
-def found(
+def set_for(
     scheme: str,
-    name: str | None,
-    plain_bits: int,
-    plain_modulus: int | Sequence[int] | None,
-    edition: str,
-    insecure: bool,
-    version: str | None,
-    exact: bool | None,
-    wanted: dict[str, Any],
+    name: str | None = None,
+    *,
+    depth: int | None = None,
+    plain_bits: int = 0,
+    plain_modulus: int | Sequence[int] | None = None,
+    slots: int = 0,
+    terms: int = 1024,
+    n: int | None = None,
+    log_q: int | None = None,
+    special: int = 1,
+    word_size: int = 64,
+    insecure: bool = False,
+    version: str | None = None,
+    exact: bool | None = None,
 ) -> Parameters:
-    """What `hg.bfv.parameters` and `hg.bgv.parameters` are asked for."""
-    moduli = given_moduli(plain_modulus)
+    """Implements `hg.bfv.parameters` and `hg.bgv.parameters`."""
+    moduli, word_size = plain_moduli_of(plain_modulus), word_size_of(word_size)
     version = VERSIONS[-1] if version is None else version
     if version not in VERSIONS:
         raise _core.ParameterError(
-            f"sets are chosen by the rules of version {' or '.join(map(repr, VERSIONS))}, not of {described(version)}"
+            f"version must be {' or '.join(map(repr, VERSIONS))}, whose rules choose a set, not {described(version)}"
         )
     exact = None if exact is None else flag(exact, "exact")
-    wanted = {label: None if count is None else count_of(count, label) for label, count in wanted.items()}
-    bits = count_of(plain_bits, "plain_bits")
-    n, log_q, depth, slots = wanted["n"], wanted["log_q"], wanted["depth"], wanted["slots"]
+    optional = {"n": n, "log_q": log_q, "depth": depth}
+    counts = {"plain_bits": plain_bits, "slots": slots, "terms": terms, "special": special}
+    n, log_q, depth = (None if count is None else count_of(count, label) for label, count in optional.items())
+    bits, slots, terms, special = (count_of(count, label) for label, count in counts.items())
     insecure = flag(insecure, "insecure")
     numbers = {"n": n is not None, "log_q": log_q is not None}
     if name is not None:
         needs = {"depth": depth is not None, "plain_bits": bits, "plain_modulus": moduli, "slots": slots, "exact": exact}
-        whole = set_name(name, edition, **numbers, **needs)
-        return Parameters(_core.Parameters(_core.named_spec(whole, insecure, scheme)))
+        full_name = set_name(name, word_size, **numbers, **needs)
+        return Parameters(_core.exact.Parameters(_core.exact.named_spec(full_name, insecure, scheme)))
     if n is not None and log_q is not None:
         require_alone("a set by n and log_q", depth=depth is not None)
-        sought = not moduli
-        if sought:
-            moduli = _core.batching_primes(n, bits or 20)
-        spec = _core.make_spec(n, log_q, wanted["special"], moduli, edition, slots, insecure, scheme)
-        spec.exact = (sought and version != "0.2") if exact is None else exact
-        return Parameters(_core.Parameters(spec))
+        finds_moduli = not moduli
+        if finds_moduli:
+            moduli = _core.exact.batching_primes(n, bits or 20)
+        spec = _core.exact.make_spec(n, log_q, special, moduli, word_size, slots, insecure, scheme)
+        spec.exact = (finds_moduli and version != "0.2") if exact is None else exact
+        return Parameters(_core.exact.Parameters(spec))
     if depth is None:
-        raise _core.ParameterError("say a name, or depth and plain_bits, or n and log_q")
+        raise _core.ParameterError("parameters needs a name, or depth and plain_bits, or n and log_q")
     require_alone("a set by depth", **numbers)
-    spec = _core.choose(depth, bits, moduli, slots, wanted["terms"], edition, scheme, version, exact)
-    chosen = Parameters(_core.Parameters(spec))
-    if slots and not chosen.has_slots:
+    spec = _core.exact.choose(depth, bits, moduli, slots, terms, word_size, scheme, version, exact)
+    parameters = Parameters(_core.exact.Parameters(spec))
+    if slots and not parameters.has_slots:
         raise _core.SlotsError(
-            f"t = {', '.join(map(str, moduli))} has no slots at N = {chosen.n}: take a prime that is 1 modulo {2 * chosen.n}, or "
-            "plain_bits, which finds one"
+            f"the plaintext modulus {', '.join(map(str, moduli))} has no slots at N = {parameters.n}: use a prime that is 1 "
+            f"modulo {2 * parameters.n}, or pass plain_bits to have one chosen"
         )
-    return chosen
+    return parameters

@@ -1,18 +1,23 @@
-"""BFV and BGV, as the shared classes see them."""
+"""Description of BFV and BGV for the shared classes."""
 
-from heliograph._schemes import Bare, described_scheme
+from heliograph import _core
+from heliograph._common.schemes import described_scheme
 
 EXACT = described_scheme(
     "exact",
     "BFV and BGV",
+    _core.exact,
     {
-        "conjugate": "nothing to conjugate: integers are real",
-        "rescale": "nothing to rescale: exact integers have no scale",
-        "relinearize_rescale": "relinearize: exact integers have no scale",
-        "rotate": "hg.rotate_rows and hg.rotate_columns",
+        "conjugate": "integers are real",
+        "rescale": "exact integers have no scale",
+        "relinearize_rescale": "exact integers have no scale; use hg.relinearize",
+        "rotate": "use hg.rotate_rows and hg.rotate_columns",
     },
-    Bare("evaluation-keys", {"rotations": {}}, {}),
+    {
+        "ciphertext": _core.exact.Ciphertext,
+        "public-key": _core.exact.PublicKey,
+        "evaluation-keys": _core.exact.EvaluationKeys,
+    },
     module="bfv",
-    prefix="",
     files=("bfv", "bgv"),
 )

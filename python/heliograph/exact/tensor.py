@@ -1,4 +1,4 @@
-"""Tensors of encrypted integers: NumPy's shapes and operators."""
+"""Tensors of integers encrypted by BFV or BGV, with NumPy's shapes and operators."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from heliograph import _core, _shapes
-from heliograph._arrays import (
+from heliograph import _core
+from heliograph._common import tensor as tensors
+from heliograph._common.arguments import (
     described,
     integers,
     listed,
@@ -22,7 +23,7 @@ from heliograph._arrays import (
     whole_numbers,
     words_within,
 )
-from heliograph._matrices import (
+from heliograph._common.matrices import (
     Axis,
     IntegerLayers,
     Kernel,
@@ -34,8 +35,9 @@ from heliograph._matrices import (
     require_one_meaning,
     sums_slots,
 )
-from heliograph._schemes import told
-from heliograph._shapes import Progress, keys_of
+from heliograph._common.operations import operation, view
+from heliograph._common.schemes import engine_property
+from heliograph._common.tensor import Calls, Progress, keys_of
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
 
@@ -43,13 +45,27 @@ if TYPE_CHECKING:
     from heliograph.exact.keys import EvaluationKeys
 
 
-class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, core=_core.Ciphertext):
-    """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
+#: Sums with a tensor or a plaintext.
+_SUMS = {
+    "add": Calls(_core.exact.add, _core.exact.add_into),
+    "subtract": Calls(_core.exact.subtract, _core.exact.subtract_into),
+}
+#: Sums with integers.
+_INTEGER_SUMS = {
+    "add": Calls(_core.exact.add_integers, _core.exact.add_integers_into),
+    "subtract": Calls(_core.exact.subtract_integers, _core.exact.subtract_integers_into),
+}
 
-    Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one
-    integer for each slot), and broadcast over the ciphertext axes. A product has degree two and is relinearized when
-    next multiplied or rotated, or by `relinearize`; sums of products are so relinearized once. BGV's operands of a product are
-    first switched to the smaller modulus that leaves it the largest noise budget, where their noise estimates are known.
+
+class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, core=_core.exact.Ciphertext):
+    """An array of ciphertexts of BFV or BGV. ``shape`` counts ciphertexts; ``slots`` counts the values in each.
+
+    Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one integer
+    for each slot). Operands broadcast over the ciphertext axes.
+
+    A product has degree two. The next product or rotation relinearizes it, or `relinearize` does; a sum of products is so
+    relinearized once. In BGV, the operands of a product are first switched to the modulus that leaves the largest noise
+    budget, if their noise estimates are known.
 
     >>> secret.decrypt(x[0] * x[1] + 1)
     array([ 6, 13, 22, 33])
@@ -65,32 +81,36 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
     __slots__ = ()
     _scheme = EXACT
 
-    # What it is
+    # Properties
 
-    level = told("level", int, "Primes left in the modulus.")
-    vouched = told(
+    level = engine_property("level", int, "Number of primes left in the ciphertext modulus.")
+    is_trusted = engine_property(
         "vouched",
         bool,
-        "Whether nothing in it came from a file, keys included: `noise_budget` is then this process's own bound.",
+        "Whether this process made all data and keys it derives from; else `noise_budget` trusts a file's noise fields.",
     )
-    plain_moduli = told(
+    plain_moduli = engine_property(
         "plain_moduli",
         list[int],
-        "Those of the set's plaintext moduli that it holds: all, unless it was split (`split_moduli`).",
+        "The set's plaintext moduli that the tensor holds: all, unless it was split (`split_moduli`).",
     )
 
     @property
     def noise_budget(self) -> float | None:
-        """Bits of noise left, an estimate: a bound, from the model, 0 where it is exhausted and decryption refuses. Of what was
-        loaded it holds if its file is what it says (`vouched`); None where the file does not tell (format 1, not fresh).
+        """Estimated noise budget in bits: a lower bound by the noise model; at 0, decryption refuses the tensor.
+
+        For loaded tensors it depends on the file's noise fields (`is_trusted`). The budget is None if the file has no
+        estimate (format 1, not fresh).
         """
         bits = float(self._core.noise_budget)
         return None if math.isnan(bits) else max(0.0, bits)
 
     @property
     def bound(self) -> int | None:
-        """No integer in it is larger in magnitude, if files are what they say: what follows from the bounds said at encryption,
-        or from t/2 where none was. None where nobody knows: of what was loaded from a file of format 1 or 2.
+        """Upper bound on the magnitude of its integers. The bound follows from the bounds given at encryption, or from t/2
+        without one.
+
+        The bound trusts the bounds in loaded files, and is None if unknown: files of format 1 and 2 have no bound.
         """
         digits = str(self._core.bound)
         return int(digits, 16) if digits else None
@@ -98,29 +118,31 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
     def __repr__(self) -> str:
         p = self.parameters
         budget = self.noise_budget
-        estimate = "estimate" if self.vouched else "estimate, if files are what they say"
+        estimate = "estimate" if self.is_trusted else "estimate of a file"
         noise = "noise unknown (loaded)" if budget is None else f"noise budget {budget:.0f} bits ({estimate})"
         kind = "slots" if self._core.packing == "slots" else "coefficients"
         seeded = ", seeded" if self._core.seeded else ""
-        held, moduli = len(self.plain_moduli), len(p.plain_moduli)
-        part = f", {held} of {moduli} plaintext moduli" if held < moduli else ""
+        own_moduli, moduli = len(self.plain_moduli), len(p.plain_moduli)
+        part = f", {own_moduli} of {moduli} plaintext moduli" if own_moduli < moduli else ""
         return (
-            f"<{p.scheme} tensor {self.shape} x {self.slots:,} {kind}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, {p.security}, "
-            f"degree {self.degree}, level {self.level}, {noise}, {readable_bytes(self.nbytes)}{seeded}{part}, key {self.key_id[:8]}>"
+            f"<{p.scheme} tensor {self.shape} x {self.slots:,} {kind}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, "
+            f"{p.security}, degree {self.degree}, level {self.level}, {noise}, {readable_bytes(self.nbytes)}{seeded}{part}, "
+            f"key {self.key_id[:8]}>"
         )
 
     # Arithmetic
 
     def _add(self, other: Any, call: str, into: bool = False) -> Self:
         if isinstance(other, Tensor):
-            return self._call(call, other, into=into)
+            return self._call(_SUMS[call], other, into=into)
         if isinstance(other, Plaintext):
-            return self._call(f"{call}_plain", other._core, into=into)
+            return self._call(_SUMS[call], other._core, into=into)
         values = self._integers(other, "the values added")
-        return self._call(f"{call}_integers", values, into=into)
+        return self._call(_INTEGER_SUMS[call], values, into=into)
 
+    @operation
     def multiply(self, other: Any, *, progress: Progress | None = None) -> Self:
-        """self * other: of degree two where both are encrypted.
+        """Returns ``self * other``, of degree two if both are encrypted. Raises DtypeError, ShapeError, MismatchError.
 
         >>> x.multiply(x).degree, secret.decrypt(x.multiply([10, 1]))
         (2, array([[10, 20, 30, 40],
@@ -129,94 +151,107 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         if isinstance(other, Tensor):
             keys = self._keys or other._keys
             core = None if keys is None else keys._core
-            return self._with(_core.multiply_switched(self._core, other._core, core, progress), other)
+            return self._with(_core.exact.multiply_switched(self._core, other._core, core, progress), other)
         if isinstance(other, Plaintext):
-            return self._wrap(_core.multiply_plain(self._core, other._core))
+            return self._wrap(_core.exact.multiply_plain(self._core, other._core))
         values = self._integers(other, "the factors")
-        return self._wrap(_core.multiply_integers(self._core, values))
+        return self._wrap(_core.exact.multiply_integers(self._core, values))
 
     def _integers(self, values: Any, what: str) -> Any:
-        """Clear integers, one for each ciphertext, as the engine takes them."""
+        """Returns clear integers, one for each ciphertext, as words for the engine."""
         array = long_integers(values, what)
         if self._core.packing == "slots":
             require_one_meaning(self, array)
         return words_within(array[..., None].copy(), what, (self.parameters.plain_modulus - 1) // 2)[0]
 
+    @operation
     def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
-        """As `hg.relinearize`."""
+        """Same as `hg.relinearize`."""
         if self.degree == 1:
             return +self
-        found = keys_of([self], keys, "relinearizing")
-        return type(self)(_core.relinearize(self._core, found._core, progress), found)
+        own_keys = keys_of([self], keys, "relinearizing")
+        return type(self)(_core.exact.relinearize(self._core, own_keys._core, progress), own_keys)
 
+    @operation
     def shrink(self, level: int = 0) -> Self:
-        """As `hg.shrink`."""
+        """Same as `hg.shrink`."""
         if whole(level, "a level") < 0:
-            raise _core.LevelError(f"there is no level {level}")
-        return self._wrap(_core.switch_level(self._core, level))
+            raise _core.LevelError(f"a level must be at least 0, not {level}")
+        return self._wrap(_core.exact.switch_level(self._core, level))
 
     # Along the axes of ciphertexts
 
+    @operation
     def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
-        """As `hg.sum`. Over the slots it needs the rotations 1, 2, 4, ... below N/2, and the exchange of rows."""
+        """Same as `hg.sum`. A sum over slots needs keys for the rotations 1, 2, 4, ... below N/2 and for the column
+        exchange.
+        """
         if sums_slots(self, axis):
             return self._sum_slots("slots" if axis is None else str(axis), keys, progress)
         turned, shape = self._along_one(axis)
-        return turned._wrap(_core.sum(turned._core, 0)).reshape(shape)
+        return turned._wrap(_core.exact.sum(turned._core, 0)).reshape(shape)
 
     def _sum_slots(self, axis: str, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
         along_axis(self, axis)
-        found = keys_of([self], keys, "a sum over slots")
+        own_keys = keys_of([self], keys, "a sum over slots")
         steps = [1 << i for i in range((self.parameters.n // 2).bit_length() - 1)]
-        with found._naming("a sum over slots", steps, swap=True, ask="for_=hg.sum"):
-            return type(self)(_core.sum_slots(self._core, found._for(steps, swap=True), progress), found)
+        with own_keys._naming("a sum over slots", steps, swap=True, ask="for_=hg.sum"):
+            return type(self)(_core.exact.sum_slots(self._core, own_keys._for(steps, swap=True), progress), own_keys)
 
+    @operation
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Self:
-        """As `hg.matmul`: along ciphertexts, one modular matrix product that reads each of them once."""
+        """Same as `hg.matmul`, along ciphertexts only: one modular matrix product, which reads each ciphertext once."""
         w = matrix_of(weights, integers)
         along = along_axis(self, 0 if axis is None else axis)
         if along is None:
             raise _core.DtypeError(
-                f"{self.parameters.scheme} has no matrices on slots: encrypt with the columns along an axis of ciphertexts, or "
-                "use hg.ckks"
+                f"{self.parameters.scheme} has no matrices on slots: encrypt with the columns along an axis of ciphertexts, "
+                "or use hg.ckks"
             )
         require_columns(self, w.shape, along)
         b = self._bias(bias)
         if along == 0:
-            return self._wrap(_core.matmul(w, self._core, b, progress))
+            return self._wrap(_core.exact.matmul(w, self._core, b, progress))
         rest = [a for a in range(self.ndim) if a != along]
-        made = self._wrap(_core.matmul(w, self.transpose([along, *rest])._core, b, progress))
-        return made.transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
+        product = self._wrap(_core.exact.matmul(w, self.transpose([along, *rest])._core, b, progress))
+        return product.transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
 
     def _bias(self, bias: Any) -> Any:
-        """As the engine takes it: integers beyond 64 bits as residues [moduli, outputs]."""
+        """Returns a bias for the engine; integers beyond 64 bits become residues [moduli, outputs]."""
         values = bias_of(bias)
         if values.dtype != object:
             return values
         parameters = self.parameters
         largest = max(abs(v) for v in values)
         if 2 * largest > parameters.plain_modulus:
-            raise _core.PlaintextRangeError(f"the bias holds {described(largest)}, beyond half the plaintext modulus")
+            raise _core.PlaintextRangeError(
+                f"the bias holds {described(largest)}, beyond half the plaintext modulus, "
+                f"{described(parameters.plain_modulus // 2)}"
+            )
         return np.stack([residues(values, t, "the bias") for t in parameters.plain_moduli])
 
+    @operation
     def _convolved(self, kernel: Kernel, bias: Any, progress: Progress | None) -> Self:
-        return self._wrap(_core.conv2d(self._core, kernel.weights, self._bias(bias), *kernel[1:], progress))
+        return self._wrap(_core.exact.conv2d(self._core, kernel.weights, self._bias(bias), *kernel[1:], progress))
 
+    @operation
     def sum_pool2d(self, size: int) -> Self:
-        """As `hg.sum_pool2d`."""
-        return self._wrap(_core.sum_pool2d(self._core, pool_of(size)))
+        """Same as `hg.sum_pool2d`."""
+        return self._wrap(_core.exact.sum_pool2d(self._core, pool_of(size)))
 
+    @operation
     def _convolved_squares(
         self, kernel: Kernel, bias: Any, pool: int, stretch: int, keys: EvaluationKeys | None, progress: Progress | None
     ) -> Self:
-        found = keys_of([self], keys, "this layer")
-        core = _core.conv2d_square_pool(
-            self._core, kernel.weights, self._bias(bias), *kernel[1:], pool, found._core, progress, stretch
+        own_keys = keys_of([self], keys, "this layer")
+        core = _core.exact.conv2d_square_pool(
+            self._core, kernel.weights, self._bias(bias), *kernel[1:], pool, own_keys._core, progress, stretch
         )
-        return type(self)(core, found)
+        return type(self)(core, own_keys)
 
     # Along the slots
 
+    @operation
     def rotate_rows(
         self,
         steps: int | Sequence[int],
@@ -225,33 +260,38 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         compose: bool | int | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """As `hg.rotate_rows`."""
+        """Same as `hg.rotate_rows`."""
         several = whole_numbers(steps, "a rotation")
-        found = keys_of([self], keys, "a rotation")
-        by = found._composing(compose)
+        own_keys = keys_of([self], keys, "a rotation")
+        by = own_keys._composing(compose)
         with by._naming("", several):
-            turned = type(self)(_core.rotate_rows(self._core, several, by._for(several), progress), found)
+            turned = type(self)(_core.exact.rotate_rows(self._core, several, by._for(several), progress), own_keys)
         return turned[0] if listed(steps) is None else turned
 
+    @operation
     def rotate_columns(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
-        """As `hg.rotate_columns`."""
-        found = keys_of([self], keys, "a column rotation")
-        return type(self)(_core.rotate_columns(self._core, found._for(swap=True), progress), found)
+        """Same as `hg.rotate_columns`."""
+        own_keys = keys_of([self], keys, "a column rotation")
+        return type(self)(_core.exact.rotate_columns(self._core, own_keys._for(swap=True), progress), own_keys)
 
     # Plaintext moduli
 
+    @view
     def split_moduli(self) -> list[Self]:
-        """As `hg.split_moduli`."""
+        """Same as `hg.split_moduli`."""
         first, count = self._core.first_modulus, len(self.plain_moduli)
-        return [self._wrap(_core.take_moduli(self._core, modulus, 1)) for modulus in range(first, first + count)]
+        return [self._wrap(_core.exact.take_moduli(self._core, modulus, 1)) for modulus in range(first, first + count)]
 
+    @view
     def join_moduli(self, others: Sequence[Self]) -> Self:
-        """As `hg.join_moduli`, of this one and others."""
-        return self._wrap(_core.join_moduli([t._core for t in _shapes.of_tensors([self, *others], Tensor, "join_moduli")]))
+        """Same as `hg.join_moduli`, for this tensor and the given tensors."""
+        return self._wrap(
+            _core.exact.join_moduli([t._core for t in tensors.of_tensors([self, *others], Tensor, "join_moduli")])
+        )
 
 
-class Plaintext(_shapes.Plaintext[Parameters], core=_core.Plaintext):
-    """Encoded integers, one for each slot, for adding to and multiplying tensors. Made by `encode`.
+class Plaintext(tensors.Plaintext[Parameters], core=_core.exact.Plaintext):
+    """Encoded integers, one for each slot, for sums and products with tensors. `encode` makes them.
 
     >>> weights = server.encode([[1, 0, 2, 0]])  # one integer for each slot
     >>> secret.decrypt(x * weights)
@@ -268,9 +308,9 @@ class Plaintext(_shapes.Plaintext[Parameters], core=_core.Plaintext):
 
 
 def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coefficients: int | None = None) -> Plaintext:
-    """Integers as plaintexts: one axis of `values` lies in the slots (default the last) or the coefficients.
+    """Encodes integers as plaintexts. One axis of `values` becomes the slots (default the last) or the coefficients.
 
-    Fewer values than slots are filled up with zeros. Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError.
+    Zeros fill the remaining slots. Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError.
 
     >>> secret.decrypt(x + hg.bfv.encode(params, [10, 20, 30, 40]))
     array([[11, 22, 33, 44],
@@ -279,17 +319,17 @@ def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coe
     axis, packing = packing_axis(of_kind(parameters, Parameters, "integers are encoded by"), slots, coefficients)
     whole = moved_last(long_integers(values, "the values"), axis, "the values")
     array, words = words_within(whole, "the values", (parameters.plain_modulus - 1) // 2)
-    return Plaintext(_core.encode(parameters._core, array, packing, words))
+    return Plaintext(_core.exact.encode(parameters._core, array, packing, words))
 
 
 def packing_axis(parameters: Parameters, slots: int | None, coefficients: int | None) -> tuple[int, str]:
-    """Which axis goes inside the ciphertexts, and how."""
+    """Returns the axis of values inside the ciphertexts, and the packing: "slots" or "coefficients"."""
     if slots is not None and coefficients is not None:
-        raise _core.ParameterError("values lie in slots or in coefficients, not both")
+        raise _core.ParameterError("slots and coefficients exclude each other; pass the axis as one of them")
     if coefficients is not None:
         return whole(coefficients, "the axis of coefficients"), "coefficients"
     if not parameters.has_slots:
         raise _core.SlotsError(
-            "this set has no slots; say coefficients=axis to place values in the polynomial's coefficients"
+            "this set has no slots; pass coefficients=axis to place values in the polynomial's coefficients"
         )
     return -1 if slots is None else whole(slots, "the slot axis"), "slots"

@@ -1,10 +1,14 @@
-"""Encrypted neural networks: shipped integer weights, and three ways to run them on ciphertexts.
+"""Encrypted neural networks and scikit-learn models.
 
-Many images at once (`Network.evaluate`: one pixel a ciphertext, one image a slot); one image at low latency (`PackedNetwork`: its
-pixels side by side in the slots); some images in the smallest ring (`TiledNetwork`: theirs side by side). And models that
-scikit-learn has fitted (`from_sklearn`).
+The shipped networks have integer weights and run in three layouts:
 
-The examples of its functions go on from these lines.
+- `Network.evaluate`: many images at once. Each ciphertext holds one pixel of all images, with one image in each slot.
+- `PackedNetwork`: one image at low latency. Its pixels are packed into the slots.
+- `TiledNetwork`: some images in the smallest ring. Their pixels are tiled over the slots.
+
+`from_sklearn` makes models of fitted estimators of scikit-learn.
+
+The examples of this module's functions continue this one.
 
 >>> import numpy as np
 >>> import heliograph as hg
@@ -14,13 +18,12 @@ The examples of its functions go on from these lines.
 >>> network.clear_logits([image]).shape
 (1, 10)
 >>> layer = nn.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
->>> model = nn.Model("a line", (layer,), None, False, 8.0)  # by hand; `from_sklearn` makes one of an estimator
+>>> model = nn.Model("a line", (layer,), None, False, 8.0)  # `from_sklearn` makes one of an estimator
 """
 
-from heliograph.nn import sealed_estimators as sealed_estimators
-from heliograph.nn import sealing as sealing
-from heliograph.nn.estimators import Activation, Dense, Model, Report, from_sklearn
+from heliograph.nn.estimators import Model, Report, from_sklearn
 from heliograph.nn.inputs import Inputs
+from heliograph.nn.layers import Activation, Dense
 from heliograph.nn.networks import Counts, Layer, Network, load, names
 from heliograph.nn.outputs import Output
 from heliograph.nn.packed import PackedNetwork, PackedServer

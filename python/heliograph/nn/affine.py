@@ -1,4 +1,4 @@
-"""Linear steps before a fitted model, such as scalers: exact formulas of scikit-learn's fitted attributes, folded into one layer."""
+"""Linear steps of a pipeline, such as scalers, folded into one layer by scikit-learn's formulas and fitted attributes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-#: 64 bits of mantissa on x86: a shift far from zero loses no bits that float64 holds.
+#: Extended precision, with a 64-bit mantissa on x86: a shift far from zero loses no bits of a float64.
 Wide = npt.NDArray[np.longdouble]
 Indices = npt.NDArray[np.int64]
 
@@ -19,18 +19,18 @@ class Step(Protocol):
     """A linear function of the features of one sample."""
 
     def value(self, x: Wide) -> Wide:
-        """The outputs [outputs] for features [features]."""
+        """Returns the outputs [outputs] for features [features]."""
 
     def size(self, x: Wide) -> Wide:
-        """Bounds on the magnitudes that float arithmetic meets [outputs], for features of magnitudes [features]."""
+        """Returns bounds on intermediate magnitudes [outputs], for features of magnitudes [features]."""
 
     def pull(self, weight: Floats) -> Floats:
-        """The weights [rows, features] of a layer [rows, outputs] after this step."""
+        """Returns weights [rows, features] that combine this step with a following layer [rows, outputs]."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """factor * (x - before) + after, feature by feature."""
+    """Scales each feature: factor * (x - before) + after."""
 
     before: Wide | float
     factor: Wide | float
@@ -48,7 +48,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Projection:
-    """matrix (x - before), such as principal components."""
+    """Projects features: matrix (x - before), as for principal components."""
 
     before: Wide | float
     matrix: Floats  #: [outputs, features]
@@ -65,52 +65,52 @@ class Projection:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Several chains of steps, each of some of the features; their outputs one after the other."""
+    """Chains of steps on subsets of the features, with concatenated outputs."""
 
     features: int
     chains: tuple[tuple[Indices, tuple[Step, ...]], ...]
 
     def value(self, x: Wide) -> Wide:
-        return _joined([value(chain, x[chosen]) for chosen, chain in self.chains])
+        return _joined([value(chain, x[features]) for features, chain in self.chains])
 
     def size(self, x: Wide) -> Wide:
-        return _joined([size(chain, x[chosen]) for chosen, chain in self.chains])
+        return _joined([size(chain, x[features]) for features, chain in self.chains])
 
     def pull(self, weight: Floats) -> Floats:
-        found, start = np.zeros((len(weight), self.features)), 0
-        for chosen, chain in self.chains:
-            count = len(value(chain, np.zeros(len(chosen), dtype=np.longdouble)))
-            for place, column in zip(chosen, pull(chain, weight[:, start : start + count]).T, strict=True):
-                found[:, place] += column  # a feature may be chosen twice
+        result, start = np.zeros((len(weight), self.features)), 0
+        for features, chain in self.chains:
+            count = len(value(chain, np.zeros(len(features), dtype=np.longdouble)))
+            for place, column in zip(features, pull(chain, weight[:, start : start + count]).T, strict=True):
+                result[:, place] += column  # a feature may be chosen twice
             start += count
-        return found
+        return result
 
 
 def value(steps: Sequence[Step], x: Wide) -> Wide:
-    """The outputs of all the steps, in order."""
+    """Returns the outputs of all steps in order."""
     for step in steps:
         x = step.value(x)
     return x
 
 
 def size(steps: Sequence[Step], x: Wide) -> Wide:
-    """Bounds on the magnitudes of their outputs."""
+    """Returns bounds on the magnitudes of the steps' outputs."""
     for step in steps:
         x = step.size(x)
     return x
 
 
 def pull(steps: Sequence[Step], weight: Floats) -> Floats:
-    """The weights of a layer after the steps as weights of the features."""
+    """Returns the weights of features that combine the steps with a following layer."""
     for step in reversed(steps):
         weight = step.pull(weight)
     return weight
 
 
 def folded(steps: Sequence[Step], weight: Floats, bias: Floats, centre: Floats, unit: Floats) -> tuple[Floats, Floats]:
-    """A layer after the steps as one layer of (features - centre) / unit.
+    """Returns weights and bias that combine the steps and a layer, for features encoded as (x - centre) / unit.
 
-    The bias is the layer's value at the centre, in extended precision: no difference of large numbers is left to rounding.
+    The bias is the layer's value at the centre, in extended precision, which avoids cancellation of large numbers.
     """
     at = value(steps, centre.astype(np.longdouble))
     constant = weight.astype(np.longdouble) @ at + bias
@@ -118,7 +118,7 @@ def folded(steps: Sequence[Step], weight: Floats, bias: Floats, centre: Floats, 
 
 
 def wide(values: Any) -> Wide:
-    """Numbers in extended precision."""
+    """Returns numbers in extended precision."""
     return np.asarray(values).astype(np.longdouble)
 
 

@@ -1,7 +1,7 @@
-"""Models that scikit-learn has fitted, on encrypted features: linear ones and multilayer perceptrons, by CKKS.
+"""Fitted scikit-learn models on features encrypted by CKKS: linear models and multilayer perceptrons.
 
-A feature lies in a ciphertext, a sample in each slot: a layer is one matrix product along the ciphertexts, without rotations, and
-takes as long for one sample as for all the slots hold. `heliograph.nn.fitted` reads the estimators.
+Each ciphertext holds one feature, with a sample in each slot. A layer is one matrix product along the ciphertexts, without
+rotations, and takes as long for one sample as for full slots. `heliograph.nn.fitted` reads the estimators.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._arrays import array_of, complexes, count_of, described, flag, real, text_of
-from heliograph._html import Rows, Shown
-from heliograph._sealing import seal
-from heliograph.functions import matmul
+from heliograph._common.arguments import complexes, count_of, described, flag, real, text_of
+from heliograph._common.exporters import export
+from heliograph._common.html import HtmlRepr, Rows
 from heliograph.nn.affine import folded
-from heliograph.nn.fitted import Fitted, predictions, read, require_same, settled
+from heliograph.nn.fitted import Fitted, predictions, read, require_same, resolve_output
 from heliograph.nn.inputs import Inputs, encoding, some
+from heliograph.nn.layers import Activation, Dense, Floats
 from heliograph.nn.outputs import Output
 from heliograph.nn.ranges import (
     Check,
-    Floats,
     Ranges,
     calibrated,
     image,
@@ -42,84 +41,19 @@ _ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
     "tanh": np.tanh,
     "logistic": lambda z: np.exp(-np.logaddexp(0, -z)),
 }
-_MOST_BITS = 40  # before the point, of a set found by need
-_MORE_ROOM = 64  # 6 bits, which most parameter sets have free
-_MOST_PRECISION = 32  # that sets of few levels have
-_LEAST_BITS = 6  # of a model's largest value, above the errors of CKKS
-_GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibration data, evenly over the interval
+_MOST_BITS = 40  # maximum bits before the point of a set by need
+_MORE_ROOM = 64  # 6 bits; most parameter sets have that much unused room
+_MOST_PRECISION = 32  # maximum precision of sets with few levels
+_LEAST_BITS = 6  # minimum bits of a model's largest value above the errors of CKKS
+_GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # least-squares fit: grid points, their weight, maximum samples
 
 
 @dataclass(frozen=True)
-class Activation:
-    """A polynomial in place of a function, on the interval of what the calibration data gave.
+class Report(HtmlRepr):
+    """Differences between a model and its estimator on the calibration data, in the clear.
 
-    >>> square = nn.Activation("square", -2.0, 2.0, (2.0, 0.0, 2.0), 0.0, 0.0)
-    >>> square.degree, square.depth
-    (2, 2)
-    """
-
-    name: str
-    low: float
-    high: float
-    coefficients: tuple[float, ...]  #: of Chebyshev polynomials on that interval
-    largest_error: float  #: on the calibration data
-    mean_error: float  #: root of the mean square there
-
-    @property
-    def degree(self) -> int:
-        """Of the polynomial."""
-        return len(self.coefficients) - 1
-
-    @property
-    def depth(self) -> int:
-        """Levels that it takes."""
-        return ckks.polynomial_depth(self.degree)
-
-
-@dataclass(frozen=True)
-class Dense:
-    """A matrix product and what is done to its outputs. Those of an activation come in [-1, 1], its interval.
-
-    >>> layer.clear(np.array([[1.0], [3.0]]))
-    array([[5.5]])
-    """
-
-    weight: Floats  #: [outputs, inputs]
-    bias: Floats
-    activation: Activation | None = None
-
-    def clear(self, x: Floats) -> Floats:
-        """Of x [inputs, samples].
-
-        >>> layer.clear(np.array([[1.0, 2.0], [3.0, 4.0]]))  # two samples of two features
-        array([[5.5, 8.5]])
-        """
-        z: Floats = self.weight @ array_of(x, "samples") + self.bias[:, None]
-        if self.activation is None:
-            return z
-        return np.asarray(np.polynomial.chebyshev.chebval(z, self.activation.coefficients), dtype=np.float64)
-
-    def encrypted(self, x: ckks.Tensor) -> ckks.Tensor:
-        """The same of a tensor (inputs,). An activation's argument counts as within [-1, 1]: `Model.encrypt` checks samples.
-
-        >>> secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=2))
-        >>> x = secret.encrypt([[1, 2], [3, 4]])
-        >>> secret.decrypt(layer.encrypted(x)).round(3)
-        array([[5.5, 8.5]])
-        """
-        z = matmul(self.weight, x, self.bias, axis=0)
-        if self.activation is None:
-            return z
-        # Worst-case bounds of z exceed 1. The model vouches for 1: its clients refuse samples that leave the calibrated interval.
-        return ckks.polynomial(ckks.within(z, 1), list(self.activation.coefficients), "chebyshev")
-
-
-@dataclass(frozen=True)
-class Report(Shown):
-    """How near a model is to the estimator itself on the calibration data, before any encryption.
-
-    The estimator's own `predict` gives the classes and a regressor's predictions. `decision_function` gives the values of a classifier;
-    without one, as of MLPClassifier, `predict_proba` does.
+    Classes and a regressor's predictions are compared with the estimator's `predict`, a classifier's values with its
+    `decision_function`, or with `predict_proba` if it has none, as MLPClassifier.
 
     >>> print(nn.Report(150, 0.25, 0.125, 0.98))
        calibration  150 samples
@@ -128,11 +62,9 @@ class Report(Shown):
     """
 
     samples: int
-    largest_error: (
-        float  #: of a prediction; of a classifier, of a decision value, or of a probability if it has no decision values
-    )
-    mean_error: float  #: root of the mean square
-    agreement: float | None  #: share of samples of the same class, or of the same labels; None for regressors
+    largest_error: float  #: of predictions (regressor), or of decision values or, without these, probabilities (classifier)
+    mean_error: float  #: root mean square error
+    agreement: float | None  #: share of samples with the same class or labels; None for regressors
     activations: tuple[Activation, ...] = field(default=())
 
     def _rows(self) -> Rows:
@@ -156,10 +88,10 @@ class Report(Shown):
         return "\n".join(f"{label:>14}  {text}" for label, text in self._rows())
 
 
-class Model(Shown):
-    """A fitted estimator for encrypted features. Made by `from_sklearn`; called with a tensor of shape (features,).
+class Model(HtmlRepr):
+    """A fitted estimator for encrypted features, called with a tensor of shape (features,). `from_sklearn` makes models.
 
-    Raises ParameterError for classes, `inputs` or an `output` that do not fit the layers.
+    Raises ParameterError if classes, `inputs` or `output` do not fit the layers.
 
     >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
     >>> x = model.encrypt(secret, [[1, 3], [2, 4]])  # two samples of two features
@@ -182,49 +114,51 @@ class Model(Shown):
     ) -> None:
         self.name = name
         self.layers = layers
-        #: The classes in the order of decision values, of the type that the estimator was fitted with; None of a regressor.
+        #: Classes in the order of decision values, with the type that the estimator was fitted with; None for a regressor.
         self.classes = classes
-        #: How samples become encrypted features: names of columns, centres and units.
+        #: Encoding of samples as encrypted features: column names, centres and units.
         self.inputs = Inputs() if inputs is None else inputs
         if output is None:
-            chances = ("softmax" if len(layers[-1].bias) > 1 else "logistic") if probable else ""
-            output = Output("values" if classes is None else "class", probability=chances)
+            probability = ("softmax" if len(layers[-1].bias) > 1 else "logistic") if probable else ""
+            output = Output("values" if classes is None else "class", probability=probability)
         output.require_fits(len(layers[-1].bias), classes)
         self.inputs.require_fits(layers[0].weight.shape[1])
-        #: How decrypted values become predictions.
+        #: Mapping from decrypted values to predictions.
         self.output = output
-        #: Of the features; None if the model was made without calibration data.
+        #: Ranges of the features; None if the model was made without calibration data.
         self.ranges = ranges
-        self._reach = 2 * largest if ranges is None else ranges.reach  # of inputs and results
-        self._largest = 0.0  # value on the calibration data; 0 if nothing depends on it
-        self._complete = complete  # false of a client's half, whose weights are zeros
+        self._reach = 2 * largest if ranges is None else ranges.reach  # largest magnitude of inputs and results
+        self._largest = 0.0  # largest magnitude of a result on the calibration data; 0 if irrelevant
+        self._complete = complete  # false for a client's half, whose weights are zeros
         self.report = Report(0, 0.0, 0.0, None)
 
     @property
     def features(self) -> int:
-        """Ciphertexts that it takes."""
+        """Number of features: the ciphertexts of an input."""
         return int(self.layers[0].weight.shape[1])
 
     @property
     def outputs(self) -> int:
-        """Ciphertexts that it gives: predictions, or decision values (one of two classes)."""
+        """Number of ciphertexts of a result: predictions, or decision values (one for two classes)."""
         return int(self.layers[-1].weight.shape[0])
 
     @property
     def depth(self) -> int:
-        """Levels that it takes."""
+        """Number of levels that the model takes."""
         return sum(1 + (0 if layer.activation is None else layer.activation.depth) for layer in self.layers)
 
     @property
     def needs(self) -> dict[str, Any]:
-        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        """Arguments of `SecretKey.evaluation_keys` for its keys."""
         return {"relinearize": any(layer.activation is not None for layer in self.layers)}
 
     def parameters(self, *, precision: int = 25, samples: int = 0) -> ckks.Parameters:
-        """The smallest set of CKKS for it: with `precision` bits after the point in each product, and slots for so many samples.
+        """Returns the smallest CKKS set for the model, with slots for `samples` samples.
 
-        Inputs and results may be twice as large as the calibration data made them; `encrypt` refuses samples with larger ones.
-        Evaluation keys need no rotations. Raises ParameterError, also for a precision by which the model's values would drown in errors.
+        `precision` is the number of bits after the point in each product. Inputs and results may be twice as large as those
+        of the calibration data; `encrypt` refuses samples with larger ones. Evaluation keys need no rotations.
+
+        Raises ParameterError, also if `precision` is too low for the magnitude of the model's values.
 
         >>> found = model.parameters(samples=2)
         >>> found.security, found.slots
@@ -233,34 +167,39 @@ class Model(Shown):
         bits = max(1, math.ceil(math.log2(max(self._reach / 2, 1.0)))) + 1
         least = _LEAST_BITS - math.floor(math.log2(self._largest)) if 0 < self._largest < 1 else 0
         if count_of(precision, "precision") < least:
-            way = f"take precision={least}, or " if least <= _MOST_PRECISION else ""
+            way = f"pass precision={least}, or " if least <= _MOST_PRECISION else ""
             raise _core.ParameterError(
-                f"cannot choose parameters for {self.name}: precision must be at least {least}, not {precision}, because its values are at most "
-                f"{self._largest:.2g} on the calibration data, and errors of CKKS are of fixed size; {way}fit it on scaled features and targets"
+                f"cannot choose parameters for {self.name}: precision must be at least {least}, not {precision}, because "
+                f"its values are at most {self._largest:.2g} on the calibration data, and errors of CKKS have a fixed size; "
+                f"{way}fit it on scaled features and targets"
             )
         if bits > _MOST_BITS:
             raise _core.ParameterError(
-                f"no parameters have room for {self.name}: its values must be at most 2^{_MOST_BITS - 1}, and the calibration data make some of "
-                f"{self._reach / 2:.3g}; fit it on scaled features and targets, by a StandardScaler before it"
+                f"cannot choose parameters for {self.name}: its values must be at most 2^{_MOST_BITS - 1}, and reach "
+                f"{self._reach / 2:.3g} on the calibration data; fit it on scaled features and targets, by a StandardScaler "
+                "before it"
             )
         count = count_of(samples, "samples")
-        slots = 1 << (count - 1).bit_length() if count else 0  # so many are repeated, and no place is empty
+        slots = 1 << (count - 1).bit_length() if count else 0  # a power of two repeats and leaves no place unused
         return ckks.parameters(depth=self.depth, precision=precision, integer_bits=bits, slots=slots)
 
     def encrypt(self, key: ckks.SecretKey | ckks.PublicKey, samples: Any, *, unchecked: bool = False) -> ckks.Tensor:
-        """Samples [count, features] as a tensor (features,). They are repeated to fill the slots: an empty slot would be a sample of
-        zeros, which may be far from all others, and a value that outgrows its modulus in one slot spoils all of them.
+        """Encrypts samples [count, features] as a tensor (features,), by a secret or public key of CKKS.
 
-        The clear samples are checked first: the model's layers are run on them, and a sample that takes an activation outside its
-        calibrated interval, or a result beyond the room of the parameters, is a PlaintextRangeError. A client's half has no
-        weights: it refuses samples with a feature outside `ranges`. With ``unchecked=True`` nothing is checked, and one such sample
-        may make the results of all samples wrong.
+        Samples are repeated to fill the slots. An unused slot would be a sample of zeros, which may be far from all others,
+        and a value that exceeds its modulus in one slot corrupts all slots.
 
-        Columns of a data frame are taken by their names if the estimator was fitted with names. `inputs` says which features are
-        centred or scaled before encryption; so tensors for the model are made here, not by ``key.encrypt``.
+        The samples are checked first, by running the layers in the clear. A sample that drives an activation outside its
+        calibrated interval, or a result beyond the room of the parameters, raises PlaintextRangeError. A client's half has
+        no weights and refuses samples with a feature outside `ranges`. ``unchecked=True`` skips the checks; one such sample
+        may then make the results of all samples wrong.
 
-        Raises ShapeError for none or more than there are slots and for other columns, DtypeError, PlaintextRangeError, ParameterError
-        for slots that are no power of two.
+        If the estimator was fitted with column names, the columns of a data frame are matched by name. `inputs` defines
+        which features are centred or scaled before encryption, so use this method for the model's tensors, and not
+        ``key.encrypt``.
+
+        Raises DtypeError; ShapeError for no samples, for more than there are slots and for other columns;
+        PlaintextRangeError; ParameterError unless the number of slots is a power of two.
 
         >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
         >>> model.encrypt(secret, [[1, 3], [2, 4]]).shape  # a ciphertext for each feature
@@ -271,38 +210,42 @@ class Model(Shown):
         checked = not flag(unchecked, "unchecked")
         x, slots = self._columns(samples), key.parameters.slots
         if slots != key.parameters.period:
-            raise _core.ParameterError(f"a set of {slots:,} slots leaves places empty: model.parameters has a power of two")
+            raise _core.ParameterError(
+                f"the number of slots must be a power of two, so that no place is unused, not {slots:,}; use "
+                "model.parameters"
+            )
         if not 1 <= x.shape[1] <= slots:
-            raise _core.ShapeError(f"{x.shape[1]:,} samples for {slots:,} slots")
+            raise _core.ShapeError(f"encrypt takes 1 to {slots:,} samples, the number of slots, not {x.shape[1]:,}")
         if checked:
             self._require_inside(x, key.parameters)
-        # Public: a constant of the model, by which a server's bounds hold. Unchecked values may be beyond.
+        # The bound is public: a constant of the model, from which a server derives its bounds. Unchecked values may exceed
+        # the bound.
         bound = self._bound(self.ranges) if checked and self.ranges is not None else None
         x = self.inputs.encoded(x)
         return key.encrypt(np.ascontiguousarray(x[:, np.arange(slots) % x.shape[1]]), bound=bound)
 
     def inside(self, samples: Any) -> npt.NDArray[np.bool_]:
-        """Which of the samples [count, features] are like the calibration data, so that `encrypt` takes them: bool [count].
+        """Tells for each of samples [count, features] whether `encrypt` accepts it: bool [count].
 
-        Raises DtypeError, ShapeError, PlaintextRangeError for infinities and what is no number.
+        Raises DtypeError, ShapeError, PlaintextRangeError for infinities and NaN.
 
         >>> model.inside([[1, 3], [2, 400]])
         array([ True, False])
         """
-        found = np.ones(np.shape(samples)[:1], dtype=bool)
+        is_inside = np.ones(np.shape(samples)[:1], dtype=bool)
         with np.errstate(all="ignore"):
             for check in self._checks(self._columns(samples), math.inf):
-                found &= check.inside()
-        return found
+                is_inside &= check.inside()
+        return is_inside
 
     def _require_inside(self, x: Floats, parameters: ckks.Parameters) -> None:
         """Raises PlaintextRangeError for samples [features, count] whose results may be wrong."""
-        with np.errstate(all="ignore"):  # what overflows is refused
+        with np.errstate(all="ignore"):  # the checks refuse values that overflow
             for check in self._checks(x, room_of(parameters, parameters.levels - self.depth)):
                 check.require()
 
     def _checks(self, x: Floats, room: float) -> Iterator[Check]:
-        """Conditions for right results of samples [features, count]."""
+        """Yields the conditions for correct results of samples [features, count]."""
         if self._complete:
             encoded = self.inputs.encoded(x)
             yield from of_layers(self.layers, encoded, min(self._reach, room))
@@ -312,14 +255,14 @@ class Model(Shown):
             yield of_features(self.ranges, x)
 
     def _bound(self, ranges: Ranges) -> float:
-        """Largest magnitude of an encrypted feature: twice the largest in the ranges. It is public."""
+        """Returns the public bound on the magnitude of encrypted features: twice the largest in the ranges."""
         return ranges.bound_of(self.inputs)
 
     def _columns(self, samples: Any) -> Floats:
         return self.inputs.matrix(samples, self.features, "the samples").T
 
     def __call__(self, x: ckks.Tensor) -> ckks.Tensor:
-        """Predictions or decision values (outputs,) of encrypted features (features,), each ciphertext's slots the samples.
+        """Returns predictions or decision values (outputs,) of encrypted features (features,), with a sample in each slot.
 
         Raises ShapeError, LevelError, MissingKeyError.
         """
@@ -327,16 +270,17 @@ class Model(Shown):
             raise _core.DtypeError(f"a model takes a tensor of CKKS, not {type(x).__name__}")
         if x.shape != (self.features,):
             raise _core.ShapeError(
-                f"{self.name} takes a tensor of shape ({self.features},), a ciphertext for each feature, not {x.shape}: "
-                "model.encrypt(key, samples)"
+                f"{self.name} takes a tensor of shape ({self.features},), a ciphertext for each feature, not {x.shape}; "
+                "make it by model.encrypt(key, samples)"
             )
         for layer in self.layers:
             x = layer.encrypted(x)
-        # Tracked bounds take every weight and every feature at its worst. Clients refuse samples with results beyond `reach`.
+        # Tracked bounds are worst cases. Clients refuse samples whose results exceed `reach`.
         return ckks.within(x, self._reach) if math.isfinite(self._reach) else x
 
     def clear(self, samples: Any) -> Floats:
-        """What the encrypted run would give but for CKKS's error [outputs, count], of clear samples [count, features].
+        """Returns the values [outputs, count] of clear samples [count, features]: those of the encrypted run without CKKS's
+        error.
 
         >>> model.clear([[1, 3], [2, 4]])
         array([[5.5, 8.5]])
@@ -344,8 +288,9 @@ class Model(Shown):
         return _layered(self.layers, self.inputs.encoded(self._columns(samples)))
 
     def predict(self, values: Any) -> npt.NDArray[Any]:
-        """The estimator's predictions of decrypted values [outputs, count], or of some of their columns, in the shape and with the
-        classes that the estimator itself has.
+        """Returns the predictions of decrypted values [outputs, count], in the shape and with the classes of the estimator.
+
+        `values` may belong to some of the samples only. Raises DtypeError, ShapeError.
 
         >>> model.predict([[5.5, 8.5]])
         array([5.5, 8.5])
@@ -353,7 +298,9 @@ class Model(Shown):
         return self.output.predict(self._values(values).T, self.classes)
 
     def predict_proba(self, values: Any) -> Floats:
-        """Probabilities of the classes [count, classes], or of the labels, of decrypted values. Raises DtypeError for estimators without.
+        """Returns the probabilities of the classes [count, classes], or of the labels, of decrypted values.
+
+        Raises DtypeError if the estimator has no probabilities, ShapeError.
 
         >>> judge = nn.Model("a judge", (layer,), np.array(["no", "yes"]), True, 8.0)
         >>> judge.predict([[-1.0, 2.0]]).tolist(), judge.predict_proba([[-1.0, 2.0]]).round(3).tolist()
@@ -361,7 +308,7 @@ class Model(Shown):
         """
         return self.output.probabilities(self._values(values).T, self.name)
 
-    def seal(
+    def export(
         self,
         path: Any,
         *,
@@ -372,19 +319,21 @@ class Model(Shown):
         title: str = "",
         labels: Any = None,
     ) -> Any:
-        """The model in a file, as `hg.SealedModel` reads it, for a server and its clients. `parameters`: without, the smallest set with
-        slots for so many `samples`. `labels`: texts that are predicted in place of the classes, in the order of `classes`; without, the file
-        has the classes with their type. It has the columns' names, too.
+        """Writes the model as a model bundle (`hg.ModelBundle`), for a server and its clients. Returns that model.
+
+        `parameters` is its set; by default the smallest with slots for `samples` samples. `labels` are strings that are
+        predicted in place of the classes, in the order of `classes`; by default the file holds the classes with their type.
+        The file also holds the column names. `name` is its name in a service, by default the file's.
 
         Raises ParameterError for a set that does not fit, DtypeError, OSError.
 
-        >>> sealed = model.seal("line.hgm", samples=2)
-        >>> secret = hg.SecretKey.generate(sealed.parameters)
-        >>> answer = sealed.run(hg.Server(sealed.keys(secret)), sealed.encrypt(secret, [[1, 3], [2, 4]]))
-        >>> sealed.predict(sealed.decrypt(secret, answer, like=[[1, 3], [2, 4]])).round(3)
+        >>> bundle = model.export("line.hgm", samples=2)
+        >>> secret = hg.SecretKey.generate(bundle.parameters)
+        >>> answer = bundle.run(hg.Server(bundle.keys(secret)), bundle.encrypt(secret, [[1, 3], [2, 4]]))
+        >>> bundle.predict(bundle.decrypt(secret, answer, like=[[1, 3], [2, 4]])).round(3)
         array([5.5, 8.5])
         """
-        return seal(
+        return export(
             "estimator",
             self,
             path,
@@ -397,16 +346,18 @@ class Model(Shown):
         )
 
     def _values(self, values: Any) -> Floats:
-        found = complexes(values, "decrypted values")[0].real
-        if found.ndim != 2 or len(found) != self.outputs:
-            raise _core.ShapeError(f"{self.name} gives values [{self.outputs}, samples], not of shape {found.shape}")
-        return found
+        decrypted = complexes(values, "decrypted values")[0].real
+        if decrypted.ndim != 2 or len(decrypted) != self.outputs:
+            raise _core.ShapeError(
+                f"values of {self.name} must be [{self.outputs}, samples], not of shape {decrypted.shape}"
+            )
+        return decrypted
 
     def _rows(self) -> Rows:
         sizes = " -> ".join(str(n) for n in (self.features, *(len(layer.weight) for layer in self.layers)))
-        known = [("columns", some(self.inputs.names))] if self.inputs.names else []
-        known += [] if self.ranges is None else [("features", self.ranges.summary())]
-        return [("of", self.name), ("layers", sizes), ("levels", str(self.depth)), *known, *self.report._rows()]
+        details = [("columns", some(self.inputs.names))] if self.inputs.names else []
+        details += [] if self.ranges is None else [("features", self.ranges.summary())]
+        return [("of", self.name), ("layers", sizes), ("levels", str(self.depth)), *details, *self.report._rows()]
 
     def __repr__(self) -> str:
         rows = dict(self._rows())
@@ -417,33 +368,37 @@ class Model(Shown):
 def from_sklearn(
     estimator: Any, calibration: Any, *, degree: int = 7, margin: float = 1.25, intervals: str = "calibrated"
 ) -> Model:
-    """A fitted estimator of scikit-learn as a model for encrypted features, by CKKS.
+    """Makes a model for encrypted features, by CKKS, of a fitted estimator of scikit-learn.
 
-    - Linear models: LinearRegression, Ridge, Lasso, ElasticNet, SGDRegressor, LinearSVR, PoissonRegressor and others; LogisticRegression,
-      RidgeClassifier, LinearSVC, SGDClassifier, Perceptron, LinearDiscriminantAnalysis.
+    Supported estimators:
+
+    - Linear models: LinearRegression, Ridge, Lasso, ElasticNet, SGDRegressor, LinearSVR, PoissonRegressor and others;
+      LogisticRegression, RidgeClassifier, LinearSVC, SGDClassifier, Perceptron, LinearDiscriminantAnalysis.
     - Multilayer perceptrons: MLPClassifier, MLPRegressor.
-    - These at the end of a Pipeline whose steps are linear: StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD,
-      selections (SelectKBest and others), and a ColumnTransformer of such steps.
-    - These in a search (GridSearchCV), as its `best_estimator_`.
+    - These at the end of a Pipeline with linear steps: StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA,
+      TruncatedSVD, selections (SelectKBest and others), and a ColumnTransformer of such steps.
+    - These in a search (GridSearchCV), by its `best_estimator_`.
 
-    All other estimators, steps and options are a DtypeError, and so is a subclass that overrides how predictions are made. The model
-    has the estimator's rules: its classes with their type, probabilities, several labels, the exponential of a Poisson regressor. They
-    are compared with the estimator's own `predict`, `decision_function` and `predict_proba` on the calibration data, and a difference
-    beyond rounding is a DtypeError.
+    Other estimators, steps and options raise DtypeError, as does a subclass that overrides predictions.
 
-    `calibration` are samples [count, features] like those that will come, such as the training data. They tell how large values become,
-    and the intervals on which activations are polynomials: of `degree`, fitted by least squares, `margin` times as wide as the
-    values seen. Outside its interval a polynomial is far from its function, so `Model.encrypt` refuses samples that lead there.
-    `ranges` holds the range of each feature, `margin` times as wide, too. `report` says how near the model is on the calibration
-    data. Softmax, the logistic function and the exponential at the end are left to the client (`predict`, `predict_proba`).
+    The model reproduces the estimator's classes with their type, probabilities, multiple labels, and the exponential of a
+    Poisson regressor. On the calibration data its results are compared with the estimator's `predict`, `decision_function`
+    and `predict_proba`; a difference beyond rounding raises DtypeError. The client computes the final softmax, logistic
+    function or exponential (`predict`, `predict_proba`).
 
-    Columns of data frames are taken by their names if the estimator was fitted with names.
+    `calibration` holds samples [count, features] like the future inputs, such as the training data. The samples determine
+    the magnitude of values and the intervals of activations. An activation becomes a least-squares polynomial of `degree` on
+    an interval `margin` times as wide as its observed arguments. Outside the interval the polynomial diverges, so
+    `Model.encrypt` refuses such samples. `ranges` holds the range of each feature, widened by `margin`. `report` states the
+    differences to the estimator.
 
-    With ``intervals="proven"`` the intervals are as wide as any sample inside `ranges` needs (interval arithmetic, layer by layer):
-    clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
+    With ``intervals="proven"`` the intervals cover all samples inside `ranges`, by interval arithmetic over the layers.
+    Clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
 
-    Raises DtypeError for other estimators, ParameterError for one that is not fitted or whose decision values are all 0, ShapeError,
-    PlaintextRangeError for samples or weights that are no numbers.
+    If the estimator was fitted with column names, the columns of data frames are matched by name.
+
+    Raises DtypeError for unsupported estimators, ParameterError if the estimator is not fitted or all its decision values
+    are 0, ShapeError, and PlaintextRangeError for samples or weights with infinities or NaN.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> samples = np.random.default_rng(1).normal(size=(20, 3))
@@ -458,18 +413,18 @@ def from_sklearn(
     degree = count_of(degree, "degree", 1)
     margin = real(margin, "the margin")
     if not 1 <= margin < math.inf:
-        raise _core.ParameterError(f"a margin is a factor of at least 1, not {described(margin)}")
+        raise _core.ParameterError(f"a margin must be a finite factor of at least 1, not {described(margin)}")
     proven = text_of(intervals, "intervals", ("calibrated", "proven")) == "proven"
     fitted = read(estimator)
     samples = Inputs(fitted.names).matrix(calibration, fitted.features, "the calibration data")
     if not len(samples):
-        raise _core.ShapeError("the calibration data are no samples")
+        raise _core.ShapeError("the calibration data must have at least one sample, not 0")
     if not all(np.isfinite(part).all() for part in (*fitted.weights, *fitted.biases)):
         raise _core.PlaintextRangeError(
-            f"cannot mirror this {fitted.name}: its weights hold infinities or what is no number"
+            f"cannot mirror this {fitted.name}: its weights must be finite, but hold infinities or NaN; fit it again"
         )
     own = predictions(estimator, fitted, calibration)
-    fitted = settled(fitted, own[0], own[2] is not None, calibration)
+    fitted = resolve_output(fitted, own[0], own[2] is not None, calibration)
     low, high = calibrated(samples, margin)
     inputs = encoding(fitted.names, low, high)
     weights, biases = _of_encoded(fitted, inputs)
@@ -478,8 +433,8 @@ def from_sklearn(
     require_same(fitted, exact.T, fitted.tolerance(samples.T), own)
     if fitted.classes is not None and not exact.any():
         raise _core.ParameterError(
-            f"cannot mirror this {fitted.name}: its decision values must not all be 0, because the errors of CKKS would choose the classes; fit "
-            "it anew"
+            f"cannot mirror this {fitted.name}: its decision values must not all be 0, because the errors of CKKS would "
+            "choose the classes; fit it again"
         )
     layers, largest = _fitted(weights, biases, fitted.activation, x, degree, margin, box if proven else None)
     ranges = _ranges(layers, low, high, box, largest, proven)
@@ -491,7 +446,10 @@ def from_sklearn(
 
 
 def _of_encoded(fitted: Fitted, inputs: Inputs) -> tuple[list[Floats], list[Floats]]:
-    """Weights and biases of the encrypted features: with the steps before, centres and units in the first layer."""
+    """Returns weights and biases for encrypted features.
+
+    The first layer includes the pipeline's steps, centres and units.
+    """
     centre = np.array(inputs.centre or (0.0,) * fitted.features)
     unit = np.array(inputs.unit or (1.0,) * fitted.features)
     weight, bias = folded(fitted.steps, fitted.weights[0], fitted.biases[0], centre, unit)
@@ -501,8 +459,9 @@ def _of_encoded(fitted: Fitted, inputs: Inputs) -> tuple[list[Floats], list[Floa
 def _ranges(
     layers: tuple[Dense, ...], low: Floats, high: Floats, box: tuple[Floats, Floats], largest: float, proven: bool
 ) -> Ranges:
-    """Of the features; `box` of the encrypted ones. Linear models get room for all samples inside, unless that takes more than
-    `_MORE_ROOM` times as much.
+    """Returns the ranges of features. `box` is the range of encrypted features.
+
+    A linear model gets room for all samples inside the ranges, if that takes at most `_MORE_ROOM` times the room.
     """
     reach = max(2 * largest, float(np.abs(box).max()), 1.0)
     if proven or all(layer.activation is None for layer in layers):
@@ -511,8 +470,8 @@ def _ranges(
             at, to = image(layer.weight, layer.bias, at, to)
             if layer.activation is not None:
                 at, to = polynomial_image(layer.activation.coefficients, np.maximum(at, -1), np.minimum(to, 1))
-        needed = max(reach, -float(at.min()), float(to.max()))
-        reach = needed if proven or needed <= _MORE_ROOM * reach else reach
+        required_reach = max(reach, -float(at.min()), float(to.max()))
+        reach = required_reach if proven or required_reach <= _MORE_ROOM * reach else reach
     return Ranges(tuple(low.tolist()), tuple(high.tolist()), reach, proven_share(layers, *box, reach))
 
 
@@ -525,8 +484,10 @@ def _fitted(
     margin: float,
     box: tuple[Floats, Floats] | None,
 ) -> tuple[tuple[Dense, ...], float]:
-    """Layers with polynomials, fitted one after the other on what the ones before give; the largest value on the way. With a `box` of
-    the features, intervals cover all samples inside.
+    """Returns layers with polynomial activations, and the largest intermediate magnitude.
+
+    Each activation is fitted on the outputs of the previous layers. With a `box` of the features, intervals cover all
+    samples inside it.
     """
     layers: list[Dense] = []
     largest = float(np.abs(x).max(initial=0))
@@ -550,7 +511,7 @@ def _fitted(
 
 
 def _polynomial(name: str, z: Floats, degree: int, margin: float, covered: tuple[float, float] | None) -> Activation:
-    """The least-squares fit on the data, with some weight everywhere in the interval, which contains `covered`."""
+    """Returns the least-squares fit on the data and a grid over the interval, which contains `covered`."""
     function = _activation(name)
     middle, half = (z.max() + z.min()) / 2, max(float(np.ptp(z)) / 2, 1e-6) * margin
     if covered is not None:
@@ -573,7 +534,7 @@ def _polynomial(name: str, z: Floats, degree: int, margin: float, covered: tuple
 
 
 def _exact(fitted: Fitted, weights: list[Floats], biases: list[Floats], x: Floats) -> Floats:
-    """The values [outputs, count] with the estimator's own activations, of encoded features [features, count]."""
+    """Returns the values [outputs, count] of encoded features [features, count], with the estimator's own activations."""
     for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         x = weight @ x + bias[:, None]
         if number + 1 < len(weights) and fitted.activation != "identity":
@@ -583,12 +544,12 @@ def _exact(fitted: Fitted, weights: list[Floats], biases: list[Floats], x: Float
 
 def _activation(name: str) -> Callable[[Floats], Floats]:
     if name not in _ACTIVATIONS:
-        raise _core.DtypeError(f'the activation "{name}" is none of identity, {", ".join(_ACTIVATIONS)}')
+        raise _core.DtypeError(f'an activation must be one of identity, {", ".join(_ACTIVATIONS)}, not "{name}"')
     return _ACTIVATIONS[name]
 
 
 def _layered(layers: tuple[Dense, ...], x: Floats) -> Floats:
-    """The values [outputs, count] of encoded features [features, count], by the layers' polynomials."""
+    """Returns the values [outputs, count] of encoded features [features, count], by the layers' polynomials."""
     for layer in layers:
         x = layer.clear(x)
     return x
@@ -596,19 +557,19 @@ def _layered(layers: tuple[Dense, ...], x: Floats) -> Floats:
 
 def _compared(model: Model, own: tuple[npt.NDArray[Any], Floats | None, Floats | None], values: Floats) -> Report:
     """Compares values [outputs, count] with the estimator's own predictions, decision values and probabilities."""
-    predicted, decided, chances = own
-    made = model.predict(values)
+    predicted, decided, probabilities = own
+    mirrored = model.predict(values)
     with np.errstate(all="ignore"):
         if model.output.kind == "values":
-            errors = np.where(made == predicted, 0.0, np.abs(made - predicted))  # an exponential may be infinite
+            errors = np.where(mirrored == predicted, 0.0, np.abs(mirrored - predicted))  # exponentials may be infinite
         elif decided is not None:
             errors = np.abs((values[0] if decided.ndim == 1 else values.T) - decided)
-        elif chances is not None and model.output.probability:
-            errors = np.abs(model.predict_proba(values) - chances)
+        elif probabilities is not None and model.output.probability:
+            errors = np.abs(model.predict_proba(values) - probabilities)
         else:
-            errors = np.asarray(made != predicted).astype(np.float64)
+            errors = np.asarray(mirrored != predicted).astype(np.float64)
     same = None
     if model.output.kind != "values":
-        same = float(np.mean(np.asarray(made == predicted).reshape(len(made), -1).all(1)))
+        same = float(np.mean(np.asarray(mirrored == predicted).reshape(len(mirrored), -1).all(1)))
     activations = tuple(layer.activation for layer in model.layers if layer.activation is not None)
-    return Report(len(made), float(errors.max()), float(np.sqrt(np.mean(errors**2))), same, activations)
+    return Report(len(mirrored), float(errors.max()), float(np.sqrt(np.mean(errors**2))), same, activations)

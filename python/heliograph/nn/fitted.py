@@ -1,7 +1,7 @@
-"""Reading fitted estimators of scikit-learn: which are known, their weights, and the rules by which they predict.
+"""Reads fitted estimators of scikit-learn: their weights and the rules of their predictions.
 
-Only attributes are read and methods of the estimator called: scikit-learn is not imported. Each function raises DtypeError for what the
-library does not compute as scikit-learn does.
+The module reads attributes and calls methods of the estimator; it does not import scikit-learn. The module's functions raise
+DtypeError for estimators, steps and options that it does not support.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import described
+from heliograph._common.arguments import described
 from heliograph.nn.affine import Floats, Pieces, Projection, Scaling, Step, pull, size, wide
 from heliograph.nn.inputs import column_names
 from heliograph.nn.outputs import Output
@@ -26,12 +26,12 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Those whose predictions are a matrix product, and those of which they are a function.
+#: Regressors whose predictions are a matrix product, or a function of one.
 REGRESSORS = _words(
-    "LinearRegression Ridge RidgeCV Lasso LassoCV ElasticNet ElasticNetCV SGDRegressor LinearSVR HuberRegressor BayesianRidge "
-    "ARDRegression Lars LarsCV LassoLars LassoLarsCV LassoLarsIC OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV MultiTaskLasso "
-    "MultiTaskLassoCV MultiTaskElasticNet MultiTaskElasticNetCV QuantileRegressor TheilSenRegressor PoissonRegressor GammaRegressor "
-    "TweedieRegressor"
+    "LinearRegression Ridge RidgeCV Lasso LassoCV ElasticNet ElasticNetCV SGDRegressor LinearSVR HuberRegressor "
+    "BayesianRidge ARDRegression Lars LarsCV LassoLars LassoLarsCV LassoLarsIC OrthogonalMatchingPursuit "
+    "OrthogonalMatchingPursuitCV MultiTaskLasso MultiTaskLassoCV MultiTaskElasticNet MultiTaskElasticNetCV "
+    "QuantileRegressor TheilSenRegressor PoissonRegressor GammaRegressor TweedieRegressor"
 )
 CLASSIFIERS = _words(
     "LogisticRegression LogisticRegressionCV RidgeClassifier RidgeClassifierCV LinearSVC SGDClassifier Perceptron "
@@ -42,17 +42,18 @@ _SEARCHES = _words("GridSearchCV RandomizedSearchCV HalvingGridSearchCV HalvingR
 _SCALERS = _words("StandardScaler MinMaxScaler MaxAbsScaler RobustScaler")
 _PROJECTIONS = _words("PCA IncrementalPCA TruncatedSVD")
 _SELECTORS = _words(
-    "SelectKBest SelectPercentile SelectFpr SelectFdr SelectFwe GenericUnivariateSelect VarianceThreshold RFE RFECV SelectFromModel "
-    "SequentialFeatureSelector"
+    "SelectKBest SelectPercentile SelectFpr SelectFdr SelectFwe GenericUnivariateSelect VarianceThreshold RFE RFECV "
+    "SelectFromModel SequentialFeatureSelector"
 )
 _UNIONS = frozenset(("ColumnTransformer", "FeatureUnion"))
 STEPS = _SCALERS | _PROJECTIONS | _SELECTORS | _UNIONS | {"FunctionTransformer", "Pipeline"}
 _MODELS = REGRESSORS | CLASSIFIERS | PERCEPTRONS
-#: What a subclass may override: these change neither predictions nor transformations.
+#: Attributes that a subclass may override, since they change neither predictions nor transformations.
 _HARMLESS = _words(
-    "fit _fit partial_fit _partial_fit _validate_params fit_transform fit_predict score get_params set_params get_feature_names_out get_metadata_routing path "
-    "set_output _more_tags _get_tags _get_param_names _repr_html_ _repr_mimebundle_ _doc_link_module _doc_link_template "
-    "_parameter_constraints _sklearn_auto_wrap_output_keys _estimator_type _required_parameters _abc_impl"
+    "fit _fit partial_fit _partial_fit _validate_params fit_transform fit_predict score get_params set_params "
+    "get_feature_names_out get_metadata_routing path set_output _more_tags _get_tags _get_param_names _repr_html_ "
+    "_repr_mimebundle_ _doc_link_module _doc_link_template _parameter_constraints _sklearn_auto_wrap_output_keys "
+    "_estimator_type _required_parameters _abc_impl"
 )
 _METHODS = ("predict", "decision_function", "predict_proba", "transform", "get_support")
 #: Relative rounding of two orders of summation in float64, and in float32.
@@ -61,7 +62,7 @@ _DOUBLE, _SINGLE = 2.0**-42, 2.0**-14
 
 @dataclass(frozen=True)
 class Fitted:
-    """What predictions follow from: steps, then layers of weights [outputs, inputs] with an activation between."""
+    """A fitted estimator: linear steps, then layers of weights [outputs, inputs] with an activation between them."""
 
     name: str
     steps: tuple[Step, ...]
@@ -71,21 +72,21 @@ class Fitted:
     output: Output
     classes: npt.NDArray[Any] | None
     features: int
-    names: tuple[str, ...]  #: of the columns; empty if fitted without
-    rounding: float  #: relative, of the estimator's own arithmetic
+    names: tuple[str, ...]  #: names of the columns; empty if the estimator was fitted without names
+    rounding: float  #: relative rounding error of the estimator's own arithmetic
 
     def tolerance(self, x: Floats) -> Floats:
-        """Bounds on rounding errors of the values [outputs], for features [features, count]."""
-        known = size(self.steps, np.abs(x).max(1, initial=0).astype(np.longdouble)).astype(np.float64)
+        """Returns bounds on rounding errors of the values [outputs], for features [features, count]."""
+        sizes = size(self.steps, np.abs(x).max(1, initial=0).astype(np.longdouble)).astype(np.float64)
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            known = np.abs(weight) @ known + np.abs(bias)
+            sizes = np.abs(weight) @ sizes + np.abs(bias)
             if number + 1 < len(self.weights) and self.activation != "identity":
-                known = known + 1  # no activation has a slope above 1
-        return known * self.rounding
+                sizes = sizes + 1  # no activation has a slope above 1
+        return sizes * self.rounding
 
 
 def read(estimator: Any) -> Fitted:
-    """The fitted estimator. Raises DtypeError for others, ParameterError for one that is not fitted."""
+    """Reads a fitted estimator. Raises DtypeError if it is not supported, ParameterError if it is not fitted."""
     steps, models, inner = _peeled(estimator)
     kind = kind_of(inner, _MODELS)
     weights, biases = _perceptron(inner) if kind in PERCEPTRONS else _linear(inner)
@@ -103,8 +104,8 @@ def read(estimator: Any) -> Fitted:
         classes = np.array(_required(inner, "classes_"))
         if classes.ndim != 1 or len(classes) != max(2, len(biases[-1])):
             raise _core.DtypeError(
-                f"cannot mirror this {kind}: it must have two or more classes, each with a value of its own, not the classes "
-                f"{described(classes.tolist())} with {len(biases[-1])} values"
+                f"cannot mirror this {kind}: it must have two or more classes, each with a value of its own, not the "
+                f"classes {described(classes.tolist())} with {len(biases[-1])} values"
             )
     return Fitted(
         kind,
@@ -120,16 +121,19 @@ def read(estimator: Any) -> Fitted:
     )
 
 
-def kind_of(estimator: Any, known: frozenset[str]) -> str:
-    """The name of its class in scikit-learn. Raises DtypeError for a class that is none of those known, or that overrides one's rules."""
+def kind_of(estimator: Any, supported: frozenset[str]) -> str:
+    """Returns the name of its class in scikit-learn.
+
+    Raises DtypeError for an unknown class or one that overrides its predictions.
+    """
     classes = type(estimator).__mro__
     ours = [base for base in classes if _of_sklearn(base)]
-    base = next((base for base in ours if base.__name__ in known), None)
+    base = next((base for base in ours if base.__name__ in supported), None)
     before = [] if base is None else [one.__name__ for one in ours[: ours.index(base)] if issubclass(one, base)]
     if base is None or before:
         raise _core.DtypeError(
-            f"{type(estimator).__name__} is none of the estimators known here: {', '.join(sorted(known))}; take one of these, or a Pipeline "
-            "or a search (GridSearchCV) with one of these at its end"
+            f"{type(estimator).__name__} is not supported; use one of {', '.join(sorted(supported))}, or a Pipeline or a "
+            "search (GridSearchCV) with one of these at its end"
         )
     for one in classes:
         if one is object or _of_sklearn(one):
@@ -152,20 +156,20 @@ def kind_of(estimator: Any, known: frozenset[str]) -> str:
 
 
 def predictions(estimator: Any, fitted: Fitted, samples: Any) -> tuple[npt.NDArray[Any], Floats | None, Floats | None]:
-    """The estimator's own predictions, decision values and probabilities of samples, as it takes them."""
-    given = column_names(samples, "the calibration data")
-    if fitted.names and given and given != fitted.names:
-        chosen = list(fitted.names)
-        samples = samples.select(chosen) if callable(getattr(samples, "select", None)) else samples[chosen]
+    """Returns the estimator's own predictions, decision values and probabilities; None for methods that it lacks."""
+    names = column_names(samples, "the calibration data")
+    if fitted.names and names and names != fitted.names:
+        columns = list(fitted.names)
+        samples = samples.select(columns) if callable(getattr(samples, "select", None)) else samples[columns]
     elif not hasattr(samples, "columns"):
         samples = np.asarray(samples)
-    found: list[Any] = []
+    results: list[Any] = []
     for name in ("predict", "decision_function", "predict_proba"):
         method = getattr(estimator, name, None)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                # Scalers with copy=False write into what they are given.
+                # Scalers with copy=False overwrite their argument.
                 result = None if method is None else method(copy.deepcopy(samples))
         except Exception as error:
             raise _core.DtypeError(
@@ -173,14 +177,15 @@ def predictions(estimator: Any, fitted: Fitted, samples: Any) -> tuple[npt.NDArr
             ) from error
         if not (result is None or isinstance(result, np.ndarray)) or (result is None and name == "predict"):
             raise _core.DtypeError(
-                f"cannot mirror {fitted.name}: {name} must give a NumPy array, not {type(result).__name__}: fit it on dense targets"
+                f"cannot mirror {fitted.name}: {name} must return a NumPy array, not {type(result).__name__}; fit it on "
+                "dense targets"
             )
-        found.append(result)
-    return found[0], found[1], found[2]
+        results.append(result)
+    return results[0], results[1], results[2]
 
 
-def settled(fitted: Fitted, predicted: npt.NDArray[Any], probable: bool, samples: Any) -> Fitted:
-    """With the output's kind and shape as the estimator's own predictions have them, and the rounding of its own arithmetic."""
+def resolve_output(fitted: Fitted, predicted: npt.NDArray[Any], probable: bool, samples: Any) -> Fitted:
+    """Sets the output's kind and shape by the estimator's own predictions, and its rounding by the samples' dtype."""
     if np.asarray(samples).dtype in (np.float32, np.float16):
         fitted = replace(fitted, rounding=_SINGLE)
     output, outputs = fitted.output, len(fitted.biases[-1])
@@ -196,64 +201,69 @@ def settled(fitted: Fitted, predicted: npt.NDArray[Any], probable: bool, samples
 
 
 def require_same(
-    fitted: Fitted,
-    values: Floats,
-    tolerance: Floats,
-    own: tuple[npt.NDArray[Any], Floats | None, Floats | None],
+    fitted: Fitted, values: Floats, tolerance: Floats, own: tuple[npt.NDArray[Any], Floats | None, Floats | None]
 ) -> None:
-    """Raises DtypeError if values [count, outputs], by the rules that were read, are not the estimator's own on the calibration data."""
-    predicted, decided, chances = own
+    """Raises DtypeError if values [count, outputs] of the calibration data differ from the estimator's own values."""
+    predicted, decided, probabilities = own
     output, outputs = fitted.output, values.shape[1]
-    made = output.predict(values, fitted.classes)
-    if made.shape != predicted.shape or _sort_of(made) != _sort_of(predicted):
+    mirrored = output.predict(values, fitted.classes)
+    if mirrored.shape != predicted.shape or _sort_of(mirrored) != _sort_of(predicted):
         raise _differs(
-            fitted, "predict", f"an array {predicted.shape} of {predicted.dtype}", f"{made.shape} of {made.dtype}"
+            fitted, "predict", f"an array {predicted.shape} of {predicted.dtype}", f"{mirrored.shape} of {mirrored.dtype}"
         )
     if output.kind == "values":
-        allowed = tolerance if output.link == "identity" else np.abs(made.reshape(len(made), -1)) * np.expm1(tolerance)
-        _require_near(fitted, "predict", predicted, made, allowed)
+        allowed = (
+            tolerance if output.link == "identity" else np.abs(mirrored.reshape(len(mirrored), -1)) * np.expm1(tolerance)
+        )
+        _require_near(fitted, "predict", predicted, mirrored, allowed)
         return
     if output.kind == "labels":
-        clear = (np.abs(values) > tolerance).all(1)
+        is_decided = (np.abs(values) > tolerance).all(1)
     elif outputs == 1:
-        clear = np.abs(values[:, 0]) > tolerance[0]
+        is_decided = np.abs(values[:, 0]) > tolerance[0]
     else:
         ordered = np.sort(values, axis=1)
-        clear = ordered[:, -1] - ordered[:, -2] > 2 * tolerance.max()
-    same = np.asarray(predicted == made).reshape(len(made), -1).all(1)
-    if not (same | ~clear).all():
-        row = int(np.argmin(same | ~clear))
-        raise _differs(fitted, "predict", f"{predicted[row]!r} for row {row}", repr(made[row]))
+        is_decided = ordered[:, -1] - ordered[:, -2] > 2 * tolerance.max()
+    same = np.asarray(predicted == mirrored).reshape(len(mirrored), -1).all(1)
+    if not (same | ~is_decided).all():
+        row = int(np.argmin(same | ~is_decided))
+        raise _differs(fitted, "predict", f"{predicted[row]!r} for row {row}", repr(mirrored[row]))
     if decided is not None:
         _require_near(fitted, "decision_function", decided, values[:, 0] if decided.ndim == 1 else values, tolerance)
-    if chances is not None and output.probability:
+    if probabilities is not None and output.probability:
         with np.errstate(all="ignore"):
-            found = output.probabilities(values, fitted.name)
-        _require_near(fitted, "predict_proba", chances, found, np.full(1, 4 * tolerance.max() + 16 * fitted.rounding))
+            mirrored_probabilities = output.probabilities(values, fitted.name)
+        _require_near(
+            fitted,
+            "predict_proba",
+            probabilities,
+            mirrored_probabilities,
+            np.full(1, 4 * tolerance.max() + 16 * fitted.rounding),
+        )
 
 
-def _require_near(fitted: Fitted, method: str, own: Any, made: Floats, allowed: Floats) -> None:
-    if own.shape != made.shape:
-        raise _differs(fitted, method, f"an array {own.shape}", str(made.shape))
+def _require_near(fitted: Fitted, method: str, own: Any, mirrored: Floats, allowed: Floats) -> None:
+    if own.shape != mirrored.shape:
+        raise _differs(fitted, method, f"an array {own.shape}", str(mirrored.shape))
     with np.errstate(invalid="ignore"):
-        off = np.abs(own - made)
-    off = np.where((own == made) | (np.isnan(own) & np.isnan(made)), 0.0, off).reshape(len(made), -1)
+        off = np.abs(own - mirrored)
+    off = np.where((own == mirrored) | (np.isnan(own) & np.isnan(mirrored)), 0.0, off).reshape(len(mirrored), -1)
     if not (off <= allowed).all():
         row = int(np.argmax(~(off <= allowed).all(1)))
-        raise _differs(fitted, method, f"{own[row]!r} for row {row}", repr(made[row]))
+        raise _differs(fitted, method, f"{own[row]!r} for row {row}", repr(mirrored[row]))
 
 
-def _differs(fitted: Fitted, method: str, own: str, made: str) -> _core.DtypeError:
+def _differs(fitted: Fitted, method: str, own: str, mirrored: str) -> _core.DtypeError:
     return _core.DtypeError(
-        f"cannot mirror this {fitted.name}: its own {method} gives {own} of the calibration data, and its fitted attributes {made}: only "
-        "estimators that predict by their fitted attributes, as scikit-learn's own do, are known here"
+        f"cannot mirror this {fitted.name}: its own {method} gives {own} of the calibration data, but its fitted attributes "
+        f"give {mirrored}; use an estimator that predicts by its fitted attributes, as scikit-learn's own do"
     )
 
 
-def _overridden(estimator: Any, what: str, known: str) -> _core.DtypeError:
+def _overridden(estimator: Any, what: str, original: str) -> _core.DtypeError:
     return _core.DtypeError(
-        f"cannot mirror this {type(estimator).__name__}: {what}; predictions must be those of scikit-learn's {known}: take {known} itself, "
-        "or a subclass that overrides fit alone"
+        f"cannot mirror this {type(estimator).__name__}: {what}; predictions must be those of scikit-learn's {original}; "
+        f"use {original} itself, or a subclass that overrides only fit"
     )
 
 
@@ -265,11 +275,11 @@ def _sort_of(values: npt.NDArray[Any]) -> str:
     return {"f": "number", "i": "integer", "u": "integer"}.get(values.dtype.kind, values.dtype.kind)
 
 
-# Estimators around estimators
+# Pipelines and parameter searches: estimators that contain the model
 
 
 def _peeled(estimator: Any) -> tuple[list[Any], list[Any], Any]:
-    """The steps before the model, all that stands around it, from the outside, and the model."""
+    """Returns the steps before the model, the searches around it from the outside in, and the model."""
     steps: list[Any] = []
     around: list[Any] = []
     while True:
@@ -279,7 +289,7 @@ def _peeled(estimator: Any) -> tuple[list[Any], list[Any], Any]:
         if kind == "Pipeline":
             parts = [step for _, step in estimator.steps if step is not None and not _passes(step)]
             if not parts:
-                raise _core.DtypeError("a Pipeline must have a model at its end, not only passthrough")
+                raise _core.DtypeError("a Pipeline must have a model at its end, not only passthrough steps")
             steps += parts[:-1]
             estimator = parts[-1]
         else:
@@ -294,41 +304,41 @@ def _passes(step: Any) -> bool:
 
 
 def _first(objects: list[Any], name: str) -> Any:
-    """The attribute of the first that has it; of the outermost, whose features are the samples'."""
+    """Returns an attribute of the first object that has it, up to the first step that changes the features; else None."""
     for one in objects:
-        found = getattr(one, name, None)
-        if found is not None:
-            return found
+        value = getattr(one, name, None)
+        if value is not None:
+            return value
         if kind_of(one, STEPS | _MODELS | _SEARCHES) not in _SEARCHES | {"Pipeline", "FunctionTransformer"}:
             return None
     return None
 
 
 def _holds_single(estimator: Any) -> bool:
-    """Whether fitted attributes are of float32, so that the estimator computes in it."""
+    """Tells whether fitted attributes are of float32 or float16, in which the estimator then computes."""
     values = [v for value in vars(estimator).values() for v in (value if isinstance(value, list) else [value])]
     return any(getattr(v, "dtype", None) in (np.float32, np.float16) for v in values)
 
 
 def _required(estimator: Any, name: str) -> Any:
-    found = getattr(estimator, name, None)
-    if found is None:
+    value = getattr(estimator, name, None)
+    if value is None:
         raise _core.ParameterError(
             f"this {type(estimator).__name__} is not fitted: it has no {name}; call its fit(X, y) first"
         )
-    return found
+    return value
 
 
 # Models
 
 
 def _dense(values: Any) -> Floats:
-    """Numbers as float64, of a sparse matrix too, in memory of their own."""
+    """Returns a copy of numbers as a dense float64 array. Raises DtypeError."""
     try:
         return np.array(values.toarray() if hasattr(values, "toarray") else values, dtype=np.float64)
     except (TypeError, ValueError):
         raise _core.DtypeError(
-            f"cannot mirror this estimator: its weights must be numbers, not {described(values)}; fit it anew"
+            f"cannot mirror this estimator: its weights must be numbers, not {described(values)}; fit it again"
         ) from None
 
 
@@ -344,7 +354,7 @@ def _perceptron(estimator: Any) -> tuple[list[Floats], list[Floats]]:
 
 
 def _output(kind: str, estimator: Any, outputs: int) -> Output:
-    """The rule of a model's kind and options."""
+    """Returns the output of a model, from its class and options. Raises DtypeError."""
     if kind in PERCEPTRONS:
         last = str(_required(estimator, "out_activation_"))
         links = {"identity": "identity", "exp": "exp"}
@@ -353,7 +363,8 @@ def _output(kind: str, estimator: Any, outputs: int) -> Output:
         if kind == "MLPClassifier" and last in ("logistic", "softmax"):
             return Output("class", probability=last)
         raise _core.DtypeError(
-            f'cannot mirror this {kind}: its out_activation_ must be "identity" or "exp" of a regressor, "logistic" or "softmax" of a '
+            f'cannot mirror this {kind}: its out_activation_ must be "identity" or "exp" for a regressor, "logistic" or '
+            '"softmax" for a '
             f"classifier, not {described(last)}"
         )
     if kind in ("PoissonRegressor", "GammaRegressor"):
@@ -379,12 +390,12 @@ def _output(kind: str, estimator: Any, outputs: int) -> Output:
 
 
 def _step(step: Any) -> list[Step]:
-    """A transformation of scikit-learn as linear steps."""
+    """Converts a transformation of scikit-learn to linear steps. Raises DtypeError, ParameterError."""
     if step is None or _passes(step):
         return []
     kind = kind_of(step, STEPS)
     if kind == "Pipeline":
-        return [found for _, part in step.steps for found in _step(part)]
+        return [inner for _, part in step.steps for inner in _step(part)]
     if kind in _SCALERS:
         return [_scaling(kind, step)]
     if kind in _PROJECTIONS:
@@ -394,19 +405,20 @@ def _step(step: Any) -> list[Step]:
     if kind == "FunctionTransformer":
         if step.func is not None:
             raise _core.DtypeError(
-                f"cannot mirror the step FunctionTransformer: func must be None, not {described(step.func)}: apply the function to the "
-                "samples, and fit on its results"
+                f"cannot mirror the step FunctionTransformer: func must be None, not {described(step.func)}; apply the "
+                "function to the samples before, and fit on its results"
             )
         return []
     count = int(_required(step, "n_features_in_"))
-    chosen = np.flatnonzero(np.asarray(step.get_support()))
-    return [Pieces(count, ((chosen.astype(np.int64), ()),))]
+    support = np.flatnonzero(np.asarray(step.get_support()))
+    return [Pieces(count, ((support.astype(np.int64), ()),))]
 
 
 def _scaling(kind: str, step: Any) -> Scaling:
     if getattr(step, "clip", False):
         raise _core.DtypeError(
-            f"cannot mirror the step {kind} with clip=True: it is no linear function of the features; fit it with clip=False"
+            f"cannot mirror the step {kind} with clip=True: it is not a linear function of the features; fit it with "
+            "clip=False"
         )
     _required(step, "n_features_in_")
     if kind == "MinMaxScaler":
@@ -418,9 +430,7 @@ def _scaling(kind: str, step: Any) -> Scaling:
     )
     before = (step.mean_ if kind == "StandardScaler" else step.center_) if shifts else None
     return Scaling(
-        0.0 if before is None else wide(before),
-        1 / wide(step.scale_) if scales and step.scale_ is not None else 1.0,
-        0.0,
+        0.0 if before is None else wide(before), 1 / wide(step.scale_) if scales and step.scale_ is not None else 1.0, 0.0
     )
 
 
@@ -440,18 +450,18 @@ def _pieces(kind: str, step: Any) -> Pieces:
     for name, part, *_ in _required(step, "transformers_" if kind == "ColumnTransformer" else "transformer_list"):
         if isinstance(part, str) and part == "drop":
             continue
-        chosen = range(count) if kind == "FeatureUnion" else step._transformer_to_input_indices[name]
-        if not len(chosen):  # such a part is not fitted
+        columns = range(count) if kind == "FeatureUnion" else step._transformer_to_input_indices[name]
+        if not len(columns):  # a part without columns is not fitted
             continue
         chain = _step(part)
         if name in weights:
             chain.append(Scaling(0.0, float(weights[name]), 0.0))
-        chains.append((np.array(chosen, dtype=np.int64), tuple(chain)))
+        chains.append((np.array(columns, dtype=np.int64), tuple(chain)))
     return Pieces(count, tuple(chains))
 
 
 def _require_chain(steps: list[Step], weight: Floats, features: int) -> None:
-    """Raises DtypeError for steps whose sizes do not fit each other, as of an estimator that was changed by hand."""
+    """Raises DtypeError if the sizes of steps and model do not fit, as in an estimator that was modified by hand."""
     try:
         fits = size(steps, np.zeros(features, dtype=np.longdouble)).shape == (weight.shape[1],)
         fits = fits and pull(steps, weight).shape == (len(weight), features)
@@ -459,5 +469,6 @@ def _require_chain(steps: list[Step], weight: Floats, features: int) -> None:
         fits = False
     if not fits:
         raise _core.DtypeError(
-            f"cannot mirror this estimator: its steps and its model must fit each other, from {features} features to {weight.shape[1]}"
+            f"cannot mirror this estimator: its steps must map its {features} features to the {weight.shape[1]} of its "
+            "model; fit it again"
         )

@@ -1,4 +1,4 @@
-"""From a client's samples to encrypted features: columns by name, and features far from zero or of extreme sizes."""
+"""Encoding of a client's samples as encrypted features: columns by name, centres and units."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import array_of, complexes, printable, require_unmasked
+from heliograph._common.arguments import array_of, complexes, printable, require_unmasked
 
 Floats = npt.NDArray[np.float64]
-MOST_RANGES = 1 << 14  #: that the header of a file has room for; more features share one range, centre and unit
-_FAR = 8  #: features are centred if their middle is so many times as large as half their range
-_EXPONENTS = 900  # of units: their inverses are numbers, too
-_LEAST, _MOST = 2.0**-6, 2.0**6  #: magnitudes of features that are encrypted as they are
+MOST_RANGES = 1 << 14  #: maximum ranges in a file's header; more features share one range, centre and unit
+_CENTRED_FROM = 8  #: features are centred if the magnitude of their middle exceeds half their range by this factor
+_EXPONENTS = 900  # largest exponent of a unit, so that its inverse is finite
+_LEAST, _MOST = 2.0**-6, 2.0**6  #: magnitudes of features that are encrypted without a unit
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """How samples become encrypted features: (x - centre) / unit of each column.
+    """The encoding of samples as encrypted features: (x - centre) / unit for each column.
 
-    A centre and a unit differ from 0 and 1 only if encryption would cost precision: for times in seconds, or masses in kilograms of
-    what weighs micrograms. They follow from the ranges, and are public as these.
+    A centre other than 0 and a unit other than 1 are used only if encryption would lose precision, as for times in seconds,
+    or micrograms in kilograms. Centres and units follow from the ranges and are public.
 
     >>> ages = nn.Inputs(("age",), (40.0,), (32.0,))
     >>> ages.encoded(np.array([[40.0, 56.0]]))  # [features, samples]
     array([[0. , 0.5]])
     """
 
-    names: tuple[str, ...] = ()  #: of the columns; empty if the estimator was fitted without
-    centre: tuple[float, ...] = ()  #: of each feature; empty if all are 0
-    unit: tuple[float, ...] = ()  #: of each feature, a power of two; empty if all are 1
+    names: tuple[str, ...] = ()  #: names of the columns; empty if the estimator was fitted without names
+    centre: tuple[float, ...] = ()  #: centre of each feature; empty if all are 0
+    unit: tuple[float, ...] = ()  #: unit of each feature, a power of two; empty if all are 1
 
     def require_fits(self, features: int) -> None:
-        """Raises ParameterError for other numbers of columns than features, and for units that are no powers of two.
+        """Raises ParameterError unless there is an entry for each feature and units are powers of two.
 
         >>> nn.Inputs(("age",)).require_fits(1)
         """
@@ -48,10 +48,10 @@ class Inputs:
         if not np.isfinite(self.centre).all() or not all(
             0 < value < np.inf and np.frexp(value)[0] == 0.5 for value in self.unit
         ):
-            raise _core.ParameterError("a centre of inputs must be finite, and a unit a power of two")
+            raise _core.ParameterError("a centre of inputs must be finite, and a unit a finite power of two above 0")
 
     def encoded(self, x: Floats) -> Floats:
-        """What is encrypted of features [features, count].
+        """Returns the values to encrypt of features [features, count].
 
         >>> nn.Inputs().encoded(np.array([[3.0]]))
         array([[3.]])
@@ -61,7 +61,7 @@ class Inputs:
         return x / np.array(self.unit)[:, None] if self.unit else x
 
     def decoded(self, x: Floats) -> Floats:
-        """The features of what is encrypted [features, count].
+        """Returns the features [features, count] of encrypted values: the inverse of `encoded`.
 
         >>> nn.Inputs((), (40.0,), (32.0,)).decoded(np.array([[0.5]]))
         array([[56.]])
@@ -71,8 +71,9 @@ class Inputs:
         return x + np.array(self.centre)[:, None] if self.centre else x
 
     def matrix(self, samples: Any, features: int, what: str) -> Floats:
-        """Samples as real numbers [count, features], columns of a data frame by their names. Raises ShapeError, DtypeError,
-        PlaintextRangeError.
+        """Returns samples as real numbers [count, features], with the columns of a data frame in the model's order.
+
+        `what` names the samples in errors. Raises ShapeError, DtypeError, PlaintextRangeError.
 
         >>> nn.Inputs().matrix([[1, 2], [3, 4]], 2, "the samples")
         array([[1., 2.],
@@ -86,64 +87,64 @@ class Inputs:
         if order is not None and array.ndim == 2:
             array = array[:, order]
         if array.ndim != 2 or array.shape[1] != features:
-            raise _core.ShapeError(f"{what} are [count, {features} features], not of shape {array.shape}")
+            raise _core.ShapeError(f"{what} must have shape [count, {features} features], not {array.shape}")
         return np.ascontiguousarray(array.real)
 
     def _order(self, samples: Any, what: str) -> list[int] | None:
-        """The places of the model's columns in a data frame; None to take columns as they lie, as scikit-learn does."""
-        given = column_names(samples, what)
-        if given == self.names or (not given and not self.names):
+        """Returns the positions of the model's columns in a data frame; None to keep their order, as scikit-learn does."""
+        names = column_names(samples, what)
+        if names == self.names or (not names and not self.names):
             return None
-        if not given or not self.names:
-            have, other = ("no column names", "with") if not given else ("column names", "without")
+        if not names or not self.names:
+            have, other = ("no column names", "with") if not names else ("column names", "without")
             warnings.warn(
-                f"{what} have {have}, but the model was fitted {other} names: columns are taken in their order",
+                f"{what} have {have}, but the model was fitted {other} names: columns are used in the given order",
                 UserWarning,
                 stacklevel=5,
             )
             return None
-        places = {name: place for place, name in enumerate(given)}
+        places = {name: place for place, name in enumerate(names)}
         missing = [name for name in self.names if name not in places]
-        extra = [name for name in given if name not in set(self.names)]
-        if missing or extra or len(places) != len(given):
-            found = [
+        extra = [name for name in names if name not in set(self.names)]
+        if missing or extra or len(places) != len(names):
+            differences = [
                 text
                 for text, those in (("missing", missing), ("not known", extra))
                 if those
                 for text in [f"{text}: {some(those)}"]
-            ] or ["some names are there twice"]
+            ] or ["some names are duplicates"]
             raise _core.ShapeError(
-                f"{what} must have the columns that the model was fitted on, {some(self.names)}; {'; '.join(found)}: pass "
-                "samples[names] with these names, in any order"
+                f"{what} must have the columns that the model was fitted on, {some(self.names)}; {'; '.join(differences)}: "
+                "pass samples[names] with these names, in any order"
             )
         return [places[name] for name in self.names]
 
 
 def column_names(samples: Any, what: str) -> tuple[str, ...]:
-    """The names of a data frame's columns (pandas, polars, pyarrow); empty without, or if they are no texts, as scikit-learn takes them.
+    """Returns the column names of a data frame (pandas, polars, pyarrow); empty if it has none or they are not strings.
 
-    Raises DtypeError for names of which some are texts and some are not.
+    The rule is that of scikit-learn. Raises DtypeError if only some of the names are strings.
     """
     if isinstance(samples, np.ndarray):
         return ()
     for attribute in ("columns", "column_names"):  # pyarrow's `columns` are arrays
-        found = getattr(samples, attribute, None)
+        columns = getattr(samples, attribute, None)
         try:
-            names = [] if found is None or isinstance(found, str) or callable(found) else list(found)
+            names = [] if columns is None or isinstance(columns, str) or callable(columns) else list(columns)
         except TypeError:
             continue
         texts = [isinstance(name, str) for name in names]
         if any(texts):
             if not all(texts):
                 raise _core.DtypeError(
-                    f"the columns' names of {what} must be texts, or none of them: convert them by columns.astype(str)"
+                    f"the column names of {what} must be strings, all or none of them: convert them by columns.astype(str)"
                 )
             return tuple(str(name) for name in names)
     return ()
 
 
 def single(sample: Any) -> Any:
-    """One sample [features] as samples [1, features]; a named series of pandas keeps its names."""
+    """Returns one sample [features] as samples [1, features]; a pandas series keeps its names."""
     index = getattr(sample, "index", None)
     if index is not None and not callable(index) and hasattr(sample, "to_frame"):
         return sample.to_frame().T
@@ -151,23 +152,19 @@ def single(sample: Any) -> Any:
 
 
 def encoding(names: tuple[str, ...], low: Floats, high: Floats) -> Inputs:
-    """How features of these ranges [features] are encrypted."""
+    """Returns the encoding of features with ranges low, high [features]."""
     if len(low) > MOST_RANGES:
         low, high = np.full(len(low), low.min()), np.full(len(high), high.max())
     middle, half = low / 2 + high / 2, high / 2 - low / 2
-    centre = np.where(np.abs(middle) > _FAR * half, middle, 0.0)
+    centre = np.where(np.abs(middle) > _CENTRED_FROM * half, middle, 0.0)
     largest = np.maximum(np.abs(low - centre), np.abs(high - centre))
     exponent = np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))
     exponent = np.clip(exponent, -_EXPONENTS, _EXPONENTS)
     unit = np.where((largest > 0) & ((largest < _LEAST) | (largest > _MOST)), 2.0**exponent, 1.0)
-    return Inputs(
-        names,
-        tuple(centre.tolist()) if centre.any() else (),
-        tuple(unit.tolist()) if (unit != 1).any() else (),
-    )
+    return Inputs(names, tuple(centre.tolist()) if centre.any() else (), tuple(unit.tolist()) if (unit != 1).any() else ())
 
 
 def some(names: Any) -> str:
-    """The first of several names, for a person."""
-    shown = ", ".join(printable(str(name))[:40] for name in list(names)[:5])
-    return shown + (f", ... ({len(names)} in all)" if len(names) > 5 else "")
+    """Formats the first five names for a message."""
+    text = ", ".join(printable(str(name))[:40] for name in list(names)[:5])
+    return text + (f", ... ({len(names)} in all)" if len(names) > 5 else "")

@@ -1,6 +1,6 @@
-"""The shipped networks: integer weights, squares and sums over windows between layers, nothing else.
+"""The shipped networks: linear layers with integer weights, and squares and sum pooling between them.
 
-They run on tensors and on clear tensors alike, with equal results: what is clear is what the encrypted run must give.
+The networks run on encrypted and on clear tensors, with equal results.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core, bfv
-from heliograph._arrays import Int64Array, absolute_sums, array_of, flag, from_residues, integers
-from heliograph._json import read_json
-from heliograph._sealing import seal
-from heliograph.clear import ClearTensor
-from heliograph.exact import EvaluationKeys, Tensor
-from heliograph.functions import (
+from heliograph import _core
+from heliograph._common.arguments import Int64Array, absolute_sums, array_of, flag, from_residues, integers
+from heliograph._common.clear_tensor import ClearTensor
+from heliograph._common.exporters import export
+from heliograph._common.functions import (
     conv2d,
     conv2d_square_pool,
     join_moduli,
@@ -33,15 +31,17 @@ from heliograph.functions import (
     square,
     sum_pool2d,
 )
+from heliograph._common.json import read_json
+from heliograph.exact import EvaluationKeys, Parameters, Tensor
 
 AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
-#: Called with what is being computed and the share of it done, 0 to 1.
+#: Callback that receives the name of the present step and its completed fraction, 0 to 1.
 StageProgress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear layer and what is done to its outputs. A convolution where its weights have four axes, else dense.
+    """A linear layer with an optional square and sum pooling: a convolution if its weights have four axes, else dense.
 
     >>> [layer.name for layer in network.layers], network.layers[0].weight.shape
     (['dense1', 'dense2'], (32, 64))
@@ -49,43 +49,43 @@ class Layer:
 
     name: str
     weight: Int64Array
-    bias: npt.NDArray[Any]  #: int64, or Python's integers where 64 bits do not hold them
+    bias: npt.NDArray[Any]  #: int64, or Python integers beyond 64 bits
     stride: int = 1
-    padding: int = 0  #: zeros around each map; negative: so many pixels at each border are left out
+    padding: int = 0  #: zeros around each map; if negative, pixels that are cropped at each border
     groups: int = 1
-    square: bool = False  #: its outputs are squared
-    pool: int = 1  #: then summed over windows of pool x pool
+    square: bool = False  #: whether outputs are squared
+    pool: int = 1  #: outputs are then summed over windows of pool x pool
 
     @property
     def convolution(self) -> bool:
-        """Whether it convolves."""
+        """Whether the layer is a convolution."""
         return self.weight.ndim == 4
 
     def output_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of the output for an input of `shape`.
+        """Returns the shape of the output for an input of `shape`.
 
         >>> nn.load("hcnn5").layers[0].output_shape((1, 28, 28))
         (5, 12, 12)
         """
-        channels, *sides = self.linear_shape(shape)
-        return (channels, *(side // self.pool for side in sides))
+        channels, *lengths = self.linear_shape(shape)
+        return (channels, *(length // self.pool for length in lengths))
 
     def linear_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Its shape before windows are summed.
+        """Returns the shape of the output before pooling.
 
         >>> nn.load("hcnn5").layers[0].linear_shape((1, 28, 28))
         (5, 12, 12)
         """
         if not self.convolution:
             return (self.weight.shape[0],)
-        sides = [
-            (side + 2 * self.padding - kernel) // self.stride + 1
-            for side, kernel in zip(shape[1:], self.weight.shape[2:], strict=True)
+        lengths = [
+            (length + 2 * self.padding - kernel) // self.stride + 1
+            for length, kernel in zip(shape[1:], self.weight.shape[2:], strict=True)
         ]
-        return (self.weight.shape[0], *sides)
+        return (self.weight.shape[0], *lengths)
 
     def apply(self, x: AnyTensor, progress: Callable[[float], None] | None = None) -> AnyTensor:
-        """weight * x + bias, one engine call; and squares and sums of windows, where it has windows.
+        """Returns weight * x + bias, in one call of the engine. A layer with pooling also squares and pools.
 
         >>> x = hg.ClearTensor(network.arrange([image]))
         >>> network.layers[0].apply(x).shape
@@ -102,7 +102,7 @@ class Layer:
         return sum_pool2d(conv2d(x, self.weight, self.bias, **how), self.pool)
 
     def padded(self, images: Int64Array) -> Int64Array:
-        """Images [count, height, width] as its windows see them: with zeros around, or less of the border.
+        """Pads images [count, height, width] with zeros, or crops them for a negative padding.
 
         >>> nn.load("mnist-packed").layers[0].padded(np.zeros((1, 28, 28), dtype=int)).shape
         (1, 30, 30)
@@ -114,7 +114,7 @@ class Layer:
         return np.pad(images, ((0, 0), (self.padding,) * 2, (self.padding,) * 2))
 
     def bound(self, largest: int) -> int:
-        """What no output's absolute value exceeds where no input's exceeds `largest`.
+        """Returns an upper bound on the magnitude of outputs for inputs of magnitude up to `largest`.
 
         >>> network.layers[0].bound(network.levels) > network.levels
         True
@@ -126,23 +126,23 @@ class Layer:
 
 @dataclass(frozen=True)
 class Counts:
-    """What one evaluation does, in ciphertext operations, whatever the batch.
+    """Ciphertext operations of one evaluation, for any number of images.
 
     >>> network.counts()
     Counts(inputs=64, products=32, constants=2368, additions=2326, biases=42, relinearizations=10)
     """
 
     inputs: int
-    products: int  #: ciphertext times ciphertext
-    constants: int  #: ciphertext times integer
-    additions: int  #: ciphertext plus ciphertext
-    biases: int  #: ciphertext plus integer
+    products: int  #: products of two ciphertexts
+    constants: int  #: products of a ciphertext and an integer
+    additions: int  #: sums of two ciphertexts
+    biases: int  #: sums of a ciphertext and an integer
     relinearizations: int
 
 
 @dataclass(frozen=True)
 class Network:
-    """Integer weights and how they are used. Immutable.
+    """A network: layers with integer weights. It is immutable.
 
     >>> network.name, network.image, network.classes
     ('digits', (8, 8), 10)
@@ -153,7 +153,7 @@ class Network:
     name: str
     layers: tuple[Layer, ...]
     image: tuple[int, ...]  #: shape of one image: (height, width), or (channels, height, width)
-    meta: dict[str, Any]  #: how it was trained, its accuracy, the largest logits seen
+    meta: dict[str, Any]  #: data on the training, the accuracy, and the largest logit on the training images
 
     @property
     def classes(self) -> int:
@@ -162,29 +162,29 @@ class Network:
 
     @property
     def levels(self) -> int:
-        """Quantized pixels lie in 0 ... levels."""
+        """Largest value of a quantized pixel."""
         return int(self.meta["input"]["levels"])
 
     @property
     def top(self) -> int:
-        """Pixels of images lie in 0 ... top."""
+        """Largest value of a pixel of an image."""
         return int(self.meta["input"].get("top", 16 if self.image == (8, 8) else 255))
 
     @property
     def plain_bits(self) -> int:
-        """Bits of a plaintext modulus of more than four times the largest logit of the training images."""
+        """Bits of a plaintext modulus that exceeds four times the largest logit of the training images."""
         return math.ceil(math.log2(4 * int(self.meta["max_abs_logit_training"])))
 
     @property
     def needs(self) -> dict[str, Any]:
-        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        """Arguments of `SecretKey.evaluation_keys` for its keys."""
         return {"relinearize": True}
 
     def quantize(self, images: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
-        """Images of 0 ... `top` (255; 16 for digits), (count, *image), as integers 0 ... levels, to nearest.
+        """Quantizes images (count, *image) with pixels 0 ... `top` to integers 0 ... `levels`, rounding to nearest.
 
-        Pixels outside 0 ... `top` are a PlaintextRangeError, for their logits may be wrong, unless ``unchecked=True``. Pixels with a
-        fraction are a PlaintextRangeError, too. Raises DtypeError, ShapeError besides.
+        Raises DtypeError, ShapeError, and PlaintextRangeError for pixels with fractions or outside 0 ... `top`, whose logits
+        may be wrong. ``unchecked=True`` allows pixels outside.
 
         >>> int(network.quantize([image]).max()), network.levels
         (8, 8)
@@ -194,30 +194,29 @@ class Network:
             raise _core.ShapeError(f"{self.name} takes images of shape {self.image}, not {values.shape[1:]}")
         if values.dtype.kind == "f":
             if not np.array_equal(values, np.rint(values)):  # NaN differs from itself
-                raise _core.PlaintextRangeError(
-                    f"pixels are whole numbers from 0 to {top}; these have fractions, or are no numbers"
-                )
-            values = np.clip(values, -(2.0**62), 2.0**62).astype(np.int64)  # beyond 62 bits all are outside
+                raise _core.PlaintextRangeError(f"pixels must be integers from 0 to {top}; these have fractions or NaN")
+            values = np.clip(values, -(2.0**62), 2.0**62).astype(np.int64)  # larger values are outside too
         values = integers(values, "images")
         if not flag(unchecked, "unchecked") and (values.min(initial=0) < 0 or values.max(initial=0) > top):
             rows = values.reshape(len(values), -1)
             row = int(((rows < 0) | (rows > top)).any(1).argmax())
             raise _core.PlaintextRangeError(
-                f"row {row}: pixels are whole numbers from 0 to {top}; these go from {rows[row].min()} to {rows[row].max()}; scale them, or "
-                "pass unchecked=True to use them anyway"
+                f"row {row}: pixels must be integers from 0 to {top}, not {rows[row].min()} to {rows[row].max()}; scale "
+                "them, or pass unchecked=True to use them anyway"
             )
         return (values * self.levels + top // 2) // top
 
     def arrange(self, images: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
-        """Quantized pixels [channels, height, width, count]: one pixel a ciphertext, one image a slot. Raises as `quantize`.
+        """Returns quantized pixels [channels, height, width, count], whose last axis becomes the slots. Raises as
+        `quantize`.
 
-        >>> network.arrange([image, image]).shape  # one pixel a ciphertext, one image a slot
+        >>> network.arrange([image, image]).shape  # a ciphertext for each pixel, a slot for each image
         (1, 8, 8, 2)
         """
         return np.moveaxis(self.quantize(images, unchecked=unchecked), 0, -1).reshape(*self.shapes()[0], -1)
 
     def blank(self) -> Int64Array:
-        """One image of zeros.
+        """Returns one image of zeros.
 
         >>> network.blank().shape
         (1, 8, 8)
@@ -225,7 +224,8 @@ class Network:
         return np.zeros((1, *self.image), dtype=np.int64)
 
     def squares_before(self, index: int) -> bool:
-        """Whether layer `index` takes the squares of what the layer before gives: no layer before made them.
+        """Tells whether layer `index` squares its input: the previous layer's square, unless that layer computed it for
+        pooling.
 
         >>> [network.squares_before(i) for i in range(len(network.layers))]
         [False, True]
@@ -234,7 +234,7 @@ class Network:
         return index > 0 and before.square and before.pool == 1
 
     def relinearizes_before(self, index: int) -> bool:
-        """Whether squares are relinearized before layer `index`, or its fewer outputs after it.
+        """Tells whether squares are relinearized before layer `index`, because it has more outputs than inputs, or after it.
 
         >>> [network.relinearizes_before(i) for i in range(len(network.layers))]
         [False, False]
@@ -243,7 +243,7 @@ class Network:
         return self.squares_before(index) and math.prod(shape) < math.prod(self.layers[index].linear_shape(shape))
 
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shape of the input, then of each layer's output.
+        """Returns the shape of the input, then that of each layer's output.
 
         >>> network.shapes()
         [(1, 8, 8), (32,), (10,)]
@@ -254,7 +254,7 @@ class Network:
         return shapes
 
     def counts(self) -> Counts:
-        """Ciphertext operations of `evaluate`, zero weights included.
+        """Returns the ciphertext operations of `evaluate`, including those with zero weights.
 
         >>> network.counts()
         Counts(inputs=64, products=32, constants=2368, additions=2326, biases=42, relinearizations=10)
@@ -265,7 +265,7 @@ class Network:
             outputs = math.prod(layer.linear_shape(self.shapes()[index]))
             terms = math.prod(layer.weight.shape[1:])
             constants += outputs * terms
-            additions += outputs * (terms - 1) + outputs - sizes[index + 1]  # of products, then of windows
+            additions += outputs * (terms - 1) + outputs - sizes[index + 1]  # additions of the products, then of the pooling
             biases += outputs
             products += outputs if layer.square else 0
             if layer.square and layer.pool > 1:
@@ -275,11 +275,11 @@ class Network:
         return Counts(sizes[0], products, constants, additions, biases, relinearized)
 
     def evaluate(self, x: AnyTensor, progress: StageProgress | None = None) -> AnyTensor:
-        """Logits (classes,) of x (channels, height, width), in as small a modulus as their noise allows.
+        """Returns logits (classes,) of x (channels, height, width), at the smallest modulus that their noise allows.
 
-        Hand the tensor over without keeping it (``evaluate(server.load(path))``): each layer's input is dropped
-        when it is used up, which halves the memory needed. Of several plaintext moduli one is computed after the other;
-        logits of some of the moduli keep their modulus until they are joined (``shrink(join_moduli(...))``).
+        Pass the tensor without keeping a reference (``evaluate(server.load(path))``): each layer's input is freed after use,
+        which halves the memory. Plaintext moduli are computed one after another. Logits of a tensor with some of the moduli
+        keep their level; shrink them after joining (``shrink(join_moduli(...))``).
 
         >>> setup = nn.setup("digits-batch")
         >>> secret = hg.SecretKey.generate(setup.parameters())
@@ -293,8 +293,10 @@ class Network:
         return self.evaluate_moduli((parts.pop(0) for _ in range(len(parts))), progress)
 
     def evaluate_moduli(self, parts: Iterable[AnyTensor], progress: StageProgress | None = None) -> AnyTensor:
-        """The same of a tensor that comes split (`split_moduli`), each part dropped before the next is taken: made one by one
-        (``secret.encrypt(..., moduli=range(k, k + 1))``), they are never all in memory.
+        """Returns logits of a tensor that is split by plaintext moduli (`split_moduli`).
+
+        Each part is freed before the next is taken from the iterable. If it makes parts one by one
+        (``secret.encrypt(..., moduli=range(k, k + 1))``), only one is in memory at a time.
 
         >>> x = hg.ClearTensor(network.arrange([image]))
         >>> network.evaluate_moduli([x]).shape
@@ -307,8 +309,8 @@ class Network:
             except StopIteration:
                 return _shrunk(join_moduli(answers))
 
-    def _logits(self, held: list[AnyTensor], progress: StageProgress | None) -> AnyTensor:
-        x = held.pop()  # nobody else has it
+    def _logits(self, inputs: list[AnyTensor], progress: StageProgress | None) -> AnyTensor:
+        x = inputs.pop()  # the only reference, so that the input is freed after its use
         where = _which_moduli(x)
 
         def watch(what: str) -> Callable[[float], None] | None:
@@ -328,9 +330,9 @@ class Network:
         return x
 
     def worst_case(self) -> int:
-        """What no logit of any image exceeds.
+        """Returns an upper bound on the magnitude of logits of any image.
 
-        >>> network.worst_case() > 0  # of any image
+        >>> network.worst_case() > 0
         True
         """
         largest = self.levels
@@ -339,15 +341,17 @@ class Network:
         return largest
 
     def clear_logits(self, images: npt.ArrayLike, progress: Callable[[float], None] | None = None) -> npt.NDArray[Any]:
-        """Logits [count, classes] of the integer network itself, unencrypted: int64, or Python's integers where a logit of any
-        image could exceed 63 bits (then computed modulo as many primes as its worst case needs).
+        """Returns logits [count, classes] of images, computed in the clear by the integer network.
+
+        The logits are int64, or Python integers if `worst_case` exceeds 63 bits; such large logits are computed modulo
+        several primes.
 
         >>> network.clear_logits([image, image]).shape
         (2, 10)
         """
         values = array_of(images, "images")
         bits = self.worst_case().bit_length() + 1
-        moduli = _core.batching_primes(1024, bits, -(-bits // 29)) if bits > 63 else []
+        moduli = _core.exact.batching_primes(1024, bits, -(-bits // 29)) if bits > 63 else []
         chunk = self._clear_chunk()
         parts: list[npt.NDArray[Any]] = []
         for first in range(0, len(values), chunk):
@@ -362,46 +366,50 @@ class Network:
         return np.concatenate(parts) if parts else np.zeros((0, self.classes), dtype=np.int64)
 
     def _clear_chunk(self) -> int:
-        """Images to compute at a time: of the largest convolution, each input of each output is written out."""
+        """Returns the images of one clear run, which stores each input of each output of the largest convolution."""
         shapes = self.shapes()
-        written = max(
+        largest = max(
             math.prod(layer.linear_shape(shape)[1:]) * math.prod(layer.weight.shape[1:])
             for layer, shape in zip(self.layers, shapes[:-1], strict=True)
         )
-        return max(1, min(1000, (1 << 24) // written))
+        return max(1, min(1000, (1 << 24) // largest))
 
-    def noise_budget(self, parameters: bfv.Parameters) -> float:
-        """Bits of noise left in the logits, from the model: nothing is computed. Negative: so many are missing.
+    def noise_budget(self, parameters: Parameters) -> float:
+        """Returns the noise budget of the logits in bits, by the noise model; negative if it is exhausted.
 
         >>> network.noise_budget(nn.setup("digits-batch").parameters()) > 0
         True
         """
         core = parameters._core.on_device("null")
-        secret = _core.SecretKey.generate(core)
-        largest = int(np.argmax(parameters.plain_moduli))  # the first to fail
+        secret = _core.exact.SecretKey.generate(core)
+        largest = int(np.argmax(parameters.plain_moduli))  # the modulus with the smallest budget
         x = secret.encrypt(self.arrange(self.blank()), "slots", None, largest, 1)
         keys = EvaluationKeys(secret.evaluation_keys(True, [], False))
         return float(self._logits([Tensor(x, keys)], None)._core.noise_budget)
 
-    def require_fit(self, parameters: bfv.Parameters) -> None:
-        """Raises ParameterError for a set that cannot hold the logits, or whose noise would not last.
+    def require_fit(self, parameters: Parameters) -> None:
+        """Raises ParameterError if a set cannot hold the logits or its noise budget does not suffice.
 
-        >>> network.require_fit(nn.setup("digits-batch").parameters())  # else a ParameterError that says what is missing
+        >>> network.require_fit(nn.setup("digits-batch").parameters())
         """
         if not parameters.has_slots:
-            raise _core.ParameterError("this set has no slots, which networks need")
+            raise _core.ParameterError(f"{self.name} needs a set with slots, and {parameters!r} has none")
         bits, room = self.plain_bits, math.log2(parameters.plain_modulus)
-        if room < bits - 1:  # twice the largest logit seen must fit
-            raise _core.ParameterError(f"{self.name}'s logits take {bits - 1} bits; the plaintext moduli have {room:.0f}")
+        if room < bits - 1:  # the plaintext moduli must hold twice the largest observed logit
+            raise _core.ParameterError(
+                f"the plaintext moduli must have at least {bits - 1} bits for the logits of {self.name}, not {room:.0f}"
+            )
         budget = self.noise_budget(parameters)
         if budget < 0:
             raise _core.ParameterError(f"{self.name} needs {-budget:.0f} more bits of noise budget than {parameters!r} has")
 
-    def memory(self, parameters: bfv.Parameters) -> int:
-        """Bytes `evaluate_moduli` needs at its worst moment: one plaintext modulus' ciphertexts of a layer, beside their squares
-        or, where windows are summed, one channel's.
+    def memory(self, parameters: Parameters) -> int:
+        """Returns the peak memory of `evaluate_moduli`, in bytes.
 
-        >>> network.memory(nn.setup("digits-batch").parameters()) > 0  # bytes
+        The peak is that of one plaintext modulus's ciphertexts of a layer and their squares; a layer with pooling squares
+        one channel at a time.
+
+        >>> network.memory(nn.setup("digits-batch").parameters()) > 0
         True
         """
         shapes = self.shapes()
@@ -417,46 +425,50 @@ class Network:
             if self.squares_before(index):
                 parts = 1 if self.relinearizes_before(index) or sizes[index] * one < _MANY else _PARTS
                 moments.append(sizes[index] * (one + two // parts))
-        return max(moments) * 9 // 8 + (1 << 28)  # an eighth for rooms that do not fit, and the interpreter
+        return max(moments) * 9 // 8 + (1 << 28)  # adds 1/8 for fragmentation, and the interpreter's memory
 
-    def seal(self, path: Any, *, parameters: bfv.Parameters | None = None, **texts: Any) -> Any:
-        """Writes it as a sealed model (`hg.SealedModel`) for many images at once, one a slot, and gives that model.
+    def export(self, path: Any, *, parameters: Parameters | None = None, **texts: Any) -> Any:
+        """Writes the network as a model bundle (`hg.ModelBundle`) for many images at once, one in each slot. Returns that
+        model.
 
-        `parameters`: the set it runs with; of a shipped network its own, else the smallest found. Besides: `name`, by which a
-        service has it (the file's), `version` ("1"), `title`, and `labels` of the scores. Raises ParameterError for a set that cannot
-        hold the logits or whose noise would not last, OSError.
+        `parameters` is its set; by default the shipped network's own, else the smallest that `parameters_for` finds. Further
+        options are `name`, its name in a service (by default the file's), `version` ("1"), `title` and `labels` of the
+        scores. Raises ParameterError for a set that `require_fit` refuses, OSError.
 
-        >>> model = network.seal("digits.hgm", labels="zero one two three four five six seven eight nine".split())
+        >>> model = network.export("digits.hgm", labels="zero one two three four five six seven eight nine".split())
         >>> model.inputs[0].items, model.predict(network.clear_logits([np.zeros((8, 8), dtype=int)])).shape
         (4096, (1,))
         """
-        return seal("network.batch", self, path, parameters=parameters, **texts)
+        return export("network.batch", self, path, parameters=parameters, **texts)
 
 
 def _shrunk(x: AnyTensor) -> AnyTensor:
-    """In as small a modulus as the noise allows: one for all plaintext moduli, so where all are there."""
+    """Shrinks x to the smallest modulus that its noise allows, unless x lacks some of the plaintext moduli."""
     some = isinstance(x, Tensor) and len(x.plain_moduli) < len(x.parameters.plain_moduli)
     return x if some else shrink(x)
 
 
 def _which_moduli(x: Tensor | ClearTensor) -> str:
-    """Which part of a tensor of several plaintext moduli this is."""
+    """Names the plaintext modulus of x for progress, if there are several."""
     if isinstance(x, ClearTensor) or len(x.parameters.plain_moduli) == 1:
         return ""
     return f", modulus {x._core.first_modulus + 1} of {len(x.parameters.plain_moduli)}"
 
 
 def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]) -> AnyTensor:
-    """A dense layer of x squared, left at degree two, in parts where the squares are many: they need not all be kept."""
+    """Applies a dense layer to the squares of x, with a result of degree two.
+
+    Many squares are computed in parts, to save memory.
+    """
     flat = x.reshape(-1)
     many = isinstance(flat, Tensor) and flat.nbytes >= _MANY and 4 * flat.nbytes > flat.parameters.free_memory
     parts = min(_PARTS, flat.size) if many else 1
     result: AnyTensor | None = None
     for part in range(parts):
-        chosen = slice(flat.size * part // parts, flat.size * (part + 1) // parts)
-        squares = square(flat[chosen], progress=_share(watch("square"), part, parts))
+        part_of_inputs = slice(flat.size * part // parts, flat.size * (part + 1) // parts)
+        squares = square(flat[part_of_inputs], progress=_share(watch("square"), part, parts))
         bias = layer.bias if part == 0 else None
-        product = matmul(layer.weight[:, chosen], squares, bias, progress=watch(layer.name))
+        product = matmul(layer.weight[:, part_of_inputs], squares, bias, progress=watch(layer.name))
         result = product if result is None else result + product
     assert result is not None
     return result
@@ -471,7 +483,7 @@ _PARTS, _MANY = 8, 1 << 29  # bytes
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the weight file does not say. All layers but the last are squared unless they say otherwise."""
+    """The geometry of a network, which its weight file lacks. By default all layers but the last are squared."""
 
     image: tuple[int, ...]
     layers: tuple[tuple[str, dict[str, Any]], ...]
@@ -479,10 +491,7 @@ class _Plan:
 
 _PLANS = {
     "hcnn5": _Plan((28, 28), (("conv1", {"stride": 2}), ("conv2", {"stride": 2}), ("dense", {}))),
-    "hcnn5-paper": _Plan(
-        (28, 28),
-        (("conv1", {"stride": 2}), ("conv2", {"stride": 2, "groups": 5}), ("dense", {})),
-    ),
+    "hcnn5-paper": _Plan((28, 28), (("conv1", {"stride": 2}), ("conv2", {"stride": 2, "groups": 5}), ("dense", {}))),
     "mnist-packed": _Plan((28, 28), (("conv1", {"stride": 2, "padding": 1}), ("dense1", {}), ("dense2", {}))),
     "mnist-small": _Plan((28, 28), (("conv1", {"stride": 2, "padding": -1}), ("dense", {}))),
     "digits": _Plan((8, 8), (("dense1", {}), ("dense2", {}))),
@@ -504,7 +513,7 @@ def _weights(name: str) -> Traversable:
 
 
 def names() -> list[str]:
-    """The shipped networks.
+    """Returns the names of the shipped networks.
 
     >>> "digits" in nn.names()
     True
@@ -514,19 +523,19 @@ def names() -> list[str]:
 
 @cache
 def load(name: str) -> Network:
-    """A shipped network. Raises ParameterError for a name there is none of.
+    """Returns a shipped network. Raises ParameterError for an unknown name.
 
     >>> nn.load("hcnn5").classes
     10
     """
     if name not in names():
-        raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(names())}')
+        raise _core.ParameterError(f'there is no network "{name}"; the shipped networks are {", ".join(names())}')
     with _weights(name).open("rb") as stream:
         return read(stream, name)
 
 
 def read(stream: IO[bytes], name: str) -> Network:
-    """A network's weights from an .npz file of the shipped ones' form (examples/integer_network.py describes it)."""
+    """Reads a network from an .npz file in the format of the shipped ones (see examples/integer_network.py)."""
     plan = _PLANS[name]
     last = plan.layers[-1][0]
     with np.load(stream, allow_pickle=False) as arrays:
@@ -544,7 +553,7 @@ def read(stream: IO[bytes], name: str) -> Network:
 
 
 def _integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers as they are, or as decimal strings where 64 bits do not hold them all."""
+    """Returns stored integers, which are decimal strings if some exceed 64 bits."""
     return values if values.dtype.kind != "U" else np.array([int(v) for v in values], dtype=object)
 
 

@@ -1,4 +1,4 @@
-"""From decrypted values to predictions: the last step of a fitted estimator, which the client computes."""
+"""The last step of a fitted estimator, which the client computes: predictions of decrypted values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import described
+from heliograph._common.arguments import described
 
 Floats = npt.NDArray[np.float64]
 LINKS = ("identity", "exp")
@@ -17,7 +17,7 @@ LINKS = ("identity", "exp")
 
 @dataclass(frozen=True)
 class Output:
-    """How an estimator makes predictions and probabilities of its values.
+    """The mapping from an estimator's values to predictions and probabilities.
 
     >>> nn.Output(link="exp").predict(np.array([[0.0], [1.0]]), None).round(3)  # two samples of one value
     array([1.   , 2.718])
@@ -26,36 +26,48 @@ class Output:
     #: "values": predictions of a regressor. "class": one of the classes, by the sign of one value or the largest of several.
     #: "labels": 0 or 1 for each value, by its sign.
     kind: str = "values"
-    link: str = "identity"  #: of "values": "identity", or "exp" (the prediction is the exponential)
-    #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum) or "modified_huber" (of SGDClassifier)
+    link: str = "identity"  #: for "values": "identity", or "exp" if the prediction is the exponential
+    #: "" (none), "logistic", "softmax", "ovr" (logistic of each value, divided by their sum) or "modified_huber"
+    #: (SGDClassifier)
     probability: str = ""
-    column: bool = False  #: of one value: predictions have the shape (count, 1), not (count,)
+    column: bool = False  #: whether predictions of one value have the shape (count, 1) instead of (count,)
 
     def require_fits(self, outputs: int, classes: npt.NDArray[Any] | None) -> None:
-        """Raises ParameterError for rules that are not known, or do not fit each other, so many values and the classes.
+        """Raises ParameterError if the mapping is unknown, inconsistent, or does not fit the number of values and the
+        classes.
 
         >>> nn.Output("class", probability="softmax").require_fits(3, np.arange(3))
         """
         several = ("softmax", "ovr") if outputs > 1 else ("logistic",)
         allowed = {"values": ("",), "labels": ("", "logistic"), "class": ("", "modified_huber", *several)}
-        if self.kind not in allowed or self.link not in LINKS or self.probability not in allowed[self.kind]:
+        if self.kind not in allowed:
+            raise _core.ParameterError(f"an output's kind must be one of {', '.join(allowed)}, got {described(self.kind)}")
+        if self.link not in LINKS:
+            raise _core.ParameterError(f"an output's link must be {' or '.join(LINKS)}, got {described(self.link)}")
+        if self.probability not in allowed[self.kind]:
+            choices = " or ".join(repr(name) for name in allowed[self.kind])
             raise _core.ParameterError(
-                f"an output is of the kinds {', '.join(allowed)}, with a link {' or '.join(LINKS)} and probabilities that the kind has for "
-                f"{outputs} values, not {described((self.kind, self.link, self.probability))}"
+                f"the probability of an output of kind {self.kind} with {outputs} values must be {choices}, got "
+                f"{described(self.probability)}"
             )
-        if (self.link != "identity" and self.kind != "values") or (self.column and (self.kind != "values" or outputs > 1)):
+        if self.link != "identity" and self.kind != "values":
             raise _core.ParameterError(
-                "a link and a column of predictions are for the kind values, and a column for one value"
+                f"an output of kind {self.kind} must have the link identity, got {self.link}; the kind values allows others"
             )
-        wanted = None if self.kind == "values" else outputs if self.kind == "labels" or outputs > 1 else 2
-        if (classes is None and self.kind == "class") or (classes is not None and len(classes) != wanted):
+        if self.column and (self.kind != "values" or outputs > 1):
             raise _core.ParameterError(
-                f"an output of the kind {self.kind} with {outputs} values must have {wanted or 'no'} classes, not "
+                "an output with column=True must have the kind values and one value, got the kind "
+                f"{self.kind} and {outputs} values"
+            )
+        class_count = None if self.kind == "values" else outputs if self.kind == "labels" or outputs > 1 else 2
+        if (classes is None and self.kind == "class") or (classes is not None and len(classes) != class_count):
+            raise _core.ParameterError(
+                f"an output of kind {self.kind} with {outputs} values must have {class_count or 'no'} classes, got "
                 f"{'none' if classes is None else len(classes)}"
             )
 
     def predict(self, values: Floats, classes: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-        """Predictions for values [..., outputs].
+        """Returns predictions for values [..., outputs].
 
         >>> nn.Output("labels").predict(np.array([[0.5, -1.0, 2.0]]), None)
         array([[1, 0, 1]])
@@ -65,14 +77,16 @@ class Output:
         one = values.shape[-1] == 1
         if self.kind == "values":
             with np.errstate(over="ignore"):
-                found = np.exp(values) if self.link == "exp" else values
-            return np.asarray(found[..., 0] if one and not self.column else found)
+                results = np.exp(values) if self.link == "exp" else values
+            return np.asarray(results[..., 0] if one and not self.column else results)
         assert classes is not None
-        chosen = (values[..., 0] > 0).astype(np.int64) if one else values.argmax(-1)
-        return np.asarray(classes[chosen])
+        indices = (values[..., 0] > 0).astype(np.int64) if one else values.argmax(-1)
+        return np.asarray(classes[indices])
 
     def probabilities(self, values: Floats, name: str) -> Floats:
-        """Probabilities [..., classes] for values [..., outputs]; of "labels" one for each label. Raises DtypeError.
+        """Returns probabilities [..., classes] for values [..., outputs]; for "labels" one probability for each label.
+
+        `name` is the estimator's name in the error. Raises DtypeError if there are no probabilities.
 
         >>> nn.Output("class", probability="softmax").probabilities(np.array([[1.0, 1.0]]), "a judge")
         array([[0.5, 0.5]])
@@ -89,7 +103,7 @@ class Output:
         if values.shape[-1] == 1:
             return np.concatenate([1 - each, each], axis=-1)
         total = each.sum(-1, keepdims=True)
-        if huber:  # with no value above -1 all classes are as likely
+        if huber:  # without a value above -1 all classes are equally likely
             each = np.where(total == 0, 1.0, each)
             total = each.sum(-1, keepdims=True)
         return np.asarray(each / total)

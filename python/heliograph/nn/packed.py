@@ -1,13 +1,13 @@
-"""One image at low latency: the pixels of one image side by side in the slots (after LoLa, ePrint 2018/1207).
+"""Layout for one image at low latency: its pixels are packed into the slots. Source: LoLa, ePrint 2018/1207.
 
-A first convolution costs the server no rotation: the client sends one ciphertext for each kernel offset, holding the
-pixels seen there from all output positions, and the layer is one matrix product with scalar weights.
+A first convolution takes no rotation. The client sends one ciphertext for each kernel offset, which holds the pixels at that
+offset from all output positions. The layer is then one matrix product with scalar weights.
 
-A dense layer of up to h outputs (h a power of two) reads its P inputs repeated with a period M >= P through both rows
-of slots. Slot p works for output p mod h; with R rotated copies it sees the inputs p, ..., p + R - 1 modulo M. M and R
-are chosen so that the slots of each output see every input. One product with plaintext weights, one sum, and log2 of
-(slots / h) rotations fold the slots of each output, which leaves the outputs repeated with period h: the next dense
-layer multiplies the copy of output o by row o of its weights and folds each copy.
+A dense layer of up to h outputs (h a power of two) reads its P inputs repeated with a period M >= P over both rows of slots.
+Slot p contributes to output p mod h. With R rotated copies it sees the inputs p, ..., p + R - 1 modulo M. M and R are chosen
+so that the slots of each output see every input. One product with plaintext weights, one sum and log2(slots / h) rotations
+fold the slots of each output, which leaves the outputs repeated with period h. The next dense layer multiplies copy o of its
+inputs by row o of its weights and folds each copy.
 """
 
 from __future__ import annotations
@@ -17,49 +17,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core, _shapes, bfv
-from heliograph._arrays import Int64Array
-from heliograph._sealing import seal
-from heliograph.clear import ClearTensor
-from heliograph.exact import encode
-from heliograph.functions import (
-    matmul,
-    relinearize,
-    rotate_columns,
-    rotate_rows,
-    shrink,
-    square,
-    sum,
-)
+from heliograph import _core
+from heliograph._common import tensor as tensors
+from heliograph._common.arguments import Int64Array
+from heliograph._common.clear_tensor import ClearTensor
+from heliograph._common.exporters import export
+from heliograph._common.functions import matmul, relinearize, rotate_columns, rotate_rows, shrink, square, sum
+from heliograph.exact import Parameters, encode
 from heliograph.nn.networks import AnyTensor, Layer, Network
 
 
 def _period(inputs: int, h: int, slots: int) -> tuple[int, int]:
-    """(R, M): fewest rotated copies, then smallest period, with which each output sees every input."""
+    """Returns (R, M), the fewest rotated copies and then the smallest period for which each output sees every input."""
     windows = slots // h
     for copies in range(1, h + 1):
         for period in range(inputs, min(copies * windows, slots) + 1):
-            seen = {(k * h + d) % period for k in range(windows) for d in range(copies)}
-            if len(seen) == period:
+            offsets = {(k * h + d) % period for k in range(windows) for d in range(copies)}
+            if len(offsets) == period:
                 return copies, period
-    raise _core.ParameterError(f"{inputs} inputs and {h} outputs do not fit {slots} slots")
+    raise _core.ParameterError(f"{inputs} inputs and {h} outputs do not fit {slots} slots; use a set with more slots")
 
 
-def _require_seen(inputs: int, h: int, slots: int, found: tuple[int, int]) -> None:
-    """Raises ParameterError for what `_period` would not give: where an output does not see every input, or too much is repeated."""
-    copies, period = found
+def _require_all_inputs(inputs: int, h: int, slots: int, layout: tuple[int, int]) -> None:
+    """Raises ParameterError if copies and period exceed the slots, or an output does not depend on every input."""
+    copies, period = layout
     windows = slots // h
     if not (inputs <= period <= min(copies * windows, slots, 2 * inputs + h) and copies <= h):
         raise _core.ParameterError(f"{copies} copies with period {period} do not fit {inputs} inputs in {slots} slots")
-    seen = (np.arange(windows)[:, None] * h + np.arange(copies)) % period
-    if len(np.unique(seen)) != period:
+    offsets = (np.arange(windows)[:, None] * h + np.arange(copies)) % period
+    if len(np.unique(offsets)) != period:
         raise _core.ParameterError(f"with {copies} copies and period {period} no output sees all {inputs} inputs")
 
 
 class PackedNetwork:
-    """A network (convolution and) dense, dense, arranged for one image in `n` slots.
+    """The layout of one image in `n` slots, for a network of an optional convolution and two dense layers.
 
-    The client packs and unpacks, the server runs. `rotations` and `columns` are the keys it needs.
+    The client packs images and unpacks logits; the server runs the network. `needs` are the arguments for its keys. Raises
+    ParameterError if the network does not fit.
 
     >>> setup = nn.setup("digits")
     >>> layout = setup.layout()
@@ -71,7 +65,7 @@ class PackedNetwork:
     True
     """
 
-    def __init__(self, network: Network, n: int, found: tuple[int, int] | None = None) -> None:
+    def __init__(self, network: Network, n: int, copies_and_period: tuple[int, int] | None = None) -> None:
         first, *rest = network.layers
         self.network, self.n = network, n
         self.convolution: Layer | None = first if first.convolution else None
@@ -79,45 +73,47 @@ class PackedNetwork:
         self.maps = self.convolution.weight.shape[0] if self.convolution else 1
         self._inputs = self._wide.weight.shape[1] // self.maps
         self.height = 1 << (self._wide.weight.shape[0] - 1).bit_length()
-        if found is not None:  # so many copies and such a period, from a file
-            _require_seen(self._inputs, self.height, n, found)
-        self.copies, self.period = _period(self._inputs, self.height, n) if found is None else found
-        last = self.height - (self.copies - 1)  # a rotation past it crosses the end of the row
+        if copies_and_period is not None:  # (copies, period) from a file
+            _require_all_inputs(self._inputs, self.height, n, copies_and_period)
+        self.copies, self.period = _period(self._inputs, self.height, n) if copies_and_period is None else copies_and_period
+        last = self.height - (self.copies - 1)  # a rotation beyond it crosses the end of the row
         if self._wide.weight.shape[0] > last or network.classes * self.height > n // 2:
-            raise _core.ParameterError(f"{network.name} does not fit {n:,} slots")
+            raise _core.ParameterError(f"{network.name} does not fit {n:,} slots; use a set with more slots")
 
-    #: How many images a request holds.
+    #: Number of images of a request.
     images = 1
 
     @property
     def rotations(self) -> list[int]:
-        """Row steps the server rotates by."""
+        """Rotation steps within rows."""
         folds = [1 << k for k in range((self.n // 4).bit_length())]
         return sorted({*range(1, self.copies), *folds})
 
     @property
     def columns(self) -> bool:
-        """It exchanges the two rows of slots too."""
+        """Whether the server exchanges the two rows of slots."""
         return True
 
     @property
     def needs(self) -> dict[str, Any]:
-        """The arguments of `SecretKey.evaluation_keys` that make its keys."""
+        """Arguments of `SecretKey.evaluation_keys` for its keys."""
         return {"relinearize": True, "rotations": self.rotations, "columns": self.columns}
 
-    def seal(self, path: Any, *, parameters: bfv.Parameters | None = None, **texts: Any) -> Any:
-        """Writes it as a sealed model for one image at low latency; as `Network.seal`.
+    def export(self, path: Any, *, parameters: Parameters | None = None, **texts: Any) -> Any:
+        """Writes the network as a model bundle for one image at low latency. Options are those of `Network.export`.
 
-        >>> nn.setup("digits").layout().seal("digits.hgm", title="handwritten digits").kind
+        >>> nn.setup("digits").layout().export("digits.hgm", title="handwritten digits").kind
         'network.packed'
         """
-        return seal("network.packed", self, path, parameters=parameters, **texts)
+        return export("network.packed", self, path, parameters=parameters, **texts)
 
     # The client
 
     def pack(self, image: npt.ArrayLike, *, unchecked: bool = False) -> Int64Array:
-        """Quantized pixels of one image, as `SecretKey.encrypt` takes them: [taps, n], or [n] without a convolution. Raises as
-        `Network.quantize`.
+        """Returns the packed, quantized pixels of one image: [taps, n], or [n] without a convolution, for
+        `SecretKey.encrypt`.
+
+        Raises the errors of `Network.quantize`.
 
         >>> nn.setup("digits").layout().pack(image).shape
         (8192,)
@@ -131,7 +127,7 @@ class PackedNetwork:
         return np.stack([self._repeated(t) for t in taps.reshape(-1, self._inputs)])
 
     def unpack(self, values: npt.NDArray[Any]) -> Int64Array:
-        """Logits from the decrypted slots.
+        """Returns the logits [classes] of decrypted slots [n].
 
         >>> nn.setup("digits").layout().unpack(np.arange(8192)).shape
         (10,)
@@ -145,8 +141,8 @@ class PackedNetwork:
 
     # The server
 
-    def server(self, parameters: bfv.Parameters | None) -> PackedServer:
-        """What runs it, for one parameter set.
+    def server(self, parameters: Parameters | None) -> PackedServer:
+        """Returns a server of the network for one parameter set; with None, for clear tensors.
 
         >>> layout = nn.setup("digits").layout()
         >>> layout.server(None).run(hg.ClearTensor(layout.pack(image))).slots  # None: in the clear
@@ -155,7 +151,7 @@ class PackedNetwork:
         return PackedServer(self, parameters)
 
     def wide_values(self) -> tuple[Int64Array, Int64Array]:
-        """Weights [R, maps, n], of the input that each slot sees after d rotations for its output; bias [n].
+        """Returns the first dense layer's weights [R, maps, n], by number of rotations d, map and slot, and its bias [n].
 
         >>> nn.setup("digits").layout().wide_values()[1].shape
         (8192,)
@@ -165,13 +161,13 @@ class PackedNetwork:
         by_map = self._wide.weight.reshape(outputs, self.maps, self._inputs)
         weights[:, :outputs, : self._inputs] = by_map.transpose(1, 0, 2)
         result = np.zeros((self.copies, self.maps, self.n), dtype=np.int64)
-        seen: set[int] = set()
+        counted: set[int] = set()
         output = np.arange(h)
         for k in range(self.n // h):
             for d in range(self.copies):
-                if (k * h + d) % self.period in seen:  # each input once
+                if (k * h + d) % self.period in counted:  # count each input once
                     continue
-                seen.add((k * h + d) % self.period)
+                counted.add((k * h + d) % self.period)
                 slot = k * h + output
                 result[d][:, slot] = weights[:, output, (slot + d) % self.period]
         bias = np.zeros(h, dtype=np.int64)
@@ -179,7 +175,7 @@ class PackedNetwork:
         return result, np.resize(bias, self.n)
 
     def narrow_values(self) -> tuple[Int64Array, Int64Array]:
-        """Weights [n]: copy o of the hidden values meets row o. Bias [n]: where the logits end.
+        """Returns the second dense layer's weights [n], where copy o of the hidden values meets row o, and its bias [n].
 
         >>> nn.setup("digits").layout().narrow_values()[0].shape
         (8192,)
@@ -193,8 +189,9 @@ class PackedNetwork:
 
 
 class PackedServer:
-    """A packed network with its weights encoded for one parameter set, which takes longer than a run. `None`: for clear
-    tensors.
+    """A packed network with its weights encoded for one parameter set; with None, for clear tensors.
+
+    The encoding takes longer than a run.
 
     >>> layout = nn.setup("digits").layout()
     >>> answer = layout.server(None).run(hg.ClearTensor(layout.pack(image)))
@@ -202,7 +199,7 @@ class PackedServer:
     True
     """
 
-    def __init__(self, layout: PackedNetwork, parameters: bfv.Parameters | None) -> None:
+    def __init__(self, layout: PackedNetwork, parameters: Parameters | None) -> None:
         def encoded(values: Int64Array) -> Any:
             return ClearTensor(values) if parameters is None else encode(parameters, values)
 
@@ -211,14 +208,14 @@ class PackedServer:
         self._narrow, self._narrow_bias = (encoded(v) for v in layout.narrow_values())
 
     def run(self, x: AnyTensor) -> AnyTensor:
-        """Logits in known slots, in as small a modulus as their noise allows.
+        """Returns the encrypted logits, at the smallest modulus that their noise allows; `PackedNetwork.unpack` reads them.
 
         >>> layout = nn.setup("digits").layout()
         >>> layout.unpack(layout.server(None).run(hg.ClearTensor(layout.pack(image))).values).shape
         (10,)
         """
         at = self.layout
-        _shapes.require_keys(x, at.network.name, at.needs)
+        tensors.require_keys(x, at.network.name, at.needs)
         if at.convolution is not None:
             taps = at.convolution.weight.reshape(at.maps, -1)
             x = square(matmul(taps, x, at.convolution.bias))
@@ -232,7 +229,7 @@ class PackedServer:
 
 
 def _folded(x: AnyTensor, first: int, last: int) -> AnyTensor:
-    """x plus itself turned by `first`, then by half of that, ..., by `last`."""
+    """Adds to x its rotation by `first`, then by half of that, and so on down to `last`."""
     step = first
     while step >= last:
         x = x + rotate_rows(x, step)

@@ -1,4 +1,4 @@
-"""Input ranges of fitted estimators: what is calibrated, what is proven, and the check of clear samples before encryption."""
+"""Input ranges of fitted estimators: calibration, proof, and checks of clear samples before encryption."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import digits_of
+from heliograph._common.arguments import digits_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.nn.inputs import Inputs
+from heliograph.nn.layers import Activation, Dense, Floats
 
-if TYPE_CHECKING:
-    from heliograph.nn.estimators import Activation, Dense
-
-Floats = npt.NDArray[np.float64]
-#: Slack of comparisons: rounding of float64 in two orders of summation. A polynomial of degree d grows by d^2 times as much.
+#: Slack of comparisons for rounding in float64. A polynomial of degree d amplifies this rounding by d^2.
 _SLACK = 2.0**-30
-_MANTISSA = 10  #: bits of a published bound: rounded outward, files do not hold exact extremes of the calibration data
-_STEPS = 10  #: of the bisection for the proven share
-#: The end of an error: what to do.
+_MANTISSA = 10  #: bits of a published bound, rounded outward so that files hide the exact extremes of the calibration data
+_STEPS = 10  #: steps of the bisection for the proven share
+#: The last part of an error, which says what to do.
 WAYS_OUT = (
     "calibrate with samples like this one, use a larger margin= in from_sklearn, or pass unchecked=True to encrypt it anyway"
 )
@@ -39,19 +36,20 @@ class Ranges:
     (8.0, 1.0)
     """
 
-    low: tuple[float, ...]  #: of each feature: the calibration data's, widened by the margin
+    low: tuple[float, ...]  #: range of each feature: that of the calibration data, widened by the margin
     high: tuple[float, ...]
-    reach: float  #: largest magnitude of inputs and outputs that parameters have room for
-    #: Share of each range, about its middle, in which all results are proven: 1.0 if all samples inside the ranges are right.
+    reach: float  #: largest magnitude of inputs and outputs, for which parameters have room
+    #: Share of each range, about its middle, for which all results are proven correct; 1.0 for all samples inside the
+    #: ranges.
     proven: float
 
     @property
     def bound(self) -> float:
-        """Largest magnitude of an encrypted feature: twice the largest in the ranges. It is public."""
+        """Public bound on the magnitude of encrypted features: twice the largest in the ranges."""
         return self.bound_of(Inputs())
 
     def bound_of(self, inputs: Inputs) -> float:
-        """The same of features that `inputs` centre and scale.
+        """Returns the bound of features that `inputs` centres and scales.
 
         >>> nn.Ranges((30.0,), (50.0,), 16.0, 1.0).bound_of(nn.Inputs((), (40.0,), (8.0,)))
         2.5
@@ -60,7 +58,7 @@ class Ranges:
         return min(2 * float(np.abs(ends).max()), self.reach) or self.reach
 
     def summary(self) -> str:
-        """One line for a person.
+        """Describes the ranges in one line.
 
         >>> nn.Ranges((0.0, -1.0), (4.0, 1.0), 16.0, 0.5).summary()
         'each in its calibrated range, between -1 and 4; results are proven in 50% of each range'
@@ -73,7 +71,9 @@ class Ranges:
 
 
 def calibrated(samples: Floats, margin: float) -> tuple[Floats, Floats]:
-    """The ranges [features] of samples [count, features], `margin` times as wide about their middles, rounded outward."""
+    """Returns the ranges [features] of samples [count, features], `margin` times as wide about their middles, rounded
+    outward.
+    """
     low, high = samples.min(0), samples.max(0)
     middle, half = low / 2 + high / 2, (high / 2 - low / 2) * margin
     lower, upper = np.minimum(middle - half, low), np.maximum(middle + half, high)
@@ -81,7 +81,7 @@ def calibrated(samples: Floats, margin: float) -> tuple[Floats, Floats]:
 
 
 def _outward(values: Floats, half: Floats, rounding: np.ufunc) -> Floats:
-    """Rounded to `_MANTISSA` bits of themselves, or of half the range if that is smaller: for features far from zero."""
+    """Rounds values to `_MANTISSA` bits, relative to themselves or to half the range if that is smaller."""
     _, exponent = np.frexp(values)
     _, narrow = np.frexp(half)
     exponent = np.where(half > 0, np.minimum(exponent, narrow), exponent) - _MANTISSA
@@ -89,14 +89,17 @@ def _outward(values: Floats, half: Floats, rounding: np.ufunc) -> Floats:
 
 
 def image(weight: Floats, bias: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """The ranges of W x + b for x in a box (interval arithmetic)."""
+    """Returns the ranges of W x + b for x in a box, by interval arithmetic."""
     middle, half = low / 2 + high / 2, high / 2 - low / 2
     centre, width = weight @ middle + bias, np.abs(weight) @ half
     return centre - width, centre + width
 
 
 def polynomial_image(coefficients: Sequence[float], low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """The extremes of a Chebyshev series on intervals [low, high], one of each unit: at the ends and the roots of its derivative."""
+    """Returns the extremes of a Chebyshev series on intervals [low, high], one for each unit.
+
+    The extremes are at the ends or at roots of the derivative.
+    """
     chebyshev = np.polynomial.chebyshev
     roots: npt.NDArray[Any] | list[float] = (
         chebyshev.chebroots(chebyshev.chebtrim(chebyshev.chebder(coefficients), 1e-300)) if len(coefficients) > 2 else []
@@ -108,8 +111,9 @@ def polynomial_image(coefficients: Sequence[float], low: Floats, high: Floats) -
 
 
 def proven_share(layers: Sequence[Dense], low: Floats, high: Floats, reach: float) -> float:
-    """The largest share of a box, about its middle, for which interval arithmetic keeps each activation's argument in [-1, 1]
-    and each output within `reach`; rounded down.
+    """Returns the largest share of a box, about its middle, in which all results are proven; rounded down.
+
+    There interval arithmetic keeps each activation's argument in [-1, 1] and each output within `reach`.
     """
     middle, half = low / 2 + high / 2, high / 2 - low / 2
 
@@ -135,7 +139,7 @@ def proven_share(layers: Sequence[Dense], low: Floats, high: Floats, reach: floa
 
 
 def room_of(parameters: Parameters, level: int) -> float:
-    """The largest magnitude that decodes at a level. Above level 1 decoding reads two levels at most."""
+    """Returns the largest magnitude that decodes at a level. Above level 1 decoding reads at most two levels."""
     if level == 1:
         return parameters.room
     spec = parameters._core.spec
@@ -145,19 +149,19 @@ def room_of(parameters: Parameters, level: int) -> float:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition on samples: values [things, count] that must lie in [low, high], one interval of each thing."""
+    """A condition on samples: values [quantities, count] must be in [low, high], with an interval for each quantity."""
 
     values: Floats
     low: Floats
     high: Floats
-    message: Callable[[int, float], str]  #: of a thing's number and its value outside
+    message: Callable[[int, float], str]  #: error text for a quantity's number and its value outside
 
     def inside(self) -> npt.NDArray[np.bool_]:
-        """The samples [count] whose values all lie inside. NaN, the result of an overflow, lies outside."""
+        """Tells for each sample [count] whether all its values are inside. NaN, the result of an overflow, is outside."""
         return np.asarray(((self.values >= self.low[:, None]) & (self.values <= self.high[:, None])).all(0))
 
     def require(self) -> None:
-        """Raises PlaintextRangeError for the first sample outside, with its value farthest outside."""
+        """Raises PlaintextRangeError for the first sample outside, which names its value farthest outside."""
         inside = self.inside()
         if inside.all():
             return
@@ -168,9 +172,9 @@ class Check:
         raise _core.PlaintextRangeError(f"row {row}: {self.message(place, float(values[place]))}{several}; {WAYS_OUT}")
 
 
-def of_features(known: Ranges, samples: Floats) -> Check:
-    """Each feature of samples [features, count] lies in its range."""
-    low, high = np.array(known.low), np.array(known.high)
+def of_features(ranges: Ranges, samples: Floats) -> Check:
+    """Returns the condition that each feature of samples [features, count] is in its range."""
+    low, high = np.array(ranges.low), np.array(ranges.high)
     slack = _SLACK * (high - low)
 
     def message(feature: int, value: float) -> str:
@@ -182,7 +186,7 @@ def of_features(known: Ranges, samples: Floats) -> Check:
 
 
 def of_bound(samples: Floats, bound: float, inputs: Inputs) -> Check:
-    """No encoded feature [features, count] is beyond the model's input bound."""
+    """Returns the condition that no encoded feature [features, count] exceeds the model's input bound."""
     most = np.full(len(samples), bound)
 
     def message(feature: int, value: float) -> str:
@@ -190,14 +194,16 @@ def of_bound(samples: Floats, bound: float, inputs: Inputs) -> Check:
         ends[feature] = value, -bound, bound
         value, low, high = inputs.decoded(ends)[feature].tolist()
         digits = digits_of(low, high)
-        return f"feature {feature} is {value:.{digits}g}, outside [{low:.{digits}g}, {high:.{digits}g}], twice the calibrated ranges"
+        twice = f"[{low:.{digits}g}, {high:.{digits}g}]"
+        return f"feature {feature} is {value:.{digits}g}, outside {twice}, twice the calibrated ranges"
 
     return Check(samples, -most, most, message)
 
 
 def of_layers(layers: Sequence[Dense], samples: Floats, reach: float) -> Iterator[Check]:
-    """Runs the clear layers on samples [features, count]: no activation's argument leaves its calibrated interval, and no result is
-    beyond `reach`.
+    """Runs the clear layers on samples [features, count] and yields the conditions of a correct result.
+
+    Each activation's argument must be in its calibrated interval, and each result within `reach`.
     """
     x = samples
     for number, layer in enumerate(layers, start=1):

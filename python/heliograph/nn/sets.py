@@ -1,4 +1,4 @@
-"""The parameter sets of the shipped networks: what `parameters_for` finds for them at 128 bits (a test repeats it)."""
+"""The parameter sets of the shipped networks, as `parameters_for` finds them at 128 bits; a test repeats the search."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from heliograph import _core, bfv
-from heliograph.choose import parameters_for
-from heliograph.clear import ClearTensor
+from heliograph import _core
+from heliograph._common.clear_tensor import ClearTensor
+from heliograph.exact.parameter_search import search
+from heliograph.exact.parameters import Parameters, set_for
 from heliograph.nn.networks import Network, load, names
 from heliograph.nn.packed import PackedNetwork
 from heliograph.nn.tiled import TiledNetwork
@@ -16,7 +17,7 @@ from heliograph.nn.tiled import TiledNetwork
 
 @dataclass(frozen=True)
 class Setup:
-    """A network, how its images are laid out, and the numbers of its parameter set.
+    """A network with the layout of its images and its parameter set.
 
     >>> setup = nn.setup("digits")
     >>> setup.title, setup.n
@@ -25,19 +26,19 @@ class Setup:
 
     name: str
     network: str
-    kind: type[PackedNetwork] | type[TiledNetwork] | None  #: how images lie in the slots; None: one image a slot
+    kind: type[PackedNetwork] | type[TiledNetwork] | None  #: layout of images; None for one image in each slot
     n: int
     log_q: int
     special: int
     plain_modulus: tuple[int, ...]
     title: str
-    named: str = ""  #: the named set that it is
-    given_moduli: bool = False  #: the search is given the plaintext moduli
-    log_q_short: int | None = None  #: of edition w32, where another number
-    edition: str = "w64"
+    named: str = ""  #: name of its parameter set, if it is a named one
+    given_moduli: bool = False  #: whether the search uses these plaintext moduli
+    log_q_short: int | None = None  #: log_q of 32-bit words, if it differs
+    word_size: int = 64
 
     def load(self) -> Network:
-        """The network.
+        """Returns the network.
 
         >>> nn.setup("digits-batch").load().name
         'digits'
@@ -46,43 +47,42 @@ class Setup:
 
     @property
     def packed(self) -> bool:
-        """Whether a ciphertext holds many pixels of an image; else one pixel, of one image a slot."""
+        """Whether a ciphertext holds many pixels of an image, instead of one pixel of an image in each slot."""
         return self.kind is not None
 
     def layout(self, n: int | None = None) -> PackedNetwork | TiledNetwork:
-        """How images lie in the slots. Raises ParameterError for a network that takes one image a slot.
+        """Returns the layout of images in the slots. Raises ParameterError for a network with one image in each slot.
 
         >>> nn.setup("digits").layout().n
         8192
         """
         if self.kind is None:
-            raise _core.ParameterError(f"{self.name} takes one image a slot")
+            raise _core.ParameterError(f"{self.name} has no layout: it has one image in each slot; use Network.evaluate")
         return self.kind(self.load(), n or self.n)
 
-    def parameters(self) -> bfv.Parameters:
-        """The parameter set.
+    def parameters(self) -> Parameters:
+        """Returns the parameter set.
 
         >>> nn.setup("digits").parameters()
         <BFV parameters: N=2^13, log q 136, 128-bit, 20-bit plaintext, 8,192 slots, w64>
         """
         if self.named:
-            return bfv.parameters(self.named, edition=self.edition)
-        log_q = self.log_q if self.log_q_short is None or self.edition == "w64" else self.log_q_short
-        return bfv.parameters(
-            n=self.n, log_q=log_q, special=self.special, plain_modulus=self.plain_modulus, edition=self.edition
-        )
+            return set_for("bfv", self.named, word_size=self.word_size)
+        log_q = self.log_q if self.log_q_short is None or self.word_size == 64 else self.log_q_short
+        ring: dict[str, Any] = {"n": self.n, "log_q": log_q, "special": self.special}
+        return set_for("bfv", plain_modulus=self.plain_modulus, word_size=self.word_size, **ring)
 
-    def seal(self, path: Any, **texts: Any) -> Any:
-        """Writes it as a sealed model, with its parameter set and its title; as `Network.seal`.
+    def export(self, path: Any, **texts: Any) -> Any:
+        """Writes the network as a model bundle, with its parameter set and title. Options are those of `Network.export`.
 
-        >>> nn.setup("mnist-packed").seal("digits.hgm").inputs[0].shape
+        >>> nn.setup("mnist-packed").export("digits.hgm").inputs[0].shape
         (28, 28)
         """
         what = self.layout() if self.packed else self.load()
-        return what.seal(path, **{"parameters": self.parameters(), "title": self.title, **texts})
+        return what.export(path, **{"parameters": self.parameters(), "title": self.title, **texts})
 
     def keys(self) -> dict[str, Any]:
-        """What `SecretKey.evaluation_keys` must make for it.
+        """Returns the arguments of `SecretKey.evaluation_keys` for its keys.
 
         >>> nn.setup("digits-batch").keys()
         {'relinearize': True}
@@ -94,11 +94,11 @@ class Setup:
 
     @property
     def plain_bits(self) -> int:
-        """Bits that the plaintext modulus was asked to exceed: enough for four times the largest logit seen."""
+        """Minimum bits of the plaintext modulus, for four times the largest logit of the training images."""
         return max(load(name).plain_bits for name in _SHARED.get(self.network, (self.network,)))
 
-    def search(self) -> bfv.Parameters:
-        """The set `parameters_for` finds, at this ring degree.
+    def search(self) -> Parameters:
+        """Searches the network's parameter set again, by `parameters_for` at this ring degree.
 
         >>> nn.setup("digits-batch").search().n
         4096
@@ -115,12 +115,13 @@ class Setup:
         else:
             example = network.arrange(network.blank())
         if self.given_moduli:
-            return parameters_for(function, example, n=self.n, edition=self.edition, plain_modulus=self.plain_modulus)
-        # Residues: `plain_bits` is four times the largest logit seen, far below what weights and pixels at their worst allow.
-        return parameters_for(function, example, n=self.n, edition=self.edition, plain_bits=self.plain_bits, exact=False)
+            return search(function, example, "bfv", n=self.n, word_size=self.word_size, plain_modulus=self.plain_modulus)
+        # exact=False: `plain_bits` is that of four times the largest observed logit, far below the worst-case bound.
+        sizes: dict[str, Any] = {"n": self.n, "word_size": self.word_size, "plain_bits": self.plain_bits}
+        return search(function, example, "bfv", exact=False, **sizes)
 
 
-_SHARED = dict.fromkeys(("hcnn5", "hcnn5-paper"), ("hcnn5", "hcnn5-paper"))  # one set for both
+_SHARED = dict.fromkeys(("hcnn5", "hcnn5-paper"), ("hcnn5", "hcnn5-paper"))  # networks that share a plaintext modulus
 
 
 SETUPS = {
@@ -140,7 +141,7 @@ SETUPS = {
         ),
         Setup(
             "mnist-small", "mnist-small", TiledNetwork, 4096, 106, 0, (557057,),
-            "up to 32 28x28 digits in the smallest ring that holds them", given_moduli=True, edition="w32",
+            "up to 32 28x28 digits in the smallest ring that holds them", given_moduli=True, word_size=32,
         ),
         Setup(
             "hcnn5", "hcnn5", None, 8192, 187, 0, (8796092858369,),
@@ -148,7 +149,7 @@ SETUPS = {
         ),
         Setup(
             "hcnn5-paper", "hcnn5-paper", None, 8192, 188, 0, (8796092858369,),
-            "the same as the paper counts it: each filter of the second convolution reads one map",
+            "many 28x28 digits, one a slot; each filter of the second convolution reads one map, as in the paper",
         ),
         Setup(
             "hcnn11", "hcnn11", None, 8192, 210, 0,
@@ -161,18 +162,19 @@ SETUPS = {
 
 
 def setup(name: str) -> Setup:
-    """A setup by name; ``/w32`` or ``/w64`` after it names an edition. Raises ParameterError listing them.
+    """Returns a setup by name; the suffix ``/w32`` or ``/w64`` selects the words. Raises ParameterError, which lists the
+    names.
 
     >>> nn.setup("hcnn5").parameters().name
     'hcnn5'
-    >>> nn.setup("mnist-packed/w32").parameters().edition
-    'w32'
+    >>> nn.setup("mnist-packed/w32").parameters().word_size
+    32
     """
-    base, slash, edition = name.partition("/")
+    base, slash, ending = name.partition("/")
     if base not in SETUPS:
-        raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(SETUPS)}')
+        raise _core.ParameterError(f'there is no network "{name}"; the networks are {", ".join(SETUPS)}')
     if not slash:
         return SETUPS[base]
-    if edition not in ("w32", "w64"):
-        raise _core.ParameterError(f'there is no edition "{edition}" of {base}; there are w32, w64')
-    return replace(SETUPS[base], name=name, edition=edition)
+    if ending not in ("w32", "w64"):
+        raise _core.ParameterError(f'the ending of {base} must be /w32 or none, not "/{ending}"')
+    return replace(SETUPS[base], name=name, word_size=int(ending[1:]))

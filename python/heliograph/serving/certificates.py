@@ -1,5 +1,5 @@
-"""TLS of a service whose files may change while it runs: each handshake has the certificate, the authorities and the revocation lists
-that were read last.
+"""TLS contexts whose files may change while the service runs: each handshake uses the certificate, CA certificates and
+revocation lists that were read last.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from heliograph import _core
-from heliograph._arrays import printable
+from heliograph._common.arguments import printable
+from heliograph._common.service.tls import pem, reason
 from heliograph.serving.connections import PEER
-from heliograph.serving.retrying import reason
-from heliograph.serving.wire import pem
 
 _NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 Failed = Callable[[str, str, str | None], None]
 
 
 class Handshake(ssl.SSLObject):
-    """A handshake that tells a client that its certificate is refused: asyncio would close before the alert is sent.
+    """A TLS handshake that sends the alert for a refused client certificate. asyncio would close the connection before the
+    alert is sent.
 
-    So the error is held back until the client has heard and closed, or asyncio's time for handshakes is over.
+    The error is suppressed until the client closes the connection or asyncio's handshake timeout passes.
     """
 
     on_failure: Failed | None = None
@@ -31,7 +31,7 @@ class Handshake(ssl.SSLObject):
     _peer: str | None = None
 
     def do_handshake(self) -> None:
-        """As `ssl.SSLObject` has it."""
+        """Overrides `ssl.SSLObject.do_handshake`."""
         if self._failed:
             raise ssl.SSLWantReadError
         try:
@@ -50,13 +50,13 @@ class Handshake(ssl.SSLObject):
 
 
 class _Latest(ssl.SSLContext):
-    """A context whose connections are of another: the latest. A server that listens keeps this one."""
+    """A context that creates its connections from the context `latest`. A listener keeps this object across reloads."""
 
     latest: ssl.SSLContext
     on_failure: Failed | None = None
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        """As `ssl.SSLContext` has it."""
+        """Overrides `ssl.SSLContext.wrap_bio`."""
         made = self.latest.wrap_bio(*arguments, **options)
         if isinstance(made, Handshake):
             made.on_failure, made._peer = self.on_failure, PEER.get()
@@ -64,36 +64,42 @@ class _Latest(ssl.SSLContext):
 
 
 class Certificates:
-    """The files of TLS. Raises OSError, ParameterError for files that are none (`ssl.SSLError` of the system's own words).
+    """The service's TLS files. Raises OSError; ParameterError for a file with other contents.
 
-    `chain` is the service's certificate and those that lead to its authority, `key` its private key (None: in the same file), `clients`
-    authorities of clients' certificates, `crl` their revocation lists. `required`: clients must show a certificate.
+    `chain` is the service's certificate with its intermediate certificates, `key` its private key (None: in the same file).
+    `clients` holds the CA certificates that verify client certificates, `crl` their revocation lists. `required`: clients
+    must present a certificate.
     """
 
     def __init__(self, chain: Path, key: Path | None, clients: Path | None, crl: Path | None, *, required: bool) -> None:
         self._paths = chain, key, clients, crl
         self._required = required
-        self.context = _Latest(ssl.PROTOCOL_TLS_SERVER)  #: of servers that listen, of HTTP and of gRPC
+        self.context = _Latest(ssl.PROTOCOL_TLS_SERVER)  #: shared by the HTTP and gRPC listeners
         self._contents: list[bytes | None] | None = None
         self.read()
 
     @property
     def on_failure(self) -> Failed | None:
-        """Called for each handshake that fails: "certificate" or "protocol", OpenSSL's words, the client's address."""
+        """Callback for failed handshakes: "certificate" or "protocol", OpenSSL's reason, the client's address."""
         return self.context.on_failure
 
     @on_failure.setter
-    def on_failure(self, heard: Failed) -> None:
-        self.context.on_failure = heard
+    def on_failure(self, callback: Failed) -> None:
+        self.context.on_failure = callback
 
     def read(self) -> bool:
-        """The files, again: whether one has changed. What cannot be read, or does not fit together, changes nothing and raises."""
+        """Reads the files again and returns whether one has changed. If a file is invalid or does not fit the other files,
+        raises an error and changes nothing.
+        """
         if self._contents is not None and any(path is not None and path.is_fifo() for path in self._paths):
-            raise _core.ParameterError("a certificate that came through a pipe cannot be read again: give files, or restart")
+            raise _core.ParameterError(
+                "cannot read a certificate again: it was given as a pipe, which is read once; "
+                "give a file, or restart the service"
+            )
         made, contents = self._made()
         if contents == self._contents:
             return False
-        # A new context has new keys of session tickets: nobody resumes a session that another certificate, or none, began.
+        # A new context has new session ticket keys: no session resumes that was verified by the old files.
         self.context.latest, self._contents = made, contents
         return True
 
@@ -102,25 +108,29 @@ class Certificates:
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.sslobject_class = Handshake
-        made.set_alpn_protocols(["http/1.1", "h2"])  # gRPC's clients offer h2 alone
-        piped = chain.is_fifo() or (key is not None and key.is_fifo())  # which are read once
+        made.set_alpn_protocols(["http/1.1", "h2"])  # gRPC clients offer only h2
+        piped = chain.is_fifo() or (key is not None and key.is_fifo())  # a pipe can be read only once
         with pem("certificate with its private key", chain, key):
             made.load_cert_chain(chain, key)
         if clients is not None:
-            with pem("certificates of authorities", clients):
+            with pem("CA certificates", clients):
                 made.load_verify_locations(clients)
             made.verify_mode = ssl.CERT_REQUIRED if self._required else ssl.CERT_OPTIONAL
         if crl is not None:
             with pem("revocation lists", crl):
                 made.load_verify_locations(crl)
             if not made.cert_store_stats()["crl"]:
-                raise _core.ParameterError(f"{printable(str(crl))} holds no revocation lists (PEM)")
+                raise _core.ParameterError(
+                    f"{printable(str(crl))} holds no revocation lists (PEM); give one of each authority of clients"
+                )
             made.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         paths = (None if piped else chain, None if piped else key, clients, crl)
         return made, [None if path is None else path.read_bytes() for path in paths]
 
     def problem(self) -> str | None:
-        """Why every client would refuse this certificate at this time, or None: a handshake in memory, in which it is trusted itself."""
+        """Returns why every client would refuse the service's certificate now, or None. Performs a handshake in memory with
+        a client that trusts only this certificate.
+        """
         chain = self._paths[0]
         if chain.is_fifo():
             return None
@@ -131,7 +141,7 @@ class Certificates:
         up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
         client, server = trusting.wrap_bio(down, up), self.context.latest.wrap_bio(up, down, server_side=True)
         try:
-            for side in (client, server, client):  # its hello, the certificate, what the client says to it
+            for side in (client, server, client):  # client hello, server certificate, client's verification
                 with contextlib.suppress(ssl.SSLWantReadError):
                     side.do_handshake()
         except ssl.SSLError as error:

@@ -1,10 +1,11 @@
-"""Accepted connections of all listeners: so many of one address, so many in all. Idle connections are closed to make room."""
+"""Accepted connections of all listeners, limited for each address and in total. Idle connections are closed to make room."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ipaddress
+import resource
 import socket
 import ssl
 import time
@@ -15,17 +16,19 @@ from typing import Any
 
 from heliograph.serving.access import Pace
 
-_NEW = 128  # connections a second of one address at least, before others are refused
-_GOODBYE = 1.0  # seconds for TLS's last words
-_MOST_AT_ONCE = 64  # connections that are accepted in a row before other events have their turn
-_BACKLOG = 2048  # connections that the system holds until they are accepted
-_RETRY = 1.0  # seconds until connections are accepted again after the system had no room for one
-# While jobs run: the burst of handshakes of one address, its handshakes a second, and the queue's handshakes a second for all addresses.
-_BURST, _PACE, _TURNS = 64, 4, 10
+_FILES = 4  # file descriptors of one connection
+_OTHER_FILES = 128  # file descriptors for models, the store, requests and engines
+_MIN_NEW = 128  # least limit of new connections a second from one address
+_CLOSE_SECONDS = 1.0  # seconds for TLS's close_notify
+_MOST_AT_ONCE = 64  # connections accepted before the event loop runs other callbacks
+_BACKLOG = 2048  # the listen backlog
+_RETRY = 1.0  # seconds of pause after accept() failed for lack of resources
+# While jobs run: an address's burst of handshakes, its handshakes a second, and handshakes a second of the queue.
+_HANDSHAKE_BURST, _HANDSHAKE_RATE, _TURN_RATE = 64, 4, 10
 
 
 def address_of(peer: Any) -> str:
-    """What counts as one client's address: an IPv4 address, or the /64 network of an IPv6 address, of which a client has all."""
+    """Returns the address that counts as one client: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         found = ipaddress.ip_address(str(peer[0]).partition("%")[0])
     except (ValueError, IndexError, TypeError):
@@ -36,72 +39,89 @@ def address_of(peer: Any) -> str:
     return str(found)
 
 
-#: The peer of the connection that a task has accepted, during its handshake too.
+#: Address and port of the peer of the connection that this task serves; set before the handshake.
 PEER: ContextVar[str | None] = ContextVar("heliograph_peer", default=None)
 
 
 def shown_address(peer: Any) -> str:
-    """A peer's address and port, as logs have it."""
+    """Returns a peer's address and port for the log."""
     if not isinstance(peer, tuple) or len(peer) < 2:
         return str(peer)
     return f"[{peer[0]}]:{peer[1]}" if ":" in str(peer[0]) else f"{peer[0]}:{peer[1]}"
 
 
+def files_for(connections: int) -> int:
+    """Raises the process's file limit for `connections` and returns how many connections fit, at most `connections`.
+
+    A connection uses up to three descriptors: its own, and two of the gRPC proxy. Half as many connections again are
+    answered with HTTP 503.
+    """
+    wanted = _FILES * connections + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        soft = min(wanted, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(connections, max((soft - _OTHER_FILES) // _FILES, 16))
+
+
 class Accepted(socket.socket):
-    """A connection, which `Connections` counts until it is closed."""
+    """A connection that `Connections` counts until it is closed."""
 
     owner: Connections | None = None
     address = ""
-    peer = ""  #: its address and port, for the log
-    is_beyond = False  #: whether it was one too many, and is here to hear so
-    transport: Any = None  #: asyncio's, once the connection is made, by which it says goodbye
+    peer = ""  #: address and port, for the log
+    is_beyond = False  #: whether the connection exceeds the limit and is answered with HTTP 503
+    transport: Any = None  #: asyncio's transport, once the handshake is done
 
     def close(self) -> None:
-        """As a socket has it."""
+        """Overrides `socket.socket.close`."""
         owner, self.owner, self.transport = self.owner, None, None
         if owner is not None:
-            owner._left(self)
+            owner._remove(self)
         super().close()
 
 
 class Connections:
-    """Of all listeners: `most` in all, of which one address may have `most_of_one`. Beyond either a connection that has no request
-    in progress is closed first: the longest idle one of that address, or of the address with the most connections. An address that
-    connects too often is refused before a handshake: half of `most_of_one` a second, after twice as many at once.
+    """Limits the connections of all listeners: `most` in total, `most_of_one` for one address.
+
+    At a limit, an idle connection is closed first: the longest idle one of that address, or of the address with the most
+    connections. An address may connect `most_of_one` / 2 times a second after a burst of 2 `most_of_one`; further attempts
+    are refused before the handshake.
     """
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self.most, self.most_of_one = most, min(most_of_one, most)
-        self._pace = Pace(max(most_of_one / 2, _NEW), max(2 * most_of_one, 4 * _NEW), 1.0, time.monotonic)
+        self._pace = Pace(max(most_of_one / 2, _MIN_NEW), max(2 * most_of_one, 4 * _MIN_NEW), 1.0, time.monotonic)
         self._count = 0
-        self._of: dict[str, int] = {}
-        self._idle: dict[str, OrderedDict[Accepted, None]] = {}  # by address; the longest idle is first
+        self._per_address: dict[str, int] = {}
+        self._idle: dict[str, OrderedDict[Accepted, None]] = {}  # idle connections by address, the longest idle first
         self._by_file: dict[int, Accepted] = {}
 
     def __len__(self) -> int:
         return self._count
 
     def admit(self, one: Accepted, address: str) -> bool:
-        """Counts a new connection, if there is room or another can be closed. Half as many more than `most` may come to hear that the
-        service is busy.
+        """Counts a new connection if there is room or an idle one can be closed. Up to `most` / 2 connections more are
+        admitted, only to be answered with HTTP 503.
         """
-        mine = self._of.get(address, 0)
-        if self._pace.delay(address):  # handshakes cost the service more than its peers
+        own = self._per_address.get(address, 0)
+        if self._pace.delay(address):  # a TLS handshake costs the service more than its peer
             return False
-        if mine >= self.most_of_one and not self._close_idle(address):
+        if own >= self.most_of_one and not self._close_idle(address):
             return False
-        full = self._count >= self.most and not self._close_idle(max(self._of, key=self._of.__getitem__))
+        full = self._count >= self.most and not self._close_idle(max(self._per_address, key=self._per_address.__getitem__))
         if full and 2 * self._count >= 3 * self.most:
             return False
         one.owner, one.address, one.is_beyond = self, address, full
         self._count += 1
-        self._of[address] = self._of.get(address, 0) + 1
+        self._per_address[address] = self._per_address.get(address, 0) + 1
         self._by_file[one.fileno()] = one
         self.set_busy(one, False)
         return True
 
     def made(self, transport: Any) -> Accepted | None:
-        """The connection that a transport has been made of."""
+        """Returns the accepted connection of a transport."""
         plain = transport.get_extra_info("socket")
         one = None if plain is None else self._by_file.get(plain.fileno())
         if one is not None:
@@ -109,7 +129,7 @@ class Connections:
         return one
 
     def set_busy(self, one: Accepted | None, busy: bool) -> None:
-        """Whether a request is in progress."""
+        """Records whether a request is in progress on the connection."""
         if one is None or one.owner is None:
             return
         idle = self._idle.setdefault(one.address, OrderedDict())
@@ -123,20 +143,20 @@ class Connections:
             return False
         one = next(iter(idle))
         one.owner = None
-        self._left(one)
+        self._remove(one)
         if one.transport is not None:
             one.transport.close()
-            asyncio.get_running_loop().call_later(_GOODBYE, one.transport.abort)  # a peer need not answer TLS's goodbye
+            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, one.transport.abort)  # a peer need not answer close_notify
         else:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)  # the handshake ends with it
+                one.shutdown(socket.SHUT_RDWR)  # ends a handshake in progress
         return True
 
-    def _left(self, one: Accepted) -> None:
+    def _remove(self, one: Accepted) -> None:
         self._count -= 1
-        self._of[one.address] -= 1
-        if not self._of[one.address]:
-            del self._of[one.address]
+        self._per_address[one.address] -= 1
+        if not self._per_address[one.address]:
+            del self._per_address[one.address]
         idle = self._idle.get(one.address, OrderedDict())
         idle.pop(one, None)
         if not idle:
@@ -146,8 +166,9 @@ class Connections:
 
 
 class Listener(socket.socket):
-    """A listening socket whose connections are counted, and whose handshakes wait their turn while the service is busy: a handshake takes
-    about a millisecond of processor time, and a peer that begins many must not slow the jobs of others.
+    """A listening socket that counts its connections and queues handshakes while jobs run.
+
+    A handshake takes about 1 ms of processor time, so a peer that starts many must not slow other clients' jobs.
     """
 
     connections: Connections
@@ -155,12 +176,12 @@ class Listener(socket.socket):
     def start(
         self, factory: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext | None, busy: Callable[[], bool]
     ) -> None:
-        """Listens. `factory` makes a connection's protocol, `busy` says whether jobs are computed."""
+        """Starts to listen. `factory` creates a connection's protocol; `busy` returns whether jobs are being computed."""
         self._loop, self._factory, self._context, self._busy = asyncio.get_running_loop(), factory, context, busy
-        self._pace = Pace(_PACE, _BURST, 1.0, time.monotonic)
-        self._waiting: dict[str, deque[Accepted]] = {}  # by address; the one whose turn it is is first
-        self._turn: asyncio.TimerHandle | None = None
-        self._making = set[asyncio.Task[None]]()
+        self._pace = Pace(_HANDSHAKE_RATE, _HANDSHAKE_BURST, 1.0, time.monotonic)
+        self._waiting: dict[str, deque[Accepted]] = {}  # queued handshakes by address, in turn
+        self._turn_timer: asyncio.TimerHandle | None = None
+        self._connecting = set[asyncio.Task[None]]()
         self.setblocking(False)
         self.listen(_BACKLOG)
         self._resume()
@@ -170,10 +191,10 @@ class Listener(socket.socket):
             self._loop.add_reader(self.fileno(), self._accept_all)
 
     def close(self) -> None:
-        """Accepts no more; connections whose handshakes wait are closed."""
+        """Stops listening and closes connections whose handshakes are queued."""
         if hasattr(self, "_loop") and self.fileno() >= 0:
             self._loop.remove_reader(self.fileno())
-            for one in [one for mine in self._waiting.values() for one in mine]:
+            for one in [one for own in self._waiting.values() for one in own]:
                 one.close()
             self._waiting.clear()
         super().close()
@@ -184,7 +205,7 @@ class Listener(socket.socket):
                 plain, peer = self.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no descriptors, no memory
+            except OSError as error:  # out of descriptors or memory
                 self._loop.call_exception_handler({"message": "cannot accept a connection", "exception": error})
                 self._loop.remove_reader(self.fileno())
                 self._loop.call_later(_RETRY, self._resume)
@@ -200,42 +221,42 @@ class Listener(socket.socket):
                 self._begin(one)
             else:
                 self._waiting.setdefault(address, deque()).append(one)
-                if self._turn is None:
-                    self._turn = self._loop.call_later(1 / _TURNS, self._next)
+                if self._turn_timer is None:
+                    self._turn_timer = self._loop.call_later(1 / _TURN_RATE, self._next)
 
     def _next(self) -> None:
-        """The handshake of the address whose turn it is; all that wait, once no job is computed."""
-        self._turn = None
+        """Starts the handshake of the next address in turn, or all queued handshakes if no job is being computed."""
+        self._turn_timer = None
         begun = 0
         while self._waiting and (not begun or not self._busy()):
             address = next(iter(self._waiting))
-            mine = self._waiting.pop(address)
-            one = mine.popleft()
-            if mine:
-                self._waiting[address] = mine  # behind the others
-            if one.owner is None:  # it gave way to another
+            own = self._waiting.pop(address)
+            one = own.popleft()
+            if own:
+                self._waiting[address] = own  # puts the address at the end of the queue
+            if one.owner is None:  # the connection was closed to make room
                 one.close()
             else:
                 self._begin(one)
                 begun += 1
         if self._waiting:
-            self._turn = self._loop.call_later(1 / _TURNS, self._next)
+            self._turn_timer = self._loop.call_later(1 / _TURN_RATE, self._next)
 
     def _begin(self, one: Accepted) -> None:
         task = self._loop.create_task(self._connect(one))
-        self._making.add(task)
-        task.add_done_callback(self._making.discard)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, one: Accepted) -> None:
         PEER.set(one.peer)
-        with contextlib.suppress(OSError):  # of a handshake, which `Handshake` reports; the transport closes the socket
+        with contextlib.suppress(OSError):  # failed handshakes are reported by `Handshake`; the transport closes the socket
             await self._loop.connect_accepted_socket(self._factory, one, ssl=self._context)
 
 
 def listening(host: str, port: int, connections: Connections) -> Listener:
-    """A bound socket. Raises OSError."""
+    """Returns a bound socket. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, or asyncio leaves Nagle's delay on: 40 ms an answer of two segments.
+    # asyncio sets TCP_NODELAY only if the protocol is named. Nagle's algorithm would add 40 ms to an answer of two segments.
     found = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.connections = connections
     try:

@@ -1,4 +1,4 @@
-"""A store's disk: its errors by type, its lock, and what is certain to be on it."""
+"""The store's disk: typed errors, the folder lock and durable renames."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from pathlib import Path
 from typing import IO
 
 from heliograph import _core
-from heliograph._arrays import printable
-from heliograph.serving.errors import BusyError, QuotaError, StorageError
+from heliograph._common.arguments import printable
+from heliograph._common.service.errors import BusyError, QuotaError, StorageError
 
+DISK_FULL = "the service's disk is full; revoke keys that are no longer used, or tell its operator"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 @contextlib.contextmanager
-def full_disks() -> Iterator[None]:
-    """Errors of a disk by type: QuotaError if it has no room, BusyError if descriptors or memory are used up, else StorageError."""
+def disk_errors() -> Iterator[None]:
+    """Maps an OSError: QuotaError if the disk is full, BusyError if descriptors or memory are exhausted, otherwise
+    StorageError.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise QuotaError("the service's disk is full") from error
+            raise QuotaError(DISK_FULL) from error
         if error.errno in _EXHAUSTED:
-            raise BusyError("the service has no file descriptor or memory left for this", 1.0) from error
+            raise BusyError("the service has no file descriptor or memory left at present; retry in 1 s", 1.0) from error
         why = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise StorageError(f"the service cannot use its disk: {why}; its operator has to mend that") from error
+        raise StorageError(f"the service cannot use its disk: {why}; tell its operator") from error
 
 
 def sync_folder(path: Path) -> None:
-    """What was renamed in it is on the disk."""
+    """Flushes the folder's entries, so that renames in it are durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -41,18 +44,20 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def held(folder: Path) -> IO[bytes]:
-    """A folder of one service at a time; the lock ends with the process, however that ends. Raises ParameterError, OSError."""
+def lock_folder(folder: Path) -> IO[bytes]:
+    """Locks a store's folder for this process, until the process ends. Raises ParameterError if another service holds it;
+    OSError.
+    """
     file = (folder / "lock").open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
         raise _core.ParameterError(
-            f"another service runs with the store {printable(str(folder))}: each has a folder of its own"
+            f"cannot open the store {printable(str(folder))}: another service uses it; give another --store"
         ) from None
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # what a file system without locks says
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # the file system has no locks
             file.close()
             raise
     return file

@@ -1,10 +1,9 @@
-"""Engines as the service has them: a process for each set of devices, which is started again when it ends."""
+"""Engines as the service manages them: one process for each set of devices, restarted when it ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 import sys
@@ -12,75 +11,62 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import heliograph
 from heliograph import _core
-from heliograph._arrays import printable
-from heliograph.serving.errors import from_wire
+from heliograph._common.arguments import printable
+from heliograph._common.service.errors import error_from_json
+from heliograph.serving import engine_messages as messages
 from heliograph.serving.log import Log, error_fields
 
-_START = 120.0  # seconds that an engine may take until it says that it is ready
-_PREPARED = 8 << 20  # bytes of models and tables a second that it prepares, at least
-_PATIENCE = 5.0  # seconds in which a cancelled job ends; after these the engine is ended
-_LAST_WORDS = 1.0  # seconds for what an engine printed before it ended
+_START = 120.0  # seconds for an engine to become ready, without the time for its files
+_PREPARE_RATE = 8 << 20  # bytes a second; slowest rate at which an engine prepares models and tables
+_CANCEL_SECONDS = 5.0  # seconds for a cancelled job to end; then the engine is killed
+_OUTPUT_SECONDS = 1.0  # seconds to read an ended engine's standard error
 _MOST_LINE = 1 << 20
-_MOST_TEXT = 500  # characters of a line that an engine prints
-_DEPTH = 2  # jobs that an engine has at a time, or groups answered together: one is computed, the next is read
+_MOST_TEXT = 500  # characters of a line of an engine's standard error
+UPDATE = "update:"  #: prefix of the ids of updates; ids of jobs contain a slash instead
+_DEPTH = 2  # jobs or batches that an engine has at a time: the first is computed, the next is read
 
 
-class _Line(asyncio.Protocol):
-    """Lines of JSON from a process, each told as it comes; `ended` is done when no more will."""
+class _Lines(asyncio.Protocol):
+    """Reads lines from an engine and passes each to `handle`, without its end. The future `ended` is done when the
+    connection ends. A ValueError of `handle` ends it, and so does a line of more than `longest` bytes (None: such lines are
+    truncated).
+    """
 
-    def __init__(self, said: Callable[[dict[str, Any]], None]) -> None:
-        self._said, self._rest = said, b""
+    def __init__(self, handle: Callable[[bytes], None], longest: int | None = None) -> None:
+        self._handle, self._longest, self._rest = handle, longest, b""
         self.ended = asyncio.get_running_loop().create_future()
         self.transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As asyncio has it."""
+        """Implements `asyncio.Protocol`."""
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """As asyncio has it. What is no such line ends it."""
+        """Implements `asyncio.Protocol`."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         try:
             for line in lines:
-                self._said(json.loads(line))
+                self._handle(line)
         except ValueError:
             self.transport.abort()
-        if len(self._rest) > _MOST_LINE:
+        if self._longest is None:
+            self._rest = self._rest[:_MOST_TEXT]
+        elif len(self._rest) > self._longest:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio has it."""
-        if not self.ended.done():
-            self.ended.set_result(None)
-
-
-class _Printed(asyncio.Protocol):
-    """What a process writes to standard error, each line told as it comes."""
-
-    def __init__(self, said: Callable[[str], None]) -> None:
-        self._said, self._rest = said, b""
-        self.ended = asyncio.get_running_loop().create_future()
-
-    def data_received(self, data: bytes) -> None:
-        """As asyncio has it."""
-        *lines, rest = (self._rest + data).split(b"\n")
-        self._rest = rest[:_MOST_TEXT]
-        for line in lines:
-            if line.strip():
-                self._said(printable(line.decode(errors="replace"))[:_MOST_TEXT])
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio has it."""
+        """Implements `asyncio.Protocol`."""
         if not self.ended.done():
             self.ended.set_result(None)
 
 
 class Engine:
-    """A process that computes. `heard` is called with each of its words about a job, `ended` with the jobs that it had as it ended.
+    """A process that computes. `on_message` is called with each of its messages, `on_end` with the jobs it had when it
+    ended.
 
-    `models` has each file's path, and the digest that it has to have.
+    `models` maps a name to its file's path and the digest that the file must have. `batches` maps a group to its largest
+    batch.
     """
 
     def __init__(
@@ -89,94 +75,98 @@ class Engine:
         device: str | None,
         models: dict[str, tuple[str, str]],
         memory: int,
-        together: dict[str, int],
-        heard: Callable[[Engine, dict[str, Any]], None],
-        ended: Callable[[Engine, list[str]], None],
+        batches: dict[str, int],
+        on_message: Callable[[Engine, messages.Message], None],
+        on_end: Callable[[Engine, list[str]], None],
         log: Log,
     ) -> None:
         self.number, self.device, self.models, self.memory = number, device, models, memory
-        self.together = together  #: how many jobs of a group it answers together at most
-        self._heard, self._ended, self._log = heard, ended, log
-        self.jobs: list[str] = []  # in their order; the first that is not `written` is being computed
-        self.written: set[str] = set()  # of these, jobs whose answers are being written
+        self.batches = batches  #: largest batch of each group of jobs
+        self._on_message, self._on_end, self._log = on_message, on_end, log
+        self.jobs: list[str] = []  # jobs at the engine, in order; the first job that is not in `written` is being computed
+        self.written: set[str] = set()  # jobs of `jobs` whose answers are being written
         self._groups: dict[str, str | None] = {}
-        self._begun: set[str] = set()  # of those with a group, what it answers now
-        self.early: str | None = None  # a job whose request it reads while that comes
-        self.warm: dict[str, None] = {}  # digests that it used last
+        self._in_batch: set[str] = set()  # jobs of the batch that is being computed
+        self.early: messages.Read | None = None  # the job whose request the engine reads while the request arrives
+        self.warm: dict[str, None] = {}  # digests of the keys used last
         self.process: asyncio.subprocess.Process | None = None
         self.ready = asyncio.Event()
         self.threads = 0
-        self.refused: set[str] = set()  #: models and tables whose files it could not take
-        self.status: int | None = None  #: the exit status of the process that ended last
-        self._late: asyncio.TimerHandle  # ends a process that does not become ready
-        self._why: dict[str, Any] | None = None  # of a process that did not start, as an error travels
+        self.refused: set[str] = set()  #: models and tables whose files it could not load
+        self.status: int | None = None  #: the exit status of the last process
+        self._start_timer: asyncio.TimerHandle  # kills a process that does not become ready in time
+        self._start_error: messages.ErrorFields | None = None  # the error of a process that did not start
         self._line: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
-        self._kills: dict[str, asyncio.TimerHandle] = {}
+        self._kill_timers: dict[str, asyncio.TimerHandle] = {}
 
     async def start(self) -> None:
-        """Starts it and keeps it up. Raises DeviceError where it does not come up at all, the error of a file that it refuses."""
-        self._task = asyncio.create_task(self._keep(), name=f"supervision of engine {self.number}")
+        """Starts the process and its supervision. Raises DeviceError if the process does not start, and the error of a file
+        that it refuses.
+        """
+        self._task = asyncio.create_task(self._supervise(), name=f"supervision of engine {self.number}")
         waits = asyncio.create_task(self.ready.wait())
         await asyncio.wait({self._task, waits}, return_when=asyncio.FIRST_COMPLETED)
         waits.cancel()
-        why = self._why
+        error = self._start_error
         if not self.ready.is_set():
             await self.stop()
-            said = "its device, or a model, is not what it should be" if why is None else f"{why['name']}: {why['text']}"
-            raise _core.DeviceError(f"the engine did not start: {said}")
-        if why is not None:
+            reason = "its process ended or was too slow; the log has its output"
+            if error is not None:
+                reason = f"{error['name']}: {error['text']}"
+            raise _core.DeviceError(f"engine {self.number} did not start: {reason}")
+        if error is not None:
             await self.stop()
-            raise from_wire(why)
+            raise error_from_json(error)
 
     @property
     def supervision(self) -> asyncio.Task[None]:
-        """What keeps it up, once it was started."""
+        """The task that restarts the process."""
         assert self._task is not None
         return self._task
 
-    async def _keep(self) -> None:
-        """One process after another, until it is stopped, or did not come up the first time."""
+    async def _supervise(self) -> None:
+        """Runs one process after another until the engine is stopped, or the first process does not become ready."""
         failures = 0
         while True:
             try:
-                await self._once()
-            except (OSError, MemoryError) as error:  # no descriptor, memory or process for it at present
-                self._log("fault", what="engine", engine=self.number, **error_fields(error))
-                self._why = {"name": type(error).__name__, "text": str(error)}
+                await self._run_process()
+            except (OSError, MemoryError) as error:  # no descriptor, memory or process available
+                self._log("engine_failed", engine=self.number, **error_fields(error))
+                self._start_error = {"name": type(error).__name__, "text": str(error)}
             was_ready = self.ready.is_set()
             self.ready.clear()
             lost, self.jobs, self.early = self.jobs, [], None
             self.written.clear()
             self._groups.clear()
-            self._begun.clear()
+            self._in_batch.clear()
             self.warm.clear()
             if self._stopping or not self.threads:
                 return
             failures = 0 if was_ready else failures + 1
-            self._ended(self, lost)
+            self._on_end(self, lost)
             await asyncio.sleep(min(0.1 * 2 ** min(failures, 10), 10.0))
 
     def _longest_start(self) -> float:
-        """Seconds until it has to be ready."""
+        """Returns the seconds in which the process must become ready."""
         size = 0
         for path, _ in self.models.values():
             with contextlib.suppress(OSError):
                 size += Path(path).stat().st_size
-        return _START + size / _PREPARED
+        return _START + size / _PREPARE_RATE
 
-    async def _once(self) -> None:
+    async def _run_process(self) -> None:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         reads, writes = os.pipe2(os.O_CLOEXEC)
-        said = {"line": theirs.fileno(), "models": self.models, "memory": self.memory, "together": self.together}
+        start = messages.Start(theirs.fileno(), self.models, self.memory, self.batches)
         environment = dict(os.environ)
         if self.device:
             environment["HELIOGRAPH_DEVICE"] = self.device
-        package = str(Path(heliograph.__file__).parent.parent)
+        package = str(Path(__file__).parents[2])
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, environment.get("PYTHONPATH")]))
-        command = [sys.executable, "-m", "heliograph.serving.worker", json.dumps(said)]
+        command = [sys.executable, "-m", "heliograph.serving.worker", start.encode().decode()]
         try:
             self.process = await asyncio.create_subprocess_exec(
                 *command,
@@ -193,140 +183,149 @@ class Engine:
         finally:
             theirs.close()
             os.close(writes)
-        self._late = loop.call_later(self._longest_start(), self.kill)
-        printing, printed = await loop.connect_read_pipe(lambda: _Printed(self._prints), os.fdopen(reads, "rb", 0))
-        self._line, line = await loop.create_connection(lambda: _Line(self._said), sock=ours)
+        self._start_timer = loop.call_later(self._longest_start(), self.kill)
+        printing, printed = await loop.connect_read_pipe(lambda: _Lines(self._log_output), os.fdopen(reads, "rb", 0))
+        self._line, line = await loop.create_connection(lambda: _Lines(self._handle_line, _MOST_LINE), sock=ours)
         try:
             await line.ended
         finally:
-            self._late.cancel()
+            self._start_timer.cancel()
             self._line.close()
             if self.process.returncode is None:
                 self.process.kill()
             self.status = await self.process.wait()
-            await asyncio.wait({printed.ended}, timeout=_LAST_WORDS)
+            await asyncio.wait({printed.ended}, timeout=_OUTPUT_SECONDS)
             printing.close()
-            for timer in self._kills.values():
+            for timer in self._kill_timers.values():
                 timer.cancel()
-            self._kills.clear()
+            self._kill_timers.clear()
 
-    def _prints(self, text: str) -> None:
-        self._log("engine_output", engine=self.number, text=text)
+    def _log_output(self, line: bytes) -> None:
+        if line.strip():
+            self._log("engine_output", engine=self.number, text=printable(line.decode(errors="replace"))[:_MOST_TEXT])
 
-    def _said(self, words: dict[str, Any]) -> None:
-        if words["event"] == "unable":
-            self._why = words["error"]
-            self._log("fault", what="engine", engine=self.number, error=self._why["name"], text=self._why["text"])
-            return
-        if words["event"] == "ready":
-            self._late.cancel()
-            self._why = next(iter(words["refused"].values()), None)
-            self.refused = set(words["refused"])
-            self.threads = words["threads"]
-            self.ready.set()
-        elif words["event"] == "begun":
-            self._begun = {job for job in words["jobs"] if job in self._groups}
-        elif words["event"] == "computed":
-            self.written.add(words["job"])
-        elif words["event"] in ("done", "failed"):
-            self._forget(words["job"])
-        self._heard(self, words)
+    def _handle_line(self, line: bytes) -> None:
+        """Handles a message of the process. Raises ValueError for an invalid line."""
+        message = messages.decode(line)
+        match message:
+            case messages.Failure(error):
+                self._start_error = error
+                self._log("engine_failed", engine=self.number, error=error["name"], text=error["text"])
+                return
+            case messages.Ready(threads, refused):
+                self._start_timer.cancel()
+                self._start_error = next(iter(refused.values()), None)
+                self.refused, self.threads = set(refused), threads
+                self.ready.set()
+            case messages.Begun(jobs):
+                self._in_batch = {job for job in jobs if job in self._groups}
+            case messages.Computed(job):
+                self.written.add(job)
+            case messages.Done(job):
+                self._forget(job)
+        self._on_message(self, message)
 
     def _forget(self, job: str) -> None:
         if job in self.jobs:
             self.jobs.remove(job)
         self.written.discard(job)
         self._groups.pop(job, None)
-        self._begun.discard(job)
-        if timer := self._kills.pop(job, None):
+        self._in_batch.discard(job)
+        if timer := self._kill_timers.pop(job, None):
             timer.cancel()
 
-    # What it is told
+    # Messages to the engine
 
     @property
     def free(self) -> bool:
-        """Whether it takes one more job, whichever."""
+        """Whether the engine takes one more job of any kind."""
         return self.takes(None)
 
     def takes(self, group: str | None) -> bool:
-        """Whether it takes one more job: of this group, which may be answered with what waits there."""
+        """Returns whether the engine takes one more job of this group, which may join the batch that is queued there."""
         if not self.ready.is_set():
             return False
         runs, last, count = 0, None, 0
         for job in [*self.jobs, ""]:
             if job in self.written:
                 continue
-            own, begun = (self._groups.get(job), job in self._begun) if job else (group, False)
-            if own is None or (own, begun) != last or (not begun and count == self.together[own]):
+            own, begun = (self._groups.get(job), job in self._in_batch) if job else (group, False)
+            if own is None or (own, begun) != last or (not begun and count == self.batches[own]):
                 runs, count = runs + 1, 0
             last, count = (own, begun), count + 1
         return runs <= _DEPTH
 
     @property
     def last_group(self) -> str | None:
-        """Of the job that it was given last."""
+        """The group of the job that was sent last."""
         return self._groups.get(self.jobs[-1]) if self.jobs else None
 
-    def send(self, job: str, **asked: Any) -> None:
-        """A job. Of one that it reads already it knows the rest."""
-        self.jobs.append(job)
-        self._groups[job] = asked.get("group")
-        if digest := asked.get("digest"):
+    def send(self, run: messages.Run) -> None:
+        """Sends a job."""
+        self.jobs.append(run.job)
+        self._groups[run.job] = run.group
+        if digest := run.keys_digest:
             self.warm.pop(digest, None)
             self.warm[digest] = None
             if len(self.warm) > 64:
                 del self.warm[next(iter(self.warm))]
-        if self.early == job:
+        if self.reads(run.job):
             self.early = None
-        self._tell(do="run", job=job, **asked)
+        self._write(run)
 
     def update(self, model: str, number: int) -> None:
-        """A table's file was saved anew: it takes that over between two readings."""
-        job = f"update:{model}:{number}"
+        """Makes the engine load a table's new file between two batches."""
+        job = f"{UPDATE}{model}:{number}"
         if self.ready.is_set():
             self.jobs.append(job)
-        self._tell(do="run", job=job, kind="update", model=model, group=None)
+        self._write(messages.Update(job, model))
 
-    def read(self, job: str, **asked: Any) -> None:
-        """A job whose request is still to come, and is to be read as it comes."""
-        self.early = job
-        self._tell(do="read", job=job, **asked)
+    def read(self, message: messages.Read) -> None:
+        """Makes the engine read a job's request while the request arrives."""
+        self.early = message
+        self._write(message)
 
-    def have(self, job: str, nbytes: int) -> None:
-        """So much of that request has come."""
-        if self.early == job:
-            self._tell(do="have", job=job, bytes=nbytes)
+    def reads(self, job: str) -> bool:
+        """Returns whether the engine reads this job's request while the request arrives."""
+        return self.early is not None and self.early.job == job
+
+    def arrived(self, job: str, nbytes: int) -> None:
+        """Reports how many bytes of that request have arrived."""
+        if self.reads(job):
+            self._write(messages.Arrived(job, nbytes))
 
     def drop(self, job: str) -> None:
-        """It is not to be read after all, if this engine was at it."""
-        if self.early == job:
+        """Stops the early reading of a job's request, if this engine reads it."""
+        if self.reads(job):
             self.early = None
-            self._tell(do="drop", job=job)
+            self._write(messages.Drop(job))
 
     def cancel(self, job: str) -> None:
-        """Its device is free within a moment; an engine that does not heed is ended."""
-        self._tell(do="cancel", job=job)
-        if job in self.jobs and job not in self._kills:
-            self._kills[job] = asyncio.get_running_loop().call_later(_PATIENCE * (1 + self.jobs.index(job)), self.kill)
+        """Cancels a job. An engine that does not end the job in time is killed."""
+        self._write(messages.Cancel(job))
+        if job in self.jobs and job not in self._kill_timers:
+            self._kill_timers[job] = asyncio.get_running_loop().call_later(
+                _CANCEL_SECONDS * (1 + self.jobs.index(job)), self.kill
+            )
 
     def forget(self, digest: str) -> None:
-        """Keys that were taken back leave its memory."""
+        """Makes the engine drop revoked or expired keys from its memory."""
         self.warm.pop(digest, None)
-        self._tell(do="forget", digest=digest)
+        self._write(messages.Forget(digest))
 
-    def _tell(self, **words: Any) -> None:
+    def _write(self, message: messages.Message) -> None:
         if self._line is not None and not self._line.is_closing():
-            self._line.write(json.dumps(words).encode() + b"\n")
+            self._line.write(message.encode())
 
     def kill(self) -> None:
-        """Ends the process; another is started."""
+        """Kills the process; the supervision starts another one."""
         if self.process is not None and self.process.returncode is None:
             self.process.kill()
 
     async def stop(self) -> None:
-        """Ends it for good."""
+        """Stops the engine permanently."""
         self._stopping = True
         self.kill()
         if self._task is not None:
-            await asyncio.wait({self._task}, timeout=_PATIENCE)
+            await asyncio.wait({self._task}, timeout=_CANCEL_SECONDS)
             self._task.cancel()

@@ -1,7 +1,8 @@
 """Garbage collection of the service's process in short steps.
 
-A full collection visits every object of the process: 0.1 to 0.5 s with 2,000 connections, during which no request is answered. Here each
-step visits only objects that were created since the previous step. It excludes the survivors (`gc.freeze`) until the next full collection.
+A full collection visits every object of the process: 0.1 to 0.5 s with 2,000 connections, during which no request is
+answered. Here each step visits only objects that were created since the previous step. The step excludes the survivors
+(`gc.freeze`) until the next full collection.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import asyncio
 import gc
 from collections.abc import Callable
 
-_EVERY = 1.0  # seconds between two steps
+_STEP_INTERVAL = 1.0  # seconds between two steps
 # A full collection follows once there are _GROWTH times the objects of the last one, and _SLACK more.
 _GROWTH, _SLACK = 2, 200_000
-_IDLE_SLACK = 10_000  # without a job, when a pause delays no request: once there are so many more
+_IDLE_SLACK = 10_000  # without a job, a full collection follows after this many more objects
 
 
 class Collector:
@@ -29,11 +30,11 @@ class Collector:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._kept = self._excluded = gc.get_freeze_count()  # it counts them one by one, which takes milliseconds
+        self._kept = self._excluded = gc.get_freeze_count()  # counting the frozen objects takes milliseconds
         self.full += 1
 
     def step(self) -> None:
-        """Collects the objects of the last second; all objects if the excluded ones have become many."""
+        """Collects the objects of the last second, or all objects if the excluded ones have become many."""
         most = _GROWTH * self._kept + _SLACK if self._is_busy() else self._kept + _IDLE_SLACK
         if self._excluded > most:
             self.collect()
@@ -43,11 +44,11 @@ class Collector:
             gc.freeze()
 
     async def run(self) -> None:
-        """Steps until it is cancelled; then Python collects as it does by default."""
+        """Collects in steps until the task is cancelled; then restores Python's default collection."""
         self.collect()
         try:
             while True:
-                await asyncio.sleep(_EVERY)
+                await asyncio.sleep(_STEP_INTERVAL)
                 self.step()
         finally:
             gc.unfreeze()

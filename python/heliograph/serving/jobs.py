@@ -1,4 +1,4 @@
-"""Jobs: what a client asked to have computed, and the queue in which they wait."""
+"""Jobs of clients, and the queue."""
 
 from __future__ import annotations
 
@@ -9,42 +9,40 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 
 from heliograph import _core
+from heliograph._common.arguments import described
+from heliograph._common.service.kinds import JobKind
 from heliograph.serving.numeric import real, whole
 from heliograph.serving.spool import Answer, Request
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
-#: States of a job, in their order; the last three are ends.
+#: Final states of a job.
 ENDS = ("done", "failed", "cancelled")
-#: Kinds of jobs whose request and time are their model's, or their table's.
-COMPUTED = ("run", "get", "nearest")
-LONGEST_SECONDS = 1e9  #: of a deadline, and of a wait
-#: Kinds of jobs that wait for one table and are answered together, whoever asks.
-TOGETHER = ("get", "nearest")
+LONGEST_SECONDS = 1e9  #: seconds; limit of deadlines and waits
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a client asks for: an answer of a model to a request, a session (that keys fit a model, and are at hand), an answer
-    of an encrypted table to a query, of a table in clear to a private question, or the scores of vectors.
-    """
+class JobSpec:
+    """A client's request for a job, without the request's body."""
 
-    id: str  #: the client's own: the same id is the same job, which is computed once
-    kind: str  #: "run", "session", "sql", "get" or "nearest"
-    keys: str  #: the digest of evaluation keys; of look-ups ""
-    model: str = ""  #: its name, or a table's in clear; of queries ""
-    table: str = ""  #: the digest of an encrypted table; but for queries ""
-    parts: tuple[int, ...] = ()  #: bytes of each tensor of the request, in their order
-    seconds: float | None = None  #: until when it is wanted, from its acceptance
-    watch: bool = False  #: whether somebody looks at its progress
+    id: str  #: chosen by the client: the same id is the same job, which is computed once
+    kind: JobKind
+    keys: str  #: the digest of evaluation keys; "" for look-ups
+    model: str = ""  #: name of the model or table in clear; "" for SQL queries
+    table: str = ""  #: the digest of an encrypted table; "" except for SQL queries
+    parts: tuple[int, ...] = ()  #: bytes of each tensor of the request, in order
+    seconds: float | None = None  #: the deadline in seconds from the job's acceptance
+    watch: bool = False  #: whether the client requests progress
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What a repeated request of the same id must ask for again, besides its bytes."""
+        """The fields, apart from the body, that a repeated request with the same id must repeat."""
         return self.kind, self.keys, self.model, self.table, self.parts
 
     def __post_init__(self) -> None:
         if not JOB_ID.fullmatch(self.id):
-            raise _core.ParameterError("a job's id is 16 to 64 letters, digits, dashes and underscores")
+            raise _core.ParameterError(
+                f"a job's id must be 16 to 64 letters, digits, dashes or underscores, got {described(self.id)}"
+            )
         if self.seconds is not None and not real(self.seconds, "seconds", 0, LONGEST_SECONDS):
             raise _core.ParameterError("seconds must be above 0, got 0: a deadline is counted from the job's acceptance")
         if len(self.parts) > 16:
@@ -55,49 +53,44 @@ class Asked:
 
 @dataclass
 class Job:
-    """One that was accepted, or is being received."""
+    """A job that was accepted, or whose request is being received."""
 
-    asked: Asked
+    spec: JobSpec
     owner: str
-    request: Request  #: its bytes
-    answer: Answer  #: its answer's bytes, once it is done
-    created: float  #: by the loop's clock, as all times here
-    request_fields: dict[str, str] = field(default_factory=dict)  #: of the request that brought it, for the log
-    state: str = "receiving"  #: then "queued", "running", and one of ENDS
-    share: float = 0.0  #: done of its present stage, 0 to 1
+    request: Request  #: the request's bytes
+    answer: Answer  #: the answer's bytes, once the job is done
+    created: float  #: time of acceptance by the event loop's clock, which all times of a job use
+    request_fields: dict[str, str] = field(default_factory=dict)  #: log fields of the request that submitted it
+    state: str = "receiving"  #: "receiving", then "queued", "running", and one of ENDS
+    share: float = 0.0  #: completed share of the present stage, 0 to 1
     stage: str = ""
     error: BaseException | None = None
     attempts: int = 0
     ended: float | None = None
     engine: int | None = None
     timer: asyncio.TimerHandle | None = None
-    version: int = 0  #: rises with every change
+    version: int = 0  #: incremented by every change
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def key(self) -> str:
-        """Its name among all clients' jobs."""
-        return f"{self.owner}/{self.asked.id}"
+        """The job's name among all clients' jobs."""
+        return f"{self.owner}/{self.spec.id}"
 
     @property
     def group(self) -> str | None:
-        """Those that it may be answered with are of the same. None: it is computed alone, as what an engine has ended at once is."""
-        return group_of(self.asked.kind, self.asked.model) if self.asked.kind in TOGETHER and not self.attempts else None
-
-    @property
-    def ended_well(self) -> bool:
-        """Whether there is an answer."""
-        return self.state == "done"
+        """The batch group. None if the job is computed alone, as it is after an engine ended during it."""
+        return group_of(self.spec.kind, self.spec.model) if self.spec.kind.is_batched and not self.attempts else None
 
     def change(self, state: str | None = None) -> None:
-        """Tells those who wait."""
+        """Wakes waiting calls, after a change of the state if one is given."""
         self.state = state or self.state
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def wait(self, seconds: float, seen: int | None = None) -> None:
-        """Until it ends, or changes from version `seen`; so many seconds at most."""
+        """Waits until the job ends or changes from version `seen`, for at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 while self.state not in ENDS and seen in (None, self.version):
@@ -106,13 +99,15 @@ class Job:
             pass
 
 
-def group_of(kind: str, model: str) -> str:
-    """Of jobs of a kind for one table."""
-    return f"{kind}:{model}"
+def group_of(kind: JobKind, model: str) -> str:
+    """Returns the group of jobs of one kind and table."""
+    return f"{kind.name}:{model}"
 
 
 class Queue:
-    """Jobs that wait: each client's in their order, clients in turn, so that many of one do not hold up another's only one."""
+    """Queued jobs. Clients take turns (round-robin), and each client's jobs stay in order, so that many jobs of one client
+    do not delay another's single job.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[Job]] = {}
@@ -121,34 +116,34 @@ class Queue:
         return sum(map(len, self._waiting.values()))
 
     def put(self, job: Job, first: bool = False) -> None:
-        """Last of its client's, or first: one that an engine lost."""
-        mine = self._waiting.setdefault(job.owner, deque())
+        """Appends a job to its client's jobs, or puts it first (a job that an engine lost)."""
+        own = self._waiting.setdefault(job.owner, deque())
         if first:
-            mine.appendleft(job)
+            own.appendleft(job)
         else:
-            mine.append(job)
+            own.append(job)
 
     def take(self, group: str | None = None, without: Container[str] = ()) -> Job | None:
-        """The next one, of the client whose turn it is; with `group` of those clients alone whose next one is of it, and without
-        those whose next one is for a model of `without`.
+        """Takes the next job, of the client in turn. `group` skips clients whose next job is of another group, `without`
+        those whose next job is for one of these models.
         """
-        for owner, mine in list(self._waiting.items()):
-            if mine and ((group is not None and mine[0].group != group) or mine[0].asked.model in without):
+        for owner, own in list(self._waiting.items()):
+            if own and ((group is not None and own[0].group != group) or own[0].spec.model in without):
                 continue
             del self._waiting[owner]
-            if mine:
-                job = mine.popleft()
-                if mine:
-                    self._waiting[owner] = mine  # at the end: others come before its next
+            if own:
+                job = own.popleft()
+                if own:
+                    self._waiting[owner] = own  # other clients' jobs come before this client's next job
                 return job
         return None
 
     def remove(self, job: Job) -> None:
-        """One that is not wanted any more."""
-        mine = self._waiting.get(job.owner)
-        if mine is not None and job in mine:
-            mine.remove(job)
+        """Removes a job."""
+        own = self._waiting.get(job.owner)
+        if own is not None and job in own:
+            own.remove(job)
 
     def jobs(self) -> list[Job]:
-        """All of them."""
-        return [job for mine in self._waiting.values() for job in mine]
+        """Returns all queued jobs."""
+        return [job for own in self._waiting.values() for job in own]

@@ -1,4 +1,4 @@
-"""The service's log: lines of JSON on standard error, which never hold the service up. No value, token or key is in any."""
+"""The service's log: JSON lines on standard error that never block the service. No line contains a value, token or key."""
 
 from __future__ import annotations
 
@@ -18,56 +18,97 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import IO, Any
 
-_MOST_LINES = 10_000  # lines that wait for the stream; more are dropped
-_EVERY = 1.0  # seconds between two lines of one kind from a library
+_MOST_LINES = 10_000  # buffered lines; further lines are dropped
+_LOG_INTERVAL = 1.0  # seconds between two log lines of one kind from a library
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
-_RETRY = 1000  # milliseconds between two looks at a full pipe that does not block
+_RETRY = 1000  # milliseconds between retries on a full non-blocking pipe
 
-#: What the running request is: its client, address and id. `Log` adds it to every line.
-REQUEST: ContextVar[dict[str, str]] = ContextVar("heliograph_request", default={})  # noqa: B039  never changed in place
+#: Level of each event, in the order of docs/serving.md.
+EVENTS = {
+    "started": "info",
+    "listening": "info",
+    "stopping": "info",
+    "stopped": "info",
+    "service_failed": "error",
+    "task_failed": "error",
+    "job_ended": "info",
+    "job_error": "error",
+    "request_refused": "info",
+    "request_failed": "error",
+    "object_uploaded": "info",
+    "object_revoked": "info",
+    "object_expired": "info",
+    "object_evicted": "info",
+    "object_damaged": "error",
+    "store_damaged": "error",
+    "store_read_only": "error",
+    "store_writable": "info",
+    "sweep_failed": "error",
+    "spool_failed": "error",
+    "clock_jumped": "warning",
+    "engine_output": "info",
+    "engine_failed": "error",
+    "engine_restarted": "error",
+    "model_refused": "error",
+    "model_reloaded": "info",
+    "model_reload_failed": "error",
+    "tokens_reloaded": "info",
+    "tokens_reload_failed": "error",
+    "tls_reloaded": "info",
+    "tls_reload_failed": "error",
+    "tls_certificate_invalid": "error",
+    "tls_handshake_failed": "info",
+    "library_message": "warning",
+    "log_lines_dropped": "warning",
+}
+
+#: Log fields of the running request: its client, address and id. `Log` adds them to every line.
+REQUEST: ContextVar[dict[str, str]] = ContextVar("heliograph_request", default={})  # noqa: B039  never mutated
 
 
 @contextlib.contextmanager
 def request_fields(**fields: str | None) -> Iterator[None]:
-    """Within it log lines have these fields besides."""
+    """Adds fields to the log lines of the block."""
     token = REQUEST.set(REQUEST.get() | {name: value for name, value in fields.items() if value is not None})
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # a generator that another context closes
+        with contextlib.suppress(ValueError):  # a generator closed by another context
             REQUEST.reset(token)
 
 
 def request_id(given: str | None) -> str:
-    """What the client calls its request, or a new name where that is none that a log should have."""
+    """Returns the client's request id, or a random one if that is not valid in a log."""
     return given if given is not None and _ID.fullmatch(given) else secrets.token_hex(8)
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """An error's fields of a log line: its class, and the system's name of its number (ENOSPC). Its text may quote a client."""
+    """Returns an error's log fields: its class and its errno's name (ENOSPC). The text is left out because it may quote a
+    client.
+    """
     cause = error if isinstance(error, OSError) else error.__cause__
     number = cause.errno if isinstance(cause, OSError) else None
     return {"error": type(error).__name__, "errno": number and errno.errorcode.get(number, str(number))}
 
 
 class Log:
-    """Lines of JSON: when, what, and figures. A thread writes them; a stream that is stuck, full or closed loses lines.
+    """Writes JSON lines on a thread. A stream that is blocked, full or closed loses lines.
 
-    Lost lines are counted (`dropped`), and the next line that is written says how many.
+    `dropped` counts the lost lines, and the next written line reports their number.
     """
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._lines: deque[tuple[str, int]] = deque()  # each with how many lost lines it stands for
+        self._lines: deque[tuple[str, int]] = deque()  # lines, each with the number of lost lines that it reports
         self._changed = threading.Condition()
         self._writing = self._torn = False
         self._unreported = 0
-        self.dropped = 0  #: lines that were lost
+        self.dropped = 0  #: the number of lost lines
         threading.Thread(target=self._write_lines, name="heliograph-log", daemon=True).start()
 
-    def __call__(self, event: str, **words: Any) -> None:
-        """One line. Words are names, sizes, times and classes of errors. Neither blocks nor raises OSError."""
-        line = _line(event, REQUEST.get() | words)
+    def __call__(self, event: str, **fields: Any) -> None:
+        """Logs one event. Fields are names, sizes, times and error classes. Neither blocks nor raises OSError."""
+        line = _line(event, REQUEST.get() | fields)
         with self._changed:
             if len(self._lines) >= _MOST_LINES:
                 self._lose(1)
@@ -77,7 +118,7 @@ class Log:
             self._changed.notify_all()
 
     def close(self, seconds: float) -> None:
-        """Waits until all lines are written, or so many seconds."""
+        """Waits until all lines are written, for at most `seconds`."""
         with self._changed:
             self._report()
             self._changed.notify_all()
@@ -100,7 +141,7 @@ class Log:
                 self._writing = True
             try:
                 self._write(line)
-            except (OSError, ValueError, AttributeError):  # a full disk, a reader that left; a closed stream, or none
+            except (OSError, ValueError, AttributeError):  # a full disk, a closed pipe, a closed or missing stream
                 with self._changed:
                     self._lose(stands_for or 1, again=stands_for > 0)
             finally:
@@ -120,19 +161,26 @@ class Log:
                     waits.register(descriptor, select.POLLOUT)
                     waits.poll(_RETRY)
         finally:
-            if done:  # half a line is ended before the next
+            if done:  # a partial line is terminated before the next line
                 self._torn = done < len(data)
 
 
-def _line(event: str, words: dict[str, Any]) -> str:
+def _line(event: str, fields: dict[str, Any]) -> str:
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
-    said = {"time": stamp, "event": event, **{k: v for k, v in words.items() if v is not None}}
-    return json.dumps(said, ensure_ascii=True) + "\n"
+    line = {
+        "time": stamp,
+        "level": EVENTS.get(event, "info"),
+        "event": event,
+        **{k: v for k, v in fields.items() if v is not None},
+    }
+    return json.dumps(line, ensure_ascii=True) + "\n"
 
 
 def open_standard_streams() -> None:
-    """Opens /dev/null where a standard stream is closed: another file would get its number, and what libraries print."""
+    """Opens /dev/null for closed standard streams. Otherwise another file would get the descriptor, and receive the
+    libraries' output.
+    """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -141,7 +189,7 @@ def open_standard_streams() -> None:
 
 
 class _Quiet(logging.Handler):
-    """What the libraries below log, as lines of the same log, by their place alone: their texts may quote what they were sent."""
+    """Logs records of libraries by their logger only: their texts may quote requests."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
@@ -151,16 +199,17 @@ class _Quiet(logging.Handler):
         kind = record.exc_info[0] if record.exc_info else None
         raised = record.exc_info[1] if record.exc_info else None
         key, now = (record.name, record.levelname, kind), time.monotonic()
-        if (
-            now - self._last.get(key, -_EVERY) < _EVERY
-        ):  # a peer, or a machine out of files, can make thousands of one a second
+        # A peer, or a machine out of descriptors, can cause thousands of records a second.
+        if now - self._last.get(key, -_LOG_INTERVAL) < _LOG_INTERVAL:
             return
         self._last[key] = now
-        self._log("library", logger=record.name, level=record.levelname, **(error_fields(raised) if raised else {}))
+        self._log(
+            "library_message", logger=record.name, level=record.levelname.lower(), **(error_fields(raised) if raised else {})
+        )
 
 
 def catch_libraries(log: Log) -> None:
-    """Into the log goes what uvicorn, grpc and asyncio have to say."""
+    """Redirects the records of uvicorn, grpc, asyncio and starlette to the log."""
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "grpc", "asyncio", "starlette"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = (

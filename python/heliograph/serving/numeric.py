@@ -1,4 +1,4 @@
-"""The parser of numbers that come from outside: query strings, headers, JSON, gRPC fields and options of the command."""
+"""Parser of numbers from untrusted sources: query strings, headers, JSON, gRPC fields and options of the command."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from typing import Any
 
 from heliograph import _core
-from heliograph._arrays import described
+from heliograph._common.arguments import described
 
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
-LARGEST = 10**18 - 1  #: of whole numbers
+LARGEST = 10**18 - 1  #: largest whole number
 
 
 def whole(value: Any, what: str, low: int = 0, high: int = LARGEST) -> int:
-    """A whole number within [low, high], of an int or of decimal digits. Raises ParameterError."""
+    """Parses a whole number within [low, high] from an int or decimal digits. Raises ParameterError."""
     if isinstance(value, str):
         found = int(value) if _WHOLE.fullmatch(value) else None
     else:
@@ -25,7 +25,7 @@ def whole(value: Any, what: str, low: int = 0, high: int = LARGEST) -> int:
 
 
 def real(value: Any, what: str, low: float, high: float) -> float:
-    """A finite number within [low, high], of an int, a float or decimal digits. Raises ParameterError."""
+    """Parses a finite number within [low, high] from an int, a float or decimal digits. Raises ParameterError."""
     if isinstance(value, str):
         found = float(value) if _REAL.fullmatch(value) else None
     else:

@@ -1,4 +1,4 @@
-"""A service as a process: sockets, certificates, signals."""
+"""The service's process: sockets, certificates, signals."""
 
 from __future__ import annotations
 
@@ -10,107 +10,85 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-from heliograph import _core, _startup
-from heliograph._arrays import printable
+from heliograph import _core
+from heliograph._common import startup as _startup
+from heliograph._common.arguments import printable
 from heliograph.serving.access import Access
-from heliograph.serving.bounds import bounded, files_for, narrow_at_first
 from heliograph.serving.certificates import Certificates
-from heliograph.serving.connections import Connections, listening
-from heliograph.serving.core import Limits, Service
-from heliograph.serving.figures import Figures, Spans
-from heliograph.serving.front import Front
+from heliograph.serving.connections import Connections, files_for, listening
+from heliograph.serving.core import Service
 from heliograph.serving.garbage import Collector
+from heliograph.serving.grpc_proxy import GrpcProxy
+from heliograph.serving.grpc_service import GrpcService
 from heliograph.serving.log import Log, catch_libraries, error_fields, open_standard_streams
+from heliograph.serving.metrics import Metrics, Spans
 from heliograph.serving.numeric import whole
-from heliograph.serving.protocol import protocol_of
-from heliograph.serving.rpc import Rpc
-from heliograph.serving.store import Bounds, Store
-from heliograph.serving.tables import served_of
+from heliograph.serving.served import served_of
+from heliograph.serving.settings import Settings
+from heliograph.serving.store import Store
+from heliograph.serving.uvicorn_protocol import HttpServer, require_accepted_version, use_small_tls_buffers
 from heliograph.serving.web import Web
 
-_EVERY = 1.0  # seconds between two lines of failed handshakes
-_LAST_LINES = 1.0  # seconds that the log has at the end
+_LOG_INTERVAL = 1.0  # seconds between two log lines of failed handshakes
+_LAST_LINES = 1.0  # seconds to write the last log lines
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@dataclass(frozen=True)
-class Options:
-    """What `heliograph serve` was told."""
-
-    models: list[Path]
-    store: Path
-    host: str = "127.0.0.1"
-    port: int = 8443
-    grpc: int | None = None  #: the port of gRPC; None: no gRPC
-    tls: Path | None = None  #: a certificate, and those that lead to its authority
-    tls_key: Path | None = None  #: its private key; None: in the same file
-    clients: Path | None = None  #: authorities of clients' certificates
-    client_crl: Path | None = None  #: their revocation lists
-    tokens: Path | None = None
-    metrics: str | None = None  #: host:port, or :port
-    insecure: bool = False  #: without TLS, or without clients' names, beyond this machine
-    bounds: Bounds = field(default_factory=Bounds)
-    devices: list[str] = field(default_factory=list)
-    spans: bool = False
-    max_connections: int = 2000  #: of all clients, HTTP and gRPC together
-    max_connections_per_client: int = 256  #: of one address; requests of one named client that are in progress
-    max_streams_per_client: int = 256  #: calls of gRPC in progress, of one address
-    grace: float = 60.0  #: seconds that accepted jobs have at the end
-    keep_alive: float = 75.0  #: seconds that a connection stays open between two requests
-    limits: Limits = field(default_factory=Limits)
-
-
-def require_safe(options: Options) -> None:
-    """Raises SecurityError for what would be open to others than this machine, and was not said to be meant."""
-    if options.insecure or options.host in _LOOPBACK:
+def require_safe(settings: Settings) -> None:
+    """Raises SecurityError for a service that other machines can reach without TLS or authentication, unless --insecure is
+    given.
+    """
+    if settings.insecure or settings.host in _LOOPBACK:
         return
-    if options.tls is None:
+    if settings.tls_cert is None:
         raise _core.SecurityError(
-            "without --tls tokens and encrypted data would cross the network for all to read and change: give --tls, or --insecure behind a proxy that has it"
+            "cannot listen to other machines without TLS: tokens and ciphertexts could be read and changed on the network; "
+            "give --tls-cert, or --insecure behind a proxy that terminates TLS"
         )
-    if options.tokens is None and options.clients is None:
-        raise _core.SecurityError("without --tokens and --clients anybody may use the service: give one, or --insecure")
+    if settings.tokens is None and settings.client_ca is None:
+        raise _core.SecurityError(
+            "cannot listen to other machines without authentication of clients: give --tokens or --client-ca, or --insecure"
+        )
 
 
-def named_models(paths: list[Path]) -> dict[str, Path]:
-    """By the names that they have. Raises ParameterError for two of one name, and as `served_of`."""
+def named_models(paths: Iterable[Path]) -> dict[str, Path]:
+    """Maps the files' model names to their paths. Raises ParameterError for two files of one name, and as `served_of`."""
     found: dict[str, Path] = {}
     for path in paths:
         name = served_of(path).name
         if name in found:
             raise _core.ParameterError(
-                f"two models are called {name}: {printable(str(found[name]))} and {printable(str(path))}"
+                f"cannot serve two models named {name}: {printable(str(found[name]))} and {printable(str(path))}; "
+                "give one, or save one under another name"
             )
         found[name] = path.resolve()
     return found
 
 
-def certificates_of(options: Options) -> Certificates | None:
-    """What TLS is done by; None without. Raises ParameterError for options that need others, and as `Certificates`."""
-    if options.tls is None:
-        if options.clients is not None:
-            raise _core.ParameterError("clients' certificates need TLS: give --tls")
-        if options.tls_key is not None:
-            raise _core.ParameterError("--tls-key is the private key of a certificate, which is missing: give --tls, too")
-    if options.client_crl is not None and options.clients is None:
-        raise _core.ParameterError(
-            "--client-crl revokes certificates of clients, whose authorities are missing: give --clients, too"
-        )
-    if options.tls is None:
+def certificates_of(settings: Settings) -> Certificates | None:
+    """Returns the TLS files; None without TLS. Raises ParameterError for options that require another one, and as
+    `Certificates`.
+    """
+    if settings.tls_cert is None:
+        if settings.client_ca is not None:
+            raise _core.ParameterError("--client-ca requires --tls-cert: client certificates need TLS")
+        if settings.tls_key is not None:
+            raise _core.ParameterError("--tls-key requires --tls-cert, the certificate of this private key")
+    if settings.client_crl is not None and settings.client_ca is None:
+        raise _core.ParameterError("--client-crl requires --client-ca, the authorities whose revocation lists these are")
+    if settings.tls_cert is None:
         return None
-    return Certificates(options.tls, options.tls_key, options.clients, options.client_crl, required=options.tokens is None)
+    return Certificates(
+        settings.tls_cert, settings.tls_key, settings.client_ca, settings.client_crl, required=settings.tokens is None
+    )
 
 
 def notify(state: str) -> None:
-    """Tells systemd, where it started this process and wants to know."""
+    """Sends a state to systemd, if systemd started this process with a notify socket."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
@@ -118,120 +96,102 @@ def notify(state: str) -> None:
 
 
 class Process:
-    """A service with its faces. Raises what its parts raise, before it listens."""
+    """The service with its HTTP and gRPC interfaces. Raises the errors of its parts before it listens."""
 
-    def __init__(self, options: Options, log: Log | None = None) -> None:
-        require_safe(options)
-        self.options, self.log, self.figures = options, log or Log(), Figures()
-        self.certificates = certificates_of(options)
+    def __init__(self, settings: Settings, log: Log | None = None) -> None:
+        require_safe(settings)
+        self.settings, self.log, self.metrics = settings, log or Log(), Metrics()
+        self.certificates = certificates_of(settings)
         if self.certificates is not None:
             self.certificates.on_failure = self._handshake_failed
         with contextlib.ExitStack() as opened:
-            self.access = Access(options.tokens, options.clients is not None)
-            store = Store(options.store, options.bounds)
+            self.access = Access(settings.tokens, settings.client_ca is not None)
+            assert settings.store is not None
+            store = Store(settings.store, settings)
             opened.callback(store.close)
-            devices: list[str | None] = [*options.devices] or [None]
+            devices: list[str | None] = [*settings.device] or [None]
             self.service = Service(
-                named_models(options.models),
+                named_models(settings.models),
                 store,
                 self.access,
-                options.limits,
+                settings,
                 devices=devices,
                 log=self.log,
-                figures=self.figures,
-                spans=Spans(options.spans),
+                metrics=self.metrics,
+                spans=Spans(settings.opentelemetry),
                 alive=functools.partial(notify, "WATCHDOG=1"),
             )
-            self.connections = Connections(files_for(options.max_connections), options.max_connections_per_client)
-            self.figures.most_connections.set(self.connections.most)
-            self.figures.connections.set_function(lambda: len(self.connections))
-            self.socket = listening(options.host, options.port, self.connections)
+            self.connections = Connections(files_for(settings.max_connections), settings.max_connections_per_client)
+            self.metrics.max_connections.set(self.connections.most)
+            self.metrics.connections.set_function(lambda: len(self.connections))
+            self.socket = listening(settings.host, settings.port, self.connections)
             opened.callback(self.socket.close)
             self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
-            self.front: Front | None = None
-            if options.grpc is not None:
-                if options.grpc and options.grpc == options.port:
-                    raise _core.ParameterError(f"--port and --grpc are one, {options.port}: each has a port of its own")
-                self.front = Front(listening(options.host, options.grpc, self.connections), self._context)
-                opened.callback(self.front.close)
-                self.ports["grpc"] = self.front.listener.getsockname()[1]
+            self.proxy: GrpcProxy | None = None
+            if settings.grpc_port is not None:
+                if settings.grpc_port and settings.grpc_port == settings.port:
+                    raise _core.ParameterError(
+                        f"--port and --grpc-port must be different ports, got {settings.port} for both"
+                    )
+                self.proxy = GrpcProxy(listening(settings.host, settings.grpc_port, self.connections), self._context)
+                opened.callback(self.proxy.close)
+                self.ports["grpc"] = self.proxy.listener.getsockname()[1]
             self._opened = opened.pop_all()
-        self.web: uvicorn.Server
-        self.listens = self._hung_up = False  #: whether clients can ask it
+        self.http: HttpServer
+        self.listens = self._hung_up = False  #: whether the service accepts requests
         self._rereading: asyncio.Task[None] | None = None
-        self._handshakes, self._last_handshake = 0, -_EVERY
+        self._handshakes, self._last_handshake = 0, -_LOG_INTERVAL
 
     def close(self) -> None:
-        """Lets others have the store and the ports."""
+        """Releases the store and the ports."""
         self._opened.close()
 
     @property
     def _context(self) -> ssl.SSLContext | None:
         return None if self.certificates is None else self.certificates.context
 
-    def _uvicorn(self) -> uvicorn.Server:
-        config = uvicorn.Config(
-            Web(self.service, self.options.max_connections_per_client).application(),
-            http=protocol_of(bounded(HttpToolsProtocol, self.connections)),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=self.options.keep_alive,  # type: ignore[arg-type, unused-ignore]  # a fraction will do
-            timeout_graceful_shutdown=5,
-        )
-        config.load()
-        server = uvicorn.Server(config)
-        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment, unused-ignore]  # ours are below
-        return server
-
     async def run(self) -> int:
-        """Until a SIGTERM or SIGINT: then jobs that were accepted end, and new ones are refused. Its exit status."""
+        """Runs until SIGTERM or SIGINT; then refuses new jobs and finishes accepted ones. Returns the exit status."""
         catch_libraries(self.log)
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+        loop.add_signal_handler(signal.SIGHUP, self._on_sighup)
         metrics = self._metrics()
         stopped = asyncio.create_task(stop.wait())
         starting = asyncio.create_task(self.service.start())
         await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():  # it may take minutes to prepare tables
+        if not starting.done():  # preparing tables may take minutes
             starting.cancel()
             await asyncio.wait({starting})
             self.log("stopped")
             return 0
         await starting
-        self.web = web = self._uvicorn()
-        served = asyncio.create_task(web.serve(sockets=[]))  # it listens by no socket of its own
-        while not web.started and not served.done():
-            await asyncio.sleep(0.002)
-        made: Any = web.config.http_protocol_class
-        protocol = functools.partial(made, config=web.config, server_state=web.server_state, app_state=web.lifespan.state)
-        self.socket.start(protocol, self._context, self._busy)
+        application = Web(self.service, self.settings.max_connections_per_client).application()
+        self.http = HttpServer(application, self.connections, self.settings.keep_alive)
+        served = await self.http.start()
+        self.socket.start(self.http.protocol, self._context, self._busy)
         rpc = await self._grpc()
         if self.certificates is not None and (problem := self.certificates.problem()) is not None:
-            self.log("fault", what="tls", error=problem)
+            self.log("tls_certificate_invalid", error=problem)
         collecting = asyncio.create_task(Collector(self._busy).run())
-        self.log("listening", host=self.options.host, tls=self.certificates is not None, **self.ports)
+        self.log("listening", host=self.settings.host, tls=self.certificates is not None, **self.ports)
         notify("READY=1")
         self.listens = True
-        if self._hung_up or _startup.pending:  # one that came meanwhile
-            self._hang_up()
+        if self._hung_up or _startup.pending:  # a SIGHUP during the start
+            self._on_sighup()
         failed = asyncio.create_task(self.service.failure.wait())
         await asyncio.wait({served, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
         collecting.cancel()
         broken = self.service.failure.is_set()
         notify("STOPPING=1")
-        await self.service.stop(0.0 if broken else self.options.grace)
+        await self.service.stop(0.0 if broken else self.settings.grace_period)
         if rpc is not None:
             await rpc.stop(1.0)
         self.socket.close()
-        if self.front is not None:
-            self.front.close()
-        web.should_exit = True
+        if self.proxy is not None:
+            self.proxy.close()
+        self.http.stop()
         await served
         if metrics is not None:
             metrics.shutdown()
@@ -241,39 +201,41 @@ class Process:
         return bool(self.service.unfinished())
 
     def _metrics(self) -> Any:
-        if self.options.metrics is None:
+        if self.settings.metrics_address is None:
             return None
-        host, _, port = self.options.metrics.rpartition(":")
-        number = whole(port, f"--metrics is HOST:PORT, or :PORT: the port of {printable(self.options.metrics)}", 0, 65535)
+        host, _, port = self.settings.metrics_address.rpartition(":")
+        number = whole(
+            port, f"the port of --metrics-address {printable(self.settings.metrics_address)} (HOST:PORT or :PORT)", 0, 65535
+        )
         pages = {"/livez": self.service.live, "/readyz": self.service.ready}
         try:
-            found = self.figures.serve(host or "127.0.0.1", number, pages)
+            found = self.metrics.serve(host or "127.0.0.1", number, pages)
         except OSError as error:
-            raise OSError(error.errno, f"no metrics there: {error}", self.options.metrics) from None
+            raise OSError(error.errno, f"cannot serve metrics: {error}", self.settings.metrics_address) from None
         self.ports["metrics"] = found.server_port
         return found
 
     async def _grpc(self) -> Any:
-        if self.front is None:
+        if self.proxy is None:
             return None
-        self.front.prepare(self.service.folder)
-        rpc = Rpc(self.service, self.front, self.options.max_streams_per_client)
+        self.proxy.prepare(self.service.folder)
+        rpc = GrpcService(self.service, self.proxy, self.settings.max_streams_per_client)
         server = await rpc.start()
-        self.front.start(self._busy)
+        self.proxy.start(self._busy)
         return server
 
-    def _handshake_failed(self, reason: str, why: str, address: str | None) -> None:
-        self.figures.handshakes.labels(reason).inc()
+    def _handshake_failed(self, kind: str, reason: str, address: str | None) -> None:
+        self.metrics.handshakes.labels(kind).inc()
         now = asyncio.get_running_loop().time()
-        if now - self._last_handshake >= _EVERY:  # a stranger can make thousands a second
+        if now - self._last_handshake >= _LOG_INTERVAL:  # an unknown peer can cause thousands of failures a second
             self._last_handshake = now
-            self.log("tls_handshake_failed", address=address, error=why, total=self._handshakes + 1)
+            self.log("tls_handshake_failed", address=address, error=reason, total=self._handshakes + 1)
         self._handshakes += 1
 
     # SIGHUP
 
-    def _hang_up(self) -> None:
-        """SIGHUP: tokens, certificates and tables anew, one after the other; a file that cannot be read changes nothing."""
+    def _on_sighup(self) -> None:
+        """Handles SIGHUP: reloads tokens, certificates and tables in turn. A file that cannot be read changes nothing."""
         self._hung_up = True
         if self.listens:
             _startup.pending = False
@@ -283,51 +245,51 @@ class Process:
     async def _reread(self) -> None:
         while self._hung_up:
             self._hung_up = False
-            fine = all([self._read("tokens", self.access.read), self._read("tls", self._read_certificates)])
-            fine = await self.service.reread() and fine
-            self.figures.reloaded.set(fine)
-            if fine:
-                self.figures.reload_time.set_to_current_time()
+            valid = all([self._read("tokens", self.access.read), self._read("tls", self._read_certificates)])
+            valid = await self.service.reread() and valid
+            self.metrics.reloaded.set(valid)
+            if valid:
+                self.metrics.reload_time.set_to_current_time()
 
     def _read(self, what: str, read: Callable[[], bool]) -> bool:
-        """Whether files of one kind were taken."""
+        """Reloads files of one kind. Returns whether the files were valid."""
         try:
             if read():
-                self.log(f"{what} read")
+                self.log(f"{what}_reloaded")
             return True
         except (_core.HeliographError, OSError, ValueError) as error:
-            self.log("fault", what=what, **error_fields(error), text=str(error))
+            self.log(f"{what}_reload_failed", **error_fields(error), text=str(error))
             return False
 
     def _read_certificates(self) -> bool:
         if self.certificates is None:
             return False
         changed = self.certificates.read()
-        if changed and self.options.clients is not None:  # who is connected shows a certificate again
-            for connection in list(self.web.server_state.connections):
-                connection.shutdown()
-            if self.front is not None:
-                self.front.retire()
+        if changed and self.settings.client_ca is not None:  # connected clients must present their certificates again
+            self.http.close_connections()
+            if self.proxy is not None:
+                self.proxy.retire()
         if (problem := self.certificates.problem()) is not None:
-            self.log("fault", what="tls", error=problem)
+            self.log("tls_certificate_invalid", error=problem)
         return changed
 
 
-def run(options: Options) -> int:
-    """`heliograph serve`: its exit status."""
-    before = os.umask(0o077)  # what it writes is for its own user, whoever started it
-    narrow_at_first()
+def run(settings: Settings) -> int:
+    """Runs `heliograph serve` and returns its exit status."""
+    before = os.umask(0o077)  # files that it writes are readable only by its user
+    require_accepted_version()
+    use_small_tls_buffers()
     open_standard_streams()
     log = Log(sys.stderr)
     try:
-        with _startup.held(), asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
-            process = Process(options, log)
+        with _startup.sighup_recorded(), asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
+            process = Process(settings, log)
             try:
                 return runner.run(process.run())
             except Exception as error:
                 if not process.listens:
                     raise
-                log("fault", what="service", **error_fields(error))  # not printed: nobody may read that any more
+                log("service_failed", **error_fields(error))  # logged, not printed: standard error may have no reader
                 return 1
             finally:
                 process.close()

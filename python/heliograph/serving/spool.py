@@ -1,4 +1,4 @@
-"""Requests while they come and until they are read, answers until nobody asks for them: in memory, or beyond so many bytes in files."""
+"""Buffers of requests until an engine has read them, and of answers until they expire: in memory, then in files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from heliograph import _core
-from heliograph.serving.disks import full_disks
-from heliograph.serving.errors import QuotaError
+from heliograph._common.service.errors import QuotaError
+from heliograph.serving.disks import DISK_FULL, disk_errors
 
-_MAPPED = 32 << 20  # bytes of all requests that this process maps, to receive them where they are to lie; others are written
-_SPARE = 32 << 20  # bytes of memory that is kept for requests of the same sizes
-_SPARE_ROOMS = 4  # kept for answers
-_LARGEST_ROOM = 4 << 20  # bytes of an answer that is passed in memory
-_AT_A_TIME = 1 << 20  # bytes that are received at a time
+_MAPPED = 32 << 20  # total bytes of requests that this process maps to receive into; further requests are written
+_SPARE = 32 << 20  # bytes of spare memory, retained for requests of the same sizes
+_MAX_SPARE_ANSWERS = 4  # spare buffers for answers
+_LARGEST_IN_MEMORY = 4 << 20  # bytes; largest answer that an engine passes in memory
+_READ_BYTES = 1 << 20  # bytes of one direct read
 
 
 class Body:
-    """What a client sends, piece by piece. A face that can do without pieces in between has a `pour` of its own."""
+    """A request's body as pieces. An interface that can receive without intermediate copies overrides `pour`."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
@@ -38,17 +38,20 @@ class Body:
         place: Callable[[], memoryview] | None = None,
         placed: Callable[[int], None] | None = None,
     ) -> None:
-        """All of it through `write`, which keeps no piece. What that raises comes out.
+        """Passes the whole body to `write`, which must not keep the pieces. Raises the exceptions of `write`.
 
-        Where there is a `place`, a face may put what comes next there, and tell `placed` how many bytes: nothing is to be written then.
+        With `place`, an implementation may instead read into the memory that `place` returns, and report the number of bytes
+        to `placed`.
         """
         async for piece in self:
             write(piece)
 
 
 class Memory:
-    """Anonymous memory, which another process opens by `path`: written by no disk, which others may keep busy. With `nbytes` it
-    has that size for good, so that engines may map it while it is written; `mapped`: this process does so, too. Raises OSError.
+    """Anonymous memory that another process opens by `path`, so that no disk is involved.
+
+    With `nbytes` its size is fixed, so that engines may map it while it is written. `mapped`: this process maps the file
+    too. Raises OSError.
     """
 
     def __init__(self, nbytes: int | None = None, mapped: bool = False) -> None:
@@ -66,15 +69,15 @@ class Memory:
             raise
 
     def place(self, start: int) -> memoryview | None:
-        """Where bytes from `start` on are to lie; None: they are to be written."""
-        return None if self._map is None else memoryview(self._map)[start : start + _AT_A_TIME]
+        """Returns the memory from `start` on; None if bytes must be written by `write`."""
+        return None if self._map is None else memoryview(self._map)[start : start + _READ_BYTES]
 
     def write(self, data: memoryview, start: int) -> int:
-        """How many bytes of `data` it took."""
+        """Writes `data` at `start`. Returns how many bytes were written."""
         return os.pwrite(self._descriptor, data, start)
 
     def read(self, nbytes: int) -> bytes:
-        """Its first bytes."""
+        """Returns the first `nbytes` bytes."""
         return os.pread(self._descriptor, nbytes, 0)
 
     @property
@@ -83,59 +86,59 @@ class Memory:
         return 0 if self._map is None else self.nbytes
 
     def size(self) -> int:
-        """Of what was written."""
+        """Returns the size of the written bytes."""
         return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
-        """Nobody uses it any more."""
+        """Frees the memory."""
         if self._map is not None:
-            with contextlib.suppress(BufferError):  # somebody is still to let go of a piece, and it ends with that
+            with contextlib.suppress(BufferError):  # a view still exists; the mapping ends with it
                 self._map.close()
         os.close(self._descriptor)
 
 
 class Request:
-    """A request's bytes, which one process writes and an engine reads by `path`; `sha` is of those that have come."""
+    """A request's bytes, written by the service and read by an engine by `path`. `sha` is the digest of the bytes so far."""
 
     def __init__(self, spool: Spool, owner: str, nbytes: int, file: Path) -> None:
         self.owner, self.nbytes, self._spool, self._file = owner, nbytes, spool, file
         self.have, self._descriptor, self.sha = 0, -1, hashlib.sha256()
-        self._memory = spool._taken(owner, nbytes)
+        self._memory = spool._allocate(owner, nbytes)
         if self._memory is None:
             self._descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self.path = str(file) if self._memory is None else self._memory.path
         self.in_memory = self._memory is not None
 
     def place(self) -> memoryview:
-        """Where the next bytes may be put; empty where they are to be written. `placed` is told of them."""
+        """Returns the memory for the next bytes; empty if they must be passed to `write`. Report bytes by `placed`."""
         found = None if self._memory is None else self._memory.place(self.have)
         return memoryview(b"") if found is None else found
 
     def placed(self, count: int) -> None:
-        """So many bytes lie where `place` said."""
+        """Records that `count` bytes were written to the memory of `place`."""
         self.sha.update(self.place()[:count])
         self.have += count
 
     def write(self, data: memoryview | bytes | bytearray) -> None:
-        """Goes on. Raises QuotaError where there is no room, DamagedFileError for more bytes than were announced."""
+        """Appends bytes. Raises QuotaError if the disk is full, DamagedFileError for more bytes than announced."""
         view = memoryview(data)
         if self.have + len(view) > self.nbytes:
-            raise _core.DamagedFileError(f"a request was to have {self.nbytes:,} bytes, and has more")
+            raise _core.DamagedFileError(f"the request's body must have {self.nbytes:,} bytes, got more; send it again")
         self.sha.update(view)
-        with full_disks():
+        with disk_errors():
             while view:
                 done = os.write(self._descriptor, view) if self._memory is None else self._memory.write(view, self.have)
                 if not done:
-                    raise QuotaError("the service's disk is full")
+                    raise QuotaError(DISK_FULL)
                 self.have += done
                 view = view[done:]
 
     def close(self, read: bool = False) -> None:
-        """Nobody reads it any more; `read`: an engine has done so to the end, and the memory is free for another."""
+        """Frees the request. `read`: an engine has read all of it, so that the memory can be reused."""
         memory, self._memory = self._memory, None
         descriptor, self._descriptor = self._descriptor, -1
         if memory is not None:
-            self._spool._given_back(self.owner, memory, read)
+            self._spool._return_memory(self.owner, memory, read)
         elif descriptor >= 0:
             os.close(descriptor)
             with contextlib.suppress(OSError):
@@ -143,57 +146,65 @@ class Request:
 
 
 class Answer:
-    """An answer's bytes: an engine writes them where `lent` says, and says how many. Then they are this process's, or in a file."""
+    """An answer's bytes. An engine writes them to `output_path`; `take` then moves them to this process, or leaves them
+    in their file.
+    """
 
     def __init__(self, spool: Spool, expected: int | None, file: Path) -> None:
         self._spool, self._expected, self._file = spool, expected, file
-        self._room: Memory | None = None
+        self._memory: Memory | None = None
         self._data: bytes | None = None
         self.nbytes = 0
 
-    def lent(self) -> str:
-        """The path that an engine is to write to, until `take` or `release`: nobody else has that memory before. Raises OSError."""
-        if self._room is None:
-            self._room = self._spool._room(self._expected)
-        return str(self._file) if self._room is None else self._room.path
+    def output_path(self) -> str:
+        """Returns the path that an engine writes to until `take` or `release`; the memory is not shared before. Raises
+        OSError.
+        """
+        if self._memory is None:
+            self._memory = self._spool._answer_memory(self._expected)
+        return str(self._file) if self._memory is None else self._memory.path
 
     @property
-    def is_lent(self) -> bool:
-        """Whether an engine may still write to its memory."""
-        return self._room is not None
+    def is_shared(self) -> bool:
+        """Whether an engine may still write to the memory."""
+        return self._memory is not None
 
     def take(self, nbytes: int) -> None:
-        """The engine has written so many bytes. Raises OutOfMemoryError, DeviceError where that is not so."""
-        room, self.nbytes = self._room, nbytes
-        if room is None:
+        """Takes over the `nbytes` that the engine has written. Raises OutOfMemoryError; DeviceError if there are fewer."""
+        memory, self.nbytes = self._memory, nbytes
+        if memory is None:
             return
         try:
-            self._data = room.read(nbytes)
+            self._data = memory.read(nbytes)
         except MemoryError:
-            raise _core.OutOfMemoryError(f"no memory for an answer of {nbytes:,} bytes") from None
+            raise _core.OutOfMemoryError(
+                f"the service has no memory for an answer of {nbytes:,} bytes; retry later"
+            ) from None
         finally:
             self.release()
         if len(self._data) != nbytes:
-            raise _core.DeviceError("the engine wrote less of an answer than it said")
-        self._spool._remembered(self)
+            raise _core.DeviceError(
+                f"the engine must write an answer of {nbytes:,} bytes, got {len(self._data):,}, which is less"
+            )
+        self._spool._add_answer(self)
 
     def release(self) -> None:
-        """The engine has ended this job, or itself: it writes no more."""
-        if self._room is not None:
-            self._spool._room_back(self._room)
-            self._room = None
+        """Takes the memory back after the engine has ended the job, or itself."""
+        if self._memory is not None:
+            self._spool._return_answer_memory(self._memory)
+            self._memory = None
 
     @property
     def data(self) -> bytes | None:
-        """All of it; None where it lies in its file."""
+        """The whole answer; None if it is in its file."""
         return self._data
 
     def read(self) -> bytes:
-        """All of it, wherever it lies. Raises OSError."""
+        """Returns the whole answer, from memory or its file. Raises OSError."""
         return self._file.read_bytes() if self._data is None else self._data
 
     async def pieces(self, most: int) -> AsyncIterator[bytes]:
-        """So many bytes at a time. Raises OSError."""
+        """Yields the answer in pieces of at most `most` bytes. Raises OSError."""
         if (data := self._data) is not None:
             for start in range(0, len(data), most):
                 yield data[start : start + most]
@@ -203,120 +214,126 @@ class Answer:
                 yield piece
 
     def save(self) -> None:
-        """Into its file, on another thread. Raises OSError."""
+        """Writes the answer to its file, on another thread. Raises OSError."""
         if (data := self._data) is not None:
             self._file.write_bytes(data)
 
     def saved(self) -> None:
-        """It is in its file, and leaves memory."""
-        if self._data is None:  # it was closed meanwhile
+        """Frees the answer's memory, after `save`."""
+        if self._data is None:  # the answer was closed while it was saved
             self._file.unlink(missing_ok=True)
-        self._spool._forgotten(self)
+        self._spool._remove_answer(self)
         self._data = None
 
     def close(self) -> None:
-        """Nobody asks for it any more."""
+        """Frees the answer."""
         if self._data is None:
             self._file.unlink(missing_ok=True)
-        self._spool._forgotten(self)
+        self._spool._remove_answer(self)
         self._data = None
 
 
 class Spool:
-    """Makes them. `memory` is how many bytes of requests are held in memory at most, half of it for one client; `answers` of answers."""
+    """Allocates requests and answers. `memory` limits the bytes of requests in memory, half of it for one client; `answers`
+    those of answers.
+    """
 
     def __init__(self, memory: int, answers: int = 0) -> None:
-        self.memory, self.held = memory, 0
-        self._held_by: dict[str, int] = {}
+        self.memory, self.used = memory, 0
+        self._used_by: dict[str, int] = {}
         self.most_answers, self.answers = answers, 0
         self._mapped = 0
-        self._spare: OrderedDict[int, list[Memory]] = OrderedDict()  # by size: what was given back last is last
-        self._rooms: list[Memory] = []
-        self._kept: OrderedDict[Answer, None] = OrderedDict()
+        self._spare: OrderedDict[int, list[Memory]] = OrderedDict()  # by size, the last freed size last
+        self._spare_answers: list[Memory] = []
+        self._in_memory: OrderedDict[Answer, None] = OrderedDict()
 
     def take(self, owner: str, nbytes: int, file: Path) -> Request:
-        """For a client's request of so many bytes; `file` is where it lies if not in memory. Raises QuotaError, OSError."""
-        with full_disks():
+        """Returns a buffer for a client's request of `nbytes`; `file` is used if it is not in memory. Raises QuotaError,
+        OSError.
+        """
+        with disk_errors():
             return Request(self, owner, nbytes, file)
 
     def answer(self, expected: int | None, file: Path) -> Answer:
-        """For an answer of about so many bytes (None: nobody knows); `file` is where it lies if not in memory, or later.
+        """Returns a buffer for an answer of about `expected` bytes (None: unknown); `file` is used if it is not, or no
+        longer, in memory.
 
-        Raises QuotaError where the disk has no room for it, whether or not it is needed: memory may have to give the answer away.
+        Raises QuotaError if the disk has no room for the answer, even if it is in memory: it may have to be moved to the
+        disk.
         """
-        with full_disks():
-            room = os.statvfs(file.parent)
-        if room.f_bavail * room.f_frsize < (1 if expected is None else expected):
-            raise QuotaError("the service's disk is full")
+        with disk_errors():
+            disk = os.statvfs(file.parent)
+        if disk.f_bavail * disk.f_frsize < (1 if expected is None else expected):
+            raise QuotaError(DISK_FULL)
         return Answer(self, expected, file)
 
     def oldest(self) -> Answer | None:
-        """The answer that is to leave memory: None while less than half of what that may hold is there."""
-        return next(iter(self._kept), None) if 2 * self.answers > self.most_answers else None
+        """Returns the answer to move to a file next; None while answers use less than half of their memory."""
+        return next(iter(self._in_memory), None) if 2 * self.answers > self.most_answers else None
 
     def sweep(self) -> None:
-        """What no request came for since is the system's again."""
+        """Frees the spare memory."""
         for memories in self._spare.values():
             for memory in memories:
-                self._let_go(memory)
+                self._free(memory)
         self._spare.clear()
 
     # Requests
 
-    def _taken(self, owner: str, nbytes: int) -> Memory | None:
-        mine = self._held_by.get(owner, 0) + nbytes
-        if self.held + nbytes > self.memory or 2 * mine > self.memory:
+    def _allocate(self, owner: str, nbytes: int) -> Memory | None:
+        own = self._used_by.get(owner, 0) + nbytes
+        if self.used + nbytes > self.memory or 2 * own > self.memory:
             return None
         spare = self._spare.get(nbytes)
-        memory = spare.pop() if spare else self._made(nbytes)
+        memory = spare.pop() if spare else self._new_memory(nbytes)
         if not spare:
             self._spare.pop(nbytes, None)
-        self.held += nbytes
-        self._held_by[owner] = mine
+        self.used += nbytes
+        self._used_by[owner] = own
         return memory
 
-    def _made(self, nbytes: int) -> Memory:
+    def _new_memory(self, nbytes: int) -> Memory:
         memory = Memory(nbytes, self._mapped + nbytes <= _MAPPED)
         self._mapped += memory.mapped
         return memory
 
-    def _let_go(self, memory: Memory) -> None:
+    def _free(self, memory: Memory) -> None:
         self._mapped -= memory.mapped
         memory.close()
 
-    def _given_back(self, owner: str, memory: Memory, read: bool) -> None:
-        self.held -= memory.nbytes
-        self._held_by[owner] -= memory.nbytes
-        if not self._held_by[owner]:
-            del self._held_by[owner]
+    def _return_memory(self, owner: str, memory: Memory, read: bool) -> None:
+        self.used -= memory.nbytes
+        self._used_by[owner] -= memory.nbytes
+        if not self._used_by[owner]:
+            del self._used_by[owner]
         if not read or not 0 < memory.nbytes <= _SPARE:
-            self._let_go(memory)
+            self._free(memory)
             return
         self._spare.setdefault(memory.nbytes, []).append(memory)
         self._spare.move_to_end(memory.nbytes)
         while sum(size * len(memories) for size, memories in self._spare.items()) > _SPARE:
             size, memories = next(iter(self._spare.items()))
-            self._let_go(memories.pop(0))
+            self._free(memories.pop(0))
             if not memories:
                 del self._spare[size]
 
     # Answers
 
-    def _room(self, expected: int | None) -> Memory | None:
-        if expected is None or expected > _LARGEST_ROOM or self.answers + expected > self.most_answers:
+    def _answer_memory(self, expected: int | None) -> Memory | None:
+        if expected is None or expected > _LARGEST_IN_MEMORY or self.answers + expected > self.most_answers:
             return None
-        return self._rooms.pop() if self._rooms else Memory()
+        return self._spare_answers.pop() if self._spare_answers else Memory()
 
-    def _room_back(self, room: Memory) -> None:
-        if len(self._rooms) < _SPARE_ROOMS and room.size() <= _LARGEST_ROOM:
-            self._rooms.append(room)
+    def _return_answer_memory(self, memory: Memory) -> None:
+        if len(self._spare_answers) < _MAX_SPARE_ANSWERS and memory.size() <= _LARGEST_IN_MEMORY:
+            self._spare_answers.append(memory)
         else:
-            room.close()
+            memory.close()
 
-    def _remembered(self, answer: Answer) -> None:
-        self._kept[answer] = None
+    def _add_answer(self, answer: Answer) -> None:
+        self._in_memory[answer] = None
         self.answers += answer.nbytes
 
-    def _forgotten(self, answer: Answer) -> None:
-        if self._kept.pop(answer, self) is None:
+    def _remove_answer(self, answer: Answer) -> None:
+        if self._in_memory.pop(answer, self) is None:
             self.answers -= answer.nbytes

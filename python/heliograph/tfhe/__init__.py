@@ -1,8 +1,11 @@
-"""TFHE: encrypted booleans and integers with NumPy's operators, exact and of any depth.
+"""TFHE: encrypted booleans and integers with NumPy's operators. Results are exact, and depth is unlimited.
 
-``hg.tfhe.parameters()`` gives a set; keys and servers are the library's: ``hg.SecretKey.generate``, ``hg.Server``.
+``hg.tfhe.parameters()`` returns a parameter set. ``hg.SecretKey.generate`` and ``hg.Server`` make keys and servers, as for
+every scheme.
 
-The examples of its functions go on from these lines.
+Source: Chillotti, Gama, Georgieva and Izabachène, J. Cryptology 2020 (ePrint 2018/421).
+
+The examples of this module's functions continue this one.
 
 >>> import numpy as np
 >>> import heliograph as hg
@@ -16,8 +19,8 @@ The examples of its functions go on from these lines.
 (array([ 10, 212], dtype=uint8), array([ True, False, False, False]))
 """
 
-from heliograph.functions import concatenate, stack
-from heliograph.tfhe import choose as _choose  # noqa: F401 (known to hg.parameters_for from now on)
+from heliograph._common.functions import concatenate, stack
+from heliograph.tfhe import parameter_search as _choose  # noqa: F401 (registers the search of hg.parameters_for)
 from heliograph.tfhe.dtypes import int24, uint24
 from heliograph.tfhe.functions import (
     add,

@@ -1,4 +1,4 @@
-"""Functions on encrypted booleans and integers. Each is one call of the engine."""
+"""Functions on tensors of TFHE. Each is one call of the engine."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._matrices import Axis, require_vectors
-from heliograph._shapes import Progress
+from heliograph._common.matrices import Axis, require_vectors
+from heliograph._common.operations import composite
+from heliograph._common.tensor import Progress
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
 from heliograph.tfhe.keys import EvaluationKeys
 from heliograph.tfhe.tables import BYTE, look_up_rows, require_entries
-from heliograph.tfhe.tensor import Tensor, binaries, binary, clear, product_of, require_tensors, run
+from heliograph.tfhe.tensor import Tensor, binaries, binary, product_of, require_tensors, run, trivial
 
-# Arithmetic. `variant` names an algorithm, `goal` is "fewest" (bootstraps) or "shallow" (fewest layers); without them the
-# engine takes what is fastest for the tensor's size on the device.
+# Arithmetic. `variant` names an algorithm; `goal` is "fewest" (bootstraps) or "shallow" (fewest layers). By default the
+# engine chooses the fastest circuit for the tensor's size and the device.
 
 
+@composite
 def add(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a + b. Variants: "ripple" (a carry from part to part, fewest bootstraps), "prefix" (fewest layers); of sets of bits also
-    "bitwise", the paper's name of "ripple", and "numberwise" (Morshed et al. 2020). Others raise ParameterError.
+    """Returns ``a + b``.
+
+    Variants are "ripple" (sequential carries, fewest bootstraps) and "prefix" (fewest layers). Sets of bits also have
+    "bitwise", another name of "ripple", and "numberwise" (Morshed et al. 2020). Raises DtypeError, ShapeError,
+    MissingKeyError, and ParameterError for other variants.
 
     >>> secret.decrypt(hg.tfhe.add(a, b, goal="shallow"))
     array([ 10, 212], dtype=uint8)
@@ -29,8 +34,9 @@ def add(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress
     return binary("add", a, b, variant=variant, goal=goal, progress=progress)
 
 
+@composite
 def subtract(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a - b. Variants as `add`.
+    """Returns ``a - b``. Variants are those of `add`.
 
     >>> secret.decrypt(hg.tfhe.subtract(a, b))
     array([ 4, 68], dtype=uint8)
@@ -38,9 +44,13 @@ def subtract(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Pro
     return binary("subtract", a, b, variant=variant, goal=goal, progress=progress)
 
 
+@composite
 def multiply(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a * b. Variants of two encrypted operands: "karatsuba"; of sets of bits also "wallace", "booth" and "tree" (Morshed et al.
-    2020), of digits "schoolbook" (as without), "ripple" and "prefix". By a clear operand: of digits "ripple" and "prefix".
+    """Returns ``a * b``.
+
+    Two encrypted operands have the variant "karatsuba". Sets of bits also have "wallace", "booth" and "tree" (Morshed et al.
+    2020); sets of digits have "schoolbook" (the default), "ripple" and "prefix". With a clear operand, sets of digits have
+    "ripple" and "prefix". Raises ParameterError for other variants.
 
     >>> secret.decrypt(hg.tfhe.multiply(a, 3))
     array([21, 36], dtype=uint8)
@@ -48,8 +58,9 @@ def multiply(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Pro
     return binary("multiply", a, b, variant=variant, goal=goal, progress=progress)
 
 
+@composite
 def floor_divide(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a // b, rounded down. A zero divisor gives all ones (-1 where signed); a clear one is a ParameterError.
+    """Returns ``a // b``, rounded down. An encrypted zero divisor gives all ones (-1 if signed), a clear one ParameterError.
 
     >>> secret.decrypt(hg.tfhe.floor_divide(a, 5))
     array([1, 2], dtype=uint8)
@@ -57,8 +68,9 @@ def floor_divide(a: Any, b: Any, *, goal: str = "", progress: Progress | None = 
     return binary("floor_divide", a, b, goal=goal, progress=progress)
 
 
+@composite
 def remainder(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a % b with the divisor's sign, as NumPy's. A zero divisor gives a.
+    """Returns ``a % b`` with the divisor's sign, as NumPy does. An encrypted zero divisor gives a.
 
     >>> secret.decrypt(hg.tfhe.remainder(a, 5))
     array([2, 2], dtype=uint8)
@@ -66,8 +78,9 @@ def remainder(a: Any, b: Any, *, goal: str = "", progress: Progress | None = Non
     return binary("floor_remainder", a, b, goal=goal, progress=progress)
 
 
+@composite
 def divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> tuple[Tensor, Tensor]:
-    """(a // b, a % b) for the price of one division.
+    """Returns (a // b, a % b) by one division.
 
     >>> q, r = hg.tfhe.divmod(a, 5)
     >>> secret.decrypt(q), secret.decrypt(r)
@@ -77,8 +90,10 @@ def divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) 
     return q, r
 
 
+@composite
 def truncated_divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> tuple[Tensor, Tensor]:
-    """Quotient rounded toward zero and remainder of the dividend's sign, as C (and `numpy.fmod`): the cheapest division.
+    """Returns the quotient rounded toward zero and the remainder with the dividend's sign, as in C. This division is the
+    cheapest.
 
     >>> z = server.bind(secret.encrypt(np.array([-7, 7], dtype=np.int8)))
     >>> q, r = hg.tfhe.truncated_divmod(z, 5)
@@ -89,8 +104,9 @@ def truncated_divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | Non
     return q, r
 
 
+@composite
 def minimum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The smaller of each two.
+    """Returns the elementwise minimum.
 
     >>> secret.decrypt(hg.tfhe.minimum(a, b))
     array([ 3, 12], dtype=uint8)
@@ -98,8 +114,9 @@ def minimum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None)
     return binary("minimum", a, b, goal=goal, progress=progress)
 
 
+@composite
 def maximum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The larger of each two.
+    """Returns the elementwise maximum.
 
     >>> secret.decrypt(hg.tfhe.maximum(a, b))
     array([  7, 200], dtype=uint8)
@@ -107,8 +124,10 @@ def maximum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None)
     return binary("maximum", a, b, goal=goal, progress=progress)
 
 
+@composite
 def shift_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a << amount. A clear amount of the width or more gives 0; an encrypted one counts modulo a power-of-two width.
+    """Returns ``a << amount``. A clear amount of at least the width gives 0; an encrypted one counts modulo a power-of-two
+    width.
 
     >>> secret.decrypt(hg.tfhe.shift_left(a, 2))
     array([28, 48], dtype=uint8)
@@ -116,8 +135,9 @@ def shift_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None
     return binary("shift_left", a, amount, goal=goal, progress=progress)
 
 
+@composite
 def shift_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a >> amount, by the sign where signed; amounts as `shift_left`.
+    """Returns ``a >> amount``, extended by the sign if a is signed. Amounts are as for `shift_left`.
 
     >>> secret.decrypt(hg.tfhe.shift_right(b, 1))
     array([  1, 100], dtype=uint8)
@@ -125,8 +145,9 @@ def shift_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | Non
     return binary("shift_right", a, amount, goal=goal, progress=progress)
 
 
+@composite
 def rotate_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The bits turned left; amounts count modulo the width.
+    """Rotates the bits left. Amounts count modulo the width.
 
     >>> secret.decrypt(hg.tfhe.rotate_left(b, 1))
     array([  6, 145], dtype=uint8)
@@ -134,8 +155,9 @@ def rotate_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | Non
     return binary("rotate_left", a, amount, goal=goal, progress=progress)
 
 
+@composite
 def rotate_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The bits turned right; amounts count modulo the width.
+    """Rotates the bits right. Amounts count modulo the width.
 
     >>> secret.decrypt(hg.tfhe.rotate_right(a, 1))
     array([131,   6], dtype=uint8)
@@ -143,36 +165,42 @@ def rotate_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | No
     return binary("rotate_right", a, amount, goal=goal, progress=progress)
 
 
+@composite
 def select(condition: Tensor, a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a where the encrypted condition is true, else b (NumPy's where). One of a and b may be clear.
+    """Returns a where the encrypted condition is true and b elsewhere, as NumPy's where. a and b may be clear. Raises
+    DtypeError.
 
     >>> secret.decrypt(hg.tfhe.select(a < b, a, b))
     array([ 3, 12], dtype=uint8)
     """
     if not isinstance(condition, Tensor):
-        raise _core.DtypeError(f"a condition is a tensor of booleans, not {type(condition).__name__}")
+        raise _core.DtypeError(f"a condition must be a tensor of booleans, not {type(condition).__name__}")
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
-        # A Python integer takes the other's type, as in NumPy.
+        # A Python integer takes the other operand's type, as in NumPy.
         kind = name_of(np.result_type(*(v if type(v) is int else array_of(v, "the values") for v in (a, b))))
-        a = clear(a, condition, "the values where true", kind)
-    x = a if isinstance(a, Tensor) else clear(a, _bound(b, condition), "the values where true")
-    y = b if isinstance(b, Tensor) else clear(b, _bound(x, condition), "the values where false")
+        a = trivial(a, condition, "the values where true", kind)
+    x = a if isinstance(a, Tensor) else trivial(a, _bound(b, condition), "the values where true")
+    y = b if isinstance(b, Tensor) else trivial(b, _bound(x, condition), "the values where false")
     return run("select", [condition, x, y], goal=goal, progress=progress)[0]
 
 
 def _bound(x: Tensor, other: Tensor) -> Tensor:
-    """x with keys at hand."""
+    """Returns x with its own keys or those of another tensor."""
     return x if x._keys is not None else Tensor(x._core, other._keys)
 
 
+@composite
 def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """table[a] of a clear table with an entry for each value of a, which has at most 16 bits (the entries' order is that of the
-    unsigned values). The result has `dtype`, or the table's. Raises DtypeError, ShapeError, ParameterError for another number of
-    entries.
+    """Returns table[a] for a clear table with an entry for each value of a, which has at most 16 bits.
 
-    Up to 8 bits it is one circuit (`Parameters.cost` counts its bootstraps). Of wider integers each row of 256 entries that differs
-    from others is looked up, then a tree of selections takes one row. An element of uint16 takes 69 bootstraps of the set "2_2"
-    for a threshold at 12,345, 6,050 for the integer square root (a byte), 40,463 for random bytes; `hg.forecast` tells seconds.
+    The entries are in the order of the unsigned values of a. The result has the type `dtype`, by default the table's.
+
+    Up to 8 bits, a look-up is one circuit; `Parameters.cost` counts its bootstraps. For wider integers, each distinct row of
+    256 entries is looked up, and a tree of selections chooses one. With the set "2_2", an element of uint16 takes
+    69 bootstraps for a threshold at 12,345, 6,050 for the integer square root (a byte), 40,463 for random bytes.
+    `hg.forecast` predicts seconds.
+
+    Raises DtypeError, ShapeError, and ParameterError for a wrong number of entries.
 
     >>> import heliograph as hg, numpy as np
     >>> secret = hg.SecretKey.generate(hg.tfhe.parameters())
@@ -184,7 +212,7 @@ def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progres
     require_tensors([a], "look_up")
     entries = array_of(table, "the table")
     if entries.ndim != 1:
-        raise _core.ShapeError(f"a table has one axis, not shape {entries.shape}")
+        raise _core.ShapeError(f"a table must have one axis, not shape {entries.shape}")
     name = name_of(entries.dtype if dtype is None else dtype)
     words = words_of(entries, name, "the table")
     if require_entries(a._name, len(words)) > BYTE:
@@ -195,13 +223,18 @@ def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progres
 # Along axes
 
 
+@composite
 def sum(
     a: Tensor, axis: Axis = None, *, dtype: Any = None, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
-    """Sum along axes, or of all elements: one carry propagation for up to 64 terms, which takes as many bootstraps as the result
-    has digits. Without `dtype` the result has the narrowest of NumPy's types that holds any sum of so many values (uint16 for 2 to
-    256 values of uint8), at most 64 bits, in which it wraps as NumPy's. `dtype` converts first: the tensor's own is cheapest, and
-    wraps. Booleans are counted, in int64 unless `dtype` says otherwise.
+    """Returns the sum along axes, or of all elements.
+
+    By default the result has the narrowest NumPy type that holds any sum of these values (uint16 for 2 to 256 values of
+    uint8), at most 64 bits; there it wraps as in NumPy. With `dtype`, values are converted first; the tensor's own dtype is
+    cheapest, and wraps. Booleans are counted, in int64 or in `dtype`.
+
+    Up to 64 terms share one carry propagation, which takes as many bootstraps as the result has digits. Raises DtypeError,
+    ShapeError.
 
     >>> secret.decrypt(hg.tfhe.sum(a)), secret.decrypt(hg.tfhe.sum(a, dtype=a.dtype))
     (array(19, dtype=uint16), array(19, dtype=uint8))
@@ -212,12 +245,15 @@ def sum(
     return a.sum(axis, dtype=dtype, keys=keys, progress=progress)
 
 
+@composite
 def matmul(
     a: Any, b: Any, *, algorithm: str = "", variant: str = "", goal: str = "", progress: Progress | None = None
 ) -> Tensor:
-    """Matrix product of NumPy's shapes, in the tensors' dtype (it wraps). Without an `algorithm` each element is one dot product
-    with one carry propagation; "cannon" multiplies square matrices cycle by cycle. `variant`: with "cannon" one of `multiply`'s;
-    without, of sets of digits "ripple" and "prefix", of bits none.
+    """Returns the matrix product with NumPy's shapes, in the tensors' dtype, in which it wraps.
+
+    By default each element is one dot product with one carry propagation. The `algorithm` "cannon" multiplies square
+    matrices by Cannon's algorithm, with the variants of `multiply`. Without it, sets of digits have the variants "ripple"
+    and "prefix", and sets of bits have none. Raises DtypeError, ShapeError, ParameterError.
 
     >>> secret.decrypt(hg.tfhe.matmul(a, np.array([[1, 0], [0, 2]], dtype=np.uint8)))
     array([ 7, 24], dtype=uint8)
@@ -225,8 +261,9 @@ def matmul(
     return product_of(a, b, algorithm=algorithm, variant=variant, goal=goal, progress=progress)
 
 
+@composite
 def dot(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Dot product of two vectors: all partial products in one carry-save tree with one carry propagation.
+    """Returns the dot product of two vectors: one carry-save tree of all partial products, with one carry propagation.
 
     >>> secret.decrypt(hg.tfhe.dot(a, np.array([2, 1], dtype=np.uint8)))
     array(26, dtype=uint8)
@@ -235,11 +272,12 @@ def dot(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress
     return product_of(a, b, variant=variant, goal=goal, progress=progress)
 
 
-# Gates: of booleans, and bit by bit of integers
+# Gates, on booleans and on the bits of integers
 
 
+@composite
 def and_(a: Any, b: Any) -> Tensor:
-    """a and b
+    """Returns ``a and b``.
 
     >>> secret.decrypt(hg.tfhe.and_(p, q))
     array([ True, False, False, False])
@@ -247,8 +285,9 @@ def and_(a: Any, b: Any) -> Tensor:
     return binary("and", a, b)
 
 
+@composite
 def nand(a: Any, b: Any) -> Tensor:
-    """not (a and b)
+    """Returns ``not (a and b)``.
 
     >>> secret.decrypt(hg.tfhe.nand(p, q))
     array([False,  True,  True,  True])
@@ -256,8 +295,9 @@ def nand(a: Any, b: Any) -> Tensor:
     return binary("nand", a, b)
 
 
+@composite
 def or_(a: Any, b: Any) -> Tensor:
-    """a or b
+    """Returns ``a or b``.
 
     >>> secret.decrypt(hg.tfhe.or_(p, q))
     array([ True,  True,  True, False])
@@ -265,8 +305,9 @@ def or_(a: Any, b: Any) -> Tensor:
     return binary("or", a, b)
 
 
+@composite
 def nor(a: Any, b: Any) -> Tensor:
-    """not (a or b)
+    """Returns ``not (a or b)``.
 
     >>> secret.decrypt(hg.tfhe.nor(p, q))
     array([False, False, False,  True])
@@ -274,8 +315,9 @@ def nor(a: Any, b: Any) -> Tensor:
     return binary("nor", a, b)
 
 
+@composite
 def xor(a: Any, b: Any) -> Tensor:
-    """a != b
+    """Returns ``a != b``.
 
     >>> secret.decrypt(hg.tfhe.xor(p, q))
     array([False,  True,  True, False])
@@ -283,8 +325,9 @@ def xor(a: Any, b: Any) -> Tensor:
     return binary("xor", a, b)
 
 
+@composite
 def xnor(a: Any, b: Any) -> Tensor:
-    """a == b
+    """Returns ``a == b``.
 
     >>> secret.decrypt(hg.tfhe.xnor(p, q))
     array([ True, False, False,  True])
@@ -292,8 +335,9 @@ def xnor(a: Any, b: Any) -> Tensor:
     return binary("xnor", a, b)
 
 
+@composite
 def andny(a: Any, b: Any) -> Tensor:
-    """(not a) and b
+    """Returns ``(not a) and b``.
 
     >>> secret.decrypt(hg.tfhe.andny(p, q))
     array([False, False,  True, False])
@@ -301,8 +345,9 @@ def andny(a: Any, b: Any) -> Tensor:
     return binary("andny", a, b)
 
 
+@composite
 def andyn(a: Any, b: Any) -> Tensor:
-    """a and (not b)
+    """Returns ``a and (not b)``.
 
     >>> secret.decrypt(hg.tfhe.andyn(p, q))
     array([False,  True, False, False])
@@ -310,8 +355,9 @@ def andyn(a: Any, b: Any) -> Tensor:
     return binary("andyn", a, b)
 
 
+@composite
 def orny(a: Any, b: Any) -> Tensor:
-    """(not a) or b
+    """Returns ``(not a) or b``.
 
     >>> secret.decrypt(hg.tfhe.orny(p, q))
     array([ True, False,  True,  True])
@@ -319,8 +365,9 @@ def orny(a: Any, b: Any) -> Tensor:
     return binary("orny", a, b)
 
 
+@composite
 def oryn(a: Any, b: Any) -> Tensor:
-    """a or (not b)
+    """Returns ``a or (not b)``.
 
     >>> secret.decrypt(hg.tfhe.oryn(p, q))
     array([ True,  True, False,  True])
@@ -328,8 +375,9 @@ def oryn(a: Any, b: Any) -> Tensor:
     return binary("oryn", a, b)
 
 
+@composite
 def not_(a: Tensor) -> Tensor:
-    """not a: free
+    """Returns ``not a``, without a bootstrap.
 
     >>> secret.decrypt(hg.tfhe.not_(p))
     array([False, False,  True,  True])
@@ -338,17 +386,18 @@ def not_(a: Tensor) -> Tensor:
 
 
 def _booleans(name: str, operands: Sequence[Any]) -> list[Tensor]:
-    """Booleans of which some may be clear."""
+    """Returns operands as tensors of booleans; some may be clear. Raises DtypeError, MissingKeyError."""
     if not any(isinstance(t, Tensor) for t in operands):
         raise _core.DtypeError(f"{name} takes at least one tensor of TFHE")
     like = next((t for t in operands if isinstance(t, Tensor) and t._keys is not None), None)
     if like is None:
         raise _core.MissingKeyError(f"{name} needs evaluation keys: load a tensor through a Server")
-    return [t if isinstance(t, Tensor) else clear(t, like, f"an operand of {name}", "bool") for t in operands]
+    return [t if isinstance(t, Tensor) else trivial(t, like, f"an operand of {name}", "bool") for t in operands]
 
 
+@composite
 def and3(a: Any, b: Any, c: Any) -> Tensor:
-    """a and b and c, booleans
+    """Returns ``a and b and c``, for booleans.
 
     >>> secret.decrypt(hg.tfhe.and3(p, q, hg.tfhe.not_(q)))
     array([False, False, False, False])
@@ -356,8 +405,9 @@ def and3(a: Any, b: Any, c: Any) -> Tensor:
     return run("and3", _booleans("and3", [a, b, c]))[0]
 
 
+@composite
 def or3(a: Any, b: Any, c: Any) -> Tensor:
-    """a or b or c, booleans
+    """Returns ``a or b or c``, for booleans.
 
     >>> secret.decrypt(hg.tfhe.or3(p, q, hg.tfhe.not_(q)))
     array([ True,  True,  True,  True])
@@ -365,8 +415,9 @@ def or3(a: Any, b: Any, c: Any) -> Tensor:
     return run("or3", _booleans("or3", [a, b, c]))[0]
 
 
+@composite
 def xor3(a: Any, b: Any, c: Any) -> Tensor:
-    """The parity of three booleans.
+    """Returns the parity of three booleans.
 
     >>> secret.decrypt(hg.tfhe.xor3(p, q, hg.tfhe.nand(p, q)))
     array([False, False, False,  True])
@@ -374,8 +425,9 @@ def xor3(a: Any, b: Any, c: Any) -> Tensor:
     return run("xor3", _booleans("xor3", [a, b, c]))[0]
 
 
+@composite
 def majority(a: Any, b: Any, c: Any) -> Tensor:
-    """Whether two of three booleans are true.
+    """Tells whether at least two of three booleans are true.
 
     >>> secret.decrypt(hg.tfhe.majority(p, q, hg.tfhe.nand(p, q)))
     array([ True,  True,  True, False])
@@ -386,8 +438,9 @@ def majority(a: Any, b: Any, c: Any) -> Tensor:
 mux = select
 
 
+@composite
 def half_adder(a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """(sum, carry) of two booleans.
+    """Returns (sum, carry) of two booleans.
 
     >>> total, carry = hg.tfhe.half_adder(p, q)
     >>> secret.decrypt(total), secret.decrypt(carry)
@@ -397,8 +450,9 @@ def half_adder(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     return s, carry
 
 
+@composite
 def full_adder(a: Any, b: Any, c: Any) -> tuple[Tensor, Tensor]:
-    """(sum, carry) of three booleans.
+    """Returns (sum, carry) of three booleans.
 
     >>> total, carry = hg.tfhe.full_adder(p, q, hg.tfhe.nand(p, q))
     >>> secret.decrypt(total), secret.decrypt(carry)
@@ -408,8 +462,11 @@ def full_adder(a: Any, b: Any, c: Any) -> tuple[Tensor, Tensor]:
     return s, carry
 
 
+@composite
 def truth_table(operands: Sequence[Any], table: Any) -> Tensor:
-    """Any function of 1 to 8 booleans: ``table[i]`` where operand j is bit j of i. Up to three take one to three bootstraps.
+    """Returns ``table[i]``, where operand j is bit j of i: any function of 1 to 8 booleans.
+
+    Up to three operands take one to three bootstraps. Raises DtypeError, ParameterError.
 
     >>> secret.decrypt(hg.tfhe.truth_table([p, q], [0, 0, 1, 0]))  # entry 2: p is false, q is true
     array([False, False,  True, False])

@@ -1,13 +1,14 @@
-"""TFHE parameter sets: exact bits and integers, computations of any depth."""
+"""Parameter sets of TFHE."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole
-from heliograph._schemes import told
+from heliograph import _core
+from heliograph._common import parameters as common
+from heliograph._common.arguments import count_of, described, flag, is_whole, listed, readable_bytes, real, set_name, whole
+from heliograph._common.schemes import engine_property
 from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
 
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
     from heliograph.tfhe.keys import SecretKey  # noqa: F401
 
 
-#: Costs that depend on clear arguments, by operation: (parameters, dtype, arguments, result's dtype, variant, goal) to (bootstraps,
-#: layers). Modules above fill it.
+#: Costs that depend on clear arguments, by operation: f(parameters, dtype, arguments, result's dtype, variant, goal) returns
+#: (bootstraps, layers). Other modules register functions here.
 COSTS: dict[str, Callable[[Any, str, Any, str, str, str], tuple[int, int]]] = {}
 
 
-class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters):
-    """A parameter set: dimensions, noise, gadgets, encoding. Immutable; equal sets are interchangeable.
+class Parameters(common.Parameters["SecretKey"], core=_core.tfhe.Parameters):
+    """A parameter set of TFHE: dimensions, noise, gadgets, encoding.
+
+    Sets are immutable; equal sets are interchangeable.
 
     >>> secret.parameters
     <TFHE parameters boolean: n=688, k=3, N=512, bits, 128-bit, failure 2^-130>
@@ -31,19 +34,19 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
 
     _scheme = TFHE
 
-    n = told("spec.n", int, "Dimension of the narrow LWE key: what a bootstrap runs over.")
-    degree = told("spec.degree", int, "Ring degree N.")
-    message_bits = told("spec.message_bits", int, "Bits of a digit; 0 where each bit has its own ciphertext.")
-    carry_bits = told("spec.carry_bits", int, "Room above a digit for sums.")
-    log2_failure = told(
-        "log2_failure", float, "log2 of the probability that one bootstrap at its noisiest gives a wrong value."
+    n = engine_property("spec.n", int, "Dimension of the narrow LWE key, over which a blind rotation runs.")
+    degree = engine_property("spec.degree", int, "Ring degree N.")
+    message_bits = engine_property("spec.message_bits", int, "Bits of a digit; 0 if each bit has its own ciphertext.")
+    carry_bits = engine_property("spec.carry_bits", int, "Bits above a digit for carries of sums.")
+    log2_failure = engine_property(
+        "log2_failure", float, "log2 of the probability that one bootstrap at the largest allowed noise gives a wrong value."
     )
-    parallel_bootstraps = told(
-        "parallel_bootstraps", int, "Bootstraps at once that keep the device busy; fewer take no less time."
+    parallel_bootstraps = engine_property(
+        "parallel_bootstraps", int, "Number of simultaneous bootstraps that saturates the device; fewer take no less time."
     )
 
     def wires(self, dtype: Any) -> int:
-        """LWE ciphertexts of one element of a type.
+        """Returns the number of LWE ciphertexts of one element of a type.
 
         >>> secret.parameters.wires("uint8")  # bit by bit
         8
@@ -54,7 +57,7 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         return -(-int(name.lstrip("uint")) // max(1, self.message_bits))
 
     def ciphertext_bytes(self, dtype: Any) -> int:
-        """Bytes of one element in memory; a fresh one takes 8 for each LWE ciphertext in a file.
+        """Returns the bytes of one element in memory. A fresh one takes 8 bytes for each LWE ciphertext in a file.
 
         >>> secret.parameters.ciphertext_bytes("uint8")  # of one element, in memory
         102400
@@ -63,29 +66,24 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
 
     @property
     def evaluation_key_bytes(self) -> int:
-        """Bytes of the bootstrapping and key-switching keys in memory."""
+        """Size of the bootstrapping and key-switching keys in memory, in bytes."""
         return int(self._core.bootstrap_key_bytes + self._core.switch_key_bytes)
 
     def _sent_key_bytes(self) -> int:
-        """Bytes of evaluation keys when they are sent: bodies without masks (docs/format.md)."""
+        """Returns the bytes of evaluation keys in a message, which holds seeds in place of masks (docs/format.md)."""
         s = self._core.spec
         bootstrap = 8 * (s.n // s.group) * 2**s.group * (s.k + 1) * s.bootstrap_levels * s.degree
         return int(bootstrap + 4 * s.k * s.degree * s.switch_levels)
 
     def cost(
-        self,
-        operation: str,
-        *dtypes: Any,
-        arguments: Any = (),
-        dtype: Any = None,
-        variant: str = "",
-        goal: str = "",
+        self, operation: str, *dtypes: Any, arguments: Any = (), dtype: Any = None, variant: str = "", goal: str = ""
     ) -> tuple[int, int]:
-        """(bootstraps, layers) of an operation by its engine name (`operations()`) on one element; nothing is computed.
+        """Returns (bootstraps, layers) of an operation on one element, without computing anything.
 
-        `goal` is "fewest" (bootstraps), "shallow" (fewest layers), or what this device does faster. `dtype` is the result's where
-        the operation does not tell. The table of a look-up is its `arguments`, with an entry for each value; without them the cost
-        is that of a random table, the worst there is.
+        `operation` is a name in `operations()`, and `dtypes` are those of the operands. `goal` is "fewest" (bootstraps) or
+        "shallow" (fewest layers); by default the faster one on this device. `dtype` is the result's, if the operation does
+        not determine it. `arguments` are clear operands; for a look-up they are the table, with an entry for each value.
+        Without them the cost is that of a random table, the worst case. Raises DtypeError, ParameterError.
 
         >>> bootstraps, layers = secret.parameters.cost("add", "uint32", "uint32", goal="shallow")
         >>> layers < secret.parameters.cost("add", "uint32", "uint32", goal="fewest")[1]
@@ -100,8 +98,8 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         if own is not None and len(names) == 1:
             return own(self, names[0], arguments, kind, variant, goal)
         several = listed(arguments)
-        given = [_argument(value) for value in ([arguments] if several is None else several)]
-        bootstraps, layers = self._core.cost(operation, given, kind, variant, goal, names)
+        arguments_list = [_argument(value) for value in ([arguments] if several is None else several)]
+        bootstraps, layers = self._core.cost(operation, arguments_list, kind, variant, goal, names)
         return int(bootstraps), int(layers)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -121,10 +119,14 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
             ("key switch", f"gadget 2^{s.switch_log_base} x {s.switch_levels}"),
             ("encoding", encoding),
             ("security", self.security),
-            ("failure", f"a bootstrap at its noisiest (squared weights up to {s.norm}) errs with 2^{self.log2_failure:.0f}"),
+            (
+                "failure",
+                f"a bootstrap at its largest noise (squared weights up to {s.norm}) fails with 2^{self.log2_failure:.0f}",
+            ),
             (
                 "ciphertext",
-                f"{readable_bytes(each)} for 32 bits in {wires} LWE ciphertexts; fresh in a file {readable_bytes(8 * wires)}",
+                f"{readable_bytes(each)} for 32 bits in {wires} LWE ciphertexts; fresh in a file "
+                f"{readable_bytes(8 * wires)}",
             ),
             ("keys", keys),
         ]
@@ -135,38 +137,41 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         return f"n={s.n}, k={s.k}, N={s.degree}, {encoding}, {self.security}, failure 2^{self.log2_failure:.0f}"
 
 
-#: ("tuniform", b) or ("gaussian", log2 of a turn).
+#: ("tuniform", b) or ("gaussian", log2 of the deviation in turns).
 Noise = tuple[Literal["tuniform", "gaussian"], float]
 
 
-def _noise(noise: _core.TfheNoise) -> str:
+def _noise(noise: _core.tfhe.Noise) -> str:
     return f"TUniform({noise.value:.0f})" if noise.tuniform else f"2^{noise.value:g} turns"
 
 
-def _noise_of(value: Any, what: str) -> _core.TfheNoise:
-    """("tuniform", b) or ("gaussian", log2 of the deviation in turns)."""
-    made = _core.TfheNoise()
+def _noise_of(value: Any, what: str) -> _core.tfhe.Noise:
+    """Returns the engine's noise of ("tuniform", b) or ("gaussian", log2 of the deviation in turns).
+
+    Raises ParameterError.
+    """
+    noise = _core.tfhe.Noise()
     try:
         kind, number = value
-        made.tuniform, made.value = {"tuniform": True, "gaussian": False}[kind], float(number)
+        noise.tuniform, noise.value = {"tuniform": True, "gaussian": False}[kind], float(number)
     except (TypeError, ValueError, KeyError, OverflowError):
         raise _core.ParameterError(
-            f'{what} is ("tuniform", b) or ("gaussian", log2 of a turn), not {described(value)}'
+            f'{what} must be ("tuniform", b) or ("gaussian", log2 of the deviation in turns), not {described(value)}'
         ) from None
-    return made
+    return noise
 
 
 def _gadget(value: Any, what: str) -> tuple[int, int]:
-    """(log_base, length)."""
+    """Returns a gadget (log_base, length). Raises ParameterError."""
     if not (isinstance(value, tuple) and len(value) == 2):
-        raise _core.ParameterError(f"the gadget {what} is (log_base, length), not {described(value)}")
+        raise _core.ParameterError(f"the gadget {what} must be (log_base, length), not {described(value)}")
     return count_of(value[0], f"the gadget {what}'s log_base", 1), count_of(value[1], f"the gadget {what}'s length", 1)
 
 
 def _small(value: Any, what: str) -> int:
     count = count_of(value, what)
     if count >= 1 << 20:
-        raise _core.ParameterError(f"{what} is below 2^20, not {count}")
+        raise _core.ParameterError(f"{what} must be below 2^20, not {count}")
     return count
 
 
@@ -187,18 +192,23 @@ def parameters(
     log2_failure: float = -64,
     insecure: bool = False,
 ) -> Parameters:
-    """A TFHE parameter set, in one of two ways.
+    """Returns a TFHE parameter set, chosen in one of two ways.
 
-    - By name: ``parameters("2_2")``, which is what ``parameters()`` gives; see `named`.
-    - By numbers, all but `group` needed: `n`, the dimension of the narrow LWE key; `k` and `degree`, components and ring degree N
-      of the GLWE key; `lwe_noise` and `glwe_noise`, ``("tuniform", b)`` in units of 2^-64 turns or ``("gaussian", log2 of the
-      deviation in turns)``; `bootstrap` and `switch`, gadgets ``(log_base, length)``; `message_bits` and `carry_bits` of a digit
-      (both 0: a ciphertext for each bit); `norm`, the largest sum of squared weights that a bootstrap's input may have. `group`:
-      key bits for each step of a blind rotation. `log2_failure`: a set whose bootstraps err more often, at their noisiest, is
-      refused.
+    By name: ``parameters("2_2")``, the default; see `named`.
 
-    Raises ParameterError, which lists all numbers that are missing, for what cannot be; SecurityError below 128 bits without
-    ``insecure=True``.
+    By numbers, of which all but `group` and `log2_failure` are required:
+
+    - `n`: dimension of the narrow LWE key.
+    - `k`, `degree`: components and ring degree N of the GLWE key.
+    - `lwe_noise`, `glwe_noise`: ``("tuniform", b)`` in units of 2^-64 turns, or
+      ``("gaussian", log2 of the deviation in turns)``.
+    - `bootstrap`, `switch`: gadgets ``(log_base, length)``.
+    - `message_bits`, `carry_bits`: bits of a digit; both 0 for one ciphertext per bit.
+    - `norm`: the largest sum of squared weights of a bootstrap's input.
+    - `group`: key bits in each step of a blind rotation.
+    - `log2_failure`: log2 of the largest allowed failure probability of a bootstrap at its largest noise.
+
+    Raises ParameterError, which lists all missing numbers; SecurityError below 128 bits without ``insecure=True``.
 
     >>> import heliograph as hg
     >>> own = hg.tfhe.parameters(  # the numbers of "2_2", under no name
@@ -223,15 +233,15 @@ def parameters(
     missing = [what for what, value in numbers.items() if value is None]
     by_numbers = len(missing) < len(numbers) or group is not None
     if by_numbers and name is not None:
-        raise _core.ParameterError("say a name or numbers, not both")
+        raise _core.ParameterError("parameters takes a name or numbers, not both")
     insecure = flag(insecure, "insecure")
     if not by_numbers:
-        return Parameters(_core.TfheParameters(_core.tfhe_named_spec("2_2" if name is None else set_name(name), insecure)))
+        return Parameters(_core.tfhe.Parameters(_core.tfhe.named_spec("2_2" if name is None else set_name(name), insecure)))
     if missing:
         raise _core.ParameterError(
             f"a set by numbers needs {', '.join(missing)} too; hg.tfhe.parameters' docstring has an example"
         )
-    spec = _core.TfheSpec()
+    spec = _core.tfhe.Spec()
     spec.insecure = insecure
     for key, value in {**numbers, "group": 2 if group is None else group}.items():
         if key in ("lwe_noise", "glwe_noise"):
@@ -243,35 +253,36 @@ def parameters(
         else:
             setattr(spec, key, _small(value, key))
     limit = real(log2_failure, "log2_failure")
-    made = Parameters(_core.TfheParameters(spec))
-    if not made.log2_failure <= limit:
+    parameter_set = Parameters(_core.tfhe.Parameters(spec))
+    if not parameter_set.log2_failure <= limit:
         raise _core.ParameterError(
-            f"a bootstrap of this set errs with 2^{made.log2_failure:.0f}, and 2^{limit:g} is allowed: less noise, longer"
-            " gadgets or a smaller norm make it rarer, log2_failure= allows more"
+            f"a bootstrap of this set must fail with a probability of at most 2^{limit:g}, but fails with "
+            f"2^{parameter_set.log2_failure:.0f}: use less noise, longer gadgets or a smaller norm, or pass a larger "
+            "log2_failure"
         )
-    return made
+    return parameter_set
 
 
 def named() -> list[str]:
-    """The named sets.
+    """Returns the names of the named sets.
 
     >>> hg.tfhe.named()
     ['2_2', '2_2/p64', '2_2/latency', '1_1', '1_1/p64', 'boolean', 'boolean/p64', 'morshed-2020']
     """
-    return _core.tfhe_named_specs()
+    return _core.tfhe.named_specs()
 
 
 def _argument(value: Any) -> int:
-    """A clear operand as the engine's word, two's complement. Raises DtypeError beyond 64 bits."""
+    """Returns a clear operand as a signed 64-bit word. Raises DtypeError beyond 64 bits."""
     if is_whole(value) and 1 << 63 <= value < 1 << 64:
         return int(value) - (1 << 64)
     return whole(value, "an argument")
 
 
 def operations() -> list[str]:
-    """The engine's operations by name, for `Parameters.cost`.
+    """Returns the names of the engine's operations, for `Parameters.cost`.
 
     >>> "add" in hg.tfhe.operations()
     True
     """
-    return _core.tfhe_operations()
+    return _core.tfhe.operations()

@@ -1,23 +1,25 @@
-"""TFHE, as the shared classes see it."""
+"""Description of TFHE for the shared classes."""
 
-from heliograph._schemes import Bare, described_scheme
+from heliograph import _core
+from heliograph._common.schemes import described_scheme
 
 TFHE = described_scheme(
     "tfhe",
     "TFHE",
+    _core.tfhe,
     {
-        "conv2d": "hg.tfhe.matmul, of windows side by side",
-        "conv2d_square_pool": "hg.tfhe.matmul, hg.square and hg.tfhe.sum",
-        "encode": "operators, which take integers, and hg.tfhe.trivial, which makes tensors of them",
-        "join_moduli": "nothing to join: there is no plaintext modulus",
-        "public_key": "nothing like it: a secret key's ciphertexts are small",
-        "relinearize": "nothing to relinearize: results are ready to compute on",
-        "rescale": "nothing to rescale: exact integers have no scale",
-        "rotate_columns": "concatenate of slices",
-        "rotate_rows": "concatenate of slices; rotate_left turns the bits of integers",
-        "shrink": "nothing to shrink: a result has one size",
-        "split_moduli": "nothing to split: there is no plaintext modulus",
-        "sum_pool2d": "hg.tfhe.sum, of windows reshaped to axes",
+        "conv2d": "use hg.tfhe.matmul on windows side by side",
+        "conv2d_square_pool": "use hg.tfhe.matmul, hg.square and hg.tfhe.sum",
+        "encode": "its operators take integers, and hg.tfhe.trivial makes tensors of integers",
+        "join_moduli": "it has no plaintext modulus",
+        "public_key": "encrypt with the secret key, whose ciphertexts are small",
+        "relinearize": "results need no relinearization",
+        "rescale": "exact integers have no scale",
+        "rotate_columns": "use hg.concatenate on slices",
+        "rotate_rows": "use hg.concatenate on slices; hg.tfhe.rotate_left rotates the bits of integers",
+        "shrink": "all its ciphertexts have one size",
+        "split_moduli": "it has no plaintext modulus",
+        "sum_pool2d": "use hg.tfhe.sum on windows reshaped to axes",
     },
-    Bare("ciphertext", {"type": "bool", "shape": [0], "seed": "0" * 64}, {"words": ("<u8", (0, 1, 1))}),
+    {"ciphertext": _core.tfhe.Ciphertext, "evaluation-keys": _core.tfhe.EvaluationKeys},
 )

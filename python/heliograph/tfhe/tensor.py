@@ -1,4 +1,4 @@
-"""Encrypted booleans and integers: NumPy's shapes, operators and dtypes."""
+"""Tensors of booleans and integers encrypted by TFHE, with NumPy's shapes, operators and dtypes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heliograph import _core, _shapes
-from heliograph._arrays import axes_of, printable, readable_bytes
-from heliograph._matrices import Axis, along_axis, require_vectors
-from heliograph._schemes import told
-from heliograph._shapes import Progress
-from heliograph.forecasting import announced
+from heliograph import _core
+from heliograph._common import tensor as tensors
+from heliograph._common.arguments import axes_of, printable, readable_bytes
+from heliograph._common.matrices import Axis, along_axis, require_vectors
+from heliograph._common.operations import composite, operation
+from heliograph._common.schemes import engine_property
+from heliograph._common.tensor import Progress
+from heliograph.programs.forecast import announced
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, widened, words_of
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.scheme import TFHE
@@ -23,7 +25,7 @@ from heliograph.tfhe.scheme import TFHE
 if TYPE_CHECKING:
     from heliograph.tfhe.keys import EvaluationKeys
 
-# a OP b with the operands exchanged
+# Operation with swapped operands: a OP b = b _MIRRORED[OP] a
 _MIRRORED = {
     **{name: name for name in ("add", "multiply", "and", "or", "xor", "nand", "nor", "xnor", "equal", "not_equal")},
     **{"minimum": "minimum", "maximum": "maximum", "andny": "andyn", "andyn": "andny", "orny": "oryn", "oryn": "orny"},
@@ -32,13 +34,15 @@ _MIRRORED = {
 _SHIFTS = ("shift_left", "shift_right", "rotate_left", "rotate_right")
 
 
-class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCiphertext):
-    """Encrypted booleans or integers in an array, an element each.
+class Tensor(tensors.Tensor[Parameters, "EvaluationKeys"], core=_core.tfhe.Ciphertext):
+    """An array of booleans or integers encrypted by TFHE. ``shape`` counts elements.
 
-    Operators take tensors of one dtype (`astype` converts), integers and integer arrays of values the dtype holds, and
-    broadcast. Results are exact and wrap as NumPy's; comparisons give booleans. Differences: a divisor that is zero gives a
-    quotient of all ones (-1 where signed) and the dividend as remainder; an encrypted shift amount counts modulo the width
-    where that is a power of two. Each operator is one call of the engine.
+    Operators take tensors of one dtype (`astype` converts), and integers and integer arrays within the range of the dtype.
+    Operands broadcast. Results are exact and wrap as in NumPy; comparisons return booleans. Each operator is one call of the
+    engine.
+
+    Two results differ from NumPy's. Division by zero gives a quotient of all ones (-1 if signed) and the dividend as
+    remainder. An encrypted shift amount counts modulo the width if that is a power of two.
 
     >>> secret.decrypt(a + 250)  # wraps, as NumPy's uint8
     array([1, 6], dtype=uint8)
@@ -47,16 +51,16 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]  # == gives a tensor
+    __hash__ = None  # type: ignore[assignment]  # == returns a tensor
     _scheme = TFHE
 
-    # What it is
+    # Properties
 
-    _name = told("type", str, "Of an element: the engine's and files' word.")
+    _name = engine_property("type", str, "Type of an element, as the engine and files name it.")
 
     @property
     def dtype(self) -> Any:
-        """NumPy's dtype of an element; the name ("uint24") where NumPy has none."""
+        """NumPy dtype of an element, or its name if NumPy has no such dtype ("uint24")."""
         name = self._name
         return holder(name) if holder(name).name == name else name
 
@@ -65,17 +69,17 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         name = f" {printable(p.name)}" if p.name else ""
         key = f"key {self.key_id[:8]}" if self.key_id else "no key: clear values"
         return (
-            f"<TFHE tensor {self.shape} of {self._name}:{name} n={p.n}, N={p.degree}, {p.security}, {self._core.wires} LWE an element, "
-            f"{readable_bytes(self.nbytes)}{seeded}, {key}>"
+            f"<TFHE tensor {self.shape} of {self._name}:{name} n={p.n}, N={p.degree}, {p.security}, {self._core.wires} LWE "
+            f"an element, {readable_bytes(self.nbytes)}{seeded}, {key}>"
         )
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "an encrypted value cannot steer the program: nobody here knows it; use hg.tfhe.select(condition, a, b)"
+            "an encrypted value cannot be a condition: its truth is unknown here; use hg.tfhe.select(condition, a, b)"
         )
 
     def __int__(self) -> int:
-        raise TypeError("an encrypted value is no integer before the secret key decrypts it")
+        raise TypeError("cannot make an integer of an encrypted tensor: decrypt it with its secret key")
 
     __index__ = __int__
 
@@ -183,8 +187,10 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
 
     # Types and reductions
 
+    @composite
     def astype(self, dtype: Any, *, progress: Progress | None = None) -> Tensor:
-        """The values in another dtype, as NumPy converts: truncated, or extended by zeros or the sign; to bool: not zero.
+        """Converts to another dtype as NumPy does: truncates, or extends by zeros or the sign. To bool: whether it is not
+        zero.
 
         >>> secret.decrypt(b.astype("int8")), secret.decrypt(a.astype(bool))
         (array([  3, -56], dtype=int8), array([ True,  True]))
@@ -192,27 +198,29 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         name = name_of(dtype)
         return self if name == self._name else run("convert", [self], dtype=name, progress=progress)[0]
 
+    @composite
     def sum(
         self, axis: Axis = None, *, dtype: Any = None, keys: EvaluationKeys | None = None, progress: Progress | None = None
     ) -> Tensor:
-        """As `hg.tfhe.sum`."""
+        """Same as `hg.tfhe.sum`."""
         if isinstance(axis, str) and along_axis(self, axis) is None:
             raise _core.DtypeError(_NO_SLOTS)
         count = math.prod(self.shape[a] for a in axes_of(axis, self.shape))
         name = name_of(dtype) if dtype is not None else "int64" if self._name == "bool" else widened(self._name, count)
-        found = _shapes.keys_of([self], keys, "a sum")
-        bound = Tensor(self._core, found)
+        own_keys = tensors.keys_of([self], keys, "a sum")
+        bound = Tensor(self._core, own_keys)
         turned, _ = (bound if self._name == "bool" else bound.astype(name))._along_one(axis)
-        note(found, "sum", [turned], dtype=name)
+        note(own_keys, "sum", [turned], dtype=name)
 
         def computed(progress: Progress | None = None) -> Tensor:
-            return Tensor(_core.tfhe_sum(found._core, turned._core, 0, name, progress), found)
+            return Tensor(_core.tfhe.sum(own_keys._core, turned._core, 0, name, progress), own_keys)
 
-        with _announced(found, "add", (name, name), [turned.shape], (), "", computed, [turned]):
+        with _announced(own_keys, "add", (name, name), [turned.shape], (), "", computed, [turned]):
             return computed(progress)
 
+    @composite
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Tensor:
-        """As `hg.matmul`, of a matrix that is encrypted or clear."""
+        """Same as `hg.matmul`; the matrix is encrypted or clear."""
         if bias is not None:
             raise _core.DtypeError("matmul of TFHE takes no bias: add it to the product")
         if axis is None:
@@ -223,30 +231,34 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         rest = [a for a in range(self.ndim) if a != along]
         others = [self.shape[a] for a in rest]
         flat = self.transpose([along, *rest]).reshape(self.shape[along], int(np.prod(others, dtype=int)))
-        made = product_of(weights, flat, progress=progress)
-        return made.reshape(made.shape[0], *others).transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
+        product = product_of(weights, flat, progress=progress)
+        return product.reshape(product.shape[0], *others).transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
 
+    @composite
     def multiply(self, other: Any, *, progress: Progress | None = None) -> Tensor:
-        """As `hg.multiply`.
+        """Same as `hg.multiply`.
 
         >>> secret.decrypt(a.multiply(3))
         array([21, 36], dtype=uint8)
         """
         return binary("multiply", self, other, progress=progress)
 
+    @composite
     def dot(self, other: Any) -> Tensor:
-        """As `hg.dot`."""
+        """Same as `hg.dot`."""
         require_vectors(self.shape, other.shape if isinstance(other, Tensor) else array_of(other, "the factors").shape)
         return product_of(self, other)
 
 
-_NO_SLOTS = "a tensor of TFHE has no slots: an element is a ciphertext, and an axis is one of its shape"
+_NO_SLOTS = (
+    'a tensor of TFHE has no slots, so axis="slots" is not possible: each element is a ciphertext; pass an axis of its shape'
+)
 
 # Calls of the engine
 
 
 def require_tensors(operands: Sequence[Any], what: str) -> None:
-    """Raises DtypeError for a clear value, or another scheme's tensor."""
+    """Raises DtypeError for anything but tensors of TFHE."""
     for operand in operands:
         if not isinstance(operand, Tensor):
             raise _core.DtypeError(
@@ -255,21 +267,22 @@ def require_tensors(operands: Sequence[Any], what: str) -> None:
 
 
 def keys_of(operands: Sequence[Any], what: str) -> EvaluationKeys:
-    """Any operand's keys. Raises MissingKeyError, DtypeError."""
+    """Returns the keys of an operand. Raises MissingKeyError, DtypeError."""
     require_tensors(operands, what)
-    found: EvaluationKeys = _shapes.keys_of(operands, None, what)
-    return found
+    keys: EvaluationKeys = tensors.keys_of(operands, None, what)
+    return keys
 
 
 def note(
     keys: EvaluationKeys, name: str, operands: Sequence[Tensor], arguments: Sequence[int] = (), dtype: str = ""
 ) -> None:
-    """Tells the keys of a trial run (`hg.parameters_for`) what they are used for."""
+    """Records a call with the keys of a trial run (`hg.parameters_for`)."""
     noted = keys._noted
     if noted is not None:
         noted.append((name, tuple((t._name, t.shape) for t in operands), tuple(arguments), dtype))
 
 
+@operation
 def run(
     name: str,
     operands: Sequence[Tensor],
@@ -280,21 +293,21 @@ def run(
     goal: str = "",
     progress: Progress | None = None,
 ) -> list[Tensor]:
-    """One operation of the engine, by its name there."""
+    """Runs an operation of the engine by name and returns its results."""
     keys = keys_of(operands, name)
     cores = [t._core for t in operands]
     note(keys, name, operands, arguments, dtype)
 
     def computed(progress: Progress | None = None) -> list[Tensor]:
-        made = _core.tfhe_compute(keys._core, name, cores, list(arguments), dtype, variant, goal, progress)
-        return [Tensor(core, keys) for core in made]
+        results = _core.tfhe.compute(keys._core, name, cores, list(arguments), dtype, variant, goal, progress)
+        return [Tensor(core, keys) for core in results]
 
     kinds = tuple(t._name for t in operands)
     with _announced(keys, name, kinds, [t.shape for t in operands], tuple(arguments), dtype, computed, operands):
         return computed(progress)
 
 
-#: Bootstraps of a call at least, before its time is forecast: fewer take less than a minute anywhere.
+#: Minimum bootstraps of a call whose time is forecast; fewer take less than a minute on any machine.
 _MANY = 5_000
 
 
@@ -309,11 +322,14 @@ def _announced(
     operands: Sequence[Tensor],
     terms: int = 1,
 ) -> AbstractContextManager[None]:
-    """`forecasting.announced` for a call, which `computed` makes, of so many bootstraps; `terms`: calls to an element."""
+    """Returns `forecasting.announced` for the call `computed` if it has many bootstraps.
+
+    `terms` is the calls for one element.
+    """
     try:
         elements = math.prod(np.broadcast_shapes(*shapes)) * terms
         many = keys._noted is None and elements * _bootstraps_of(keys.parameters, name, kinds, arguments, dtype) >= _MANY
-    except (ValueError, _core.HeliographError):  # which the call says better
+    except (ValueError, _core.HeliographError):  # the call itself reports the error
         many = False
     what = f"{name} of {operands[0].shape} elements"
     return announced(what, (lambda *_: computed()) if many else None, *(Tensor(t._core, keys) for t in operands))
@@ -324,22 +340,24 @@ def _bootstraps_of(parameters: Parameters, name: str, kinds: tuple[str, ...], ar
     return parameters.cost(name, *kinds, arguments=arguments, dtype=dtype or None)[0]
 
 
-def clear(values: Any, like: Tensor, what: str, dtype: str | None = None) -> Tensor:
-    """Clear values as an operand beside `like`."""
+@operation
+def trivial(values: Any, like: Tensor, what: str, dtype: str | None = None) -> Tensor:
+    """Encodes clear values as a trivial tensor of the type and keys of `like`."""
     name = like._name if dtype is None else dtype
     keys = keys_of([like], what)
-    return Tensor(_core.tfhe_trivial(keys._core, words_of(values, name, what), name), keys)
+    return Tensor(_core.tfhe.trivial(keys._core, words_of(values, name, what), name), keys)
 
 
 def _constant(words: Any) -> int | None:
-    """The one value of an array, as the engine's signed argument."""
+    """Returns the single value of a constant array as a signed argument for the engine; None for other arrays."""
     if not words.size or (words.size > 1 and not np.all(words == words.flat[0])):
         return None
     return int(np.asarray(words.flat[0]).view(np.int64))
 
 
+@operation
 def binaries(name: str, a: Any, b: Any, **options: Any) -> list[Tensor]:
-    """A binary operation; one operand may be clear. A clear value that is the same everywhere has a circuit of its own."""
+    """Runs a binary operation; one operand may be clear. A constant clear operand has a circuit of its own."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return run(name, [a, b], **options)
     if not isinstance(a, Tensor):
@@ -353,7 +371,7 @@ def binaries(name: str, a: Any, b: Any, **options: Any) -> list[Tensor]:
     if value is None:
         kind = "uint8" if shift else a._name
         keys = keys_of([a], name)
-        return run(name, [a, Tensor(_core.tfhe_trivial(keys._core, words, kind), keys)], **options)
+        return run(name, [a, Tensor(_core.tfhe.trivial(keys._core, words, kind), keys)], **options)
     return _spread(run(name, [a], [value], **options), a, words.shape)
 
 
@@ -366,43 +384,48 @@ def _reflected(name: str, a: Any, b: Tensor, **options: Any) -> list[Tensor]:
         value = _constant(words)
         if value is not None:
             return _spread(run("clear_subtract", [b], [value], **options), b, words.shape)
-    return run(name, [clear(a, b, what), b], **options)
+    return run(name, [trivial(a, b, what), b], **options)
 
 
 def _amounts(values: Any, like: Tensor, what: str) -> Any:
-    """Clear amounts of a shift as words."""
+    """Returns clear shift amounts as words. Raises ParameterError for an array of amounts beyond the width."""
     array = array_of(values, what)
     bits = bits_of(like._name)
     if array.size > 1 and (int(array.min()) < 0 or int(array.max()) >= bits):
-        raise _core.ParameterError(f"{what}, an array, is 0 to {bits - 1} for {like._name}")
+        raise _core.ParameterError(
+            f"{what}, an array, must be 0 to {bits - 1} for {like._name}, not {int(array.min())} to {int(array.max())}"
+        )
     return words_of(array, "int64", what)
 
 
 def _spread(results: list[Tensor], a: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
-    """Results broadcast as if the clear operand had been there."""
+    """Broadcasts results to the shape of the operation with the clear operand."""
     try:
-        whole = np.broadcast_shapes(a.shape, shape)
+        full_shape = np.broadcast_shapes(a.shape, shape)
     except ValueError:
         raise _core.ShapeError(f"shapes {a.shape} and {shape} do not broadcast") from None
-    return results if whole == a.shape else [r.broadcast_to(whole) for r in results]
+    return results if full_shape == a.shape else [r.broadcast_to(full_shape) for r in results]
 
 
 def binary(name: str, a: Any, b: Any, **options: Any) -> Tensor:
-    """As `binaries`, of one result."""
+    """Returns the first result of `binaries`."""
     return binaries(name, a, b, **options)[0]
 
 
+@operation
 def product_of(
     a: Any, b: Any, *, algorithm: str = "", variant: str = "", goal: str = "", progress: Progress | None = None
 ) -> Tensor:
-    """A matrix product of NumPy's shapes; one operand may be clear."""
+    """Returns a matrix product with NumPy's shapes; one operand may be clear."""
     like = a if isinstance(a, Tensor) else b
     if not isinstance(like, Tensor):
         raise _core.DtypeError("matmul takes at least one tensor of TFHE")
-    x = a if isinstance(a, Tensor) else clear(a, like, "the left matrix")
-    y = b if isinstance(b, Tensor) else clear(b, like, "the right matrix")
+    x = a if isinstance(a, Tensor) else trivial(a, like, "the left matrix")
+    y = b if isinstance(b, Tensor) else trivial(b, like, "the right matrix")
     if x.ndim == 0 or y.ndim == 0:
-        raise _core.ShapeError("a matrix product takes tensors of at least one axis")
+        raise _core.ShapeError(
+            f"a matrix product takes operands of at least one axis, not shapes {x.shape} and {y.shape}; use * for a product"
+        )
     left, right = x.ndim == 1, y.ndim == 1
     x = x.reshape(1, *x.shape) if left else x
     y = y.reshape(*y.shape, 1) if right else y
@@ -410,11 +433,11 @@ def product_of(
     note(keys, "matmul", [x, y])
 
     def computed(progress: Progress | None = None) -> Tensor:
-        return Tensor(_core.tfhe_matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
+        return Tensor(_core.tfhe.matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
 
     result = (*x.shape[:-1], y.shape[-1])
     with _announced(keys, "multiply", (x._name, y._name), [result], (), "", computed, [x, y], terms=x.shape[-1]):
-        made = computed(progress)
+        product = computed(progress)
     if right:
-        made = made[..., 0]
-    return made[..., 0] if left and right else made[..., 0, :] if left else made
+        product = product[..., 0]
+    return product[..., 0] if left and right else product[..., 0, :] if left else product

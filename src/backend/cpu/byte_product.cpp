@@ -1,4 +1,5 @@
-// Products of bytes with words modulo 2^32: a unit is some rows of bytes, which meet all vectors, a stretch of inputs at a time.
+// Products of bytes with words modulo 2^32. A unit of work multiplies kRows rows by all vectors, for one range of inputs
+// at a time.
 #include <algorithm>
 
 #include "backend/cpu/parallel.h"
@@ -15,7 +16,7 @@ void CpuKernels::run(Queue&, const device::ByteProduct& c) {
   threads_.parallel_for(items, 1, [&](std::size_t item, std::size_t) {
     ops.pack(c.words.at<u32>(item, 0, 0), inputs, packed.data + item * inputs * sizeof(u32));
   });
-  // Few vectors stay in the second cache with more of their words; rows are read in longer stretches then.
+  // With few vectors, longer ranges of their words fit the second-level cache.
   const std::size_t stretch = items < 4 ? 16384 : 4096;
   threads_.parallel_for((outputs + kRows - 1) / kRows, 1, [&](std::size_t unit, std::size_t) {
     const std::size_t first = unit * kRows, count = std::min(kRows, outputs - first);

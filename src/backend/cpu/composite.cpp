@@ -1,4 +1,4 @@
-// Composite kernels item by item: each thread takes whole items, so that one item's data stays in its caches.
+// Composite kernels, item by item: each thread computes whole items, so that an item's data stays in its caches.
 #include <algorithm>
 #include <cstring>
 
@@ -8,12 +8,12 @@
 namespace heliograph::backend::cpu {
 
 using device::ApplyKey;
-using device::BfvMultiply;
 using device::Decompose;
 using device::KeySwitch;
 using device::KeySwitchPlan;
 using device::MultiplyPlan;
 using device::PrimeList;
+using device::ScaledTensor;
 
 void CpuKernels::run(Queue& q, const Decompose& c) {
   each_item(c, [&](const Decompose& one) { decompose_fused(q, *one.plan, one.x, one.digits); });
@@ -37,13 +37,11 @@ void CpuKernels::run(Queue& q, const KeySwitch& c) {
   });
 }
 
-void CpuKernels::run(Queue& q, const BfvMultiply& c) {
-  each_item(c, [&](const BfvMultiply& one) {
+void CpuKernels::run(Queue& q, const ScaledTensor& c) {
+  each_item(c, [&](const ScaledTensor& one) {
     if (!multiply_fused(q, one)) q.expand(one);
   });
 }
-
-// ---- fused
 
 void CpuKernels::decompose_fused(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits) {
   const CpuRing& ring = own(*plan.ring);
@@ -55,7 +53,7 @@ void CpuKernels::decompose_fused(Queue& q, const KeySwitchPlan& plan, const View
                            digit.others});
   }
   threads_.parallel_for(units, digits.n * units < kWorthSharing ? units : 1, [&](std::size_t unit, std::size_t) {
-    const std::size_t j = unit % plan.digits.size(), l = unit / plan.digits.size();  // neighbours have the same twiddles
+    const std::size_t j = unit % plan.digits.size(), l = unit / plan.digits.size();  // adjacent units use the same twiddles
     const Limb& limb = ring.limb(plan.extended[l]);
     const KeySwitchPlan::Digit& digit = plan.digits[j];
     std::byte* const to = address(digits, 0, j, l);
@@ -64,7 +62,8 @@ void CpuKernels::decompose_fused(Queue& q, const KeySwitchPlan& plan, const View
   });
 }
 
-/// Limb by limb, so that it stays in the second cache: every digit's transform, the products with the key, back.
+/// Computes limb by limb, so that a limb stays in the second-level cache: digits' transforms, key products, inverse
+/// transform.
 void CpuKernels::key_switch_fused(Queue& q, const KeySwitch& one) {
   const KeySwitchPlan& plan = *one.plan;
   const View &x = one.x, &key = one.key, &out = one.out;
@@ -101,7 +100,8 @@ void CpuKernels::key_switch_fused(Queue& q, const KeySwitch& one) {
   }
 }
 
-/// (a0, a1) times (b0, b1), or (a0, a1) squared: a0 and a1 become the first and second component, `third` the third.
+/// Multiplies (a0, a1) by (b0, b1), or squares (a0, a1). Components 0 and 1 overwrite a0 and a1; component 2 goes to
+/// `third`.
 void CpuKernels::tensor_limb(const Limb& limb, std::byte* const* a, std::byte* const* b, std::byte* third, bool square) {
   alignas(64) u64 second[kBlock];
   const std::size_t word = limb.word_bytes, length = std::min(limb.n, kBlock);
@@ -117,7 +117,7 @@ void CpuKernels::tensor_limb(const Limb& limb, std::byte* const* a, std::byte* c
   }
 }
 
-bool CpuKernels::multiply_fused(Queue& q, const BfvMultiply& one) {
+bool CpuKernels::multiply_fused(Queue& q, const ScaledTensor& one) {
   const MultiplyPlan& plan = *one.plan;
   const View &a = one.a, &b = one.b, &out = one.out;
   Workspace w = one.scratch;
@@ -125,7 +125,7 @@ bool CpuKernels::multiply_fused(Queue& q, const BfvMultiply& one) {
   const CpuRing& ring = own(*plan.ring);
   const bool square = device::same_operand(a, b);
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size(), limbs = chain + auxiliary;
-  // a0, a1, then b0, b1 or room for the third component of a square.
+  // a0, a1, then b0, b1; for a square, the third component instead of b0, b1.
   const View e = w.take(out.word, 1, square ? 3 : 4, limbs, out.n);
   run(q, device::Convert{plan.lift, a, std::nullopt, e.with_components(0, 2).with_limbs(chain, auxiliary)});
   if (!square) run(q, device::Convert{plan.lift, b, std::nullopt, e.with_components(2, 2).with_limbs(chain, auxiliary)});
@@ -143,7 +143,8 @@ bool CpuKernels::multiply_fused(Queue& q, const BfvMultiply& one) {
   return true;
 }
 
-/// round(t/Q x) in R and its lift to Q, a block of coefficients at a time: what lies in R between stays in the cache.
+/// Computes round(t/Q x) in the auxiliary base and lifts it to Q. Works on one block of coefficients at a time, so that the
+/// block in the auxiliary base stays in the cache.
 void CpuKernels::scale_and_lower(const MultiplyPlan& plan, const View& product, const View& out) {
   const CpuConversion &scale = own(*plan.scale), &lower = own(*plan.lower);
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size(), most = std::max(chain, auxiliary);

@@ -1,4 +1,4 @@
-// Composite kernels of the NTT domain, one item: a limb of the result is finished while it lies in the second cache.
+// Composite kernels in the NTT domain, one item: each limb of the result is completed while it is in the second-level cache.
 #include <algorithm>
 
 #include "backend/cpu/parallel.h"
@@ -12,19 +12,19 @@ using device::KeySwitchPlan;
 
 namespace {
 
-/// With so few sources a conversion's targets are made limb by limb: what they share is less than the limbs that would
-/// otherwise travel to memory and back.
+/// A conversion with at most this many sources computes and transforms one target limb at a time. The sources stay in the
+/// cache, and no target is written to memory and read again.
 constexpr std::size_t kFewSources = 2;
 
-/// So many digits are turned block by block beside the sum, in the first cache.
+/// Maximum number of digits that the sum permutes block by block, in the first-level cache.
 constexpr std::size_t kMostTurned = 16;
 
 }  // namespace
 
-/// The rest that a division adds to each kept limb.
+/// The term that a division (mod down, rescale) adds to each remaining limb.
 class CpuKernels::Rest {
  public:
-  /// `last` (the divided limbs' coefficients) may be overwritten.
+  /// `last`: the coefficients of the limbs that are divided out; overwritten.
   Rest(CpuKernels& kernels, Queue& q, const DividePlan& plan, const View& last, const View& out, Workspace& w)
       : kernels_(kernels), ring_(kernels.own(*plan.ring)), plan_(plan), out_(out), y_(last) {
     limb_wise_ = out.word == math::Word::w64 && plan.divisors() <= kFewSources && out.n >= kLeastVector;
@@ -36,7 +36,7 @@ class CpuKernels::Rest {
     lift();
   }
 
-  /// NTT(rest) at limb l of the result.
+  /// Computes this term in the NTT domain for limb l of the result.
   void finish(std::size_t component, std::size_t l) const {
     const Limb& limb = ring_.limb(plan_.out[l]);
     std::byte* const to = address(out_, 0, component, l);
@@ -93,7 +93,7 @@ void CpuKernels::divide_fused(Queue& q, const DividePlan& plan, const View& x, c
   const Rest rest(*this, q, plan, last, out, w);
   const std::size_t units = x.components * kept;
   threads_.parallel_for(units, grain(units), [&](std::size_t unit, std::size_t) {
-    const std::size_t c = unit % x.components, l = unit / x.components;  // neighbours have the same twiddles
+    const std::size_t c = unit % x.components, l = unit / x.components;  // neighbouring units use the same twiddles
     const Limb& limb = ring.limb(plan.out[l]);
     std::byte* const to = address(out, 0, c, l);
     rest.finish(c, l);
@@ -106,8 +106,8 @@ bool CpuKernels::fuses(const KeySwitchPlan& plan, const device::PermutationHandl
   return plan.down.simple() && (!turn || plan.digits.size() <= kMostTurned);
 }
 
-/// `x` null: `given` has the digits. Else `given` has x's coefficients. A turn permutes the digits and what is added as they
-/// are read.
+/// If `x` is null, `given` holds the digits; otherwise `given` holds x's coefficients. An automorphism is applied to the
+/// digits and to the added ciphertext as they are read.
 template <class Switch>
 void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, const View& given, Workspace w) {
   const KeySwitchPlan& plan = *one.plan;
@@ -120,6 +120,7 @@ void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, con
   const auto grain = [&](std::size_t limbs) { return out.n * limbs < kWorthSharing ? limbs : 1; };
   const std::size_t block = std::min(kBlock, out.n);
 
+  // Phase 1, mod up: extend each digit of x to the limbs outside the digit.
   for (std::size_t j = 0; x && j < count; ++j) {
     const KeySwitchPlan::Digit& digit = plan.digits[j];
     if (digit.others.size() == 0) continue;
@@ -127,7 +128,7 @@ void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, con
                            digits.with_components(j, 1), digit.others});
   }
 
-  // Operands of the sums at limb l, the digits transformed.
+  // Operands of the sums at limb l; the digits are in the NTT domain.
   struct Terms {
     const std::byte* x[device::kMaxLimbs];
     const std::byte* key[2][device::kMaxLimbs];
@@ -145,8 +146,8 @@ void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, con
       for (std::size_t c = 0; c < 2; ++c) t.key[c][j] = address(key, 0, 2 * j + c, plan.key_limbs[l]);
     }
   };
-  // A block of a limb, turned into `room` where there is a turn. An automorphism of the NTT domain takes blocks of a power
-  // of two to such blocks, so that what is gathered lies together.
+  // Returns a block of a limb, permuted into `room` if there is an automorphism. In the NTT domain an automorphism maps
+  // aligned blocks of a power of two onto such blocks, so each gather reads contiguous memory.
   const CpuPermutation* const permutation = one.turn ? &own(*one.turn) : nullptr;
   struct Room {
     alignas(64) u64 words[kBlock];
@@ -172,6 +173,7 @@ void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, con
     return one.add && c < one.add->components && l < plan.chain.size() ? address(*one.add, 0, c, l) : nullptr;
   };
 
+  // Phase 2: the sums modulo the primes that are divided out, converted to coefficients.
   threads_.parallel_for(divisors, grain(divisors), [&](std::size_t i, std::size_t) {
     const std::size_t l = kept + i;
     const Limb& limb = ring.limb(plan.extended[l]);
@@ -193,6 +195,7 @@ void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, con
     for (std::size_t c = 0; c < 2; ++c) limb.ops->inverse(limb, address(last, 0, c, i), address(last, 0, c, i));
   });
 
+  // Phase 3: the sums modulo the remaining primes, divided.
   const Rest rest(*this, q, down, last, out, w);
   threads_.parallel_for(kept, grain(kept), [&](std::size_t l, std::size_t) {
     const Limb& limb = ring.limb(plan.extended[l]);

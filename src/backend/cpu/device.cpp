@@ -13,11 +13,12 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
-constexpr math::u64 kCeilingPrime = 1125899904679937;  // just below 2^50
+constexpr math::u64 kCeilingPrime = 1125899904679937;  // a prime just below 2^50
 
 const TfheOps& tfhe_of(const InstructionSet& set) {
 #if defined(__x86_64__)
-  // By name: to make an instruction set's loops is to run its instructions, which this processor need not have.
+  // Compare the name instead of calling the set's functions: a processor without these instructions must not run any of the
+  // set's code, including its constructors.
   const std::string_view name = set.name;
   if (name == "avx2") return avx2_tfhe();
   if (name == "avx512") return avx512_tfhe();
@@ -25,7 +26,7 @@ const TfheOps& tfhe_of(const InstructionSet& set) {
   return scalar_tfhe();
 }
 
-class CpuDevice final : public device::Device {
+class CpuDevice final : public device::Device, private device::Measurement {
  public:
   CpuDevice(const InstructionSet& set, int threads)
       : pool_(std::make_shared<MemoryPool>()),
@@ -49,15 +50,12 @@ class CpuDevice final : public device::Device {
     if (!to.empty()) std::memcpy(to.data(), from, to.size());
   }
   device::Kernels& kernels() override { return kernels_; }
-  device::TfheKernels& tfhe() override { return tfhe_; }
-  bool reaches(const device::Device& other) const override { return other.in_host_memory(); }
   bool in_host_memory() const override { return true; }
+  device::Capabilities capabilities() override { return {.measurement = this, .tfhe = &tfhe_}; }
   double product_ceiling() override { return kernels_.instructions().product_ceiling(make_modulus(kCeilingPrime)); }
   double sum_ceiling() override { return kernels_.instructions().sum_ceiling(make_modulus(kCeilingPrime)); }
-  MemoryPool& pool() { return *pool_; }
-
- protected:
   device::Rates measure_rates() override { return device::measured_rates(*this, kernels_.threads()); }
+  MemoryPool& pool() { return *pool_; }
 
  private:
   const device::Slot slot_;
@@ -96,8 +94,8 @@ const InstructionSet& choose_instructions(std::string wanted) {
   if (wanted == "avx2" && has_avx2()) return avx2_instructions();
   if (wanted == "avx512" && has_avx512()) return avx512_instructions();
 #endif
-  throw ParameterError("this processor does not run \"" + wanted + "\"; it has scalar" + (has_avx2() ? ", avx2" : "") +
-                       (has_avx512() ? ", avx512" : ""));
+  throw ParameterError("this processor does not support the instruction set \"" + wanted + "\"; it supports scalar" +
+                       (has_avx2() ? ", avx2" : "") + (has_avx512() ? ", avx512" : ""));
 }
 
 int choose_threads(int wanted) {
@@ -106,7 +104,8 @@ int choose_threads(int wanted) {
       char* end = nullptr;
       const long value = std::strtol(given, &end, 10);
       if (*end != '\0' || value < 1 || value > 512) {
-        throw ParameterError("HELIOGRAPH_THREADS is \"" + std::string(given) + "\", not a number of threads from 1 to 512");
+        throw ParameterError("HELIOGRAPH_THREADS must be a number of threads from 1 to 512, not \"" + std::string(given) +
+                             "\"");
       }
       wanted = static_cast<int>(value);
     } else {
@@ -116,7 +115,8 @@ int choose_threads(int wanted) {
       wanted = std::min(std::max(wanted, 1), 512);
     }
   }
-  if (wanted < 1 || wanted > 512) throw ParameterError("a device has 1 to 512 threads");
+  if (wanted < 1 || wanted > 512)
+    throw ParameterError("the number of threads must be 1 to 512, not " + std::to_string(wanted));
   return wanted;
 }
 
@@ -128,7 +128,7 @@ std::unique_ptr<device::Device> make_device(const std::string& set, int threads)
 
 void fail_allocation(device::Device& device, std::size_t k) {
   auto* const mine = dynamic_cast<CpuDevice*>(&device);
-  require<ParameterError>(mine != nullptr, "only a cpu device can be told to fail an allocation");
+  require<ParameterError>(mine != nullptr, "fail_allocation needs a cpu device");
   mine->pool().fail_at(k);
 }
 

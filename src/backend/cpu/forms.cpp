@@ -10,10 +10,10 @@ namespace {
 
 constexpr u64 kMask52 = (u64{1} << 52) - 1;
 
-/// q^-1 mod 2^52, by Newton's iteration; 0 for even q.
+/// Returns q^-1 mod 2^52, by Newton's iteration; 0 for even q.
 u64 inverse_two52(u64 q) {
   if (q % 2 == 0) return 0;
-  u64 r = q;  // right in 3 bits
+  u64 r = q;  // q is its own inverse modulo 8: 3 bits are correct
   for (int i = 0; i < 5; ++i) r *= 2 - q * r;
   return r & kMask52;
 }
@@ -91,7 +91,7 @@ CpuConversion::CpuConversion(const device::ConversionConstant& constant) : FormO
                   .fraction = c.fixed.fractions[i],
                   .shift = c.fixed.shift};
     Size size = size_of(q);
-    // A power of two may have a fraction of 53 bits.
+    // If q is a power of two, the fraction may need 53 bits.
     if (size == Size::below50 && (c.fixed.shift != 52 || step.fraction > kMask52)) size = Size::below60;
     if (size == Size::below30 && c.fixed.shift != 0)
       size = c.fixed.shift == 52 && step.fraction <= kMask52 ? Size::below50 : Size::below60;
@@ -168,7 +168,7 @@ CpuProduct::CpuProduct(const device::ProductConstant& constant, const Instructio
   };
   for (int word = 0; word < 2; ++word) {
     for (int size = 0; size < 3; ++size) pack(ops(word ? math::Word::w64 : math::Word::w32, static_cast<Size>(size)));
-    pack(*scalar_instructions().any_product[word][0]);  // rings too small for vectors
+    pack(*scalar_instructions().any_product[word][0]);  // rings smaller than a vector use these loops
   }
 }
 
@@ -181,7 +181,7 @@ const void* CpuProduct::weights(const ProductOps& ops, std::size_t group) const 
   for (const Packed& p : packed_) {
     if (p.ops == &ops) return reinterpret_cast<const std::byte*>(p.bytes.data()) + group * p.group_bytes;
   }
-  throw InternalError("a matrix product was not packed for these loops");
+  throw InternalError("the matrix product has no weights packed for these loops");
 }
 
 }  // namespace heliograph::backend::cpu

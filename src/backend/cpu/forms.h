@@ -1,4 +1,4 @@
-// The forms of constants here.
+// Device constants in the form that the CPU's loops read.
 #pragma once
 
 #include <vector>
@@ -40,20 +40,21 @@ class CpuConversion : public device::FormOf<device::ConversionConstant> {
  private:
   std::vector<Lift> lifts_;
   std::vector<Combine> combines_;
-  std::vector<u64> montgomery_;  // the matrix times 2^52
+  std::vector<u64> montgomery_;  // the conversion's matrix times 2^52
 };
 
 class CpuPermutation : public device::Form {
  public:
   explicit CpuPermutation(const device::Permutation& permutation);
-  /// out[i] = a[source of first + i], i < count; `a` is a whole limb.
+  /// out[i] = a[s(first + i)] for i < count, negated if the permutation says so; s is the permutation's source index. `a`
+  /// points to a whole limb.
   void gather(const LimbOps& ops, const Modulus& modulus, const void* a, std::size_t first, void* out,
               std::size_t count) const;
 
  private:
-  std::vector<u32> source_;  // index times two, plus one where the sign changes
-  // Where aligned runs of eight come from such runs and no sign changes, as in automorphisms of the NTT domain: the first
-  // source of each run, and the places within it, a byte each.
+  std::vector<u32> source_;  // source index times two, plus one if the sign changes
+  // Set if the permutation moves each aligned run of eight words as a whole without sign changes, as automorphisms in the
+  // NTT domain do. block_ has the first source of each run; lanes_ has the eight offsets within the run, one byte each.
   std::vector<u32> block_;
   std::vector<u64> lanes_;
 };

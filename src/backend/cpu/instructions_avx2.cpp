@@ -1,4 +1,4 @@
-// AVX2 with FMA.
+// AVX2 and FMA: residues.
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/any_product.h"
 #include "backend/cpu/loops/avx2_draws.h"
@@ -20,7 +20,7 @@ constexpr LimbOps with_draws(LimbOps ops) {
   return ops;
 }
 
-/// Sums and differences fit vectors up to 60 bits; products do not.
+/// The vectors hold sums and differences up to 60 bits; products are scalar.
 constexpr LimbOps below60_ops(LimbOps ops) {
   using L = WordLoops<Fp64Words>;
   ops.name = "AVX2, scalar products";

@@ -1,4 +1,4 @@
-// AVX-512 with IFMA and VNNI.
+// AVX-512 with IFMA and VNNI: residues in 64-bit words.
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/any_product.h"
 #include "backend/cpu/loops/avx512_bytes.h"
@@ -13,7 +13,7 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
-/// Sums and differences fit vectors up to 60 bits; products do not.
+/// The vectors hold sums and differences up to 60 bits; products are scalar.
 constexpr LimbOps below60_ops(LimbOps ops) {
   using L = WordLoops<Ifma>;
   ops.name = "AVX-512, scalar products";

@@ -1,4 +1,4 @@
-// Loops without vector instructions: any 64-bit processor, any modulus below 2^60.
+// Scalar loops: any 64-bit processor, any modulus below 2^60.
 #include "backend/cpu/loops/any_product.h"
 #include "backend/cpu/loops/byte_product.h"
 #include "backend/cpu/loops/ceiling.h"
@@ -9,7 +9,7 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
-/// Two words a block: any ring.
+/// Blocks of two words, for rings of any degree.
 template <class Word>
 struct Tiny : Scalar<Word> {
   using Scalar<Word>::Scalar;

@@ -46,7 +46,8 @@ void repeat(const std::byte* from, std::size_t word, std::size_t run, std::size_
                       : repeat_words(reinterpret_cast<const u32*>(from), run, first, count, reinterpret_cast<u32*>(to));
 }
 
-/// A product whose second factor has a word for each run: block by block, the runs side by side.
+/// Multiplies by an operand in which one word serves a run of the result's words. Works block by block and repeats each word
+/// for its run.
 template <class C>
 void CpuKernels::multiply_runs(const C& c) {
   const CpuRing& r = own(*c.ring);
@@ -183,10 +184,10 @@ void CpuKernels::each_block(const C& call, std::size_t block, F&& f) {
   });
 }
 
-/// The turned digits of a block, some at a time: they are used for every component while they lie in the caches, and the keys
-/// that they are multiplied by for several items, as many as leave a group of them for each thread.
+/// Sums automorphisms of the digits, a few digits at a time. A block of permuted digits is used for all components while it
+/// is cached. A key is used for several items: for as many as leave each thread at least one group of items.
 void CpuKernels::sum_turned(const InnerProduct& call) {
-  constexpr std::size_t kDigits = 8;  // few: their keys are as many streams from memory
+  constexpr std::size_t kDigits = 8;  // few, because each digit needs a separate stream of keys from memory
   constexpr std::size_t kWords = 2 * kBlock;
   const CpuRing& ring = own(*call.ring);
   std::vector<const CpuPermutation*> turns;
@@ -213,7 +214,7 @@ void CpuKernels::sum_turned(const InnerProduct& call) {
           if (turns[j + k]) turns[j + k]->gather(*limb.ops, limb.modulus, whole, start, turned[k], length);
         }
         for (std::size_t c = 0; c < components; ++c) {
-          // The next component's keys, or those of the next digits, are on their way from memory meanwhile.
+          // Prefetches the keys of the next component, or of the next digits.
           const std::size_t next = j * components + c + (c + 1 < components ? 1 : kDigits * components - c);
           for (std::size_t k = 0; k < terms; ++k) {
             y[k] = key((j + k) * components + c);
@@ -257,7 +258,7 @@ void CpuKernels::run(Queue&, const InnerProduct& call) {
     }
   };
   if (call.digits.components <= kDigits) return each_block(call, kBlock, sum_block);
-  // Long sums: what a limb of the items is multiplied by is read for each of them, from a cache.
+  // With many digits, one unit is one item's block: the key is read again for each item, but from a cache.
   const CpuRing& r = own(*call.ring);
   const std::size_t items = call.out.items(), blocks = (call.out.n + kBlock - 1) / kBlock;
   threads_.parallel_for(call.out.limbs * blocks * items, 1, [&](std::size_t unit, std::size_t) {
@@ -266,7 +267,7 @@ void CpuKernels::run(Queue&, const InnerProduct& call) {
   });
 }
 
-/// A block of each sum: the products, then what is only weighted.
+/// Computes each sum block by block: first the products, then the weighted terms.
 void CpuKernels::run(Queue&, const LimbSums& call) {
   constexpr std::size_t kTerms = 16;
   using List = device::LimbSumList;
@@ -287,7 +288,7 @@ void CpuKernels::run(Queue&, const LimbSums& call) {
     const void *x[kTerms], *y[kTerms];
     u64 weights[kMostWeighted];
     bool begun = false;
-    // Words of a term's first factor, turned.
+    // Returns a block of a term's first factor, permuted if the term has an automorphism.
     const auto first_factor = [&](const List::Term& t, std::byte* room) -> const void* {
       if (t.turn == List::kNone) return words(call.from, t.a, start);
       turns[t.turn]->gather(*limb.ops, limb.modulus, words(call.from, t.a, 0), start, room, length);
@@ -349,7 +350,7 @@ void CpuKernels::run(Queue& q, const Tensor& call) {
 
 // ---- conversion
 
-/// y of a block stays in the first cache.
+/// Returns the block size in words for which the block's y fits the first-level cache.
 std::size_t CpuKernels::convert_block_words(std::size_t sources, std::size_t n) {
   std::size_t block = 1024;
   while (block > 128 && sources * block * sizeof(u64) > 25 * 1024) block /= 2;

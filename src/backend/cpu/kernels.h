@@ -1,5 +1,5 @@
-// The kernels of device/call.h on the processor: cuts work into (item, component, limb) units for the threads and calls
-// an instruction set's loops on each.
+// CPU kernels for the calls of device/call.h. A kernel divides its work into (item, component, limb) units for the threads;
+// a unit runs an instruction set's loops.
 #pragma once
 
 #include "backend/cpu/forms.h"
@@ -9,7 +9,7 @@
 
 namespace heliograph::backend::cpu {
 
-/// One loop serves all of them, and all of these.
+/// Calls with an element-wise loop, and calls with a loop of transforms.
 template <class C>
 concept Elementwise = device::OneOf<C, Add, Sub, Neg, Mul, MulAccumulate>;
 template <class C>
@@ -31,16 +31,13 @@ class CpuKernels final : public device::Kernels {
   using View = device::View;
   using Workspace = device::Workspace;
 
-  // kernels.cpp
   template <Elementwise C>
   void run(Queue&, const C& c);
   template <Transform C>
   void run(Queue&, const C& c);
   HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Tensor, Convert, Copy, Zero, LimbSums);
-  // product.cpp, sample.cpp, byte_product.cpp
   HELIOGRAPH_RUNS(Product, Sample, ByteProduct);
-  // composite.cpp, composite_ntt.cpp, linear_sum.cpp
-  HELIOGRAPH_RUNS(Decompose, ApplyKey, KeySwitch, BfvMultiply, Divide, LinearSum);
+  HELIOGRAPH_RUNS(Decompose, ApplyKey, KeySwitch, ScaledTensor, Divide, LinearSum, BabySteps);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
@@ -59,29 +56,29 @@ class CpuKernels final : public device::Kernels {
   struct Place {
     std::size_t item, component, limb;
   };
-  /// f(place) for each limb of `out`.
   template <class F>
   void each_limb(const View& out, F&& f);
-  /// f(place, first, count) for stretches of each limb of `out`.
+  /// Calls f(place, first, count) for stretches of each limb of `out`.
   template <class F>
   void each_stretch(const View& out, F&& f);
-  /// f(place, limb, start, length) for blocks of so many words of each limb of a sum of products, whose terms meet in the caches.
+  /// Calls f(place, limb, start, length) for blocks of `block` words of each limb of a sum of products; its terms stay
+  /// cached.
   template <class C, class F>
   void each_block(const C& call, std::size_t block, F&& f);
-  /// f(call) on each item of a composite: whole items in parallel while there is one for each thread, then the rest one
-  /// after another, each on all threads.
+  /// Calls f(call) on each item of a composite. Items run in parallel, one per thread, while every thread has one. The
+  /// remaining items run one after another, each on all threads.
   template <class C, class F>
   void each_item(const C& c, F&& f);
 
-  /// One coefficient block of a conversion: source i at x[i], own and out of target j at own[j], out[j].
+  /// One block of coefficients of a conversion. Source i is x[i]; target j has the own operand own[j] and the result out[j].
   struct ConvertBlock {
     const CpuConversion& conversion;
     bool wide_in, wide_out;
     std::size_t count;
     const std::byte* const* x;
-    const std::byte* const* own;  // null: none
+    const std::byte* const* own;  // own operands; null if the conversion has none
     std::byte* const* out;
-    u64* scratch;  // (sources + 1) * count
+    u64* scratch;  // length in words: (sources + 1) * count
   };
   void convert_block(const ConvertBlock&) const;
   static std::size_t convert_block_words(std::size_t sources, std::size_t n);
@@ -89,8 +86,9 @@ class CpuKernels final : public device::Kernels {
   void sum_turned(const device::InnerProduct& call);
   template <class C>
   void multiply_runs(const C& call);
-  // Composites of one item, fused where that keeps data in the caches; false: not of the fused shape.
-  bool multiply_fused(Queue&, const device::BfvMultiply& one);
+  // Each function computes one item of a composite as a single loop if this keeps data in the caches. Returns false if the
+  // call cannot be fused.
+  bool multiply_fused(Queue&, const device::ScaledTensor& one);
   void tensor_limb(const Limb&, std::byte* const* a, std::byte* const* b, std::byte* third, bool square);
   void scale_and_lower(const device::MultiplyPlan&, const View& product, const View& out);
   void key_switch_fused(Queue&, const device::KeySwitch& one);
@@ -101,7 +99,7 @@ class CpuKernels final : public device::Kernels {
   template <class Switch>
   void apply_key_fused(Queue&, const Switch& one, const View* x, const View& given, Workspace);
   void linear_sum_fused(Queue&, const device::LinearSum& one);
-  void add_babies(const device::LinearSum& one, const View& digits, const View& sums);
+  void add_babies(const device::BabySteps& one);
   void add_giant(Queue&, const device::LinearSum& one, std::size_t giant, const View& key, const View& sum, const View& low,
                  const View& digits, const View& total);
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);

@@ -1,23 +1,31 @@
-// A linear sum of one item: a stretch of a limb meets every baby step's key and every plaintext while it lies in the caches.
+// Linear sums of one item. A block of a limb is multiplied by every baby step's key and every plaintext while it is cached.
 #include <algorithm>
 
 #include "backend/cpu/parallel.h"
 
 namespace heliograph::backend::cpu {
 
+using device::BabySteps;
 using device::KeySwitchPlan;
 using device::LinearPlan;
 using device::LinearSum;
 
 namespace {
 
-constexpr std::size_t kMostTerms = 256;  // of one sum of products
+constexpr std::size_t kMostTerms = 256;  // maximum terms of one sum of products
 
 }  // namespace
 
 void CpuKernels::run(Queue& q, const LinearSum& c) {
   if (c.plan->babies.size() > kMostTerms) return q.expand(c);
   each_item(c, [&](const LinearSum& one) { linear_sum_fused(q, one); });
+}
+
+void CpuKernels::run(Queue& q, const BabySteps& c) {
+  if (c.turns.size() > kMostTerms || c.x.items() != 1) return q.expand(c);
+  BabySteps one = c;
+  one.x = c.x.item(0), one.digits = c.digits.item(0);
+  add_babies(one);
 }
 
 void CpuKernels::linear_sum_fused(Queue& q, const LinearSum& one) {
@@ -27,81 +35,92 @@ void CpuKernels::linear_sum_fused(Queue& q, const LinearSum& one) {
   Workspace w = one.scratch;
   const std::size_t limbs = k.extended.size(), chain = k.chain.size(), giants = plan.giants.size(), n = one.out.n;
   const View low = w.take(word, 1, 1, chain, n).item(0), digits = w.take(word, 1, k.digits.size(), limbs, n).item(0);
-  const View sums = w.take(word, 1, 2 * giants, limbs, n).item(0);
+  const View sums = w.take(word, giants, 2, limbs, n);
   if (LinearPlan::turning(plan.babies) > 0) {
     run(q, device::InverseNtt{k.ring, k.chain, one.x.with_components(1, 1), low});
     decompose_fused(q, k, low, digits);
   }
-  add_babies(one, digits, sums);
-  const std::size_t first = plan.giants[0] ? 0 : 1;
-  const View total = first > 0 ? sums.with_components(0, 2) : w.take(word, 1, 2, limbs, n).item(0);
   std::size_t key = LinearPlan::turning(plan.babies);
-  for (std::size_t g = first; g < giants; ++g)
-    add_giant(q, one, g, one.keys[key++], sums.with_components(2 * g, 2), low, digits, total);
+  add_babies({.ring = k.ring,
+              .primes = k.extended,
+              .turns = plan.babies,
+              .terms = plan.terms,
+              .weight = k.weight,
+              .x = one.x,
+              .digits = digits,
+              .keys = {one.keys.begin(), one.keys.begin() + static_cast<std::ptrdiff_t>(key)},
+              .key_limbs = k.key_limbs,
+              .plaintexts = one.plaintexts,
+              .sums = sums,
+              .scratch = {}});
+  const std::size_t first = plan.giants[0] ? 0 : 1;
+  const View total = first > 0 ? sums.item(0) : w.take(word, 1, 2, limbs, n).item(0);
+  for (std::size_t g = first; g < giants; ++g) add_giant(q, one, g, one.keys[key++], sums.item(g), low, digits, total);
   run(q, device::Divide{device::division_of(plan.key_switch), total, one.out, w});
 }
 
-/// The sums of every giant step, over all baby steps.
-void CpuKernels::add_babies(const LinearSum& one, const View& digits, const View& sums) {
-  const LinearPlan& plan = *one.plan;
-  const KeySwitchPlan& k = *plan.key_switch;
-  const CpuRing& ring = own(*k.ring);
-  const std::size_t count = k.digits.size(), word = one.out.word_size(), n = one.out.n, babies = plan.babies.size();
-  const std::size_t block = std::min(kBlock, n), blocks = n / block, units = k.extended.size() * blocks;
-  const std::size_t run = run_of(one.plaintexts, one.out);
-  threads_.parallel_for(units, n * k.extended.size() < kWorthSharing ? units : 8, [&](std::size_t unit, std::size_t) {
+/// Computes the baby steps of one item; `sums` has one item for each giant step.
+void CpuKernels::add_babies(const BabySteps& one) {
+  const CpuRing& ring = own(*one.ring);
+  const View& digits = one.digits;
+  const std::size_t count = digits.components, word = one.sums.word_size(), n = one.sums.n, babies = one.turns.size();
+  const std::size_t block = std::min(kBlock, n), blocks = n / block, units = one.primes.size() * blocks;
+  const std::size_t run = run_of(one.plaintexts, one.sums), giants = one.giants();
+  threads_.parallel_for(units, n * one.primes.size() < kWorthSharing ? units : 8, [&](std::size_t unit, std::size_t) {
     const std::size_t l = unit / blocks, first = unit % blocks * block;
-    const bool kept = l < k.chain.size();  // of the chain: P times something is not 0
-    const Limb& limb = ring.limb(k.extended[l]);
-    // u_b, then what is turned, later the plaintexts of a giant step whose words come in runs.
+    const bool kept = l < one.x.limbs;  // modulo a special prime this operand's weight is 0
+    const Limb& limb = ring.limb(one.primes[l]);
+    // Blocks of u_b, then of the permuted digits. If one plaintext word serves a run, a giant step's expanded plaintexts
+    // overwrite the digits.
     const Blocks rooms(2 * babies + std::max(count + 1, run > 1 ? babies : 0), block, word);
     const auto at = [&](const View& v, std::size_t component, std::size_t from) {
       return address(v, 0, component, from) + first * word;
     };
     const void *left[kMostTerms], *right[kMostTerms];
+    const u64 weight = kept ? one.weight[l] : 0;
     std::size_t key = 0;
     for (std::size_t b = 0; b < babies; ++b) {
       std::byte* const u[2] = {rooms[2 * b], rooms[2 * b + 1]};
-      if (!plan.babies[b]) {
+      if (!one.turns[b]) {
         for (std::size_t c = 0; c < 2; ++c) {
           if (kept)
-            limb.ops->mul_constant(limb.modulus, at(one.x, c, l), k.weight[l], u[c], block);
+            limb.ops->mul_constant(limb.modulus, at(one.x, c, l), weight, u[c], block);
           else
             std::fill_n(u[c], block * word, std::byte{0});
         }
         continue;
       }
-      const CpuPermutation& turn = own(*plan.babies[b]);
+      const CpuPermutation& turn = own(*one.turns[b]);
       const auto turned = [&](const View& v, std::size_t component, std::byte* room) {
         turn.gather(*limb.ops, limb.modulus, address(v, 0, component, l), first, room, block);
         return room;
       };
       for (std::size_t j = 0; j < count; ++j) left[j] = turned(digits, j, rooms[2 * babies + j]);
       for (std::size_t c = 0; c < 2; ++c) {
-        for (std::size_t j = 0; j < count; ++j) right[j] = at(one.keys[key], 2 * j + c, k.key_limbs[l]);
+        for (std::size_t j = 0; j < count; ++j) right[j] = at(one.keys[key], 2 * j + c, (*one.key_limbs)[l]);
         limb.ops->dot(limb.modulus, count, left, right, nullptr, u[c], block);
       }
       ++key;
       if (!kept) continue;
       const void* const body = turned(one.x, 0, rooms[2 * babies + count]);
-      limb.ops->scaled_sum(limb.modulus, 1, &body, &k.weight[l], u[0], u[0], block);
+      limb.ops->scaled_sum(limb.modulus, 1, &body, &weight, u[0], u[0], block);
     }
-    for (std::size_t t = 0, g = 0; g < plan.giants.size(); ++g) {
+    for (std::size_t t = 0, g = 0; g < giants; ++g) {
       const std::size_t begin = t;
-      for (; t < plan.terms.size() && plan.terms[t].giant == g; ++t) {
+      for (; t < one.terms.size() && one.terms[t].giant == g; ++t) {
         std::byte* const room = rooms[2 * babies + t - begin];
         if (run > 1) repeat(address(one.plaintexts, 0, t, l), word, run, first, block, room);
         right[t - begin] = run > 1 ? room : at(one.plaintexts, t, l);
       }
       for (std::size_t c = 0; c < 2; ++c) {
-        for (std::size_t i = begin; i < t; ++i) left[i - begin] = rooms[2 * plan.terms[i].baby + c];
-        limb.ops->dot(limb.modulus, t - begin, left, right, nullptr, at(sums, 2 * g + c, l), block);
+        for (std::size_t i = begin; i < t; ++i) left[i - begin] = rooms[2 * one.terms[i].baby + c];
+        limb.ops->dot(limb.modulus, t - begin, left, right, nullptr, address(one.sums, g, c, l) + first * word, block);
       }
     }
   });
 }
 
-/// total += the sum of a giant step that turns, switched. Overwrites the sum, `low` and `digits`.
+/// total += the key-switched sum of a giant step that has an automorphism. Overwrites `sum`, `low` and `digits`.
 void CpuKernels::add_giant(Queue& q, const LinearSum& one, std::size_t giant, const View& key, const View& sum,
                            const View& low, const View& digits, const View& total) {
   const LinearPlan& plan = *one.plan;

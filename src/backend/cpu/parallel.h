@@ -1,4 +1,4 @@
-// How kernels cut their work.
+// How kernels split their work among threads.
 #pragma once
 
 #include <algorithm>
@@ -10,34 +10,34 @@
 
 namespace heliograph::backend::cpu {
 
-/// Below so many words a loop is not worth waking threads for.
+/// Loops with fewer words run on one thread: waking others costs more.
 inline constexpr std::size_t kWorthSharing = 16384;
 
-/// Vector loops take at least so many words.
+/// Vector loops process at least this many words.
 inline constexpr std::size_t kLeastVector = 64;
 
 inline std::byte* address(const device::View& v, std::size_t item, std::size_t component, std::size_t limb) {
   return v.address(item, component, limb);
 }
 
-/// Address of a stretch; a view with one component serves every component of a result.
+/// Returns the address of word `first` of a limb; a view with one component serves every component of the result.
 inline std::byte* stretch(const device::View& v, std::size_t item, std::size_t component, std::size_t limb,
                           std::size_t first) {
   return address(v, item, v.components == 1 ? 0 : component, limb) + first * v.word_size();
 }
 
-/// Neighbouring words of a result that one word of an operand serves.
+/// Returns the number of adjacent words of the result that use one word of the operand.
 inline std::size_t run_of(const device::View& v, const device::View& out) { return out.n / v.n; }
-/// Words [first, first + count) of a limb in which each word from `from` on comes `run` times.
+/// Writes words [first, first + count) of a limb in which each word of `from` repeats `run` times.
 void repeat(const std::byte* from, std::size_t word, std::size_t run, std::size_t first, std::size_t count, std::byte* to);
 
-/// Results beyond so many bytes leave the caches before they are read again.
+/// Results of more bytes leave the caches before a later kernel reads them.
 inline constexpr std::size_t kCached = std::size_t{32} << 20;
 
-/// Words of a limb that sums of products take at a time: their terms meet in the first cache.
+/// Block size in words of sums of products: the terms of a block fit the first-level cache.
 inline constexpr std::size_t kBlock = 512;
 
-/// So many blocks of a thread's scratch, each on cache lines of its own.
+/// `count` blocks in a thread's scratch, each aligned to cache lines.
 class Blocks {
  public:
   Blocks(std::size_t count, std::size_t block, std::size_t word)
@@ -49,7 +49,6 @@ class Blocks {
   std::byte* memory_;
 };
 
-/// A conversion has fewer sources.
 inline constexpr std::size_t kMaxSources = 64;
 
 template <class F>
@@ -76,7 +75,7 @@ void CpuKernels::each_stretch(const View& out, F&& f) {
   });
 }
 
-/// `f` on the call of each item, with scratch of its own: what serves every item stays as it is.
+/// Runs `f` on each item's call, with separate scratch; an operand that serves all items is passed to each call.
 template <class C, class F>
 void CpuKernels::each_item(const C& c, F&& f) {
   const std::size_t items = device::items_of(c), threads = static_cast<std::size_t>(threads_.usable());

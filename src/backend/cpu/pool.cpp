@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kCheckEvery = std::size_t{32} << 20;
-/// Blocks below go to the C library, blocks from kWhole on are whole huge pages, at most an eighth of them unused.
+/// Smaller blocks come from the C library; blocks from kWhole on are whole huge pages, at most an eighth of them unused.
 constexpr std::size_t kSmall = std::size_t{64} << 10;
 constexpr std::size_t kWhole = std::size_t{16} << 20;
 
@@ -32,13 +32,13 @@ std::size_t rounded(std::size_t bytes) {
 
 std::size_t alignment_of(std::size_t size) { return size < kWhole ? kSmall : kHugePage; }
 
-/// Bytes from `address` up to the next multiple of `unit`.
+/// Returns the bytes from `address` to the next multiple of `unit`.
 std::size_t misfit(const char* address, std::size_t unit) {
   const auto over = reinterpret_cast<std::uintptr_t>(address) % unit;
   return over ? unit - over : 0;
 }
 
-/// Address space of `size` bytes, whole huge pages from the first byte on; no page is touched.
+/// Reserves `size` bytes of address space, aligned to a huge page; touches no page.
 char* reserve(std::size_t size) {
   const std::size_t span = size + kHugePage;
   void* raw = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -53,7 +53,8 @@ char* reserve(std::size_t size) {
 }
 
 [[noreturn]] void out_of_memory(std::size_t need, std::size_t have) {
-  throw OutOfMemoryError("needs " + readable_bytes(need) + ", you have " + readable_bytes(have));
+  throw OutOfMemoryError("this allocation needs " + readable_bytes(need) + ", you have " + readable_bytes(have) +
+                         "; free tensors or use smaller batches");
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ MemoryPool::~MemoryPool() { trim(0); }
 
 device::Buffer MemoryPool::allocate(std::size_t bytes) {
   if (std::size_t left = countdown_.load(); left != 0 && countdown_.fetch_sub(1) == 1) {
-    throw OutOfMemoryError("an allocation of " + readable_bytes(bytes) + " was told to fail");
+    throw OutOfMemoryError("fail_allocation made this allocation of " + readable_bytes(bytes) + " fail");
   }
   const std::size_t size = rounded(bytes);
   void* const address = take(size);
@@ -197,7 +198,7 @@ void* MemoryPool::fresh(std::size_t size) {
 
 template <class F>
 void MemoryPool::each_whole_page(F&& take) {
-  std::vector<std::pair<std::size_t, char*>> ranges(by_size_.rbegin(), by_size_.rend());  // the largest first
+  std::vector<std::pair<std::size_t, char*>> ranges(by_size_.rbegin(), by_size_.rend());  // sorted, the largest range first
   for (const auto& [have, begin] : ranges) {
     if (have < kHugePage) break;
     const std::size_t skipped = misfit(begin, kHugePage);
@@ -213,7 +214,7 @@ std::size_t MemoryPool::gather(char* to, std::size_t size) {
   std::size_t done = 0;
   each_whole_page([&](char* from, std::size_t whole) {
     std::size_t moved = 0;
-    // Page by page: a range may consist of several mappings, and one call moves no more than one of them.
+    // Move page by page: a range may consist of several mappings, and one mremap call can move pages of only one.
     for (; moved < whole && done < size; moved += kHugePage, done += kHugePage) {
       if (mremap(from + moved, kHugePage, kHugePage, MREMAP_MAYMOVE | MREMAP_FIXED, to + done) == MAP_FAILED) break;
     }
@@ -223,14 +224,13 @@ std::size_t MemoryPool::gather(char* to, std::size_t size) {
 }
 
 void MemoryPool::put(void* address, std::size_t size) noexcept {
-  // Kept memory stays within half of what the machine has.
   static const std::size_t bound = host_memory() / 2;
   try {
     const std::lock_guard lock(mutex_);
     recent_[size].push_back(static_cast<char*>(address));
     kept_bytes_ += size;
     if (kept_bytes_ > bound) trim_locked(bound);
-  } catch (const std::bad_alloc&) {  // no room even for the list: the address is lost, its pages go back to the system
+  } catch (const std::bad_alloc&) {  // cannot list the block: drop its address range, return its pages
     if (size >= kSmall) madvise(address, size, MADV_DONTNEED);
   }
 }
@@ -248,7 +248,7 @@ void MemoryPool::trim_locked(std::size_t keep) {
     const std::size_t some = std::min(whole, round_up(kept_bytes_ - keep, kHugePage));
     return munmap(from, some) == 0 ? some : 0;
   });
-  for (auto& [size, blocks] : recent_) {  // those of the C library are left
+  for (auto& [size, blocks] : recent_) {  // blocks of the C library
     for (; !blocks.empty() && kept_bytes_ > keep; blocks.pop_back()) {
       std::free(blocks.back());
       kept_bytes_ -= size;

@@ -1,5 +1,5 @@
-// Host memory for buffers. Freed memory is kept and handed out again: pages that were touched once cost nothing the next
-// time. What is kept serves requests of any size, so that it never grows beyond what was in use at once.
+// Host memory for buffers. Freed memory is retained and reused, because pages cost time when first touched. Retained memory
+// serves requests of any size, so that it never exceeds the peak use.
 #pragma once
 
 #include <atomic>
@@ -15,12 +15,12 @@ namespace heliograph::backend::cpu {
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   ~MemoryPool();
-  /// Throws OutOfMemoryError, before any page is touched where the machine is known to have too little.
+  /// Throws OutOfMemoryError, before any page is touched if the machine is known to have too little memory.
   device::Buffer allocate(std::size_t bytes);
   device::MemoryState state() const;
-  /// Gives kept blocks back to the system until at most `keep` bytes of them are left.
+  /// Returns retained blocks to the system until at most `keep` bytes remain.
   void trim(std::size_t keep = 0);
-  /// The k-th allocation from now fails; 0: none.
+  /// Makes the k-th allocation from now fail; 0: none.
   void fail_at(std::size_t k) { countdown_ = k; }
 
  private:
@@ -30,27 +30,27 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void put(void* address, std::size_t size) noexcept;
   void check_room(std::size_t size);
 
-  // With the mutex held; `gather` takes it.
-  /// The smallest kept range that `size` fits into, cut to size. Null: there is none.
+  // The caller of the functions below holds the mutex, except that `gather` locks it.
+  /// Takes `size` bytes from the smallest retained range that has them. Returns null if none has.
   char* cut(std::size_t size);
-  /// Moves whole pages out of kept ranges to reserved addresses, as many as there are; the number of bytes moved.
+  /// Moves whole pages from retained ranges to the reserved addresses from `to` on, until `size` bytes are moved or no page
+  /// is left. Returns the number of bytes moved.
   std::size_t gather(char* to, std::size_t size);
-  /// Blocks freed since the last time become kept ranges, joined with their neighbours.
+  /// Turns recently freed blocks into retained ranges, merged with adjacent ranges.
   void join_recent();
   void join(char* begin, std::size_t size);
   void trim_locked(std::size_t keep);
-  /// take(first, bytes) for the whole huge pages in each kept range, the largest range first, says how many bytes of them it
-  /// took away, from the first on; none ends it.
+  /// Calls take(first, bytes) for the whole huge pages of each retained range, largest range first. `take` returns how many
+  /// bytes it took from `first` on; 0 ends the loop.
   template <class F>
   void each_whole_page(F&& take);
   void insert(char* begin, std::size_t size);
   void remove(char* begin, std::size_t size);
-  /// The range without `size` bytes behind the `skipped` first.
   void remove_part(char* begin, std::size_t have, std::size_t skipped, std::size_t size);
 
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::vector<char*>> recent_;  // freed blocks by size: what a loop frees, it asks for again
-  std::map<char*, std::size_t> by_address_;           // kept ranges
+  std::map<std::size_t, std::vector<char*>> recent_;  // recently freed blocks by size; loops repeat sizes
+  std::map<char*, std::size_t> by_address_;           // retained ranges by address
   std::set<std::pair<std::size_t, char*>> by_size_;
   std::size_t kept_bytes_ = 0, since_check_ = 0;
   std::atomic<std::size_t> countdown_{0};

@@ -1,4 +1,5 @@
-// The modular matrix product: one unit is a block of coefficients of one limb, for all inputs and outputs of a group.
+// The modular matrix product. A unit of work is a block of coefficients of one limb, with all inputs and outputs of a
+// group.
 #include <algorithm>
 
 #include "backend/cpu/parallel.h"
@@ -7,7 +8,7 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
-/// Where each item of a view starts; kept by the thread.
+/// Returns the start address of each item of a view; reuses the thread's vector `starts`.
 const std::vector<std::byte*>& item_starts(const device::View& v, std::vector<std::byte*>& starts) {
   starts.resize(v.items());
   for (std::size_t i = 0; i < starts.size(); ++i) starts[i] = v.address(i, 0, 0);

@@ -1,4 +1,4 @@
-// Random polynomials: math/sampler.h's draws, a chunk of stream at a time.
+// Random polynomials by the draws of math/sampler.h, one chunk of the ChaCha20 stream at a time.
 #include <algorithm>
 #include <cstring>
 
@@ -10,8 +10,8 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
-constexpr std::size_t kStretch = 4096;  // coefficients a unit
-constexpr std::size_t kBlocks = 64;     // ChaCha20 blocks a chunk of stream
+constexpr std::size_t kStretch = 4096;  // coefficients per unit of work
+constexpr std::size_t kBlocks = 64;     // ChaCha20 blocks per chunk of stream
 
 struct Stream {
   u32 key[8], nonce[3];
@@ -31,7 +31,7 @@ void CpuKernels::run(Queue&, const Sample& c) {
 }
 
 void CpuKernels::uniform(const CpuRing& ring, const Primes& primes, const device::Draw& draw, const View& out) {
-  constexpr std::size_t kEach = 4;  // coefficients a block
+  constexpr std::size_t kEach = 4;  // coefficients per ChaCha20 block
   const std::size_t length = std::min(out.n, kStretch), parts = out.n / length;
   const std::size_t units = out.items() * out.components * out.limbs * parts;
   threads_.parallel_for(
@@ -61,7 +61,7 @@ void CpuKernels::small(const CpuRing& ring, const Primes& primes, const device::
         alignas(64) u32 words[16 * kBlocks];
         alignas(64) i32 values[kEach * kBlocks];
         alignas(64) u64 draws[kEach * kBlocks];
-        const WipeAtEnd end[] = {WipeAtEnd(stream), WipeAtEnd(words), WipeAtEnd(values), WipeAtEnd(draws)};  // all secret
+        const WipeAtEnd end[] = {WipeAtEnd(stream), WipeAtEnd(words), WipeAtEnd(values), WipeAtEnd(draws)};  // secrets
         for (std::size_t done = 0; done < length; done += kEach * kBlocks) {
           const std::size_t start = part * length + done, count = std::min(length - done, kEach * kBlocks);
           const std::size_t blocks = (count + kEach - 1) / kEach, padded = (blocks * kEach + 15) / 16 * 16;

@@ -16,9 +16,9 @@ using device::View;
 
 namespace {
 
-/// The samples of a block stay in the second cache while the key passes by.
+/// A block of samples of at most this size stays in the second-level cache while the key is read.
 constexpr std::size_t kBlockBytes = 384 * 1024, kMostSamples = 32;
-/// Samples that one pass over a key-switching key serves.
+/// Maximum samples per pass over a key-switching key.
 constexpr std::size_t kSwitchSamples = 64;
 
 std::size_t block_samples(const BootstrapShape& s) {
@@ -27,7 +27,7 @@ std::size_t block_samples(const BootstrapShape& s) {
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// Marks each sample that turns with the next one: neighbours of one mask, as bootstraps of one combination have.
+/// Marks each sample that is rotated together with the next one: adjacent samples with the same mask.
 void find_twins(const u32* exponents, std::size_t n, std::size_t samples, unsigned char* twins) {
   std::fill_n(twins, samples, static_cast<unsigned char>(0));
   for (std::size_t i = 0; i + 1 < samples; i += 1 + twins[i]) {
@@ -96,14 +96,14 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
   const GateLayer& layer = c.layer->layer();
   const std::size_t rows = layer.rows(), all = c.wires.items() * rows, gadget_length = s.gadget.length;
   const auto wire = [&](std::size_t i) { return c.wires.at<u64>(i / rows, layer.target[i % rows * layer.outputs], 0); };
-  // Neighbours of one mask differ in the body alone: the first of them is switched for all.
+  // Adjacent samples with the same mask differ in the body only: one key switch serves all of them.
   std::vector<std::size_t> distinct;
   for (std::size_t i = 0; i < all; ++i) {
     if (i % rows == 0 || !std::equal(wire(i), wire(i) + s.from, wire(i - 1))) distinct.push_back(i);
   }
   const std::size_t samples = distinct.size();
   distinct.push_back(all);
-  // Whole samples for each thread, or where there are fewer of them than threads, columns.
+  // Divides the samples among the threads; if there are fewer samples than threads, divides the columns too.
   const std::size_t threads = static_cast<std::size_t>(threads_.usable());
   const std::size_t parts = samples >= threads ? threads * ceil_div(samples, threads * kSwitchSamples) : samples;
   const std::size_t cuts = samples >= threads ? 1 : std::min(key.tiles(), ceil_div(threads, samples));

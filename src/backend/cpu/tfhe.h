@@ -1,5 +1,5 @@
-// TFHE's kernels of device/call.h on the processor: cuts batches into blocks of samples for the threads and calls an
-// instruction set's loops on each.
+// CPU kernels for TFHE's calls of device/call.h: split batches into blocks of samples for the threads and run an instruction
+// set's loops on each.
 #pragma once
 
 #include "backend/cpu/pool.h"
@@ -10,8 +10,8 @@
 
 namespace heliograph::backend::cpu {
 
-/// Words behind a ciphertext's body are left as they are. On one instruction set a bootstrap's bits depend on nothing but its
-/// input and key: not on the batch, its place in it, or the number of threads.
+/// Words after a ciphertext's body are left unchanged. For one instruction set, the bits of a bootstrap's result depend only
+/// on its input and the key. The batch and the number of threads do not change the bits.
 class CpuTfheKernels final : public device::TfheKernels {
  public:
   CpuTfheKernels(const device::Slot& slot, const TfheOps& ops, ThreadPool& threads, MemoryPool& pool)

@@ -13,7 +13,7 @@ using device::KeySwitchShape;
 
 namespace {
 
-/// Rows of a key-switching key that a chunk has at most: a tile of it stays in the second cache.
+/// Maximum rows of a key-switching key per chunk, so that one tile of a chunk fits the second-level cache.
 constexpr std::size_t kChunkRows = 192;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -39,8 +39,7 @@ double CpuBootstrap::unit() const {
 void CpuBootstrap::make_plan(MemoryPool& pool) {
   const std::size_t n = shape().degree, m = n / 2, lanes = ops_.lanes, vectors = m / lanes;
   const int log_m = std::countr_zero(m), log_lanes = std::countr_zero(lanes);
-  const std::size_t last =
-      lanes > 1 ? m : 0;  // complex numbers: vectors / lanes groups of lanes / 2 vectors, twice as much room
+  const std::size_t last = lanes > 1 ? m : 0;  // number of doubles of `within`
   const std::size_t bytes[] = {padded(2 * n * 2 * sizeof(double)), padded(2 * m * sizeof(double)),
                                padded(last * sizeof(double)), padded(vectors * sizeof(u32)), padded(lanes * sizeof(u32))};
   tables_ = pool.allocate(bytes[0] + bytes[1] + bytes[2] + bytes[3] + bytes[4]);
@@ -55,11 +54,11 @@ void CpuBootstrap::make_plan(MemoryPool& pool) {
     const double angle = std::numbers::pi * static_cast<double>(e) / static_cast<double>(n);
     roots[2 * e] = std::cos(angle), roots[2 * e + 1] = std::sin(angle);
   }
-  // Block b of stage s holds a polynomial modulo X^(M >> s) - zeta^value; its halves' values are half of that, and half a
-  // turn on. The left half's is the block's twiddle.
+  // Block b of stage s holds a polynomial modulo X^(M >> s) - zeta^value[b]. The block's halves have the values value[b] / 2
+  // and value[b] / 2 + N. The value of the left half gives the block's twiddle.
   std::vector<std::size_t> value{n / 2};
   nodes[0] = nodes[1] = 0;
-  const auto twiddle = [&](std::size_t block_value) { return roots + block_value; };  // 2 * (value / 2)
+  const auto twiddle = [&](std::size_t block_value) { return roots + block_value; };  // root of exponent value / 2
   for (int s = 0; s < log_m; ++s) {
     std::vector<std::size_t> halves;
     for (std::size_t b = 0; b < value.size(); ++b) {
@@ -69,7 +68,7 @@ void CpuBootstrap::make_plan(MemoryPool& pool) {
     }
     value = std::move(halves);
   }
-  // Root v * lanes + u of a block of `lanes` vectors' transpose: lane l of vector u.
+  // Returns the root exponent of a lane of a vector, after the transposition of blocks of `lanes` vectors.
   const auto root = [&](std::size_t vector, std::size_t lane) {
     return value[(vector / lanes * lanes + lane) * lanes + vector % lanes];
   };
@@ -79,7 +78,7 @@ void CpuBootstrap::make_plan(MemoryPool& pool) {
   }
   for (std::size_t g = 0; lanes > 1 && g < vectors / lanes; ++g) {
     double* to = within + g * lanes / 2 * 2 * lanes;
-    for (int s = 0; s < log_lanes; ++s) {  // of each stage the even blocks' twiddles
+    for (int s = 0; s < log_lanes; ++s) {  // stores the twiddles of even blocks only
       for (std::size_t b = 0; b < (std::size_t{1} << s); b += 2 - (s == 0), to += 2 * lanes) {
         for (std::size_t l = 0; l < lanes; ++l) {
           const std::size_t node = (std::size_t{1} << (log_m - log_lanes + s)) + ((g * lanes + l) << s) + b;
@@ -131,7 +130,7 @@ void CpuBootstrap::words(const double* in, u64* out) const {
   constexpr double kTurn = 18446744073709551616.0;
   const double scale = unit();
   for (std::size_t j = 0; j < plan_.n; ++j) {
-    const double x = in[place(j)] * scale;  // at most half a turn
+    const double x = in[place(j)] * scale;  // |x| is at most half of 2^64
     out[j] = static_cast<u64>(static_cast<i64>(x < kTurn / 2 ? x : x - kTurn));
   }
 }

@@ -1,4 +1,4 @@
-// TFHE's keys in the form the loops read.
+// TFHE's keys in the layout that the loops read.
 #pragma once
 
 #include "backend/cpu/pool.h"
@@ -8,7 +8,7 @@
 
 namespace heliograph::backend::cpu {
 
-/// The transformed key and the tables of its transform.
+/// The bootstrapping key in the Fourier domain, and the tables of the transform.
 class CpuBootstrap final : public device::FormOf<device::BootstrapKey> {
  public:
   CpuBootstrap(const device::BootstrapKey& constant, std::span<const u64> key, const TfheOps& ops, MemoryPool& pool,
@@ -17,18 +17,17 @@ class CpuBootstrap final : public device::FormOf<device::BootstrapKey> {
   const TfheOps& ops() const { return ops_; }
   const FourierPlan& plan() const { return plan_; }
   const double* key() const { return reinterpret_cast<const double*>(key_->address()); }
-  /// Doubles that the rotation of one sample has as its state.
+  /// Returns the number of doubles of a sample's accumulator.
   std::size_t state() const { return shape().rows() * plan_.polynomial; }
-  /// Place of coefficient j of a polynomial.
+  /// Returns the index of a polynomial's coefficient j in the loops' layout.
   std::size_t place(std::size_t j) const {
     const std::size_t m = plan_.n / 2, i = j % m;
     return i / ops_.lanes * 2 * ops_.lanes + i % ops_.lanes + (j < m ? 0 : ops_.lanes);
   }
-  /// What one of a rotation's numbers stands for.
+  /// Returns the number modulo 2^64 that 1.0 represents in an accumulator.
   double unit() const;
-  /// X^exponent * table as the loops take it.
+  /// Computes X^exponent * table in the loops' layout.
   void rotate_table(const u64* table, u32 exponent, double* out) const;
-  /// The words of a result.
   void words(const double* in, u64* out) const;
 
  private:
@@ -40,16 +39,16 @@ class CpuBootstrap final : public device::FormOf<device::BootstrapKey> {
   device::Buffer tables_, key_;
 };
 
-/// The key in chunks of rows, in each of them the tiles of columns, in each of these the rows [digit][i], so that it is read
-/// as it lies.
+/// The key-switching key in the order of reading: chunks of rows, tiles of columns in each chunk, and rows [digit][i] in
+/// each tile.
 class CpuKeySwitch final : public device::FormOf<device::LweSwitchKey> {
  public:
   CpuKeySwitch(const device::LweSwitchKey& constant, std::span<const u32> key, MemoryPool& pool, ThreadPool& threads);
   const device::KeySwitchShape& shape() const { return of().shape(); }
   std::size_t tiles() const { return shape().to / kSwitchTile + 1; }
-  /// Coefficients of the input that a chunk has; the last may have fewer.
+  /// Input coefficients per chunk; the last chunk may have fewer.
   std::size_t chunk() const { return chunk_; }
-  /// `count` coefficients from `first` on (a multiple of chunk()), tile `tile`.
+  /// Address of tile `tile` for `count` coefficients from `first` on (a multiple of chunk()).
   const u32* tile(std::size_t first, std::size_t count, std::size_t tile) const {
     return reinterpret_cast<const u32*>(key_->address()) +
            (first * tiles() + count * tile) * shape().gadget.length * kSwitchTile;

@@ -1,4 +1,4 @@
-// TFHE's loops without vector instructions.
+// TFHE's loops in scalar code.
 #include <cfenv>
 #include <cmath>
 
@@ -13,7 +13,6 @@ struct OneDouble {
   static constexpr int kLogLanes = 0, kMaxLogRadix = 2;
   static constexpr std::size_t kLanes = 1;
 
-  /// The default floating-point environment, whatever the host process set.
   class State {
    public:
     State() { std::fegetenv(&saved_), std::fesetenv(FE_DFL_ENV); }
@@ -31,7 +30,7 @@ struct OneDouble {
   static HELIOGRAPH_INLINE V mul(V a, V b) { return a * b; }
   static HELIOGRAPH_INLINE V fma(V a, V b, V c) { return a * b + c; }
   static HELIOGRAPH_INLINE V fnma(V a, V b, V c) { return c - a * b; }
-  /// From 2^52 on there is nothing to round.
+  /// Doubles from 2^52 on are integers.
   static HELIOGRAPH_INLINE V round(V x) {
     constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52
     return std::fabs(x) < 2251799813685248.0 ? (x + kMagic) - kMagic : std::nearbyint(x);

@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kSpin = std::chrono::microseconds(30);
 
-/// Spins a short while for `ready`; false where it did not come.
+/// Spins briefly until ready() is true; returns false on timeout.
 template <class F>
 bool spin(F&& ready) {
   const auto start = Clock::now();
@@ -37,7 +37,7 @@ ThreadPool::ThreadPool(int threads) {
   try {
     for (int i = 1; i < threads; ++i) workers_.push_back(start_thread([this, i] { loop(static_cast<std::size_t>(i)); }));
   } catch (...) {
-    stop();  // nobody else lets those go that have started
+    stop();  // the destructor does not run after an exception, so join the started threads here
     throw;
   }
 }
@@ -65,7 +65,7 @@ void ThreadPool::work(Job& job, std::size_t worker) {
     for (;;) {
       const std::size_t first = job.next.fetch_add(job.grain, std::memory_order_relaxed);
       if (first >= job.count) break;
-      if (worker == 0) Interruptible::heed();  // the caller's own thread
+      if (worker == 0) Interruptible::heed();  // worker 0 is the calling thread
       const std::size_t last = std::min(job.count, first + job.grain);
       for (std::size_t i = first; i < last; ++i) job.call(job.body, i, worker);
     }
@@ -104,7 +104,7 @@ void ThreadPool::run(std::size_t count, std::size_t grain, Call call, void* body
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return active.load(std::memory_order_acquire) == 0; });
   }
-  // A worker leaves under the mutex: taking it once more makes sure that it touches `job` no longer.
+  // A worker finishes under the mutex: locking it once more ensures that no worker still uses `job`.
   const std::lock_guard lock(mutex_);
   if (job.error) std::rethrow_exception(job.error);
 }

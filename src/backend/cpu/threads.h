@@ -1,4 +1,4 @@
-// The device's threads: one parallel loop at a time, the caller works too.
+// The device's thread pool: one parallel loop at a time, in which the caller takes part.
 #pragma once
 
 #include <atomic>
@@ -14,20 +14,19 @@ namespace heliograph::backend::cpu {
 
 class ThreadPool {
  public:
-  /// Throws DeviceError where the operating system does not start so many threads.
+  /// Throws DeviceError if the operating system cannot start the threads.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
-  /// How many threads a loop started here would use: 1 inside another loop.
+  /// Returns how many threads a loop started here uses: 1 inside another loop.
   int usable() const { return inside() ? 1 : threads(); }
 
-  /// Calls f(i, worker) once for each i < count, worker < threads() naming the calling thread's place. Indices are handed
-  /// out `grain` at a time. Loops inside a shared loop, and loops while another thread's loop is shared, run in the caller
-  /// alone, as worker 0.
-  /// The first exception thrown is rethrown here.
+  /// Calls f(i, worker) once for each i < count; worker < threads() is the index of the executing thread. Threads take
+  /// `grain` indices at a time. Loops inside a shared loop, and loops during another thread's shared loop, run in the caller
+  /// alone as worker 0. Rethrows the first exception.
   template <class F>
   void parallel_for(std::size_t count, std::size_t grain, F&& f) {
     using Body = std::remove_reference_t<F>;
@@ -43,7 +42,7 @@ class ThreadPool {
     void* body;
     std::size_t count, grain;
     std::atomic<std::size_t> next{0};
-    std::size_t active = 0;  // workers inside; guarded by mutex_
+    std::size_t active = 0;  // running workers; guarded by mutex_
     std::exception_ptr error;
   };
 
@@ -55,7 +54,7 @@ class ThreadPool {
   void wait_for_job(std::uint64_t seen);
 
   std::vector<std::thread> workers_;
-  std::mutex turn_;  // held by the thread whose loop runs
+  std::mutex turn_;  // the thread whose loop runs holds this mutex
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::atomic<std::uint64_t> generation_{0};
@@ -63,7 +62,8 @@ class ThreadPool {
   bool stop_ = false;
 };
 
-/// This thread's scratch, at least `bytes` long, 64-byte aligned; kept and grown, valid until the next call.
+/// Returns this thread's scratch, at least `bytes` long, 64-byte aligned. The scratch is valid until the next call, which
+/// reuses it.
 void* thread_scratch(std::size_t bytes);
 
 }  // namespace heliograph::backend::cpu

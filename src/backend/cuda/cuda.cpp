@@ -1,4 +1,4 @@
-// A GPU as a device: the runtime's queues and memory, the kernels of rings and of LWE ciphertexts.
+// A GPU as a device: queues and memory of the runtime, kernels of rings and of LWE ciphertexts.
 #include "backend/cuda/cuda.h"
 
 #include "backend/cuda/lwe/tfhe.h"
@@ -10,7 +10,7 @@
 
 namespace heliograph::backend::cuda {
 
-// ---- which kernels a queue performs calls by
+// ---- dispatch of calls to kernels
 
 CudaQueue::CudaQueue(std::shared_ptr<State> state)
     : state_(std::move(state)),
@@ -23,11 +23,13 @@ CudaQueue::~CudaQueue() = default;
 bool CudaQueue::supports(const device::Call& call) const { return device::performs<CudaKernels, CudaTfhe>(call); }
 void CudaQueue::perform(const device::Call& call) { device::perform(*this, call, *ring_, *lwe_); }
 
-// ---- the device
-
 namespace {
 
-class CudaDevice final : public device::Device {
+class CudaDevice final : public device::Device,
+                         private device::Endpoint,
+                         private device::Measurement,
+                         private device::TransferCounter,
+                         private device::Peers {
  public:
   explicit CudaDevice(std::shared_ptr<Driver> driver)
       : state_(std::make_shared<State>(std::move(driver))), kernels_(state_), tfhe_(state_) {}
@@ -43,7 +45,7 @@ class CudaDevice final : public device::Device {
   device::MemoryState memory() const override {
     device::MemoryState m;
     state_->require_sound();
-    state_->check(state_->driver().memory(&m.available, &m.total, &m.pooled), "asking for free memory");
+    state_->check(state_->driver().memory(&m.available, &m.total, &m.pooled), "cannot query the GPU's free memory");
     m.pooled += state_->pool().kept();
     return m;
   }
@@ -82,7 +84,9 @@ class CudaDevice final : public device::Device {
   }
 
   device::Kernels& kernels() override { return kernels_; }
-  device::TfheKernels& tfhe() override { return tfhe_; }
+  device::Capabilities capabilities() override {
+    return {.endpoint = this, .measurement = this, .transfers = this, .peers = this, .tfhe = &tfhe_};
+  }
   std::shared_ptr<device::Meeting> make_meeting(std::span<device::Device* const> members,
                                                 std::span<device::Queue* const> queues) override {
     if (members.size() > CudaMeeting::kMost) return nullptr;
@@ -91,7 +95,7 @@ class CudaDevice final : public device::Device {
         if (a == b) continue;
         const auto* const x = dynamic_cast<const CudaDevice*>(a);
         const auto* const y = dynamic_cast<const CudaDevice*>(b);
-        // Queues of one GPU may wait for each other in the order of the hardware, not in theirs.
+        // The hardware orders the queues of one GPU, so two of them could wait for each other forever.
         if (!x || !y || !a->reaches(*b) || x->state_->driver().number() == y->state_->driver().number()) return nullptr;
       }
     }
@@ -101,27 +105,28 @@ class CudaDevice final : public device::Device {
     const auto* const theirs = dynamic_cast<const CudaDevice*>(&other);
     return theirs != nullptr && state_->reaches(*theirs->state_);
   }
-  std::string channel_identity() const override {
+  std::string identity() const override {
     return nccl_is_usable() && state_->driver().ordinal() >= 0 ? state_->properties().identity : std::string();
   }
   std::vector<std::byte> invite() override { return nccl_invitation(); }
   std::unique_ptr<device::Channel> connect(std::span<const std::byte> invitation, std::size_t place, std::size_t places,
-                                           const device::Patience& patience) override {
+                                           const device::WaitLimit& wait_limit) override {
     state_->require_sound();
-    return nccl_connect(state_, invitation, place, places, patience);
+    return nccl_connect(state_, invitation, place, places, wait_limit);
   }
   device::Traffic traffic() const override { return state_->traffic(); }
   double product_ceiling() override { return kernels_.product_ceiling(); }
   double sum_ceiling() override { return kernels_.product_ceiling(); }
+  device::Rates measure_rates() override { return device::measured_rates(*this, 1); }
 
  private:
   void* allocate_new(std::size_t size, std::size_t bytes, CudaQueue& q) {
     void* address = nullptr;
-    const bool possible = bytes <= state_->properties().memory;  // else its size class may have wrapped
+    const bool possible = bytes <= state_->properties().memory;  // beyond this, the size class may overflow
     const Status status = possible ? state_->allocate(size, q.stream()->handle(), &address) : 0;
     if (!possible || (status != 0 && state_->driver().is_out_of_memory(status)))
-      throw OutOfMemoryError("the GPU has no memory for " + readable_bytes(bytes));
-    q.check(status, "allocating memory");
+      throw OutOfMemoryError("out of GPU memory: cannot allocate " + readable_bytes(bytes));
+    q.check(status, "cannot allocate GPU memory");
     return address;
   }
 

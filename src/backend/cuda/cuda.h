@@ -1,4 +1,5 @@
-// The CUDA backend: the kernels of device/call.h on a GPU. These functions are the module's, and loader.cpp's in the engine.
+// The CUDA backend: the kernels of device/call.h on a GPU. The module defines these functions, and loader.cpp forwards to
+// them.
 #pragma once
 
 #include <functional>
@@ -10,16 +11,16 @@ namespace heliograph::backend::cuda {
 
 class Driver;
 
-/// Whether the CUDA backend is there and belongs to this engine.
+/// Returns whether the CUDA backend is installed and was built for this version of the engine.
 bool is_built();
-/// GPUs there are now: 0 without a driver, without a GPU, or without the backend; `reason` says which.
+/// Returns the number of GPUs. If it is 0, `reason` states the cause: no driver, no GPU, or no backend.
 int count(std::string* reason = nullptr);
-/// Whether the GPU of that number, below count(), can be opened: this build has code for it.
+/// Returns whether this build has code for the GPU `ordinal`; requires ordinal < count().
 bool is_usable(int ordinal);
-/// Throws DeviceError where there is no such GPU or this build has no code for it, ParameterError without the backend.
+/// Opens a GPU. Throws DeviceError if there is no such GPU or this build has no code for it; throws ParameterError if the
+/// backend is not installed.
 std::unique_ptr<device::Device> make_device(int ordinal);
 
-/// For tests: a device on a driver of the test's own.
 std::unique_ptr<device::Device> make_device(std::shared_ptr<Driver> driver);
 
 }  // namespace heliograph::backend::cuda

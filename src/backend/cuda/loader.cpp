@@ -1,5 +1,5 @@
-// The CUDA backend is a module of its own, loaded where a device is looked for: the same engine works with and without it, and is
-// installed apart from it.
+// The CUDA backend is a separate module, loaded when the engine searches for devices. The engine runs without the module,
+// and the two are installed separately.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -16,20 +16,20 @@ struct Module {
 };
 
 Module load() {
-  // By its name: an installed package has it beside itself, a program of the build tree where it was built (the run paths say).
+  // The name has no path: the run path finds the module beside an installed package, or in the build tree.
   void* const module = dlopen(kModuleName, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   const auto* const calls = module ? static_cast<const Calls*>(dlsym(module, kCallsName)) : nullptr;
   if (!calls) {
-    const char* const said = dlerror();
-    const std::string reason = said ? said : "no reason given";
+    const char* const error = dlerror();
+    const std::string reason = error ? error : "no reason given";
     if (reason.starts_with(std::string(kModuleName) + ": cannot open shared object file"))
       return {nullptr,
-              "there is no CUDA backend beside this Heliograph: pip install heliograph[cuda13], or build with it "
+              "the CUDA backend is not installed: pip install heliograph[cuda13], or build with it "
               "(docs/gpu.md)"};
     return {nullptr, "the CUDA backend cannot be loaded: " + reason};
   }
   if (std::strcmp(calls->engine, kEngine) != 0)
-    return {nullptr, std::string("the CUDA backend that was found belongs to another Heliograph, ") + calls->engine +
+    return {nullptr, std::string("the installed CUDA backend belongs to another version of Heliograph, ") + calls->engine +
                          ", and this is " + kEngine + ": install both in one version"};
   calls->begin(process_state());
   return {calls, ""};

@@ -1,4 +1,4 @@
-// The module's one symbol.
+// The module's only exported symbol.
 #include "backend/cuda/module.h"
 
 namespace heliograph::backend::cuda {

@@ -16,7 +16,7 @@ using device::Buffer;
 using device::Queue;
 using math::u64;
 
-/// Counts and live memory. Held by every allocation too: these may outlive the device.
+/// Counts, and bytes of live memory. Allocations share this object, because they may outlive the device.
 class Ledger {
  public:
   void add(const char* kernel, const Count& count) {
@@ -35,12 +35,12 @@ class Ledger {
     peak_ = live_;
   }
 
-  /// A fresh address: never reused, so an operand is known by where it lies.
+  /// Returns a new address. Addresses are never reused, so an address identifies its allocation.
   std::byte* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const std::size_t step = bytes / 64 * 64 + 64;
     if (bytes > kSpace || next_ + step > kFirst + kSpace)
-      throw OutOfMemoryError("the null device's address space is used up");
+      throw OutOfMemoryError("the null device's address space is exhausted; start a new process");
     const std::size_t address = next_;
     next_ += step;
     live_ += bytes;
@@ -97,7 +97,7 @@ class NullTfheKernels final : public device::TfheKernels {
   std::size_t items_;
 };
 
-/// Counts; a composite as its parts.
+/// Queue that counts calls; a composite is counted as its parts.
 class NullQueue final : public Queue {
  public:
   explicit NullQueue(std::shared_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}
@@ -125,7 +125,7 @@ class NullQueue final : public Queue {
   std::shared_ptr<Ledger> ledger_;
 };
 
-class Implementation final : public NullDevice {
+class Implementation final : public NullDevice, private device::Peers {
  public:
   explicit Implementation(std::size_t items)
       : ledger_(std::make_shared<Ledger>()), kernels_(slot_, items), tfhe_(slot_, items) {}
@@ -145,9 +145,8 @@ class Implementation final : public NullDevice {
     if (!to.empty()) std::memset(to.data(), 0, to.size());
   }
   device::Kernels& kernels() override { return kernels_; }
-  device::TfheKernels& tfhe() override { return tfhe_; }
+  device::Capabilities capabilities() override { return {.counter = this, .peers = this, .tfhe = &tfhe_}; }
   bool reaches(const device::Device& other) const override { return dynamic_cast<const NullDevice*>(&other) != nullptr; }
-  device::Counter* counter() override { return this; }
 
   std::map<std::string, Count> counts() const override { return ledger_->counts(); }
   Count total() const override {

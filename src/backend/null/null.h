@@ -1,6 +1,6 @@
-// The null backend: address space without memory, kernels that compute nothing and count. What it counts is the floor of
-// a program: each operand of a kernel read or written once, and the products modulo a prime that the kernel is made of
-// (TFHE's products: null/tfhe.h).
+// The null backend: addresses without memory, and kernels that count instead of computing. The counts are a lower bound for
+// a program: each operand of a kernel is read or written once. Products modulo a prime count once each; for TFHE's products
+// see device/work.cpp.
 #pragma once
 
 #include <map>
@@ -15,7 +15,8 @@ using device::Count;
 
 class NullDevice : public device::Device, public device::Counter {};
 
-/// `preferred_items`: how many items composites are told to hold at a time; more reads keys less often, and allocates more.
+/// `preferred_items`: number of items that composites process at a time. With more items, keys are read less often and more
+/// memory is needed.
 std::unique_ptr<NullDevice> make_device(std::size_t preferred_items = 64);
 
 }  // namespace heliograph::backend::null

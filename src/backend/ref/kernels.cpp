@@ -20,7 +20,7 @@ using math::u32;
 using math::u64;
 using math::Word;
 
-/// Twiddles of each prime, made when first asked for.
+/// Twiddles of each prime, computed at first use.
 class RefRing final : public device::FormOf<RingConstant> {
  public:
   explicit RefRing(const RingConstant& ring) : FormOf(ring), tables_(ring.ring().primes().size()) {}
@@ -46,7 +46,6 @@ class RefRing final : public device::FormOf<RingConstant> {
 
 namespace {
 
-/// The words of one limb, either width.
 class Row {
  public:
   Row(const device::View& v, std::size_t item, std::size_t component, std::size_t limb)
@@ -68,7 +67,6 @@ class Row {
   std::byte* data_;
 };
 
-/// body(item, component, limb) for all of `v`.
 template <class Body>
 void for_each_limb(const device::View& v, Body body) {
   for (std::size_t item = 0; item < v.items(); ++item) {
@@ -78,7 +76,7 @@ void for_each_limb(const device::View& v, Body body) {
   }
 }
 
-/// Where a call stands: one limb of the result, and its prime.
+/// Position in a call: one limb of the result, and the limb's prime.
 struct Place {
   std::size_t item, component, limb;
   u64 q;
@@ -86,7 +84,6 @@ struct Place {
   Row row(const device::View& v) const { return Row(v, item, v.components == 1 ? 0 : component, limb); }
 };
 
-/// body(place, the result's row) for all limbs of `out`.
 template <class Body>
 void for_each_place(const RingConstant& ring, const device::PrimeList& primes, const device::View& out, Body body) {
   for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
@@ -94,7 +91,6 @@ void for_each_place(const RingConstant& ring, const device::PrimeList& primes, c
   });
 }
 
-/// out[i] = f(a[i], q)
 template <class F>
 void map(const RingConstant& ring, const device::PrimeList& primes, const device::View& a, const device::View& out, F f) {
   for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
@@ -103,10 +99,10 @@ void map(const RingConstant& ring, const device::PrimeList& primes, const device
   });
 }
 
-/// Neighbouring words of `out` that one word of an operand serves.
+/// Returns the number of adjacent words of `out` that use one word of an operand.
 std::size_t run_of(const device::View& v, const device::View& out) { return out.n / v.n; }
 
-/// out[i] = f(a[i], b[i / run], q); an operand of one component serves all of the result's.
+/// Computes out[i] = f(a[i], b[i / run], q). An operand of one component serves all components of the result.
 template <class F>
 void map(const RingConstant& ring, const device::PrimeList& primes, const device::View& a, const device::View& b,
          const device::View& out, F f) {
@@ -117,7 +113,7 @@ void map(const RingConstant& ring, const device::PrimeList& primes, const device
   });
 }
 
-/// One limb as 64-bit words through `transform`, from `a` to `out`.
+/// Converts each limb of `a` to 64-bit words, applies `transform`, and writes the result to `out`.
 template <class Transform>
 void transform_limbs(const device::View& a, const device::View& out, Transform transform) {
   for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
@@ -129,7 +125,7 @@ void transform_limbs(const device::View& a, const device::View& out, Transform t
   });
 }
 
-/// Cooley-Tukey: X^(2t) - z^2 splits into X^t - z and X^t + z, z = w[m + i].
+/// Cooley-Tukey. A step splits X^(2t) - z^2 into X^t - z and X^t + z, with z = w[m + i].
 void forward(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
   const std::size_t n = x.size();
   for (std::size_t m = 1, t = n / 2; m < n; m *= 2, t /= 2) {
@@ -143,7 +139,7 @@ void forward(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
   }
 }
 
-/// Gentleman-Sande: the same steps undone in reverse, each up to a factor 2; then times 1/n.
+/// Gentleman-Sande. Inverts the forward steps in reverse order, each except for a factor 2; the end multiplies by 1/n.
 void inverse(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
   const std::size_t n = x.size();
   for (std::size_t m = n / 2, t = 1; m >= 1; m /= 2, t *= 2) {
@@ -318,7 +314,7 @@ void RefKernels::run(Queue&, const ByteProduct& c) {
 void RefKernels::run(Queue&, const Sample& c) {
   const Draw& draw = c.draw;
   const bool uniform = draw.distribution == device::Distribution::uniform;
-  const std::size_t words = uniform ? 4 : 2, per_block = 16 / words;  // 32-bit words a draw, draws a block
+  const std::size_t words = uniform ? 4 : 2, per_block = 16 / words;  // 32-bit words per draw; draws per ChaCha20 block
   for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
     const u32 stream = uniform ? c.primes[p.limb] : math::kSmallPolynomial;
     const auto nonce =

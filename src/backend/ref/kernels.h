@@ -7,7 +7,8 @@ namespace heliograph::backend::ref {
 
 class RefRing;
 
-/// Each call runs before it returns, on the calling thread. Takes constants as they are, whoever prepared them.
+/// Kernels that run synchronously on the calling thread. The kernels read constants directly and need no form of the
+/// device's own.
 class RefKernels final : public device::Kernels {
  public:
   using Kernels::Kernels;

@@ -35,7 +35,7 @@ class RefDevice final : public device::Device {
   Buffer allocate(std::size_t bytes, Queue&) override {
     void* address = nullptr;
     if (bytes <= memory().total) address = ::operator new(bytes > 0 ? bytes : 1, kAlignment, std::nothrow);
-    if (address == nullptr) throw OutOfMemoryError("no memory for " + readable_bytes(bytes));
+    if (address == nullptr) throw OutOfMemoryError("cannot allocate " + readable_bytes(bytes));
     return std::make_shared<HostMemory>(static_cast<std::byte*>(address), bytes);
   }
 
@@ -52,9 +52,8 @@ class RefDevice final : public device::Device {
   }
 
   device::Kernels& kernels() override { return kernels_; }
-  device::TfheKernels& tfhe() override { return tfhe_; }
-  bool reaches(const device::Device& other) const override { return other.in_host_memory(); }
   bool in_host_memory() const override { return true; }
+  device::Capabilities capabilities() override { return {.tfhe = &tfhe_}; }
 
  private:
   const device::Slot slot_;

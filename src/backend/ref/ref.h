@@ -1,4 +1,4 @@
-// The reference backend: plain scalar code, obviously right. Its results are the definition of every kernel.
+// The reference backend: plain scalar code. The results of this backend define every kernel.
 #pragma once
 
 #include <memory>

@@ -22,7 +22,7 @@ class RefBootstrap final : public device::FormOf<BootstrapKey> {
  public:
   RefBootstrap(const BootstrapKey& constant, std::span<const u64> key) : FormOf(constant), key_(key.begin(), key.end()) {}
   const BootstrapShape& shape() const { return of().shape(); }
-  /// Polynomial (row, component) of a value of a group.
+  /// Returns the key's polynomial (row, component) for a value of a group's bits.
   const u64* polynomial(std::size_t group, std::size_t value, std::size_t row, std::size_t component) const {
     const BootstrapShape& s = shape();
     return key_.data() + (((group * s.values() + value) * s.rows() + row) * (s.k + 1) + component) * s.degree;
@@ -46,7 +46,7 @@ class RefKeySwitch final : public device::FormOf<LweSwitchKey> {
 
 using Polynomial = std::vector<u64>;
 
-/// out += X^e * in modulo X^N + 1, e below 2N.
+/// Computes out += X^e * in modulo X^N + 1, for e below 2N.
 void add_rotated(const u64* in, std::size_t e, Polynomial& out) {
   const std::size_t n = out.size();
   for (std::size_t i = 0; i < n; ++i) {
@@ -59,7 +59,6 @@ void add_rotated(const u64* in, std::size_t e, Polynomial& out) {
   }
 }
 
-/// out += a * b modulo X^N + 1.
 void add_product(const Polynomial& a, const Polynomial& b, Polynomial& out) {
   const std::size_t n = out.size();
   for (std::size_t i = 0; i < n; ++i) {
@@ -69,7 +68,7 @@ void add_product(const Polynomial& a, const Polynomial& b, Polynomial& out) {
   }
 }
 
-/// acc after one group of the key, whose bits' exponents are given.
+/// Returns acc multiplied by one group of the key; `exponents` has the exponent of each of the group's bits.
 std::vector<Polynomial> rotate_group(const RefBootstrap& key, std::size_t group, std::span<const u32> exponents,
                                      const std::vector<Polynomial>& acc) {
   const BootstrapShape& s = key.shape();
@@ -93,7 +92,7 @@ std::vector<Polynomial> rotate_group(const RefBootstrap& key, std::size_t group,
   return next;
 }
 
-/// Coefficient `at` of a GLWE ciphertext as an LWE ciphertext.
+/// Extracts coefficient `at` of a GLWE ciphertext as an LWE ciphertext.
 void extract(const std::vector<Polynomial>& acc, std::size_t at, u64* out) {
   const std::size_t n = acc[0].size(), k = acc.size() - 1;
   for (std::size_t r = 0; r < k; ++r) {

@@ -1,5 +1,5 @@
-// The kernels of device/tfhe.h, literally: polynomial products modulo 2^64 coefficient by coefficient, nothing rounded but
-// what the contract rounds.
+// The kernels of device/tfhe.h as defined there: products of polynomials modulo 2^64, coefficient by coefficient, with no
+// rounding other than those of the definition.
 #pragma once
 
 #include "backend/inline_queue.h"
@@ -7,7 +7,7 @@
 
 namespace heliograph::backend::ref {
 
-/// Each call runs before it returns, on the calling thread. Words behind a ciphertext's body are left as they are.
+/// Kernels that run synchronously on the calling thread. Words after a ciphertext's body are not written.
 class RefTfheKernels final : public device::TfheKernels {
  public:
   using TfheKernels::TfheKernels;

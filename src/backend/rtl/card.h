@@ -1,4 +1,4 @@
-// The card as its driver sees it: registers, memory, an interrupt. Whoever implements it may be a simulation or a board.
+// The driver's interface to the card: registers, memory, an interrupt. A simulation or a board implements it.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,12 @@
 
 namespace heliograph::rtl {
 
-/// What a card is made of (rtl/src/hg_card.sv).
 struct Shape {
-  int butterflies = 8;  // and lanes: words of a row
-  int log_n = 14;       // the largest degree
+  int butterflies = 8;  // also the number of lanes: words per row
+  int log_n = 14;       // log2 of the largest degree
   int banks = 4, slots = 32, tables = 2;
-  int targets = 8, sources = 16, sets = 8;  // of a conversion, and sets of its constants
-  int coefficients = 4;                     // that a conversion takes at a time
+  int targets = 8, sources = 16, sets = 8;  // limits of a conversion; number of constant sets
+  int coefficients = 4;                     // coefficients per conversion step
 
   int log_butterflies() const {
     int log = 0;
@@ -23,7 +22,7 @@ struct Shape {
   int beat_bytes() const { return 4 * beat_words(); }
 };
 
-/// Registers by address (rtl/src/hg_registers.sv).
+/// Addresses of registers (rtl/src/hg_registers.sv).
 namespace reg {
 inline constexpr unsigned kMagic = 0x00, kShape = 0x08, kShape2 = 0x0c, kControl = 0x10, kStatus = 0x14, kBase = 0x18,
                           kBaseHigh = 0x1c, kLogSize = 0x20, kTail = 0x24, kHead = 0x28, kInterrupt = 0x30, kCounters = 0x40;
@@ -38,11 +37,10 @@ class Card {
   virtual ~Card() = default;
   virtual std::uint32_t read(unsigned address) = 0;
   virtual void write(unsigned address, std::uint32_t value) = 0;
-  /// The card's memory, from its address 0.
   virtual std::span<std::byte> memory() = 0;
-  /// Lets the card work until it interrupts, for so many cycles at most; false: it did not.
+  /// Runs the card until its interrupt, for at most `cycles` cycles; returns false if there was no interrupt.
   virtual bool run(std::uint64_t cycles) = 0;
-  /// Handshakes of its buses that were put off on purpose.
+  /// Returns the number of bus handshakes that the simulation delayed.
   virtual std::uint64_t stalled() const { return 0; }
 
   std::uint64_t counter(Counter c) {

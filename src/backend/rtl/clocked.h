@@ -10,7 +10,7 @@ template <class Model>
 class Clocked {
  public:
   explicit Clocked(unsigned seed = 1) : context_(std::make_unique<VerilatedContext>()) {
-    context_->randReset(2);  // memories and registers without a reset start with anything
+    context_->randReset(2);  // memories and registers without reset start with random contents
     context_->randSeed(static_cast<int>(seed));
     model_ = std::make_unique<Model>(context_.get());
     model_->clk_i = 0;
@@ -18,14 +18,14 @@ class Clocked {
   }
   ~Clocked() {
     model_->final();
-    Verilated::threadContextp(context_.get());  // where the model takes itself off; the latest by default
+    Verilated::threadContextp(context_.get());  // the model removes itself from the thread's context
     model_.reset();
   }
   Clocked(const Clocked&) = delete;
   Clocked& operator=(const Clocked&) = delete;
 
   Model* operator->() const { return model_.get(); }
-  /// Inputs set before it are taken by the rising edge; outputs are those after it.
+  /// Simulates one clock cycle. The rising edge samples the current inputs; the outputs are valid after the edge.
   void tick() {
     model_->eval();
     model_->clk_i = 1;

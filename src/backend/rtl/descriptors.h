@@ -1,4 +1,4 @@
-// Instructions of the card as descriptors (rtl/src/hg_core.sv), and the constants that they carry.
+// The card's instructions as descriptors (rtl/src/hg_core.sv), and their constants.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ enum class Op : std::uint32_t { ntt = 1, pointwise, permute, convert, load, stor
 
 inline constexpr u64 kWordEnd = u64{1} << kWordBits;
 
-/// A modulus with its top bit brought up, and its Barrett constant.
+/// A modulus shifted to kWordBits bits, and its Barrett constant k.
 struct Modulus {
   u64 q, normal, k;
   int shift;
@@ -45,7 +45,7 @@ inline Descriptor ntt(int log_n, bool inverse, u64 q, unsigned from, unsigned to
 }
 
 inline constexpr int kNone = -1;
-/// out = c +- a b; a none: 1, b none: `constant`, c none: 0.
+/// out = c +- a b. A missing a is 1, a missing b is `constant`, a missing c is 0.
 struct Pointwise {
   int a = kNone, b = kNone, c = kNone;
   bool subtract = false, first_only = false;
@@ -73,7 +73,7 @@ inline Descriptor permute(int log_n, bool ntt_order, u64 galois, u64 q, unsigned
   return d;
 }
 
-/// Targets of one instruction; constants are in set `set`.
+/// Returns an instruction that converts to at most shape.targets targets, with the constants in set `set`.
 inline Descriptor convert(int log_n, const std::vector<unsigned>& from, const std::vector<unsigned>& to, unsigned set) {
   Descriptor d = instruction(Op::convert, log_n);
   d[6] = static_cast<std::uint32_t>(from.size() - 1) | static_cast<std::uint32_t>(to.size() - 1) << 8 | set << 16;
@@ -82,21 +82,23 @@ inline Descriptor convert(int log_n, const std::vector<unsigned>& from, const st
   return d;
 }
 
-/// What the conversion's array holds of source i: {fraction, a constant for each target}, for targets first .. first + count - 1.
+/// Returns the conversion's constants of source i for the targets [first, first + count): {fraction, one constant per
+/// target}.
 inline std::vector<u64> source_constants(const math::Conversion& c, std::size_t i, std::size_t first, std::size_t count) {
   std::vector<u64> row;
   for (std::size_t j = first; j < first + count; ++j) row.push_back(c.matrix[j * c.sources() + i] << Modulus(c.to[j]).shift);
   row.push_back(c.fixed.fractions[i]);
   return row;
 }
-/// And of target j: {normal, wrap, fold, k, shift}.
+/// Returns the conversion's constants of target j: {normal, wrap, fold, k, shift}.
 inline std::array<u64, 5> target_constants(const math::Conversion& c, std::size_t j) {
   const Modulus m(c.to[j]);
   const u64 wrap = c.rounded ? c.wrap[j] << m.shift : 0;
   return {m.normal, wrap, static_cast<u64>((u128{1} << (2 * kWordBits)) % m.normal), m.k, static_cast<u64>(m.shift)};
 }
 
-/// The constants of targets first .. first + count - 1 as the card fetches them: records of 16 words (hg_dma_read), whole beats.
+/// Returns the constants of targets [first, first + count) in the format that the card loads. The format is records of 16
+/// words (hg_dma_read), in whole beats of the bus.
 inline std::vector<std::uint32_t> constant_records(const math::Conversion& c, std::size_t first, std::size_t count,
                                                    std::size_t beat_words) {
   constexpr std::size_t kRecord = 16;
@@ -118,7 +120,7 @@ inline std::vector<std::uint32_t> constant_records(const math::Conversion& c, st
     const auto at = record(j, true);
     for (std::size_t f = 0; f < row.size(); ++f) at[static_cast<long>(f)] = static_cast<std::uint32_t>(row[f]);
   }
-  if (words.size() % beat_words != 0) {  // the last one again
+  if (words.size() % beat_words != 0) {  // pad by repeating the last record
     const std::vector<std::uint32_t> last(words.end() - kRecord, words.end());
     words.insert(words.end(), last.begin(), last.end());
   }

@@ -17,13 +17,13 @@ using device::RingConstant;
 
 namespace {
 
-constexpr u64 kMemory = u64{4} << 30;  // the card's
-constexpr unsigned kLogRing = 12;      // descriptors that the ring holds
+constexpr u64 kMemory = u64{4} << 30;  // size of the card's memory in bytes
+constexpr unsigned kLogRing = 12;      // log2 of the number of descriptors in the ring
 constexpr u64 kRingBytes = u64{64} << kLogRing;
 constexpr u64 kAlign = 64;
-constexpr std::size_t kLongList = 1 << 15;  // steps
+constexpr std::size_t kLongList = 1 << 15;  // number of steps after which the list is run
 
-/// A ring's twiddles in the card's memory, each prime's made when a call first asks for them.
+/// Twiddles of a ring in the card's memory, computed for each prime at first use.
 class CardRing final : public device::FormOf<RingConstant> {
  public:
   explicit CardRing(const RingConstant& ring) : FormOf(ring), tables(ring.ring().primes().size()) {}
@@ -33,7 +33,7 @@ class CardRing final : public device::FormOf<RingConstant> {
 class CardConversion final : public device::FormOf<ConversionConstant> {
  public:
   using FormOf::FormOf;
-  std::vector<device::Buffer> groups;  // of targets
+  std::vector<device::Buffer> groups;  // constants for each group of targets
   std::vector<u32> beats;
 };
 
@@ -46,7 +46,7 @@ class CardPermutation final : public device::FormOf<PermutationConstant> {
 
 }  // namespace
 
-/// Memory that goes back when it is let go, which may be after the device has gone.
+/// Memory of the card. The memory is freed when the last reference ends, which may be after the device's end.
 class Driver::Block final : public device::Memory {
  public:
   Block(std::shared_ptr<Driver> driver, u64 address, std::size_t bytes)
@@ -62,7 +62,7 @@ class Driver::Block final : public device::Memory {
 
 Driver::Driver(const Options& options) : options_(options) {
   void* const at = mmap(nullptr, kMemory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) throw OutOfMemoryError("no memory for a simulated card's 4 GiB");
+  if (at == MAP_FAILED) throw OutOfMemoryError("cannot allocate 4 GiB for a simulated card's memory");
   memory_ = {static_cast<std::byte*>(at), kMemory};
   card_ = make_card(options.butterflies, memory_, options.seed, options.stalls);
   shape_ = card_->shape();
@@ -89,8 +89,8 @@ u64 Driver::take(u64 bytes) {
     used_ += size;
     return address;
   }
-  throw OutOfMemoryError("the card's memory has no " + readable_bytes(bytes) + " free of " + readable_bytes(kMemory) +
-                         ": take smaller batches, or the device cpu");
+  throw OutOfMemoryError("cannot allocate " + readable_bytes(bytes) + " in the card's memory of " + readable_bytes(kMemory) +
+                         "; use smaller batches, or the device cpu");
 }
 
 void Driver::give(u64 address, u64 bytes) {
@@ -140,16 +140,16 @@ void Driver::put_words(u64 address, const std::vector<u32>& words) {
 void Driver::check_status() {
   const u32 status = card_->read(reg::kStatus);
   if ((status & 15) == 1) return;
-  fault_ = (status & 2) != 0   ? "its bus answered with an error"
+  fault_ = (status & 2) != 0   ? "a bus error"
            : (status & 4) != 0 ? "two units used one bank"
-           : (status & 8) != 0 ? "it was given an instruction that it does not have"
-                               : "it did not end";
+           : (status & 8) != 0 ? "an unknown instruction"
+                               : "no progress";
   throw DeviceError("the card failed: " + fault_);
 }
 
 void Driver::run(const std::vector<Descriptor>& descriptors) {
   constexpr u32 kSize = 1u << kLogRing;
-  constexpr u64 kPatience = u64{1} << 26;  // cycles without progress
+  constexpr u64 kPatience = u64{1} << 26;  // cycles without progress before an error
   for (std::size_t next = 0; next < descriptors.size();) {
     const u32 room = kSize - (tail_ - card_->read(reg::kHead));
     for (u32 i = 0; i < room && next < descriptors.size(); ++i, ++next, ++tail_)
@@ -172,7 +172,7 @@ void Driver::flush() {
     Descriptor last = card::instruction(card::Op::fence, 9);
     last[0] |= 1u << 23;
     descriptors.push_back(last);
-    card_->write(reg::kControl, 3);  // counters from zero
+    card_->write(reg::kControl, 3);  // resets the counters
     run(descriptors);
     check_status();
     const auto of = [&](card::Counter c) { return card_->counter(c); };
@@ -184,7 +184,7 @@ void Driver::flush() {
     const u64 beat = static_cast<u64>(shape_.beat_bytes());
     cycles_.bytes_read += beat * of(card::Counter::beats_read),
         cycles_.bytes_written += beat * of(card::Counter::beats_written);
-    for (int u = 0; u < kUnits; ++u)  // their counters stand in the units' order
+    for (int u = 0; u < kUnits; ++u)  // the units' counters follow in the order of the units
       cycles_.busy[kUnitNames[static_cast<std::size_t>(u)]] +=
           of(static_cast<card::Counter>(static_cast<int>(card::Counter::ntt) + u));
   }
@@ -209,14 +209,6 @@ void Driver::flush_over(const std::byte* data, std::size_t bytes) {
 void Driver::flush_if_long() {
   if (list_.steps().size() > kLongList) flush();
 }
-
-void Driver::reset_cycles() {
-  const double clock = cycles_.clock;
-  cycles_ = {};
-  cycles_.clock = clock;
-}
-
-// ---- constants
 
 std::unique_ptr<const device::Form> Driver::form(const RingConstant& ring) {
   check_ring(ring.ring(), shape_);

@@ -1,4 +1,4 @@
-// A card with what a driver keeps for it: memory, a ring, the list of steps that wait to run, and counts.
+// Driver of a card: memory, descriptor ring, list of pending steps, counters.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace heliograph::backend::rtl {
 
 struct Options {
   int butterflies = 8;
-  double clock = 200;  // MHz, assumed
+  double clock = 200;  // assumed clock rate in MHz
   int stalls = 0;
   unsigned seed = 1;
 };
@@ -28,23 +28,21 @@ class Driver final : public Memory, public std::enable_shared_from_this<Driver> 
   std::recursive_mutex& mutex() { return mutex_; }
   List& list() { return list_; }
 
-  /// Throws OutOfMemoryError.
+  /// Throws OutOfMemoryError if the card's memory is exhausted.
   device::Buffer allocate(std::size_t bytes);
   device::MemoryState memory() const;
-  /// Runs what waits. Throws DeviceError.
+  /// Runs all pending steps. Throws DeviceError if the card fails.
   void flush();
-  /// The same where it touches this memory.
+  /// Runs the pending steps if one of them accesses this memory.
   void flush_over(const std::byte* data, std::size_t bytes);
-  /// The same where it has grown long.
   void flush_if_long();
   device::Cycles cycles() const { return cycles_; }
-  /// Of the last list, by the model.
+  /// Returns when each instruction of the last list ran, by the timing model.
   const std::vector<Span>& spans() const { return spans_; }
   u64 stalled() const { return card_->stalled(); }
-  void reset_cycles();
 
-  // Of what the driver does itself.
-  u64 sampled = 0, moved = 0;  // limbs sampled; words that are no limbs moved
+  // Work that the driver does in software.
+  u64 sampled = 0, moved = 0;  // limbs sampled; words moved that the card cannot move
 
   u64 address(const std::byte* data) const override { return static_cast<u64>(data - memory_.data()); }
   Resource twiddles(const device::RingConstant& ring, math::PrimeIndex prime) override;
@@ -64,7 +62,7 @@ class Driver final : public Memory, public std::enable_shared_from_this<Driver> 
   u64 take(u64 bytes);
   void give(u64 address, u64 bytes);
   void release(u64 address, u64 bytes);
-  /// Memory for a list's own words.
+  /// Allocates memory of the card until the list has run.
   u64 lend(u64 bytes);
   void put_words(u64 address, const std::vector<u32>& words);
   void run(const std::vector<Descriptor>& descriptors);
@@ -77,16 +75,16 @@ class Driver final : public Memory, public std::enable_shared_from_this<Driver> 
   const device::Slot slot_;
   mutable std::recursive_mutex mutex_;
   List list_;
-  std::map<u64, u64> free_;  // address, bytes
+  std::map<u64, u64> free_;  // free memory: address to bytes
   u64 used_ = 0;
-  std::vector<std::pair<u64, u64>> waiting_;  // freed, to be had again when the list has run
-  std::vector<std::pair<u64, u64>> lent_;     // to the list: the same
+  std::vector<std::pair<u64, u64>> waiting_;  // freed memory; reusable after the list has run
+  std::vector<std::pair<u64, u64>> lent_;     // memory allocated for the list; freed after the list has run
   struct Wide {
     std::byte* to;
     u64 from;
     std::size_t n;
   };
-  std::vector<Wide> wide_;  // what becomes words of 64 bits when the list has run
+  std::vector<Wide> wide_;  // words that are extended to 64 bits after the list has run
   u32 tail_ = 0;
   device::Cycles cycles_;
   std::vector<Span> spans_;

@@ -14,8 +14,8 @@ namespace card = heliograph::rtl;
 namespace {
 
 constexpr int kLeastTransform = 9;                 // log2 of the least degree of an NTT
-constexpr u64 kLeastSource = u64{1} << 10;         // a conversion's fractions have 48 bits
-constexpr u64 kMoveModulus = (u64{1} << 30) - 35;  // of what has none: any that words are below
+constexpr u64 kLeastSource = u64{1} << 10;         // smaller sources need fractions of more than the card's 48 bits
+constexpr u64 kMoveModulus = (u64{1} << 30) - 35;  // modulus for moving words that have none; larger than all such words
 
 std::string count_of(std::size_t n) { return std::to_string(n); }
 
@@ -28,32 +28,30 @@ u64 prime_of(const device::RingHandle& ring, const device::PrimeList& primes, st
 void check_ring(const math::Ring& ring, const Shape& shape) {
   for (const u64 q : ring.primes()) {
     if (q < card::kWordEnd) continue;
-    throw ParameterError("the card computes with words of 30 bits, and these parameters have a prime of " +
+    throw ParameterError("the device rtl computes with words of 30 bits, but these parameters have a prime of " +
                          std::to_string(math::bit_length(q)) +
-                         " bits: take a set of word w32 (edition=\"w32\", or a name that ends in /w32) and plaintext moduli "
+                         " bits; use a set of 32-bit words (word_size=32, or a name that ends in /w32) and plaintext moduli "
                          "below 2^30, or the device cpu");
   }
   if (ring.transforms() && ring.n() > std::size_t{1} << shape.log_n) {
-    throw ParameterError("the card takes polynomials of degree " + count_of(std::size_t{1} << shape.log_n) +
-                         " at most, and these have " + count_of(ring.n()) +
-                         ": take a smaller set of word w32, or the device cpu");
+    throw ParameterError("the device rtl supports polynomials of degree " + count_of(std::size_t{1} << shape.log_n) +
+                         " at most, but these have " + count_of(ring.n()) +
+                         "; use a parameter set with a smaller degree and 32-bit words (word_size=32), or the device cpu");
   }
 }
 
 void check_conversion(const math::Conversion& c, const Shape& shape) {
   const auto refuse = [](const std::string& what) {
-    throw ParameterError("the card's conversions " + what +
-                         ": take a set of word w32 whose moduli are such, or the device cpu");
+    throw ParameterError("the device rtl cannot do this conversion between moduli: it must " + what +
+                         "; use a parameter set with 32-bit words (word_size=32) and such moduli, or the device cpu");
   };
   if (c.sources() > static_cast<std::size_t>(shape.sources))
-    refuse("take " + std::to_string(shape.sources) + " limbs at most, and this one has " + count_of(c.sources()));
+    refuse("have at most " + std::to_string(shape.sources) + " source limbs, but has " + count_of(c.sources()));
   for (const u64 q : c.from) {
-    if (q < kLeastSource || q > card::kWordEnd)
-      refuse("take limbs whose moduli have 11 to 30 bits, and this one has " + std::to_string(q));
+    if (q < kLeastSource || q > card::kWordEnd) refuse("have source moduli of 11 to 30 bits, but has " + std::to_string(q));
   }
   for (const u64 q : c.to) {
-    if (q < 2 || q > card::kWordEnd)
-      refuse("give limbs whose moduli have 30 bits at most, and this one has " + std::to_string(q));
+    if (q < 2 || q > card::kWordEnd) refuse("have target moduli of at most 30 bits, but has " + std::to_string(q));
   }
 }
 
@@ -61,8 +59,8 @@ template <class F>
 void Encoder::limb_pieces(std::size_t n, F f) {
   const auto least = static_cast<std::size_t>(shape_.beat_words());
   if (n < least || n % least != 0) {
-    throw ParameterError("the card takes limbs of a multiple of " + count_of(least) + " words, and these have " +
-                         count_of(n) + ": take a larger set of word w32, or the device cpu");
+    throw ParameterError("the device rtl needs limbs of a multiple of " + count_of(least) + " words, but these have " +
+                         count_of(n) + "; use a parameter set with a larger degree, or the device cpu");
   }
   for (std::size_t first = 0; first < n;) {
     const int log_n = std::min(shape_.log_n, static_cast<int>(std::bit_width(n - first)) - 1);
@@ -90,8 +88,8 @@ std::byte* Encoder::words(const View& v, const Piece& p) {
 u64 Encoder::address(const View& v, const Piece& p) const {
   const u64 at = memory_.address(words(v, p));
   if (at % static_cast<u64>(shape_.beat_bytes()) != 0) {
-    throw ParameterError("the card takes limbs that begin at a multiple of " + std::to_string(shape_.beat_bytes()) +
-                         " bytes: take the device cpu for these");
+    throw ParameterError("the device rtl needs limbs that begin at a multiple of " + std::to_string(shape_.beat_bytes()) +
+                         " bytes; use the device cpu");
   }
   return at;
 }
@@ -104,7 +102,8 @@ Value Encoder::read(const View& v, const Piece& p) {
 Value Encoder::read_run(const View& v, std::size_t n, const Piece& p) {
   if (v.n == n) return read(v, p);
   if (v.word != math::Word::w32)
-    throw ParameterError("the card takes factors of runs in words of 32 bits: take the device cpu");
+    throw ParameterError(
+        "the device rtl needs plaintexts that repeat along the slots in words of 32 bits; use the device cpu");
   const int log_run = std::countr_zero(n / v.n);
   const std::byte* const first = v.address(p.item, v.components == 1 ? 0 : p.component, p.limb);
   return list_.read(memory_.repeated(first + 4 * (p.first >> log_run), std::size_t{1} << p.log_n, log_run), p.log_n);
@@ -198,9 +197,9 @@ template <class C>
 void Encoder::transform(const C& c, bool inverse) {
   const int log_n = c.ring->ring().log_n();
   if (log_n < kLeastTransform || log_n > shape_.log_n) {
-    throw ParameterError("the card transforms polynomials of degree 512 to " + count_of(std::size_t{1} << shape_.log_n) +
-                         ", and these have " + count_of(c.ring->ring().n()) +
-                         ": take such a set of word w32, or the device cpu");
+    throw ParameterError("the device rtl transforms polynomials of degree 512 to " +
+                         count_of(std::size_t{1} << shape_.log_n) + ", but these have " + count_of(c.ring->ring().n()) +
+                         "; use a parameter set of such a degree, or the device cpu");
   }
   pieces(c.out, [&](const Piece& p) {
     const Value a = read(c.a, p), out = list_.fresh(log_n);
@@ -220,10 +219,12 @@ void Encoder::run(Queue&, const device::Permute& c) {
   bool ntt_order = false;
   const u64 galois = memory_.galois(*c.permutation, ntt_order);
   if (galois == 0)
-    throw ParameterError("the card permutes by automorphisms alone, and this is another permutation: take the device cpu");
+    throw ParameterError(
+        "the device rtl permutes by automorphisms only, but this is another permutation; use the device cpu");
   if (c.out.n > std::size_t{1} << shape_.log_n || c.out.n < std::size_t{1} << kLeastTransform) {
-    throw ParameterError("the card permutes polynomials of degree 512 to " + count_of(std::size_t{1} << shape_.log_n) +
-                         ", and these have " + count_of(c.out.n) + ": take such a set of word w32, or the device cpu");
+    throw ParameterError("the device rtl permutes polynomials of degree 512 to " + count_of(std::size_t{1} << shape_.log_n) +
+                         ", but these have " + count_of(c.out.n) +
+                         "; use a parameter set of such a degree, or the device cpu");
   }
   pieces(c.out, [&](const Piece& p) {
     const Value a = read(c.a, p), out = list_.fresh(p.log_n);
@@ -276,7 +277,7 @@ void Encoder::run(Queue&, const device::InnerProduct& c) {
   for (const auto& turn : c.turns) {
     bool ntt_order = true;
     const u64 galois = turn ? memory_.galois(*turn, ntt_order) : 1;
-    if (galois == 0 || !ntt_order) throw ParameterError("the card permutes by automorphisms alone: take the device cpu");
+    if (galois == 0 || !ntt_order) throw ParameterError("the device rtl permutes by automorphisms only; use the device cpu");
     turns.emplace_back(galois, turn != nullptr);
   }
   for (std::size_t l = 0; l < c.out.limbs; ++l) {

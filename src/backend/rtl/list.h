@@ -1,5 +1,5 @@
-// What calls come to on a card: steps on values, each a limb or a piece of one. A value is written once and has no place of its own: memory
-// that calls name is a map from addresses to values, so that a copy is a name and what nobody reads again need not be stored.
+// Pending work of a card: a list of steps on values. A value is a limb, or a piece of a limb, and is written once. Memory is
+// a map from addresses to values. So a copy only adds an address, and a value that is not read again need not be stored.
 #pragma once
 
 #include <map>
@@ -19,44 +19,44 @@ using math::u64;
 using Value = u32;
 inline constexpr Value kNoValue = ~Value{0};
 
-/// What a unit must hold beside slots: a table of twiddles, a set of constants. Known by where its words lie in the card's memory.
+/// Data that a unit needs besides slots: a table of twiddles or a set of constants, identified by its address in the card's
+/// memory.
 struct Resource {
   u64 address = 0;
   u32 beats = 0;
   int log_n = 0;
-  device::Buffer words = nullptr;  // whoever made the constant may let go before the step is made
+  device::Buffer words = nullptr;  // keeps the words alive until the step has run
 };
 
 struct Step {
   Op op;
-  Descriptor words;            // all but slots, tables and sets
-  std::vector<Value> in, out;  // an element-wise step's a, b, c: kNoValue where it has none
+  Descriptor words;            // all fields except slots, tables and sets
+  std::vector<Value> in, out;  // operands a, b, c of an element-wise step; kNoValue if missing
   Resource resource = {};
 };
 
-/// Where a value comes from, if it is no step's result.
+/// Origin of a value that is not the result of a step.
 struct Origin {
   int log_n = 0;
-  std::optional<u64> address;  // in memory, once so many steps have been made
+  std::optional<u64> address;  // the memory that holds the value after the first `since` steps
   std::size_t since = 0;
 };
 
 class List {
  public:
-  /// The value of 2^log_n words at an address.
+  /// Returns the value of 2^log_n words at an address.
   Value read(u64 address, int log_n);
-  /// From now on these words are `value`.
+  /// Writes `value` to the 2^log_n words at an address.
   void write(u64 address, int log_n, Value value);
-  /// A result of a step to come.
+  /// Returns a new value, the result of a later step.
   Value fresh(int log_n);
   void add(Step step);
-  /// The memory will not be read any more as it is now.
+  /// Declares that the current contents of the memory will not be read any more.
   void release(u64 address, u64 bytes);
-  /// As `write`, and it is stored even if the memory is released: what wipes memory.
+  /// Writes like `write`, but also stores the value if the memory is released; used for wiping.
   void wipe(u64 address, int log_n, Value value);
 
   bool empty() const { return dirty_ == 0 && lasting_.empty() && stored_ == 0; }
-  /// Whether any step reads memory there or writes it.
   bool touches(u64 address, u64 bytes) const;
 
   struct Store {
@@ -65,7 +65,7 @@ class List {
   };
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Origin>& values() const { return values_; }
-  /// What is to be in memory at the end.
+  /// Returns the stores that the end of the list needs, with their values.
   std::vector<Store> stores() const;
 
  private:
@@ -76,7 +76,7 @@ class List {
   };
   using Entries = std::map<u64, Entry>;
   static u64 bytes_of(int log_n) { return u64{4} << log_n; }
-  /// Stores entries that share words with a range but are not it, and forgets them.
+  /// Stores the entries that partly overlap a range, and removes them.
   void settle(u64 address, u64 bytes);
   void put(u64 address, int log_n, Value value, bool lasting);
   Entries::iterator first_over(u64 address);
@@ -85,10 +85,10 @@ class List {
   std::vector<Step> steps_;
   std::vector<Origin> values_;
   Entries entries_;
-  std::map<u64, u64> touched_;  // from, to: joined
+  std::map<u64, u64> touched_;  // disjoint ranges, from begin to end
   void touch(u64 address, u64 bytes);
-  std::vector<Store> lasting_;          // of memory that was released
-  std::size_t dirty_ = 0, stored_ = 0;  // entries, steps that store
+  std::vector<Store> lasting_;          // stores to memory that is released
+  std::size_t dirty_ = 0, stored_ = 0;  // number of entries that are not stored; number of store steps
 };
 
 }  // namespace heliograph::backend::rtl

@@ -1,4 +1,4 @@
-// Which cards are compiled in.
+// The cards that were compiled into this build.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace heliograph::backend::rtl {
 
-/// Butterflies of each, the usual one first.
+/// Returns the number of butterflies of each compiled card; the first is the default.
 const std::vector<int>& compiled_butterflies();
-/// A simulated card of so many butterflies, which is compiled in; `stalls` of 100 handshakes of its buses are put off, by `seed`.
+/// Makes a simulated card of a compiled number of butterflies. `stalls`: percentage of bus handshakes to delay, by `seed`.
 std::unique_ptr<heliograph::rtl::Card> make_card(int butterflies, std::span<std::byte> memory, unsigned seed, int stalls);
 
 }  // namespace heliograph::backend::rtl

@@ -14,7 +14,7 @@ namespace {
 
 using device::Buffer;
 
-/// What waits runs before the event is reached.
+/// Waiting for the event runs all pending steps.
 class ListEvent final : public device::Event {
  public:
   explicit ListEvent(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
@@ -26,7 +26,7 @@ class ListEvent final : public device::Event {
 
 struct Nothing {};
 
-/// All queues of a card share its list: what is enqueued waits there until somebody wants to see a result.
+/// A queue of a card. All queues add their calls to one list, which runs when a result is needed.
 class RtlQueue final : public device::Queue {
  public:
   RtlQueue(std::shared_ptr<Driver> driver, device::Fallback& software) : driver_(std::move(driver)), software_(software) {}
@@ -45,11 +45,11 @@ class RtlQueue final : public device::Queue {
     const std::lock_guard lock(driver_->mutex());
     Encoder encoder(driver_->shape(), *driver_, driver_->list());
     if (const auto* sample = std::get_if<device::Sample>(&call)) return draw(*sample);
-    if (const auto* product = std::get_if<device::ByteProduct>(&call)) return leave(*product);
+    if (const auto* product = std::get_if<device::ByteProduct>(&call)) return multiply_bytes(*product);
     if (const auto* copy = std::get_if<device::Copy>(&call); copy != nullptr && !encoder.moves(*copy)) return move(*copy);
     if (const auto* zero = std::get_if<device::Zero>(&call); zero != nullptr && !encoder.moves({zero->out, zero->out}))
       return clear(*zero);
-    // What the driver itself reads is to be there.
+    // Pending steps must not write data that the driver itself reads.
     device::each_view(call, [&](const device::View& v, device::Access) {
       if (v.word == math::Word::w64) settle(v);
     });
@@ -61,7 +61,6 @@ class RtlQueue final : public device::Queue {
   }
 
  private:
-  /// Calls f with the address of each limb of a view.
   template <class F>
   static void limbs(const device::View& v, F f) {
     for (std::size_t item = 0; item < v.items(); ++item) {
@@ -73,18 +72,17 @@ class RtlQueue final : public device::Queue {
   void settle(const device::View& v) {
     limbs(v, [&](std::byte* at, auto...) { driver_->flush_over(at, v.n * v.word_size()); });
   }
-  /// Random numbers are the driver's.
   void draw(const device::Sample& c) {
     settle(c.out);
     software_.perform(c);
     driver_->sampled += c.out.items() * c.out.components * c.out.limbs;
   }
-  /// Words modulo 2^32 are no residues of the card's.
-  void leave(const device::ByteProduct& c) {
+  /// Computes products modulo 2^32 in software, because the card computes with residues only.
+  void multiply_bytes(const device::ByteProduct& c) {
     settle(c.bytes), settle(c.words), settle(c.out);
     software_.perform(c);
   }
-  /// So are words that are no limbs of the card's: of 64 bits, or fewer than a beat.
+  /// Moves words in software that the card cannot move: 64-bit words, and limbs of less than a beat.
   void move(const device::Copy& c) {
     settle(c.a);
     settle(c.out);
@@ -119,7 +117,10 @@ class RtlKernels final : public device::Kernels {
   std::shared_ptr<Driver> driver_;
 };
 
-class RtlDevice final : public device::Device {
+class RtlDevice final : public device::Device,
+                        private device::Simulation,
+                        private device::Measurement,
+                        private device::TransferCounter {
  public:
   explicit RtlDevice(const Options& options) : driver_(std::make_shared<Driver>(options)), kernels_(driver_) {}
 
@@ -151,11 +152,12 @@ class RtlDevice final : public device::Device {
   device::Kernels& kernels() override { return kernels_; }
   std::vector<std::string> report() override {
     std::vector<std::string> lines = Device::report();
-    if (const device::Cycles all = *cycles(); all.cycles > 0) lines.push_back("  so far " + readable(all));
+    if (const device::Cycles all = cycles(); all.cycles > 0) lines.push_back("  so far " + readable(all));
     return lines;
   }
   device::Traffic traffic() const override { return traffic_; }
-  std::optional<device::Cycles> cycles() override {
+  device::Capabilities capabilities() override { return {.simulation = this, .measurement = this, .transfers = this}; }
+  device::Cycles cycles() override {
     const std::lock_guard lock(driver_->mutex());
     driver_->flush();
     device::Cycles all = driver_->cycles();
@@ -170,8 +172,7 @@ class RtlDevice final : public device::Device {
     return all;
   }
 
- protected:
-  /// What it takes is told in cycles; the seconds of its simulation are nobody's.
+  /// Returns nothing: the card's time is counted in cycles, and the simulation's speed has no meaning.
   device::Rates measure_rates() override { return {}; }
 
  private:
@@ -185,7 +186,7 @@ double number_of(const std::string& name, const std::string& text, double least,
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most))
-    throw ParameterError("the device rtl has no " + name + "=" + text);
+    throw ParameterError("invalid option of the device rtl: " + name + "=" + text);
   return value;
 }
 
@@ -198,7 +199,7 @@ Options options_of(const std::string& text) {
     for (const int b : compiled_butterflies()) {
       if (b == number) return b;
     }
-    throw ParameterError("no card of " + name + "=" + value + " was compiled: there are " + compiled);
+    throw ParameterError("no compiled card has " + name + "=" + value + "; the compiled cards are " + compiled);
   };
   int lanes = 0;
   for (std::size_t from = 0; from < text.size();) {
@@ -218,12 +219,13 @@ Options options_of(const std::string& text) {
     else if (name == "seed")
       o.seed = static_cast<unsigned>(number_of(name, value, 0, 1e9));
     else
-      throw ParameterError("the device rtl knows no option \"" + word +
-                           "\"; there are butterflies=, lanes=, clock= (MHz), stalls= and seed=");
+      throw ParameterError("unknown option of the device rtl: \"" + word +
+                           "\"; use butterflies=, lanes=, clock= (MHz), stalls= or seed=");
   }
   if (lanes != 0 && lanes != o.butterflies) {
-    throw ParameterError("no card of " + std::to_string(o.butterflies) + " butterflies and " + std::to_string(lanes) +
-                         " lanes was compiled: a card has as many lanes as butterflies, " + compiled);
+    throw ParameterError("no compiled card has " + std::to_string(o.butterflies) + " butterflies and " +
+                         std::to_string(lanes) + " lanes; lanes must equal butterflies, and the compiled cards are " +
+                         compiled);
   }
   return o;
 }

@@ -9,9 +9,9 @@ namespace heliograph::backend::rtl {
 
 namespace {
 
-constexpr std::size_t kWindow = 96;  // steps that are looked at
-constexpr std::size_t kReserve = 2;  // slots that only the next step takes
-constexpr u32 kOrdered = 1u << 24;   // of a descriptor: after all that uses the bus (hg_dispatch)
+constexpr std::size_t kWindow = 96;  // number of steps among which the next one is chosen
+constexpr std::size_t kReserve = 2;  // number of slots that are reserved for the next step
+constexpr u32 kOrdered = 1u << 24;   // descriptor flag: wait for all earlier uses of the bus (hg_dispatch)
 constexpr std::size_t kAfterAll = std::numeric_limits<std::size_t>::max();
 
 Unit unit_of(Op op) {
@@ -34,13 +34,13 @@ Unit unit_of(Op op) {
 struct Limb {
   int log_n = 0;
   int slot = -1;
-  bool made = false;     // its step has begun, or it came from memory
-  bool arrived = false;  // something that reads it has begun: no load of it is under way
+  bool made = false;     // the step that makes the value has begun, or memory has the value
+  bool arrived = false;  // a step that reads the value has begun, so no load is in progress
   std::optional<u64> home;
   std::size_t since = 0;
-  std::vector<std::size_t> uses;    // steps that read it, from the last to the next
-  std::size_t stores = 0;           // still to be made of it
-  std::size_t cluster = kAfterAll;  // the conversion that reads it
+  std::vector<std::size_t> uses;    // steps that read the value, the last one first
+  std::size_t stores = 0;           // number of pending stores
+  std::size_t cluster = kAfterAll;  // the conversion that reads the value
   u64 bytes() const { return u64{4} << log_n; }
   std::size_t next_use() const { return uses.empty() ? kAfterAll : uses.back(); }
   bool wanted() const { return !uses.empty() || stores > 0; }
@@ -79,7 +79,7 @@ class Scheduler {
  private:
   using Home = std::multimap<u64, Value>;
 
-  /// Steps whose results nobody wants are left out; of the others, who reads what.
+  /// Marks steps whose results are not used as done; collects the steps that read each other value.
   void find_uses() {
     for (std::size_t i = steps_.size(); i-- > 0;) {
       const Step& s = steps_[i];
@@ -93,7 +93,7 @@ class Scheduler {
         if (s.op == Op::convert) limb.cluster = i;
       }
     }
-    // Collected from the last step on, so the next is at the back.
+    // Uses were collected from the last step on, so the next use is at the back.
     for (Value v = 0; v < limbs_.size(); ++v) {
       if (limbs_[v].home && limbs_[v].wanted()) homes_.emplace(*limbs_[v].home, v);
     }
@@ -103,7 +103,7 @@ class Scheduler {
     while (head_ < steps_.size() && done_[head_]) ++head_;
   }
 
-  /// Calls `f` with the steps to come, in order, up to a store that keeps all behind it waiting; f says when to stop.
+  /// Calls `f` with each of the next steps, up to a store that blocks all later steps. f returns whether to stop.
   template <class F>
   void window(F f) {
     std::size_t seen = 0;
@@ -123,7 +123,7 @@ class Scheduler {
   bool present(const Step& s) const {
     return std::all_of(s.in.begin(), s.in.end(), [&](Value v) { return v == kNoValue || limbs_[v].slot >= 0; });
   }
-  /// Which table or set holds a step's resource; -1: none.
+  /// Returns the card's table or set that holds a step's resource; -1 if none holds it.
   int holder(const Step& s) const {
     const auto& all = s.op == Op::ntt ? tables_ : sets_;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -160,7 +160,7 @@ class Scheduler {
     std::erase(limb.uses, by);
     let_go(v);
   }
-  /// Frees the slot of what nobody wants any more.
+  /// Frees the slot of a value that no step reads any more.
   void let_go(Value v) {
     Limb& limb = limbs_[v];
     if (limb.wanted() || limb.slot < 0) return;
@@ -185,7 +185,7 @@ class Scheduler {
     } else {
       for (std::size_t k = 0; k < s.in.size(); ++k) d[1] |= slot(k) << (8 * (k + 1));
     }
-    // What ends here may give its slot to the result; not where rows are written before all are read.
+    // A result may take the slot of an operand that is not read again, unless the step writes rows before it has read all.
     u64 reusable = 0;
     if (s.op == Op::ntt || s.op == Op::pointwise) {
       for (const Value v : s.in) {
@@ -194,7 +194,7 @@ class Scheduler {
         if (limb.stores == 0 && limb.uses.size() == 1) reusable |= u64{1} << limb.slot;
       }
     }
-    // Before slots are looked for: what stands in the way whatever they are.
+    // First checks the conditions that do not depend on slots.
     Descriptor probe = d;
     if (!could_read(probe, s)) return false;
     Room room{.unit = unit_of(s.op), .need = next_use_of(s), .reusable = reusable, .inputs = &s};
@@ -205,7 +205,7 @@ class Scheduler {
         if (free_slots() < s.out.size()) short_of_slots_ = std::min(short_of_slots_, i);
         return false;
       }
-      room.taken |= u64{1} << at;
+      room.occupied |= u64{1} << at;
       room.reusable = 0;
       chosen.push_back(at);
     }
@@ -238,16 +238,15 @@ class Scheduler {
     return next;
   }
 
-  /// What a slot is looked for with.
   struct Room {
     Unit unit;
-    std::size_t need;              // the step that reads what comes there
-    u64 reusable = 0, taken = 0;   // slots that may be written though their value is there; that may not
-    const Step* inputs = nullptr;  // of the step that writes
-    unsigned avoid = 0;            // banks of what is read together with it
+    std::size_t need;                // next step that reads the new value
+    u64 reusable = 0, occupied = 0;  // slots that may be overwritten; slots that must not
+    const Step* inputs = nullptr;    // of the writing step
+    unsigned avoid = 0;              // banks that are read together with the value
   };
 
-  /// Drops from a slot what another must make room for. Only what memory has.
+  /// Frees a slot whose value memory also has.
   void drop(int slot) {
     const Value v = slots_[static_cast<std::size_t>(slot)];
     if (v == kNoValue) return;
@@ -265,7 +264,7 @@ class Scheduler {
     return s != nullptr && std::find(s->in.begin(), s->in.end(), v) != s->in.end();
   }
 
-  /// A slot that can be written now; -1: none. Nothing is dropped yet.
+  /// Returns a slot that can be written now; -1 if none. A value in the slot is not yet dropped.
   int find_slot(const Room& room, const Limb& limb, bool head) {
     const u64 in_use = timing_.in_use().slots;
     const std::size_t free = free_slots();
@@ -282,7 +281,7 @@ class Scheduler {
     for (int s = 0; s < shape_.slots; ++s) {
       const u64 bit = u64{1} << s;
       const unsigned bank = bank_of(s);
-      if (room.taken & bit || in_use & bit) continue;
+      if (room.occupied & bit || in_use & bit) continue;
       if (room.unit != kNtt && writers >> bank & 1) continue;
       const Value v = slots_[static_cast<std::size_t>(s)];
       double score = 0;
@@ -290,7 +289,7 @@ class Scheduler {
         const Limb& there = limbs_[v];
         if (!there.home || is_input(room.inputs, v) || needed_by_head(v) || (!there.arrived && !head)) continue;
         if (there.next_use() <= room.need && !head) continue;
-        // The later it is wanted the better; whatever is free is better still.
+        // Prefers values that are used later, and most of all values that are not used again.
         score = -1000 + 900 * (there.next_use() == kAfterAll
                                    ? 1.0
                                    : std::min(1.0, static_cast<double>(there.next_use() - head_) / 4096));
@@ -306,7 +305,7 @@ class Scheduler {
     return best;
   }
 
-  /// Conversions read all their sources at once and have their banks for themselves: one is enough.
+  /// Returns one bank for all sources of a conversion, which reads them at once through all ports of that bank.
   int cluster_bank(std::size_t conversion, const std::vector<int>& filled) {
     const auto found = clusters_.find(conversion);
     if (found != clusters_.end()) return found->second;
@@ -319,8 +318,6 @@ class Scheduler {
 
   bool needed_by_head(Value v) const { return head_ < steps_.size() && is_input(&steps_[head_], v); }
   std::size_t free_slots() const { return static_cast<std::size_t>(std::count(slots_.begin(), slots_.end(), kNoValue)); }
-
-  // Loads.
 
   bool load_something() {
     if (!timing_.ready(kLoad)) return false;
@@ -379,7 +376,7 @@ class Scheduler {
   bool load_resource(std::size_t i) {
     const Step& s = steps_[i];
     auto& all = s.op == Op::ntt ? tables_ : sets_;
-    // The one that is wanted last; what a step before this one wants stays.
+    // Replaces the resource whose next use is latest; never one that an earlier step needs.
     std::vector<std::size_t> next(all.size(), kAfterAll);
     window([&](std::size_t k) {
       if (steps_[k].op == s.op) {
@@ -406,14 +403,12 @@ class Scheduler {
     return true;
   }
 
-  // Stores.
-
   bool was_stored(u64 address, u64 bytes) const {
     auto at = written_.upper_bound(address);
     if (at != written_.begin() && std::prev(at)->first + std::prev(at)->second > address) return true;
     return at != written_.end() && at->first < address + bytes;
   }
-  /// Calls f with each value that memory there holds.
+  /// Calls f with each value whose home overlaps this range of memory.
   template <class F>
   void homes_over(u64 address, u64 bytes, F f) {
     const u64 longest = u64{4} << shape_.log_n;
@@ -425,7 +420,8 @@ class Scheduler {
       at = next;
     }
   }
-  /// Whether memory may be overwritten: what it holds and somebody still wants is in slots, or is loaded first.
+  /// Returns true if this memory may be overwritten, because slots have its needed values. Otherwise starts to load the
+  /// needed values.
   bool may_overwrite(u64 address, u64 bytes, Value by, std::size_t before) {
     bool may = true;
     homes_over(address, bytes, [&](Home::iterator at) {
@@ -471,7 +467,7 @@ class Scheduler {
     return store(v, address_of(s), false, head_);
   }
 
-  /// What is to be in memory at the end goes there when the bus has nothing better to do.
+  /// Stores one final content of memory if the bus is idle.
   bool store_something() {
     if (!timing_.ready(kStore)) return false;
     for (std::size_t k = stored_; k < finals_.size() && in_order_ == 0; ++k) {
@@ -503,7 +499,7 @@ class Scheduler {
     return false;
   }
 
-  /// Where a step wants a slot and there is none: the value that is wanted last goes to memory.
+  /// Frees a slot for a step that lacks one: moves the value with the latest next use to memory.
   bool make_room() {
     const std::size_t need = short_of_slots_;
     short_of_slots_ = kAfterAll;
@@ -530,7 +526,7 @@ class Scheduler {
     return store(v, kept, true, kAfterAll);
   }
 
-  /// Nothing runs and nothing can begin: the next step gets what it wants, whatever must leave for it.
+  /// Frees the slots that the next step needs. Called if no step runs and no step can begin.
   void force() {
     if (head_ < steps_.size()) {
       const Step& s = steps_[head_];
@@ -539,7 +535,7 @@ class Scheduler {
     } else if (spill_last(kAfterAll, true)) {
       return;
     }
-    throw InternalError("a step that the card has no room for");
+    throw InternalError("a step of the list needs more slots than the card has");
   }
 
   const Shape shape_;
@@ -552,10 +548,10 @@ class Scheduler {
   std::vector<bool> done_;
   std::size_t head_ = 0;
   std::vector<List::Store> finals_;
-  std::size_t stored_ = 0;    // all before are
-  std::size_t in_order_ = 0;  // stores that keep their place, still to come: what they move may be what the end overwrites
+  std::size_t stored_ = 0;    // final contents before this index are stored
+  std::size_t in_order_ = 0;  // pending stores that must precede final stores
   Home homes_;
-  std::map<u64, u64> written_;  // by this list: address, bytes
+  std::map<u64, u64> written_;  // memory that this list has written: address to bytes
   std::map<Value, u64> spilled_;
   std::map<std::size_t, int> clusters_;
   std::size_t short_of_slots_ = kAfterAll;

@@ -1,8 +1,8 @@
-// From steps on values to descriptors: which slot a value has and when, what is loaded before it is wanted, and in which order steps begin.
+// Schedules steps on values as descriptors: assigns slots to values, inserts loads and stores, and orders the steps.
 //
-// Steps are taken as the cycle model says that they can begin: of the next kWindow ones each unit takes the first whose operands are
-// there. So the card's queue, which keeps its order, is never held up by a step that waits while another could run. A slot is taken
-// from the value that is wanted last (Belady); what memory does not have is stored first.
+// A step is issued when the cycle model says that it can begin. Each unit takes the first of the next kWindow steps whose
+// operands are ready. The card's queue runs in order, so a blocked step must not be issued before a step that could run. If
+// slots are full, the value with the latest next use is evicted (Belady); it is stored first unless memory has it.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace heliograph::backend::rtl {
 
-/// `spill`: memory of so many bytes, at an address of the card, which is the list's until it has run.
+/// `spill` allocates bytes of the card's memory until the list has run, and returns the address.
 std::vector<Descriptor> schedule(const Shape& shape, const List& list, const std::function<u64(u64)>& spill);
 
 }  // namespace heliograph::backend::rtl

@@ -12,7 +12,8 @@ namespace {
 
 // Latencies of rtl/src/hg_pkg.sv and of the modules' headers, in cycles.
 constexpr u64 kNttLatency = 20, kPointwiseLatency = 20, kPermuteLatency = 5, kConvertLatency = 22, kConvertOut = 14;
-// The bus: from an instruction to its first beat, and from its last beat to its end, with a memory that answers at once.
+// Latencies of the bus: from an instruction to its first beat, and from its last beat to its end, if the memory has no
+// latency.
 constexpr u64 kLoadLatency = 4, kStoreLatency = 7;
 constexpr u64 kNever = ~u64{0};
 
@@ -91,7 +92,7 @@ Timing::Cycles Timing::cycles_of(const Needs& needs, const Descriptor& d) const 
     case kNtt:
       return {now_ + rows / 2, kNever, kNever};
     case kPointwise: {
-      // Operands of one bank in different slots take turns.
+      // Operands in different slots of the same bank are read one after another.
       int phases = 1;
       for (u64 left = needs.reads.slots; left != 0; left &= left - 1) {
         const unsigned bank = static_cast<unsigned>(std::countr_zero(left)) % static_cast<unsigned>(shape_.banks);
@@ -145,28 +146,23 @@ Timing::Bits Timing::in_use() const {
   return bits;
 }
 
-unsigned Timing::read_banks(Unit except) const {
+template <class Held>
+unsigned Timing::banks_beside(Unit except, Held held) const {
   unsigned found = 0;
   for (int u = 0; u < kUnits; ++u) {
     if (u == except) continue;
-    for (int e = 0; e < state_[u].count; ++e) {
-      const Running& r = state_[u].running[e];
-      if (r.read_done >= now_) found |= banks(r.reads.slots);
-    }
+    for (int e = 0; e < state_[u].count; ++e) found |= banks(held(static_cast<Unit>(u), state_[u].running[e]));
   }
   return found;
 }
 
+unsigned Timing::read_banks(Unit except) const {
+  return banks_beside(except, [&](Unit, const Running& r) { return r.read_done >= now_ ? r.reads.slots : 0; });
+}
+
 unsigned Timing::write_banks(Unit except) const {
-  unsigned found = 0;
-  for (int u = 0; u < kUnits; ++u) {
-    if (u == except) continue;
-    for (int e = 0; e < state_[u].count; ++e) {
-      const Running& r = state_[u].running[e];
-      if (r.claims || (u == kNtt && now_ >= r.want)) found |= banks(r.writes.slots);
-    }
-  }
-  return found;
+  return banks_beside(
+      except, [&](Unit u, const Running& r) { return r.claims || (u == kNtt && now_ >= r.want) ? r.writes.slots : 0; });
 }
 
 bool Timing::can_issue(const Descriptor& d) const {
@@ -205,17 +201,11 @@ void Timing::claim_at(u64 cycle) {
   if (u.count == 0) return;
   Running& r = u.running[static_cast<std::size_t>(u.count - 1)];
   if (r.claims || r.want > cycle) return;
-  unsigned held = 0;
-  for (int other = 0; other < kUnits; ++other) {
-    if (other == kNtt) continue;
-    for (int e = 0; e < state_[other].count; ++e) {
-      if (state_[other].running[e].claims && state_[other].running[e].done >= cycle)
-        held |= banks(state_[other].running[e].writes.slots);
-    }
-  }
+  const unsigned held = banks_beside(
+      kNtt, [&](Unit, const Running& other) { return other.claims && other.done >= cycle ? other.writes.slots : 0; });
   if (banks(r.writes.slots) & held) return;
   r.claims = true;
-  const u64 end = std::max(cycle + 1, r.want) + r.stage - 1;  // its last pair
+  const u64 end = std::max(cycle + 1, r.want) + r.stage - 1;  // cycle of the last pair of words
   r.done = end + kNttLatency;
   u.ready = end;
 }
@@ -231,30 +221,8 @@ void Timing::end_until_now() {
   }
 }
 
-void Timing::advance_to(u64 cycle) {
-  while (now_ < cycle) {
-    claim_at(now_);
-    // Nothing changes before the next end or want.
-    u64 next = cycle;
-    for (const UnitState& u : state_) {
-      for (int e = 0; e < u.count; ++e) {
-        const Running& r = u.running[e];
-        for (const u64 at : {r.read_done, r.done}) {
-          if (at != kNever && at >= now_) next = std::min(next, at + 1);
-        }
-        if (!r.claims && r.want > now_) next = std::min(next, r.want);
-      }
-      if (u.ready != kNever && u.ready > now_) next = std::min(next, u.ready);
-    }
-    for (int i = 0; i < kUnits; ++i) busy_[i] += state_[i].count > 0 ? next - now_ : 0;
-    now_ = next;
-    end_until_now();
-  }
-}
-
-void Timing::advance() {
-  u64 next = kNever;
-  claim_at(now_);
+u64 Timing::next_event(u64 last) const {
+  u64 next = last;
   for (const UnitState& u : state_) {
     for (int e = 0; e < u.count; ++e) {
       const Running& r = u.running[e];
@@ -265,7 +233,23 @@ void Timing::advance() {
     }
     if (u.ready != kNever && u.ready > now_) next = std::min(next, u.ready);
   }
-  require<InternalError>(next != kNever, "a list that the card does not end");
+  return next;
+}
+
+void Timing::advance_to(u64 cycle) {
+  while (now_ < cycle) {
+    claim_at(now_);
+    const u64 next = next_event(cycle);  // the state is constant until then
+    for (int i = 0; i < kUnits; ++i) busy_[i] += state_[i].count > 0 ? next - now_ : 0;
+    now_ = next;
+    end_until_now();
+  }
+}
+
+void Timing::advance() {
+  claim_at(now_);
+  const u64 next = next_event(kNever);
+  require<InternalError>(next != kNever, "the timing model has no next event: the list cannot end");
   advance_to(next);
 }
 
@@ -278,11 +262,11 @@ void Timing::drain() {
 }
 
 Forecast forecast(const Shape& shape, const std::vector<Descriptor>& list) {
-  // Descriptors come by a bus of their own, four ahead at most: 8 beats and what lies between two.
+  // The card fetches descriptors on a separate bus, at most four ahead: 8 beats each, plus the latency between two.
   constexpr u64 kBeats = 8, kLatency = 4;
   constexpr std::size_t kAhead = 4;
   Timing timing(shape);
-  std::vector<u64> left;  // when each began
+  std::vector<u64> left;  // issue time of each descriptor
   u64 fetched = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const u64 asked = i < kAhead ? 0 : left[i - kAhead] + 1;

@@ -1,4 +1,5 @@
-// The cycle model: when the card (rtl/src/hg_card.sv) begins and ends each descriptor of a list, where nothing stalls its buses.
+// The cycle model: predicts begin and end of each descriptor of a list on the card (rtl/src/hg_card.sv), if its buses
+// never stall.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ enum Unit : unsigned char { kNtt, kPointwise, kPermute, kConvert, kLoad, kStore 
 inline constexpr int kUnits = 6;
 inline constexpr std::array<const char*, kUnits> kUnitNames = {"ntt", "pointwise", "permute", "convert", "load", "store"};
 
-/// An instruction's time in its unit: the cycles [begin, end).
+/// The cycles [begin, end) in which a unit executes an instruction.
 struct Span {
   Unit unit;
   u64 begin, end;
@@ -29,40 +30,37 @@ class Timing {
   explicit Timing(const Shape& shape) : shape_(shape) {}
 
   u64 now() const { return now_; }
-  /// Whether a descriptor that waits now begins now.
   bool can_issue(const Descriptor& d) const;
-  /// It does. The next one may a cycle later.
+  /// Issues a descriptor in this cycle; the next may issue one cycle later.
   void issue(const Descriptor& d);
-  /// On to the next cycle in which anything changes.
+  /// Advances to the next cycle in which the state changes.
   void advance();
-  /// The same, but not beyond a cycle.
   void advance_to(u64 cycle);
   bool idle() const;
-  /// A fence: when all has ended.
+  /// Advances until all instructions have ended (a fence).
   void drain();
-  /// Cycles in which a unit had work.
   u64 busy(Unit unit) const { return busy_[unit]; }
-  /// What was issued, in that order; what has not ended yet ends at 0.
+  /// Returns the issued instructions in order; `end` is 0 for instructions that have not ended.
   const std::vector<Span>& spans() const { return spans_; }
 
-  // What a scheduler asks.
-  /// Whether a unit would take an instruction now.
+  // Queries for the scheduler.
+  /// Returns whether a unit can accept an instruction now.
   bool ready(Unit unit) const { return now_ >= state_[unit].ready && state_[unit].count < 2; }
-  /// Slots that are being written, and those that are being written or read; tables and sets behind them.
+  /// Slots, twiddle tables and constant sets: writing() returns the ones that are written now, in_use() also the ones that
+  /// are read.
   struct Bits {
     u64 slots = 0;
-    std::uint32_t others = 0;  // tables, then sets
+    std::uint32_t others = 0;  // bits of the tables, then of the sets
     bool operator&(const Bits& o) const { return (slots & o.slots) != 0 || (others & o.others) != 0; }
     void operator|=(const Bits& o) { slots |= o.slots, others |= o.others; }
   };
   Bits writing() const;
   Bits in_use() const;
-  /// Banks that units other than this one read, and write or are about to.
+  /// Return the banks that other units read; the banks that other units write now or later.
   unsigned read_banks(Unit except) const;
   unsigned write_banks(Unit except) const;
   unsigned banks(u64 slots) const;
 
-  /// What a descriptor reads and writes.
   struct Needs {
     Unit unit;
     Bits reads, writes;
@@ -73,15 +71,15 @@ class Timing {
  private:
   struct Running {
     Bits reads, writes;
-    u64 read_done = 0, done = 0;  // the last cycle with it
-    bool claims = false;          // its write banks; an NTT's later
-    u64 want = 0, stage = 0;      // an NTT's: from when on it wants them, cycles of its last stage
+    u64 read_done = 0, done = 0;  // last cycle in which the instruction reads; last cycle of the instruction
+    bool claims = false;          // whether the step occupies its write banks already; an NTT occupies them later
+    u64 want = 0, stage = 0;      // NTT: first cycle that needs its write banks; cycles of its last stage
     std::size_t span = 0;
   };
   struct UnitState {
     std::array<Running, 2> running;
     int count = 0;
-    u64 ready = 0;  // the first cycle in which it takes another
+    u64 ready = 0;  // first cycle in which the unit can accept another instruction
   };
   struct Cycles {
     u64 read_done, done, ready;
@@ -89,8 +87,14 @@ class Timing {
   Cycles cycles_of(const Needs& needs, const Descriptor& d) const;
   int rows(int log_n) const { return 1 << (log_n - shape_.log_butterflies()); }
   int gap(int log_n) const;
-  /// Whether instructions before it still need the bus, for what waits for them (hg_dispatch).
+  /// Returns whether earlier instructions use the bus; descriptors with the flag kOrdered wait for them (hg_dispatch).
   bool bus_busy() const { return state_[kLoad].count + state_[kStore].count > 0; }
+  /// Returns the banks of the slots that other units' instructions hold; `held(unit, instruction)` returns an instruction's
+  /// slots.
+  template <class Held>
+  unsigned banks_beside(Unit except, Held held) const;
+  /// Returns the next cycle in which the state changes, or `last` if that is earlier.
+  u64 next_event(u64 last) const;
   void end_until_now();
   void claim_at(u64 cycle);
 
@@ -101,11 +105,11 @@ class Timing {
   std::vector<Span> spans_;
 };
 
-/// Cycles of a list, from the first descriptor's to the last one's end.
+/// Predicted cycles of a list, from the issue of the first descriptor to the end of the last.
 struct Forecast {
   u64 cycles = 0;
   std::array<u64, kUnits> busy{};
-  std::vector<Span> spans;  // from the first descriptor's cycle on
+  std::vector<Span> spans;  // cycles of the instructions, relative to the issue of the first descriptor
 };
 Forecast forecast(const Shape& shape, const std::vector<Descriptor>& list);
 

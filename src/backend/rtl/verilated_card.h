@@ -1,4 +1,5 @@
-// The Verilated card with the memory behind its buses: AXI ports that stall as they are told to, and find faults in who drives them.
+// The Verilated card and the memory on its buses. The simulated AXI ports stall on demand and check that the card follows
+// the protocol.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,12 @@ namespace heliograph::rtl {
 template <class Model>
 class VerilatedCard final : public Card {
  public:
-  /// Of 100 cycles, so many in which a handshake that could take place does not. `memory` outlives the card.
+  /// `stalls`: percentage of bus handshakes to delay. `memory` must outlive the card.
   VerilatedCard(std::span<std::byte> memory, unsigned seed = 1, int stalls = 0)
       : memory_(memory), random_(seed), stalls_(stalls), model_(seed) {
     reset();
   }
 
-  /// Resets the card and its buses: what was under way is lost.
   void reset() {
     model_->rst_ni = 0;
     model_->s_awvalid_i = model_->s_wvalid_i = model_->s_arvalid_i = 0;
@@ -38,7 +38,7 @@ class VerilatedCard final : public Card {
     step();
   }
 
-  /// Ports whose answers are errors.
+  /// Bus ports that answer every access with an error.
   struct Faults {
     bool ring = false, reads = false, writes = false;
   };
@@ -80,7 +80,7 @@ class VerilatedCard final : public Card {
     return model_->interrupt_o;
   }
 
-  /// A cycle. What the ports offer depends on registers alone, so it is known before the inputs are.
+  /// Simulates one cycle. The ports' outputs depend on registers only, so they are known before the inputs.
   void step() {
     offer_reads(ring_, model_->ring_arready_i, model_->ring_rvalid_i, model_->ring_rdata_i);
     offer_reads(data_, model_->m_arready_i, model_->m_rvalid_i, model_->m_rdata_i);
@@ -126,7 +126,7 @@ class VerilatedCard final : public Card {
   std::byte* at(std::uint64_t address, std::size_t bytes) {
     const std::uint64_t offset = address - origin;
     if (offset > memory_.size() || bytes > memory_.size() - offset)
-      throw DeviceError("the card asked for address " + std::to_string(address) + ", beyond its memory");
+      throw DeviceError("the card accessed address " + std::to_string(address) + ", which is outside its memory");
     return memory_.data() + offset;
   }
   template <class Ready, class Valid, class Data>
@@ -137,17 +137,18 @@ class VerilatedCard final : public Card {
     if (p.valid) {
       const auto* words = reinterpret_cast<const std::uint32_t*>(at(p.bursts.front().address, sizeof(Data)));
       for (std::size_t i = 0; i < sizeof(Data) / 4; ++i) set_port_word(rdata, i, words[i]);
-    } else if (stalls_ > 0) {  // what is not valid is anything
+    } else if (stalls_ > 0) {  // drive random data while rvalid is low
       for (std::size_t i = 0; i < sizeof(Data) / 4; ++i) set_port_word(rdata, i, static_cast<std::uint32_t>(random_()));
     }
   }
   static void check(std::uint64_t address, std::size_t beats, std::size_t bytes) {
-    require<DeviceError>(address % bytes == 0, "the card's burst begins within a beat");
-    require<DeviceError>(address / 4096 == (address + beats * bytes - 1) / 4096, "the card's burst crosses 4 KiB");
+    require<DeviceError>(address % bytes == 0, "a burst of the card must begin at a beat");
+    require<DeviceError>(address / 4096 == (address + beats * bytes - 1) / 4096, "a burst of the card must not cross 4 KiB");
   }
   void take_reads(ReadPort& p, bool arvalid, bool arready, std::uint64_t address, unsigned length, bool rvalid, bool rready,
                   std::size_t bytes) {
-    require<DeviceError>(!p.waiting || (arvalid && address == p.address), "the card withdrew an address");
+    require<DeviceError>(!p.waiting || (arvalid && address == p.address),
+                         "the card withdrew an address on the bus before the handshake");
     p.waiting = arvalid && !arready;
     p.address = address;
     if (arvalid && arready) {
@@ -172,13 +173,14 @@ class VerilatedCard final : public Card {
       writes_.push_back({model_->m_awaddr_o, model_->m_awlen_o + 1u});
     }
     if (model_->m_wvalid_o && model_->m_wready_i) {
-      require<DeviceError>(!writes_.empty(), "the card wrote data before their address");
-      // It is in memory once it is answered, no sooner.
+      require<DeviceError>(!writes_.empty(), "the card sent write data on the bus before the address");
+      // Memory changes only with the write response.
       Burst& b = writes_.front();
       for (std::size_t i = 0; i < kBeatBytes / 4; ++i)
         coming_.emplace_back(b.address + 4 * i, port_word(model_->m_wdata_o, i));
       b.address += kBeatBytes;
-      require<DeviceError>((b.beats == 1) == (model_->m_wlast_o == 1), "the card ended a burst elsewhere than it said");
+      require<DeviceError>((b.beats == 1) == (model_->m_wlast_o == 1),
+                           "the card's last beat does not match the announced burst length");
       if (--b.beats == 0) {
         writes_.pop_front();
         answers_.emplace_back(cycles() + (stalls_ ? 50 : 0), std::exchange(coming_, {}));
@@ -194,8 +196,8 @@ class VerilatedCard final : public Card {
   ReadPort ring_, data_;
   std::deque<Burst> writes_;
   using Words = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
-  Words coming_;                                         // of the burst that is being written
-  std::deque<std::pair<std::uint64_t, Words>> answers_;  // bursts to be answered, and from when on
+  Words coming_;                                         // words of the current burst
+  std::deque<std::pair<std::uint64_t, Words>> answers_;  // responses to send: earliest cycle, and the words to write
   bool answering_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Ports wider than a word: arrays of fields of equal width, the first in the lowest bits.
+// Access to wide ports of a Verilated module: arrays of bit fields of equal width, the first field in the lowest bits.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace heliograph::rtl {
 
-inline constexpr int kWordBits = 30;  // of a residue on the card
+inline constexpr int kWordBits = 30;  // bits of a residue on the card
 
-/// The port's 32-bit word i: Verilator makes ports of integers up to 64 bits, and of arrays beyond.
+/// Returns the port's 32-bit word i. Verilator represents ports of up to 64 bits as integers, and wider ports as arrays.
 template <class Port>
 std::uint32_t port_word(const Port& port, std::size_t i) {
   if constexpr (std::is_integral_v<Port>)
@@ -27,7 +27,7 @@ void set_port_word(Port& port, std::size_t i, std::uint32_t value) {
   }
 }
 
-/// Field `index` of `bits` bits.
+/// Returns bit field `index` of the port, in which each field has `bits` bits.
 template <class Port>
 std::uint64_t field(const Port& port, std::size_t index, int bits = kWordBits) {
   std::uint64_t value = 0;

@@ -25,24 +25,25 @@ void Columns::add(const Gates& gates, const Word& word, std::size_t at) {
 }
 
 void Columns::subtract(const Gates& gates, const Word& word, std::size_t at) {
-  // -w 2^at = (~w) 2^at + 2^at, ones above the word included: they are 2^width - 2^(at + its size).
+  // -w 2^at = (~w) 2^at + 2^at modulo 2^width. ~w has ones above the word; their sum is 2^width - 2^(at + size of w).
   add(gates, Gates::negated(word), at);
   add_power(at);
   for (std::size_t i = at + word.size(); i < width(); ++i) add_power(i);
 }
 
-/// Carries as a parallel prefix. Bits [from, to) turn a carry x into majority(u, v, x), and two such runs of bits compose to
-/// another: two majorities. A single bit's pair is (a, b) itself: no gate for generate and propagate.
+/// Carries as a parallel prefix. A range of bits [from, to) maps its carry x to majority(u, v, x). Two majorities compose
+/// two adjacent ranges to one of the same form. The pair (u, v) of a single bit is (a, b), so no gates compute generate
+/// and propagate.
 struct Adders::Prefix {
   using Pair = std::pair<Bit, Bit>;
   Gates& gates;
   const Word& a;
   const Word& b;
-  std::vector<Bit> carry;      // into bit i, where made
-  std::vector<unsigned> made;  // steps it took, + 1; 0: not made
+  std::vector<Bit> carry;      // carry into bit i, if `made`
+  std::vector<unsigned> made;  // depth of each carry plus 1; 0: not computed yet
   std::map<std::pair<std::size_t, std::size_t>, std::pair<Pair, unsigned>> pairs;
 
-  /// Bits that `steps` majorities in a row cover when there is a carry into the first.
+  /// Returns the number of bits whose carry `steps` sequential majorities compute from the carry into the first bit.
   static std::size_t reach(unsigned steps) { return (std::size_t{1} << steps) - 1; }
   static unsigned steps_for(std::size_t bits) { return static_cast<unsigned>(std::bit_width(bits)); }
 
@@ -53,7 +54,7 @@ struct Adders::Prefix {
       known = {{a[from], b[from]}, 1};
       return known.first;
     }
-    // The upper run as short as the steps allow: shared lower runs grow bit by bit.
+    // The upper range is as short as `steps` allows, so that lower ranges can be shared.
     const std::size_t half = std::size_t{1} << (steps - 1);
     const std::size_t middle = to - from - 1 <= half ? to - 1 : from + half;
     const Pair low = pair(from, middle, steps - 1), high = pair(middle, to, steps - 1);
@@ -93,7 +94,7 @@ Word Adders::carries(const Word& a, const Word& b, const Bit& first, std::size_t
 
 Word Adders::wordwise(Word a, Word b) {
   const std::size_t width = a.size();
-  // After step i the carries are worth 2^(i + 1) at least.
+  // From step i on, the carries have weight 2^(i + 1) or more.
   for (std::size_t i = 0; i < width; ++i) {
     for (std::size_t j = width; j-- > i;) {
       const auto [sum, carry] = gates_.half_adder(a[j], b[j], true);
@@ -109,7 +110,7 @@ Word Adders::add(const Word& a, const Word& b, const Bit& first, Carry how, bool
   const std::size_t width = a.size();
   Word sum(width);
   if (how == Carry::wordwise) {
-    require<InternalError>(gates_.is(first, false) && free && !carry_out, "word-wise additions take no carry and give none");
+    require<InternalError>(gates_.is(first, false) && free && !carry_out, "wordwise additions must have no carry in or out");
     return wordwise(a, b);
   }
   if (how == Carry::ripple) {
@@ -136,7 +137,8 @@ Word Adders::subtract(const Word& a, const Word& b, Carry how, bool free) {
 }
 
 Word Adders::negate_if(const Bit& condition, const Word& a, Carry how) {
-  // The bits above the lowest 1 turn: the carries of a + (condition, condition, ...) are "condition, and a 1 below".
+  // Inverts the bits above the lowest 1. The carries of a + (condition, condition, ...) are true if the condition and a
+  // lower bit of a are.
   const Word all(a.size(), condition);
   const Word turn = carries(all, a, gates_.constant(false), a.size() - 1, how);
   Word result(a.size());
@@ -152,7 +154,7 @@ Word Adders::serial(Columns columns, bool free) {
     const bool last = i + 1 == columns.width();
     auto later = [this](const Bit& a, const Bit& b) { return gates_.builder().layer(a) > gates_.builder().layer(b); };
     while (column.size() > 1) {
-      // The earliest three, or two, from the end.
+      // Takes the three bits of the earliest layers, which are at the end, or the last two.
       std::stable_sort(column.begin(), column.end(), later);
       const bool two = column.size() == 2;
       const Bit a = column.back(), b = column[column.size() - 2];
@@ -162,7 +164,7 @@ Word Adders::serial(Columns columns, bool free) {
         column.push_back(gates_.xor_gate(a, b, c));
         continue;
       }
-      // A sum of norm 2 may only be the column's result.
+      // Only the column's result may have norm 2.
       auto [bit, carry] = gates_.full_adder(a, b, c, free && column.empty());
       column.push_back(bit);
       if (!Gates::is_constant(carry)) {
@@ -194,7 +196,7 @@ Word Adders::total(Columns columns, Carry how, bool free) {
       Word& column = columns.bits[i];
       std::stable_sort(column.begin(), column.end(), earlier);
       std::size_t used = 0;
-      // A half adder only where carries from below leave no third bit: it shrinks this column, not the whole.
+      // Uses a half adder only if no third bit remains, because a half adder does not reduce the total number of bits.
       while (column.size() - used + next[i].size() > heights[h] && column.size() - used >= 2) {
         const std::size_t count = std::min<std::size_t>(3, column.size() - used);
         const Bit &a = column[used], &b = column[used + 1];

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/errors.h"
+#include "circuits/variants.h"
 
 namespace heliograph::circuits {
 
@@ -15,23 +16,18 @@ namespace boolean {
 
 namespace {
 
-constexpr const char* kCarries = "ripple (also bitwise), prefix, numberwise";
-constexpr const char* kProducts = "wallace, booth, tree, karatsuba";
-
 void same_type(const Number& a, const Number& b) {
-  require<DtypeError>(a.type == b.type && a.parts.size() == b.parts.size(), "operands of a circuit have different types");
+  require<DtypeError>(a.type == b.type && a.parts.size() == b.parts.size(), "operands of a circuit must have one type");
 }
 
 }  // namespace
 
 BooleanFamily::BooleanFamily(Builder& builder, Goal goal, const std::string& variant)
     : Family(builder, goal, variant), gates_(builder), adders_(gates_), products_(gates_, adders_) {
-  require<ParameterError>(goal != Goal::automatic, "a circuit's goal is fewest or shallow");
-  for (const char* known : {"", "ripple", "bitwise", "numberwise", "prefix", "wallace", "booth", "tree", "karatsuba"}) {
-    if (variant == known) return;
-  }
-  throw ParameterError("no variant is named " + variant + "; for bits there are " + kCarries + " (additions) and " +
-                       kProducts + " (multiplications)");
+  require<ParameterError>(goal != Goal::automatic, "a circuit's goal must be fewest or shallow");
+  if (variant.empty() || is_one_of(variant, bit_variants::additions) || is_one_of(variant, bit_variants::products)) return;
+  throw ParameterError("unknown variant " + variant + "; for bits the variants are " + text_of(bit_variants::additions) +
+                       " (additions) and " + text_of(bit_variants::products) + " (multiplications)");
 }
 
 Carry BooleanFamily::carry(const char* operation, bool wordwise) const {
@@ -39,12 +35,13 @@ Carry BooleanFamily::carry(const char* operation, bool wordwise) const {
   if (variant_ == "ripple" || variant_ == "bitwise") return Carry::ripple;
   if (variant_ == "prefix") return Carry::prefix;
   if (variant_ == "numberwise" && wordwise) return Carry::wordwise;
-  throw ParameterError(std::string(operation) + " has no variant " + variant_ + "; there are " +
-                       (wordwise ? kCarries : "ripple (also bitwise), prefix"));
+  throw ParameterError(std::string(operation) + " has no variant " + variant_ + "; the variants are " +
+                       (wordwise ? text_of(bit_variants::additions) : text_of(bit_variants::comparisons)));
 }
 
 void BooleanFamily::no_variant(const char* operation) const {
-  if (!variant_.empty()) throw ParameterError(std::string(operation) + " has no variants, " + variant_ + " neither");
+  if (!variant_.empty())
+    throw ParameterError(std::string(operation) + " has no variants, not " + variant_ + "; leave it empty");
 }
 
 Number BooleanFamily::boolean(Bit bit) const { return {{std::move(bit)}, Type{}}; }
@@ -58,17 +55,17 @@ Number BooleanFamily::constant(std::uint64_t value, const Type& type) {
 Number BooleanFamily::truth_table(const std::vector<Number>& operands, const std::vector<bool>& table) {
   Word bits;
   for (const Number& operand : operands) {
-    require<DtypeError>(operand.type.boolean, "a truth table takes booleans");
+    require<DtypeError>(operand.type.boolean, "the operands of a truth table must be booleans");
     bits.push_back(operand.parts[0]);
   }
-  require<ParameterError>(!bits.empty() && bits.size() <= 16, "a truth table takes 1 to 16 operands");
+  require<ParameterError>(!bits.empty() && bits.size() <= 16, "a truth table must have 1 to 16 operands");
   return boolean(gates_.function(bits, table));
 }
 
 Number BooleanFamily::negate_boolean(const Number& a) { return bit_not(a); }
 
 Number BooleanFamily::select(const Number& condition, const Number& a, const Number& b) {
-  require<DtypeError>(condition.type.boolean, "a selection's condition is a boolean");
+  require<DtypeError>(condition.type.boolean, "the condition of a selection must be a boolean");
   same_type(a, b);
   Number result{{}, a.type};
   for (std::size_t i = 0; i < a.parts.size(); ++i) {
@@ -78,7 +75,8 @@ Number BooleanFamily::select(const Number& condition, const Number& a, const Num
 }
 
 std::pair<Number, Number> BooleanFamily::adder(const Number& a, const Number& b, const Number* c) {
-  require<DtypeError>(a.type.boolean && b.type.boolean && (!c || c->type.boolean), "an adder of bits takes booleans");
+  require<DtypeError>(a.type.boolean && b.type.boolean && (!c || c->type.boolean),
+                      "the operands of a bit adder must be booleans");
   auto [sum, carry] =
       c ? gates_.full_adder(a.parts[0], b.parts[0], c->parts[0], true) : gates_.half_adder(a.parts[0], b.parts[0], true);
   return {boolean(std::move(sum)), boolean(std::move(carry))};
@@ -111,7 +109,7 @@ Number BooleanFamily::multiply(const Number& a, const Number& b) {
   } else if (variant_ == "karatsuba") {
     method = Product::karatsuba;
   } else if (!variant_.empty()) {
-    throw ParameterError("multiply has no variant " + variant_ + "; there are " + kProducts);
+    throw ParameterError("multiply has no variant " + variant_ + "; the variants are " + text_of(bit_variants::products));
   }
   return {products_.multiply(a.parts, b.parts, a.parts.size(), method, goal_carry(), true), a.type};
 }
@@ -128,7 +126,7 @@ Number BooleanFamily::add_clear(const Number& a, std::uint64_t value) {
 
 Number BooleanFamily::less(const Number& a, const Number& b) {
   same_type(a, b);
-  // The borrow of a - b; a sign bit counts the other way round.
+  // The borrow of a - b. The sign bit has negative weight, so both sign bits are inverted.
   Word x = Gates::negated(a.parts), y = b.parts;
   if (a.type.is_signed) x.back() = a.parts.back(), y.back() = gates_.negated(b.parts.back());
   std::vector<bool> used(x.size() + 1, false);
@@ -144,17 +142,16 @@ Number BooleanFamily::equal(const Number& a, const Number& b) {
   return boolean(gates_.all(std::move(same)));
 }
 
-Number BooleanFamily::bitwise(char operation, const Number& a, const Number& b) {
+Number BooleanFamily::bitwise(Bitwise operation, const Number& a, const Number& b) {
   same_type(a, b);
   Number result{{}, a.type};
   for (std::size_t i = 0; i < a.parts.size(); ++i) {
     const Bit &x = a.parts[i], &y = b.parts[i];
-    if (operation == '&') {
+    if (operation == Bitwise::and_bits) {
       result.parts.push_back(gates_.and_gate(x, y));
-    } else if (operation == '|') {
+    } else if (operation == Bitwise::or_bits) {
       result.parts.push_back(gates_.or_gate(x, y));
     } else {
-      require<ParameterError>(operation == '^', "bitwise operations are &, | and ^");
       result.parts.push_back(gates_.xor_gate(x, y));
     }
   }
@@ -163,42 +160,41 @@ Number BooleanFamily::bitwise(char operation, const Number& a, const Number& b) 
 
 Number BooleanFamily::bit_not(const Number& a) { return {Gates::negated(a.parts), a.type}; }
 
-Word BooleanFamily::shifted(char direction, const Word& a, std::size_t amount, const Bit& fill) const {
+Word BooleanFamily::shifted(Shift direction, const Word& a, std::size_t amount, const Bit& fill) const {
   const std::size_t size = a.size();
   Word result(size, fill);
   for (std::size_t i = 0; i < size; ++i) {
     switch (direction) {
-      case 'l':
+      case Shift::left:
         if (i >= amount) result[i] = a[i - amount];
         break;
-      case 'r':
+      case Shift::right:
         if (i + amount < size) result[i] = a[i + amount];
         break;
-      case 'L':
+      case Shift::rotate_left:
         result[i] = a[(i + size - amount % size) % size];
         break;
-      case 'R':
+      case Shift::rotate_right:
         result[i] = a[(i + amount) % size];
         break;
-      default:
-        throw ParameterError("shifts go l or r, rotations L or R");
     }
   }
   return result;
 }
 
-Number BooleanFamily::shift_clear(char direction, const Number& a, unsigned amount) {
-  require<ParameterError>(amount < a.parts.size(), "a clear shift is by 0 to bits - 1");
-  const Bit fill = direction == 'r' && a.type.is_signed ? a.parts.back() : gates_.constant(false);
+Number BooleanFamily::shift_clear(Shift direction, const Number& a, unsigned amount) {
+  require<ParameterError>(amount < a.parts.size(), "the amount of a clear shift must be 0 to bits - 1");
+  const Bit fill = direction == Shift::right && a.type.is_signed ? a.parts.back() : gates_.constant(false);
   return {shifted(direction, a.parts, amount, fill), a.type};
 }
 
-Number BooleanFamily::shift(char direction, const Number& a, const Number& amount) {
+Number BooleanFamily::shift(Shift direction, const Number& a, const Number& amount) {
   no_variant("shift");
-  require<DtypeError>(!amount.type.boolean && !amount.type.is_signed, "an encrypted shift amount is an unsigned integer");
+  require<DtypeError>(!amount.type.boolean && !amount.type.is_signed,
+                      "an encrypted shift amount must be an unsigned integer");
   const std::size_t size = a.parts.size();
-  const bool rotation = direction == 'L' || direction == 'R', whole = std::has_single_bit(size);
-  const Bit fill = direction == 'r' && a.type.is_signed ? gates_.clean(a.parts.back()) : gates_.constant(false);
+  const bool rotation = rotates(direction), whole = std::has_single_bit(size);
+  const Bit fill = direction == Shift::right && a.type.is_signed ? gates_.clean(a.parts.back()) : gates_.constant(false);
   const auto stages = static_cast<std::size_t>(std::bit_width(size - 1));
   Word x = a.parts;
   std::size_t step = 1 % size;
@@ -220,25 +216,26 @@ BooleanFamily::Division BooleanFamily::divide_unsigned(const Word& a, const Word
   const std::size_t size = a.size();
   const Carry how = goal_carry();
   const Bit no = gates_.constant(false);
-  // above[k]: whether b has a 1 at bit k or above.
+  // above[k]: whether b has a 1 at bit k or higher.
   Word above(size + 1, no);
   if (how == Carry::prefix) {
     for (std::size_t k = 0; k < size; ++k) above[k] = gates_.any(Word(b.begin() + static_cast<std::ptrdiff_t>(k), b.end()));
   } else {
     for (std::size_t k = size; k-- > 0;) above[k] = gates_.or_gate(b[k], above[k + 1]);
   }
-  // Restoring division. After k steps the remainder is below 2^k, and so is what b may still be to fit.
+  // Restoring division. After k steps the remainder is below 2^k. A b that fits then has at most k bits.
   Division result{Word(size), {}, above[0]};
   Word& rest = result.remainder;
   for (std::size_t k = 1; k <= size; ++k) {
     rest.insert(rest.begin(), a[size - k]);
-    // One step more of the borrow, majority(1, above, borrow), takes in what b has above.
+    // A b with a bit above these k does not fit. One more step of the borrow, majority(1, above, borrow), has this
+    // effect.
     Word x = Gates::negated(rest), y(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(k));
     if (!gates_.is(above[k], false)) x.push_back(gates_.constant(true)), y.push_back(above[k]);
     const Word borrow = adders_.carries(x, y, no, x.size(), how);
     const Bit fits = Gates::negated(borrow.back());
     result.quotient[size - k] = fits;
-    // rest - b where it fits, in norm 1: rest ^ (fits & b) ^ (fits & borrow).
+    // The new remainder is rest - b if b fits, in norm 1: rest ^ (fits & b) ^ (fits & borrow).
     for (std::size_t i = 0; i < k; ++i) {
       rest[i] = gates_.xor_gate(rest[i], gates_.and_gate(fits, b[i]), gates_.and_gate(fits, borrow[i]));
     }
@@ -256,14 +253,14 @@ std::pair<Number, Number> BooleanFamily::divide(const Number& a, const Number& b
   const Carry how = goal_carry();
   const Bit a_sign = a.parts.back(), b_sign = b.parts.back();
   const Division d = divide_unsigned(adders_.negate_if(a_sign, a.parts, how), adders_.negate_if(b_sign, b.parts, how));
-  // By zero the quotient stays all ones.
+  // A division by zero has all ones as quotient, which is not negated.
   const Bit turned = gates_.and_gate(gates_.xor_gate(a_sign, b_sign), d.nonzero);
   return {{adders_.negate_if(turned, d.quotient, how), a.type}, {adders_.negate_if(a_sign, d.remainder, how), a.type}};
 }
 
 Number BooleanFamily::sum(const std::vector<Number>& terms) {
   no_variant("sum");
-  require<ShapeError>(!terms.empty(), "a sum of nothing has no type");
+  require<ShapeError>(!terms.empty(), "a sum must have at least one term");
   if (terms.size() == 1) return terms[0];
   Columns columns(terms[0].parts.size());
   for (const Number& term : terms) {
@@ -275,7 +272,8 @@ Number BooleanFamily::sum(const std::vector<Number>& terms) {
 
 Number BooleanFamily::dot(const std::vector<Number>& a, const std::vector<Number>& b) {
   no_variant("dot");
-  require<ShapeError>(!a.empty() && a.size() == b.size(), "a dot product takes as many numbers on the right as on the left");
+  require<ShapeError>(!a.empty() && a.size() == b.size(),
+                      "a dot product must have equally many numbers on both sides, at least one");
   Columns columns(a[0].parts.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     same_type(a[0], a[i]);
@@ -300,9 +298,8 @@ Number BooleanFamily::convert(const Number& a, const Type& type) {
 Number BooleanFamily::look_up(const Number& a, const std::vector<std::uint64_t>& table, const Type& type) {
   no_variant("look_up");
   require<DtypeError>(!a.type.boolean && !a.type.is_signed && a.type.bits <= 8,
-                      "a look-up takes an unsigned integer of 8 bits at most");
-  require<ParameterError>(table.size() == std::size_t{1} << a.type.bits,
-                          "a look-up's table needs a value for each of its operand's");
+                      "the operand of a table look-up must be an unsigned integer of at most 8 bits");
+  require<ParameterError>(table.size() == std::size_t{1} << a.type.bits, "the table of a look-up must have 2^bits values");
   Number result{{}, type};
   for (std::size_t i = 0; i < parts(type); ++i) {
     std::vector<bool> column;

@@ -1,4 +1,4 @@
-// The family of encrypted bits: a wire a bit, every gate the sign of a sum.
+// The family of encrypted bits: one wire per bit; every gate is the sign of a sum.
 #pragma once
 
 #include "circuits/boolean/products.h"
@@ -6,11 +6,10 @@
 
 namespace heliograph::circuits::boolean {
 
-/// Parts have norm 1, or 2 where they are free sums: of selections and half adders. Variants: "ripple" (also
-/// "bitwise"), "prefix" and "numberwise" of what adds or compares; "wallace", "booth", "tree" and "karatsuba" of multiply.
+/// Bits of a number have norm 1, or norm 2 if selections and half adders return free sums. Variants are those of
+/// bit_variants.
 class BooleanFamily : public Family {
  public:
-  /// Throws ParameterError for a variant that is none.
   BooleanFamily(Builder& builder, Goal goal, const std::string& variant);
 
   std::size_t parts(const Type& type) const override { return type.boolean ? 1 : type.bits; }
@@ -30,10 +29,10 @@ class BooleanFamily : public Family {
   Number add_clear(const Number& a, std::uint64_t value) override;
   Number less(const Number& a, const Number& b) override;
   Number equal(const Number& a, const Number& b) override;
-  Number bitwise(char operation, const Number& a, const Number& b) override;
+  Number bitwise(Bitwise operation, const Number& a, const Number& b) override;
   Number bit_not(const Number& a) override;
-  Number shift_clear(char direction, const Number& a, unsigned amount) override;
-  Number shift(char direction, const Number& a, const Number& amount) override;
+  Number shift_clear(Shift direction, const Number& a, unsigned amount) override;
+  Number shift(Shift direction, const Number& a, const Number& amount) override;
   std::pair<Number, Number> divide(const Number& a, const Number& b) override;
   Number sum(const std::vector<Number>& terms) override;
   Number dot(const std::vector<Number>& a, const std::vector<Number>& b) override;
@@ -41,15 +40,15 @@ class BooleanFamily : public Family {
   Number look_up(const Number& a, const std::vector<std::uint64_t>& table, const Type& type) override;
 
  private:
-  /// How carries run: the variant's way, or the goal's. Throws ParameterError where the variant is not one of carries, or is
+  /// Returns the carry propagation of the variant, or of the goal. Throws ParameterError if the variant is not one, or is
   /// "numberwise" and `wordwise` is false.
   Carry carry(const char* operation, bool wordwise) const;
   Carry goal_carry() const { return goal_ == Goal::shallow ? Carry::prefix : Carry::ripple; }
-  /// Throws ParameterError where a variant is asked of what has none.
+  /// Throws ParameterError if a variant is given for an operation that has none.
   void no_variant(const char* operation) const;
   Number boolean(Bit bit) const;
-  Word shifted(char direction, const Word& a, std::size_t amount, const Bit& fill) const;
-  /// Quotient and remainder of unsigned words; `nonzero`: whether b is not 0.
+  Word shifted(Shift direction, const Word& a, std::size_t amount, const Bit& fill) const;
+  /// Quotient and remainder of unsigned words. `nonzero` is whether the divisor is not 0.
   struct Division {
     Word quotient, remainder;
     Bit nonzero;

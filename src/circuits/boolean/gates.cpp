@@ -20,8 +20,8 @@ std::vector<bool> half(const std::vector<bool>& table, bool upper) {
 }  // namespace
 
 Gates::Gates(Builder& builder) : builder_(builder) {
-  require<ParameterError>(builder.encoding().boolean(), "circuits of bits need a parameter set for bits");
-  require<ParameterError>(builder.encoding().norm >= 3, "circuits of bits need sums of three bits: a norm of 3");
+  require<ParameterError>(builder.encoding().boolean(), "circuits of bits need a parameter set of message_bits 0");
+  require<ParameterError>(builder.encoding().norm >= 3, "circuits of bits need a parameter set with a norm of at least 3");
 }
 
 Linear Gates::units(int count) const {
@@ -38,7 +38,7 @@ Word Gates::negated(const Word& a) {
 }
 
 Bit Gates::sign(const Linear& x, unsigned scale) {
-  // The sign is odd: an input and its negative share one bootstrap.
+  // The sign is an odd function, so an input and its negative share one bootstrap.
   const bool turned = !x.terms.empty() && x.terms.front().weight < 0;
   const Bit result = builder_.bootstrap(turned ? -1 * x : x, {builder_.encoding().unit()}, 1, scale)[0];
   return turned ? negated(result) : result;
@@ -152,7 +152,7 @@ std::pair<Bit, Bit> Gates::full_adder(const Bit& a, const Bit& b, const Bit& c, 
   for (const auto& [x, y, z] : {std::array{&a, &b, &c}, std::array{&b, &c, &a}, std::array{&c, &a, &b}}) {
     if (!is_constant(*x)) continue;
     if (is(*x, false)) return half_adder(*y, *z, free);
-    // y + z + 1: the sum is XNOR, the carry OR, which are a half adder's of the negatives.
+    // y + z + 1: the sum is XNOR(y, z), the carry OR(y, z). A half adder of the negated bits gives both, negated.
     const auto [sum, carry] = half_adder(negated(*y), negated(*z), free);
     return {negated(sum), negated(carry)};
   }
@@ -182,7 +182,7 @@ const std::vector<Gates::Sign>& Gates::signs() {
         s.constant = code / 27 - 4;
         for (int i = 0, rest = code % 27; i < 3; ++i, rest /= 3)
           s.weights[static_cast<std::size_t>(i)] = (rest % 3 - 1) * scale;
-        bool far = true;  // from where the sign turns
+        bool far = true;  // every phase has at least the distance `scale` from the phases where the sign changes
         for (unsigned i = 0; i < 8; ++i) {
           int phase = s.constant + 64;
           for (unsigned j = 0; j < 3; ++j) phase += (i >> j & 1) ? s.weights[j] : -s.weights[j];
@@ -245,7 +245,7 @@ std::optional<Bit> Gates::in_turn(const Word& bits, const std::vector<bool>& tab
 }
 
 Bit Gates::function(const Word& bits, const std::vector<bool>& table) {
-  require<ParameterError>(table.size() == std::size_t{1} << bits.size(), "a truth table needs 2^operands values");
+  require<ParameterError>(table.size() == std::size_t{1} << bits.size(), "a truth table must have 2^operands values");
   if (std::all_of(table.begin(), table.end(), [&](bool v) { return v == table[0]; })) return constant(table[0]);
   if (is_constant(bits.back())) {
     return function(Word(bits.begin(), bits.end() - 1), half(table, is(bits.back(), true)));
@@ -262,7 +262,7 @@ Bit Gates::function(const Word& bits, const std::vector<bool>& table) {
 }
 
 Bit Gates::small_function(const Word& bits, const std::vector<bool>& table) {
-  // Without the operands that are constants, or on which nothing depends.
+  // Removes operands that are constants or do not affect the result.
   for (std::size_t j = 0; j < bits.size(); ++j) {
     std::vector<bool> low, high;
     for (std::size_t i = 0; i < table.size(); ++i) (i >> j & 1 ? high : low).push_back(table[i]);
@@ -272,7 +272,7 @@ Bit Gates::small_function(const Word& bits, const std::vector<bool>& table) {
     return function(rest, is_constant(bits[j]) && is(bits[j], true) ? high : low);
   }
   for (std::size_t j = 1; j < bits.size(); ++j) {
-    // An operand that was there before: its table reads the first one's bit.
+    // For a repeated operand, the table's entries are those that the first occurrence's bit selects.
     for (std::size_t k = 0; k < j; ++k) {
       const bool turned = bits[j] == negated(bits[k]);
       if (!turned && bits[j] != bits[k]) continue;
@@ -290,7 +290,7 @@ Bit Gates::small_function(const Word& bits, const std::vector<bool>& table) {
     const Bit sum = xor_gate(bits[0], bits[1]);
     return table[1] ? sum : negated(sum);
   }
-  // One value stands alone: an AND of the operands or their negatives, or its negative.
+  // One value occurs once in the table: the function is an AND of operands or their negatives, or its negation.
   const bool alone = std::count(table.begin(), table.end(), true) == 1;
   const auto at = static_cast<std::size_t>(std::find(table.begin(), table.end(), alone) - table.begin());
   const Bit result = and_gate(at & 1 ? bits[0] : negated(bits[0]), at & 2 ? bits[1] : negated(bits[1]));
@@ -302,7 +302,7 @@ Bit Gates::three(const Word& bits, const std::vector<bool>& table) {
   auto fits = [&](const Sign& s) { return std::equal(s.table.begin(), s.table.end(), table.begin()); };
   const auto& known = signs();
   if (const auto one = std::find_if(known.begin(), known.end(), fits); one != known.end()) return made(*one, bits);
-  // The OR of two bootstraps that are never both true: a free sum, one layer.
+  // The OR of two bootstraps that are never both true is a free sum, in one layer.
   for (const Sign& f : known) {
     for (const Sign& g : known) {
       bool same = true;
@@ -317,7 +317,6 @@ Bit Gates::three(const Word& bits, const std::vector<bool>& table) {
       if (same) return remember({made(f, bits) + made(g, bits) + units(-1), {}, bits, table});
     }
   }
-  // A bootstrap of another one and two of the operands.
   for (const Sign& f : known) {
     for (std::size_t left = 0; left < 3; ++left) {
       const std::size_t x = left == 0 ? 1 : 0, y = left == 2 ? 1 : 2;
@@ -331,7 +330,6 @@ Bit Gates::three(const Word& bits, const std::vector<bool>& table) {
       }
     }
   }
-  // A gate of two others.
   for (const Sign& f : known) {
     for (const Sign& g : known) {
       bool product = true, either = true, difference = true;

@@ -1,5 +1,5 @@
-// Gates on encrypted bits, -1/8 and 1/8 of a turn: each is the sign of a linear combination. Constants and repeated operands
-// fold; an operand whose noise does not fit beside the others is refreshed first.
+// Gates on encrypted bits, encoded as -1/8 and 1/8 of a turn. Each gate is the sign of a linear combination. Constants and
+// repeated operands are folded. An operand that is too noisy for a combination is refreshed first.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@
 
 namespace heliograph::circuits::boolean {
 
-/// A bit: a constant, an input, a result (norm 1), or a free sum of results (norm 2).
+/// A bit: a constant, an input or a result (norm 1), or a free sum of results (norm 2).
 using Bit = Linear;
 using Word = std::vector<Bit>;
 
 class Gates {
  public:
-  /// Throws ParameterError unless the encoding is of bits with norm 3 at least.
+  /// Throws ParameterError unless the encoding is of bits with norm 3 or more.
   explicit Gates(Builder& builder);
   Builder& builder() { return builder_; }
 
@@ -33,25 +33,27 @@ class Gates {
   Bit xor_gate(const Bit& a, const Bit& b);
   Bit majority(const Bit& a, const Bit& b, const Bit& c);
   Bit xor_gate(const Bit& a, const Bit& b, const Bit& c);
-  /// Two bootstraps; norm 2.
+  /// Returns `a` if the condition is true, else `b`, by two bootstraps; norm 2.
   Bit select(const Bit& condition, const Bit& a, const Bit& b);
-  /// a in norm 1. Sums are made again from their operands where noise allows, by one bootstrap for a half adder's, as early as
-  /// its carry, by two for a selection's (`in_turn`); else by a bootstrap of the sum.
+  /// Returns `a` with norm 1. If noise allows, a sum of norm 2 is recomputed from its operands; otherwise it is
+  /// bootstrapped. A half adder's sum is recomputed by one bootstrap, in the layer of its carry; a selection's by two
+  /// (`in_turn`).
   Bit clean(const Bit& a);
-  /// (sum, carry). `free`: of one bootstrap, the sum in norm 2; else of two of one input, both in norm 1 (ADR 28).
+  /// Returns (sum, carry). `free`: one bootstrap, and the sum has norm 2. Otherwise two bootstraps of the same input, and
+  /// both results have norm 1 (ADR 28).
   std::pair<Bit, Bit> half_adder(const Bit& a, const Bit& b, bool free);
-  /// (sum, carry), both of norm 1 unless `free` allows sums of norm 2.
+  /// Returns (sum, carry), both of norm 1 unless `free` allows a sum of norm 2.
   std::pair<Bit, Bit> full_adder(const Bit& a, const Bit& b, const Bit& c, bool free);
 
-  /// Any function: table[i] is the result where bits[j] is bit j of i. Up to three bits: the fewest bootstraps, three at
-  /// most; above: selections, equal parts made once.
+  /// Returns any function of bits; table[i] is the result if bits[j] is bit j of i. Up to three bits: the fewest bootstraps,
+  /// at most three. More bits: selections with shared parts.
   Bit function(const Word& bits, const std::vector<bool>& table);
-  /// Least of a balanced tree of AND or OR gates in depth.
+  /// Returns the AND of all bits by a balanced tree of the least depth.
   Bit all(Word bits);
   Bit any(const Word& bits) { return negated(all(negated(bits))); }
 
  private:
-  /// sign(w0 a0 + w1 a1 + w2 a2 + constant units) with results at a distance of `scale` units.
+  /// A bootstrap of three bits: sign(w0 a0 + w1 a1 + w2 a2 + constant units). Possible phases are `scale` units apart.
   struct Sign {
     std::array<int, 3> weights{};
     int constant = 0;
@@ -59,31 +61,32 @@ class Gates {
     std::array<bool, 8> table{};
   };
   static const std::vector<Sign>& signs();
-  /// sign(size of `first` + w0 a0 + w1 a1 + w2 a2 + constant units): the result of another bootstrap counts `size` units but has
-  /// norm 1, for its table says what it is. At most two weights.
+  /// Two sequential bootstraps: sign(size of `first` + w0 a0 + w1 a1 + w2 a2 + constant units). The result of bootstrap
+  /// `first` is `size` units but has norm 1, because its table determines the size. At most two weights are nonzero.
   struct Turn {
     Sign first;
     int size = 0;
     std::array<int, 3> weights{};
     int constant = 0;
   };
-  /// All that make a table, those of the fewest terms first.
+  /// Returns every combination that computes `table`, those with the fewest terms first.
   const std::vector<Turn>& turns(const std::vector<bool>& table);
-  /// A function of three bits by two bootstraps in a row, norm 1; none where there is no such way or noise forbids it.
+  /// Returns a function of three bits by two sequential bootstraps, norm 1; nullopt if none exists or noise forbids it.
   std::optional<Bit> in_turn(const Word& bits, const std::vector<bool>& table);
 
   Bit sign(const Linear& x, unsigned scale);
-  /// Whether x is -1/8, of -3/8, -1/8 and 1/8: XOR by the table that has 1/4 there and 0 elsewhere, less 1/8.
+  /// Returns whether x, which is -3/8, -1/8 or 1/8, is -1/8: the XOR of two bits. The table is 1/4 at -1/8 and else 0;
+  /// then 1/8 is subtracted.
   Bit middle(const Linear& x);
   Bit sign(const std::array<int, 3>& weights, int constant, unsigned scale, Word bits);
-  /// The sum of weight * bit, where bits that are too noisy for it are refreshed first.
+  /// Returns the sum of weight * bit. Bits that are too noisy for the sum are refreshed.
   Linear sum(const std::vector<int>& weights, Word bits, unsigned scale);
   Linear units(int count) const;
   Bit small_function(const Word& bits, const std::vector<bool>& table);
   Bit three(const Word& bits, const std::vector<bool>& table);
 
   Builder& builder_;
-  /// What made a sum of norm 2: a half adder's combination, or a function of three bits.
+  /// The operands of a sum of norm 2: a half adder's combination, or a function of three bits.
   struct Sum {
     Bit sum;
     Linear combination;
@@ -92,7 +95,7 @@ class Gates {
   };
   Bit remember(Sum made);
   std::optional<Bit> again(const Sum& made);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Sum> sums_;  // by their two wires
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Sum> sums_;  // indexed by the two wires of the sum
   std::map<std::vector<bool>, std::vector<Turn>> turns_;
 };
 

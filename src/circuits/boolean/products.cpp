@@ -6,7 +6,7 @@ namespace heliograph::circuits::boolean {
 
 namespace {
 
-constexpr std::size_t kSmall = 8;  // below it Karatsuba's additions cost more than they save
+constexpr std::size_t kSmall = 8;  // width below which karatsuba's additions cost more than they save
 
 Word slice(const Word& a, std::size_t from, std::size_t to) {
   from = std::min(from, a.size());
@@ -25,19 +25,19 @@ void Products::partial(Columns& columns, const Word& a, const Word& b, std::size
 }
 
 void Products::booth(Columns& columns, const Word& a, const Word& b, std::size_t at) {
-  // Digit r of b is b[2r - 1] + b[2r] - 2 b[2r + 1]: its size is one or two, or none of both, its sign is the last bit.
+  // Digit r of b is b[2r - 1] + b[2r] - 2 b[2r + 1]: its magnitude is 0, 1 or 2, its sign the last bit.
   const Bit no = gates_.constant(false);
   auto bit = [&no](const Word& x, std::size_t i) { return i < x.size() ? x[i] : no; };
   for (std::size_t low = 0; at + low < columns.width(); low += 2) {
     const Bit below = low == 0 ? no : bit(b, low - 1), middle = bit(b, low), minus = bit(b, low + 1);
     const Bit one = gates_.xor_gate(below, middle);
-    // minus alone, or below and middle without it.
+    // the digit's magnitude is 2 if only `minus` is set, or only `below` and `middle` are
     const Bit two = gates_.function({minus, middle, below}, {false, true, false, false, false, false, true, false});
     Word row;
     for (std::size_t i = 0; at + low + i < columns.width(); ++i) {
       Bit size = gates_.and_gate(one, bit(a, i));
       if (i > 0) {
-        // Never both.
+        // `one` and `two` are never both true
         const Bit twice = gates_.and_gate(two, a[i - 1]);
         size = size + twice - no;
       }
@@ -62,7 +62,7 @@ Word Products::multiply(const Word& a, const Word& b, std::size_t width, Product
 }
 
 Word Products::tree(const Word& a, const Word& b, std::size_t width, Carry how, bool free) {
-  // Rows begin where their lowest bit is; below it there is nothing to add.
+  // A row is a shifted word: `bits`, from weight 2^at on.
   struct Row {
     std::size_t at;
     Word bits;
@@ -104,7 +104,7 @@ void Products::karatsuba(Columns& columns, const Word& a, const Word& b, std::si
   if (std::min(a.size(), b.size()) <= std::max(kSmall, half)) return partial(columns, a, b, at);
   const Word a0 = slice(a, 0, half), a1 = slice(a, half, size), b0 = slice(b, 0, half), b1 = slice(b, half, size);
   if (columns.width() - at <= 2 * half) {
-    // The upper product is cut off: nothing to save but within the others.
+    // The product of the upper halves is dropped, so karatsuba's sums would save nothing.
     karatsuba(columns, a0, b0, at, how);
     karatsuba(columns, a0, b1, at + half, how);
     karatsuba(columns, a1, b0, at + half, how);
@@ -131,11 +131,11 @@ Word Products::multiply_clear(const Word& a, std::uint64_t factor, std::size_t w
   Columns columns(width);
   for (std::size_t at = 0; factor != 0 && at < width; ++at, factor >>= 1) {
     if ((factor & 1) == 0) continue;
-    // A run of ones is a power less a power; the carry out of the top bit is worth 2^width or more.
+    // A run of ones in the factor is a difference of two powers. The power above the top bit is 0 modulo 2^width.
     if ((factor & 3) == 3 && at + 1 < width) {
       columns.subtract(gates_, a, at);
       factor += 1;
-      if (factor == 0) break;  // 2^64
+      if (factor == 0) break;  // only for the factor 2^64 - 1
     } else {
       columns.add(gates_, a, at);
     }

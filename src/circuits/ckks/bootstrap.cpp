@@ -1,38 +1,38 @@
-// Bootstrapping: from the lowest levels back to the top, with the same values (schemes/ckks/bootstrapping.h says by what way).
+// Bootstrapping: restores the top level with the same values (method: schemes/ckks/bootstrapping.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
 #include "base/errors.h"
+#include "base/progress.h"
 #include "circuits/ckks/bootstrap_stages.h"
 
 namespace heliograph::ckks {
 
 namespace {
 
-/// log2 of q over values, at least, and at most one more: where the sine of 2 pi values / q differs from its angle, corrected where
-/// a set has levels for it, about as much as a bootstrap's noise.
+/// Returns log2 of the smallest ratio of q to the values; the bootstrap uses a ratio at most one bit larger. At this
+/// ratio the sine of 2 pi values / q, with the set's cubic correction if any, deviates from a line by about a bootstrap's
+/// noise.
 double straight_enough(const Bootstrapping& b) {
   const bool corrected = corrections(b) > 0;
   return b.log_scale > kLongest64 ? (corrected ? 9 : 14) : (corrected ? 7.5 : 10);
 }
 
-/// A quarter of a bit, with room: bounds of what was encrypted here are rounded to it (`coarse`).
+/// A quarter of a bit, with a margin: bounds of values that this process encrypted are rounded to quarters (`coarse`).
 constexpr double kQuarterBit = 1.1893;
 
 class Bootstrap {
  public:
-  Bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, const Progress& progress)
-      : stages_(x, keys, progress, true),
-        context_(stages_.context()),
-        sine_(sine_of(context_.spec().bootstrapping)),
-        bound_(bound) {}
+  Bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound)
+      : stages_(x, keys, true), context_(stages_.context()), sine_(sine_of(context_.spec().bootstrapping)), bound_(bound) {}
 
   Ciphertext run() {
     const Bootstrapping& b = context_.spec().bootstrapping;
     const double q = context_.bootstrapper().lowest_modulus();
-    // So small a part of q that the sine is straight, and no smaller: noise goes with q.
+    // The values' share of q is just small enough for a linear sine. A smaller share would increase the noise, which is
+    // relative to q.
     const double more = std::ceil(straight_enough(b) - std::log2(q / context_.scale(1)));
     const double factor = std::exp2(-std::ceil(std::log2(bound_)) - more);
     scale_ = stages_.unit() * factor;
@@ -46,17 +46,17 @@ class Bootstrap {
     return finish(std::move(r));
   }
 
-  /// What the bootstrap itself adds to a value, log2, once it has run.
+  /// Returns log2 of the error that the bootstrap adds to a value. Call it after `run`.
   rlwe::Figure error() const { return after_keys(rlwe::Figure(own_noise()), stages_.keys().data()); }
 
  private:
-  /// sin(2 pi t / q) of each, at a scale where it is the values': multiples of q are gone.
+  /// Returns sin(2 pi t / q), at the scale at which it is the value. The sine removes multiples of q from t.
   Ciphertext sine(Ciphertext t) {
     const std::size_t first = context_.sine_level(), last = first + 1;
-    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // the scale it ends at
+    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // after the last squaring
     const double q = context_.bootstrapper().lowest_modulus();
-    // A factor f of the sine makes its scale that of the level where it ends: sin(2 pi m / q) is 2 pi m / q, m = value * scale_. With
-    // f_(i+1) = f_i^2 / 2, f_(i+1) cos(2 a) = (f_i cos(a))^2 - f_(i+1).
+    // With a factor f the sine has its final level's scale: sin(2 pi m / q) is about 2 pi m / q for m = value * scale_.
+    // With f_(i+1) = f_i^2 / 2, f_(i+1) cos(2 a) = (f_i cos(a))^2 - f_(i+1).
     double factor = stages_.share() * context_.scale(first) * q / (2 * std::numbers::pi * end * scale_);
     for (int i = 0; i < sine_.doublings; ++i) factor = std::sqrt(2 * factor);
     add_constants_into(t, number(-2 * (kSineShift + 0.25) / kSineRange));
@@ -64,13 +64,13 @@ class Bootstrap {
     for (std::complex<double>& c : coefficients) c *= &c == coefficients.data() ? factor : factor / 2;
     t = square_less(t, 2, 0.45);
     const auto doublings = static_cast<std::size_t>(sine_.doublings);
-    // What is behind packed real parts becomes imaginary: it is times a root of i here, and squared.
+    // The packed second half becomes imaginary: it is multiplied by a root of i here, which the doublings square.
     std::vector<Weights> weights(doublings + 1);
     if (stages_.packed()) {
       std::complex<double> root(0, 1);
       for (std::size_t i = weights.size(); i-- > 0; root = half_angle(root)) weights[i] = stages_.weights(root);
     }
-    Ciphertext c = evaluate_doubled(t, coefficients, stages_.keys(), stages_.next(0.85), weights[0]);
+    Ciphertext c = stages_.until(0.85, [&] { return evaluate_doubled(t, coefficients, stages_.keys(), weights[0]); });
     for (std::size_t i = 0; i < doublings; ++i) {
       factor *= factor / 2;
       c = square_less(c, factor, 0.9 + 0.03 * static_cast<double>(i), weights[i + 1]);
@@ -81,134 +81,146 @@ class Bootstrap {
     return finish(std::move(data));
   }
 
-  /// x + a x^3, which is nearer than x = sin(angle v) / angle to v: a is angle^2 / 6, and some more for the next term of the arc sine.
+  /// Returns x + a x^3, which is closer to v than x = sin(angle v) / angle. a is angle^2 / 6, plus a share of the next
+  /// term of the arc sine.
   Ciphertext corrected(const Ciphertext& x) {
     const double angle = 2 * std::numbers::pi * scale_ / context_.bootstrapper().lowest_modulus();
     const double square = angle * angle;
     const double a = square / 6 * (1 + kNextTerm * square * bound_ * bound_) / (stages_.share() * stages_.share());
     const std::size_t level = x.level();
     const double scale = context_.ratio(level) * (context_.scale(level - 1) / x.scale());
-    // What is behind packed real parts is imaginary, and its cube of another sign.
+    // The packed second half is imaginary, so its cube has the opposite sign.
     const Ciphertext part = rescale(stages_.packed() ? multiply(x, stages_.weights(-1)(a, level, scale))
                                                      : multiply_constants(x, number(a), scale));
-    Ciphertext cube = multiply(part, relinearize_rescale(multiply(x, x), stages_.keys(), stages_.next(0.97)));
+    const auto reduced = [&](double end, const Ciphertext& product) {
+      return stages_.until(end, [&] { return relinearize_rescale(product, stages_.keys()); });
+    };
+    Ciphertext cube = multiply(part, reduced(0.97, multiply(x, x)));
     const Ciphertext same = confined(x, level - 1);
     const double wide = cube.scale() / same.scale();
     std::vector<Summand> parts;
     parts.push_back({std::move(cube)}), parts.push_back({same, 1, wide});
-    return relinearize_rescale(weighted_sum(std::move(parts)), stages_.keys(), stages_.next(0.98));
+    return reduced(1, weighted_sum(std::move(parts)));
   }
 
-  /// Of a number of size 1 with no negative part, by roots alone, which are the same everywhere.
+  /// Halves the angle of a complex number of absolute value 1 in the first quadrant. Square roots have the same bits on
+  /// every machine.
   static std::complex<double> half_angle(std::complex<double> z) {
     return {std::sqrt((1 + z.real()) / 2), std::sqrt((1 - z.real()) / 2)};
   }
 
-  /// `end`: of the whole, where this part ends.
+  /// Returns a^2 - less. `end`: completed fraction of the bootstrap after this part.
   Ciphertext square_less(const Ciphertext& a, double less, double end, const Weights& weights = {}) {
     Ciphertext square = multiply(a, a);
     if (weights)
       square = add(square, weights(-less, square.level(), square.scale()));
     else
       add_constants_into(square, number(-less));
-    CiphertextData data = relinearize_rescale(square, stages_.keys(), stages_.next(end)).data();
+    CiphertextData data = stages_.until(end, [&] { return relinearize_rescale(square, stages_.keys()); }).data();
     data.ranges = Ranges(Range::of(-2, 2, 1, 1));
     return finish(std::move(data));
   }
 
-  /// What is not the values': roundings at each step, as far as they reach, the fit, and the sine for what it stands for, in units
-  /// of the values. Eight deviations of what goes through the sine, whose long tails are counted beside; the bound of the last rounding.
+  /// Returns log2 of the error that the bootstrap adds, relative to the values: roundings of all steps, error of the fit,
+  /// and of the sine. Contains eight standard deviations of the error of the sine's input, its long tails as a separate
+  /// term, and the bound on the last rounding.
   double own_noise() const {
     const double rho = std::log2(context_.bootstrapper().lowest_modulus() / scale_);
-    // From y and y^2 to values: near 0, where a quarter of all y are, errors have long tails.
+    // Error from y and y^2 to values. It has long tails for y near 0, where a quarter of all y lie.
     const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
-    // (2 pi)^2 / 6; and of the term after that what a cube leaves
+    // 2.72 is log2 of (2 pi)^2 / 6; with the cubic correction, the next term of the series remains
     const double sine = corrections(context_.spec().bootstrapping) > 0 ? 4.1 - 4 * rho + 5 * std::log2(bound_)
                                                                        : 2.72 - 2 * rho + 3 * std::log2(bound_);
     const double own = rlwe::log2_sum(rlwe::log2_sum(stages_.angle_noise() + rho, inside),
                                       rlwe::log2_sum(std::log2(sine_.error) + angle, sine));
-    // The last rounding. Packed halves are swapped, and parted where they are two items: three at most, and the sine's last one doubled.
+    // The last rounding. Packed halves are exchanged, and separated if they are two items, which takes at most three
+    // roundings. Without packing it is the rounding of the sine's last product.
     const std::size_t top = context_.top_level();
     const double last = context_.key_switch_noise(top) - std::log2(context_.scale(top));
     return rlwe::log2_sum(own, last + (stages_.packed() ? 1.5 : 0));
   }
 
-  /// Of the arc sine's fifth power, relative to its cube, for arguments up to 1: so much of the fifth as a cube can best be.
+  /// Relative to the cubic term, the share of the arc sine's fifth-order term that a cube compensates best, for arguments
+  /// up to 1.
   static constexpr double kNextTerm = 0.86 * 9 / 20;
 
   BootstrapStages stages_;
   Context& context_;
   const Sine sine_;
   const double bound_;
-  double scale_ = 0;  // a value is so many units of the lowest level's coefficients
+  double scale_ = 0;  // multiple of the lowest level's coefficients per value
 };
 
 }  // namespace
 
-Ciphertext within(const Ciphertext& x, double bound) {
-  require<ParameterError>(bound > 0 && std::isfinite(bound), "a bound on values is a number above 0");
-  const double slack = 1 + 0x1p-14;  // bounds in files have 16 bits
+Ciphertext within(const Ciphertext& x, Interval interval) {
+  const double slack = (interval.high - interval.low) * 0x1p-14;  // bounds in files are rounded to 16 bits
+  require<ParameterError>(std::isfinite(interval.low) && std::isfinite(interval.high) && interval.low <= interval.high,
+                          "an interval of values must have two finite bounds in ascending order");
+  const double bound = std::max(-interval.low, interval.high);
   CiphertextData data = x.data();
-  Range most = Range::of(-bound, bound, 1, 1);
-  // The word is of the values: other numbers may stand behind them. `finish` knows those that are known.
+  Range most{.low = interval.low, .high = interval.high, .peak = bound, .rms = bound, .mean = bound};
+  // The declared interval is for the values only; padding slots may have other contents. `finish` handles known ones.
   if (!data.tail.is_zero() && data.tail.kind() != Tail::Kind::even)
     most.peak = most.rms = std::numeric_limits<double>::infinity();
+  const auto holds = [&](const Range& r) { return r.low >= interval.low - slack && r.high <= interval.high + slack; };
   const auto said = [&](const Range& r) {
-    if (r.largest() <= bound * slack && r.known()) return r;
+    if (holds(r) && r.known()) return r;
     Range both = narrowed(r, most);
     both.word = true;
     return both;
   };
-  const Range vouched = data.ranges.merged().vouched;
-  if (!(vouched.largest() <= bound * slack)) data.noise.vouched = std::nan("");
+  if (!holds(data.ranges.merged().vouched)) data.noise.vouched = std::nan("");
   data.ranges = data.ranges.map(said);
   return finish(std::move(data));
 }
 
-Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, const Progress& progress,
-                     int iterations) {
+Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations) {
   require_bootstrapping(given, keys);
-  require<ParameterError>(iterations >= 1 && iterations <= 4, "a bootstrap has 1 to 4 iterations");
+  require<ParameterError>(iterations >= 1 && iterations <= 4, "iterations must be 1 to 4");
   const double known = known_bound(given.data());
   if (bound == 0) {
     if (std::isnan(known) || known > 0x1p20)
-      throw PlaintextRangeError(
-          (std::isnan(known) ? std::string("no bound is known on the values of this tensor")
-                             : "the values of this tensor may reach " + std::to_string(known)) +
-          ", and a bootstrap needs one of at most 2^20: give a bound that holds (within(x, 8)), or encrypt "
-          "with one (bound=)");
+      throw PlaintextRangeError((std::isnan(known) ? std::string("no bound is known on the values of this tensor")
+                                                   : "the values of this tensor may reach " + std::to_string(known)) +
+                                ", but a bootstrap needs a bound of at most 2^20; declare one (within(x, 8)), or encrypt "
+                                "with one (bound=)");
     bound = std::max(known, 0x1p-20);
   }
-  require<ParameterError>(bound >= 0x1p-20 && bound <= 0x1p20, "the bound of a bootstrap lies between 2^-20 and 2^20");
+  require<ParameterError>(bound >= 0x1p-20 && bound <= 0x1p20, "the bound of a bootstrap must be between 2^-20 and 2^20");
   if (known > bound * kQuarterBit) {
-    throw PlaintextRangeError("the values of this tensor may reach " + std::to_string(known) + ", beyond the bound of " +
+    throw PlaintextRangeError("the values of this tensor may reach " + std::to_string(known) + ", above the bound of " +
                               std::to_string(bound) +
-                              ": give a larger bound, or say that they stay within this one (within)");
+                              "; give a larger bound, or declare that they stay within this one (within)");
   }
-  bound = std::fmax(bound, known);  // at most a quarter of a bit more
+  bound = std::fmax(bound, known);  // increases the bound by at most a quarter of a bit
   const Ciphertext x = within(given, bound);
   const CiphertextData& data = x.data();
   if (data.tensor.items() == 0) return nothing(x, data.context->top_level());
   const std::size_t entry = x.parameters().bootstrapping_level();
-  Parts parts(progress);
-  const Progress whole = parts.next(1.0 / iterations);
-  Bootstrap first(x, keys, bound, whole);
-  Ciphertext y = first.run();
-  rlwe::Figure missing = first.error();
+  ProgressSteps steps(iterations);
+  rlwe::Figure missing = 0;
+  const auto once = [&](const Ciphertext& from, double largest) {
+    return steps.part(1, [&] {
+      Bootstrap one(from, keys, largest);
+      const Ciphertext result = one.run();
+      missing = one.error();
+      return result;
+    });
+  };
+  Ciphertext y = once(x, bound);
   for (int i = 1; i < iterations; ++i) {
-    // What is missing is small, and its values' bound is known; its noise is not y's, which is among these values.
+    // The remaining error is a small tensor with a known bound. Its noise does not include the error of y, because it
+    // contains that error as a value.
     const Ciphertext have = lower(x, entry);
     CiphertextData left = subtract(have, lower(y, entry)).data();
     const double most = std::exp2(missing.assumed);
     left.ranges = Ranges(RangePair{std::isnan(missing.vouched) ? Range::unknown() : Range::of(-most, most, 1, 1),
                                    Range::of(-most, most, 1, 1)});
     left.noise = rlwe::log2_sum(have.data().noise, rlwe::Figure(data.context->rounding_noise(2)));
-    left.complex = true;  // errors are, also those of real values: each item by itself
-    const Progress part = parts.next((i + 1.0) / iterations);
-    Bootstrap rest(finish(left), keys, std::exp2(missing.assumed), part);
-    const Ciphertext more = rest.run();
-    missing = rest.error();
+    left.complex = true;  // errors are complex even for real values, so items are not paired
+    const Ciphertext more = once(finish(left), std::exp2(missing.assumed));
     CiphertextData sum = add(y, more).data();
     sum.noise = more.data().noise, sum.ranges = y.data().ranges, sum.complex = data.complex;
     y = finish(std::move(sum));

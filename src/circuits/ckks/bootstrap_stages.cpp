@@ -9,7 +9,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Real items in pairs: the second half times the imaginary unit, added to the first.
+/// Pairs real items: adds the second half times the imaginary unit to the first.
 Ciphertext paired(const Ciphertext& x, std::size_t items) {
   const std::size_t second = items / 2, first = items - second;
   const Ciphertext both = add(slice(x, 0, 0, 1, second), multiply_i(slice(x, 0, first, 1, second)));
@@ -21,14 +21,14 @@ Ciphertext paired(const Ciphertext& x, std::size_t items) {
 void require_bootstrapping(const Ciphertext& x, const EvaluationKeys& keys) {
   const CiphertextData& data = x.data();
   const std::size_t entry = x.parameters().bootstrapping_level();
-  require<ParameterError>(entry > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
+  require<ParameterError>(entry > 0, "this parameter set has no bootstrapping; choose one with bootstrap=True");
   require_same(data, keys.data().context, keys.data().keys.id, "these evaluation keys");
   if (!keys.has_bootstrapping())
-    throw MissingKeyError("these evaluation keys have none for bootstrapping (make them with bootstrap=True)");
+    throw MissingKeyError("these evaluation keys have no bootstrapping keys (make them with bootstrap=True)");
   if (x.level() < entry)
-    throw LevelError("bootstrapping starts at level " + std::to_string(entry) + "; this ciphertext is at level " +
-                     std::to_string(x.level()) + ": bootstrap it earlier");
-  if (x.level() == entry) require_scales(x.scale(), data.context->scale(entry));  // above it `lower` sees to that
+    throw LevelError("bootstrapping needs level " + std::to_string(entry) + " or above; this ciphertext is at level " +
+                     std::to_string(x.level()) + "; bootstrap it earlier");
+  if (x.level() == entry) require_scales(x.scale(), data.context->scale(entry));  // else `lower` adjusts the scale
 }
 
 Ciphertext nothing(const Ciphertext& x, std::size_t level) {
@@ -38,14 +38,17 @@ Ciphertext nothing(const Ciphertext& x, std::size_t level) {
   return finish(std::move(r));
 }
 
-BootstrapStages::BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress, bool packing)
-    : x_(x), keys_(keys), context_(*x.data().context), parts_(progress) {
+BootstrapStages::BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, bool packing)
+    : x_(x), keys_(keys), context_(*x.data().context) {
   const Ciphertext clear = cleared(of_degree_one(x_, keys_));
   const std::size_t items = x.data().tensor.items();
   low_ = reshape(lower(clear, context_.bootstrapper().stages_to_coefficients() + 1), {items});
   packed_ = packing && context_.bootstrapper().packs() && (x.complex() || items > 1);
   work_ = pairs() ? paired(*low_, items) : *low_;
 }
+
+BootstrapStages::BootstrapStages(const Ciphertext& like, const RnsTensor& phases, const EvaluationKeys& keys)
+    : x_(like), keys_(keys), context_(*like.data().context), packed_(false), low_(like), work_(like), phases_(phases) {}
 
 double BootstrapStages::unit() const {
   double unit = low().scale;
@@ -55,12 +58,16 @@ double BootstrapStages::unit() const {
 
 Ciphertext BootstrapStages::angles(double factor) {
   BootstrappingPlan& plan = context_.bootstrapping();
-  RnsTensor t = work_->data().tensor;
+  RnsTensor t = phases_ ? *phases_ : work_->data().tensor;
   double end = 0;
-  for (const LinearSum& sum : plan.to_coefficients(factor)) t = apply(sum, t, keys_, next(end += 0.04));
-  t = plan.raise(t, *keys_.data().keys.bootstrapping, next(0.2));
+  if (!phases_) {
+    for (const LinearSum& sum : plan.to_coefficients(factor)) t = until(end += 0.04, [&] { return apply(sum, t, keys_); });
+  }
+  t = until(0.2, [&] { return plan.raise(t, *keys_.data().keys.bootstrapping); });
   const std::vector<LinearSum> to_slots = plan.to_slots(packed_);
-  for (const LinearSum& sum : to_slots) t = apply(sum, t, keys_, next(0.4));
+  end = 0.2;
+  for (const LinearSum& sum : to_slots)
+    t = until(end += 0.2 / static_cast<double>(to_slots.size()), [&] { return apply(sum, t, keys_); });
   CiphertextData v = derived(x_.data());
   v.tensor = t;
   v.level = to_slots.back().level - 1, v.scale = context_.scale(v.level);
@@ -110,7 +117,7 @@ double BootstrapStages::rounding() const {
 }
 
 double BootstrapStages::angle_noise() const {
-  // From the lowest level; then of the matrices, each with some eight giant steps, and a conjugation.
+  // The error of the lowest level, and the error of the matrices: each has about eight giant steps, and a conjugation.
   const double coefficients = deviations(1) + 2.5 - std::log2(context_.bootstrapper().lowest_modulus());
   return rlwe::log2_sum(coefficients, rounding() + 2.5 + std::log2(kSineRange));
 }

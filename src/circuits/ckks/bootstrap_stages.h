@@ -1,80 +1,79 @@
-// What bootstraps share: values become angles on slots at the highest levels, and what is made of the angles values again.
+// Stages that all bootstraps share: from values to angles in the slots at the highest levels, and from results back to
+// values.
 #pragma once
 
 #include <optional>
 
+#include "base/progress.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
 
-/// Tells of parts of known lengths as of one whole.
-class Parts {
- public:
-  explicit Parts(const Progress& whole) : whole_(whole) {}
-  /// The next part, which ends at `end` of the whole.
-  Progress next(double end) {
-    const double begin = end_;
-    end_ = end;
-    if (!whole_) return {};
-    return [this, begin, end](double share) { whole_(begin + share * (end - begin)); };
-  }
-
- private:
-  const Progress& whole_;
-  double end_ = 0;
-};
-
-/// Throws ParameterError for sets without bootstrapping, WrongKeyError, MismatchError, MissingKeyError, LevelError, and ScaleError for
-/// products that were not rescaled.
+/// Throws ParameterError for sets without bootstrapping; WrongKeyError; MismatchError; MissingKeyError; LevelError;
+/// ScaleError for products that were not rescaled.
 void require_bootstrapping(const Ciphertext& x, const EvaluationKeys& keys);
-/// A tensor without items, at a level.
+/// Returns a tensor without items at a level, with the metadata of x.
 Ciphertext nothing(const Ciphertext& x, std::size_t level);
 
 class BootstrapStages {
  public:
-  /// `packing`: where a set has few slots, both parts of an item are worked on in one.
-  BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress, bool packing = false);
+  /// `packing`: if the set has few slots, one ciphertext has both halves of an item.
+  BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, bool packing = false);
+  /// Takes phases from elsewhere, in place of those that the values' matrices make: a tensor at the lowest level with t in
+  /// its coefficients. The noise of `like`, one real item for each phase, is that of values t / q.
+  BootstrapStages(const Ciphertext& like, const RnsTensor& phases, const EvaluationKeys& keys);
 
   Context& context() const { return context_; }
   const EvaluationKeys& keys() const { return keys_; }
-  /// The operand at the level that bootstrapping starts at, of degree one, items along one axis, with zeros behind values where
-  /// they can be.
+  /// Returns the operand at the entry level of bootstrapping, of degree one, with items along one axis. Padding slots are
+  /// zero if possible.
   const CiphertextData& low() const { return low_->data(); }
-  /// Noise of a value, log2: of two items where they are done as one.
+  /// Returns log2 of the noise of a value; if two items are paired, of the pair.
   rlwe::Figure noise() const { return work_->data().noise - std::log2(low().scale); }
-  /// A value times this factor is how many units of the lowest level's coefficients, where the factor of `angles` is 1.
+  /// Returns the factor from a value to the lowest level's coefficients, for factor 1 in `angles`.
   double unit() const;
-  /// Twice (t / q) / kSineRange of each value, t = value * unit() * factor and a multiple of q, along a new first axis: real and imaginary
-  /// parts, or the first and the second half of real items. Packed, there is one half, whose slots have the one, then the other. At
-  /// the highest level but those of the matrices.
+  /// Returns twice (t / q) / kSineRange of each value, where t = value * unit() * factor plus a multiple of q, along a
+  /// new first axis: real and imaginary parts, or the first and second half of real items. If packed, one ciphertext has
+  /// one half in its first slots and the other half after it. The result is at the level below the matrices.
   Ciphertext angles(double factor);
-  /// Values of such halves, each real, in the operand's shape. Packed: of half so large ones for pairs, times `weights`.
+  /// Joins real halves to values in the operand's shape. Packed halves of pairs must be multiplied by share() and
+  /// `weights`.
   RnsTensor joined(const Ciphertext& halves) const;
   bool packed() const { return packed_; }
-  /// What packed halves are times, for `joined`.
+  /// Returns the factor of packed halves for `joined`.
   double share() const { return packed_ && pairs() ? 0.5 : 1; }
-  /// 1 and a number, for the one and the other of packed halves.
+  /// Returns weights 1 and `second` for the two packed halves.
   Weights weights(std::complex<double> second) const;
-  /// log2 of eight deviations of a key switch's rounding, of a level; where the angles are, in units of values.
+  /// Returns log2 of eight standard deviations of a key switch's rounding at a level. `rounding` returns it at the
+  /// angles' level, relative to values.
   double deviations(std::size_t level) const;
   double rounding() const;
-  /// The same of what the angles come with, in parts of q.
+  /// Returns log2 of eight standard deviations of the angles' initial error, relative to q.
   double angle_noise() const;
-  /// Tells of the next part, which ends at `end` of the whole.
-  Progress next(double end) { return parts_.next(end); }
-  /// What a result at a level, at its scale, has of the operand.
+  /// Returns compute(), whose progress ends at fraction `end` of the whole.
+  template <class Compute>
+  decltype(auto) until(double end, Compute&& compute) {
+    return steps_.part_until(end, std::forward<Compute>(compute));
+  }
+  /// Returns the metadata of a result at a level, at its scale, from the operand.
   CiphertextData result(std::size_t level) const;
 
  private:
-  bool pairs() const { return !x_.complex() && low().tensor.items() > 1; }
+  bool pairs() const { return !phases_ && !x_.complex() && low().tensor.items() > 1; }
 
   const Ciphertext x_;
   const EvaluationKeys& keys_;
   Context& context_;
-  Parts parts_;
+  ProgressSteps steps_{1};
   bool packed_;
   std::optional<Ciphertext> low_, work_;
+  std::optional<RnsTensor> phases_;
 };
+
+/// Returns table[m] for phases m / p + e of a turn, p the table's size: functional_bootstrap without its first matrices.
+/// `like`: metadata of the phases, whose noise is e p. Throws as functional_bootstrap.
+Ciphertext functional_bootstrap(const Ciphertext& like, const RnsTensor& phases,
+                                const std::vector<std::complex<double>>& table, const EvaluationKeys& keys);
 
 }  // namespace heliograph::ckks

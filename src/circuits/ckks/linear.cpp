@@ -1,4 +1,4 @@
-// Matrices on slots by diagonals, baby steps and giant steps: one linear sum, whose baby steps share a decomposition.
+// Matrices on slots by diagonals with baby steps and giant steps: one linear sum, whose baby steps share a decomposition.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -10,14 +10,14 @@
 
 namespace heliograph::ckks {
 
-/// The norms of a matrix W, from which the bounds of W x follow.
+/// Norms of a matrix W, from which bounds on W x follow.
 struct MatrixNorms {
   struct Row {
-    double plus = 0, minus = 0;  // sums of its positive and of its negative entries' magnitudes; of complex ones all in plus
+    double plus = 0, minus = 0;  // sums of the magnitudes of positive and of negative entries; plus has all complex entries
     double squares = 0;
   };
   std::vector<Row> rows;
-  double spectral = 0;  // at least the largest ||W x||_2 / ||x||_2
+  double spectral = 0;  // upper bound on ||W x||_2 / ||x||_2
   bool complex = false;
 };
 
@@ -25,20 +25,20 @@ struct LinearTransformData {
   Parameters parameters;
   std::size_t level, width;
   LinearSum sum;
-  bool whole;                 // as large as the period; else the same on each stretch of a vector that repeats
-  std::size_t rows, columns;  // of a whole one's corner that has all that is not 0
+  bool whole;                 // the matrix is as large as the period; false: it repeats along the period
+  std::size_t rows, columns;  // if `whole`: size of the corner that contains all nonzero entries
   MatrixNorms norms;
 };
 
 namespace {
 
-/// ||W||_2 by sqrt(||W||_1 ||W||_inf), by the entries' squares, and for small matrices by sqrt(||W* W||_inf), which is 1 for an
-/// orthogonal one.
+/// Computes an upper bound on ||W||_2: the least of sqrt(||W||_1 ||W||_inf), the root of the sum of squared entries, and
+/// for small matrices sqrt(||W* W||_inf), which is 1 for an orthogonal matrix.
 MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
   constexpr std::size_t most_products = std::size_t{1} << 24;
   MatrixNorms norms{std::vector<MatrixNorms::Row>(size)};
   std::vector<double> columns(size);
-  std::vector<std::vector<std::pair<std::size_t, std::complex<double>>>> entries(size);  // of each row
+  std::vector<std::vector<std::pair<std::size_t, std::complex<double>>>> entries(size);  // nonzero entries of each row
   double squares = 0, products = 0;
   for (const auto& [k, values] : diagonals) {
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -71,7 +71,7 @@ MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
     }
     norms.spectral = std::min(norms.spectral, std::sqrt(most) * (1 + 0x1p-40));
   }
-  std::vector<MatrixNorms::Row> distinct;  // equal rows bound alike
+  std::vector<MatrixNorms::Row> distinct;  // equal rows give equal bounds, so neighbouring duplicates are omitted
   for (const MatrixNorms::Row& r : norms.rows)
     if (distinct.empty() || distinct.back().plus != r.plus || distinct.back().minus != r.minus ||
         distinct.back().squares != r.squares)
@@ -80,7 +80,7 @@ MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
   return norms;
 }
 
-/// `inside`: the matrix reads nothing but values.
+/// Returns the range of W x. `inside`: the matrix reads only values, no padding slots.
 Range applied(const MatrixNorms& w, const Range& x, const Packing& packing, bool inside) {
   const double low = inside ? x.low : -x.peak, high = inside ? x.high : x.peak;
   const double length = x.rms * std::sqrt(static_cast<double>(packing.period));
@@ -101,8 +101,8 @@ Range applied(const MatrixNorms& w, const Range& x, const Packing& packing, bool
 
 Diagonals diagonals_of(const std::vector<std::complex<double>>& matrix, std::size_t size) {
   if (size == 0 || matrix.size() / size != size || matrix.size() % size != 0)
-    throw ShapeError("a matrix on " + std::to_string(size) + " slots has " + std::to_string(size) + " x " +
-                     std::to_string(size) + " entries, not " + std::to_string(matrix.size()));
+    throw ShapeError("cannot use this matrix: a matrix on " + std::to_string(size) + " slots must have " +
+                     std::to_string(size) + " x " + std::to_string(size) + " entries, not " + std::to_string(matrix.size()));
   Diagonals diagonals;
   for (std::size_t k = 0; k < size; ++k) {
     std::vector<std::complex<double>> values(size);
@@ -116,27 +116,27 @@ Diagonals diagonals_of(const std::vector<std::complex<double>>& matrix, std::siz
   return diagonals;
 }
 
-/// Throws unless the diagonals are a matrix on `size` of the set's slots; those that are 0 are left out.
+/// Returns the nonzero diagonals. Throws unless the diagonals form a matrix on `size` of the set's slots.
 Diagonals checked(const Parameters& parameters, const Diagonals& diagonals, std::size_t size) {
   if (const std::size_t period = parameters.context()->period(); !std::has_single_bit(size) || size > period)
-    throw ShapeError("a matrix on slots has a power of two of rows, at most " + std::to_string(period) + " here, not " +
-                     std::to_string(size));
+    throw ShapeError("the number of rows of a matrix on slots must be a power of two of at most " + std::to_string(period) +
+                     ", not " + std::to_string(size));
   if (const std::size_t slots = parameters.slots(), period = parameters.context()->period();
       size < period && slots != period)
     throw ShapeError("a matrix on " + std::to_string(size) +
-                     " slots takes values that repeat through the whole ciphertext; " + std::to_string(slots) +
-                     " slots of these parameters have zeros behind them: take parameters with a " +
+                     " slots needs values that repeat through the whole ciphertext, but the " + std::to_string(slots) +
+                     " slots of these parameters are padded with zeros; use parameters with a " +
                      "power of two of slots and without repeat=False");
   Diagonals kept;
   for (const auto& [k, values] : diagonals) {
     if (k >= size || values.size() > size)
-      throw ShapeError("diagonal " + std::to_string(k) + " of " + std::to_string(values.size()) + " values: a matrix on " +
-                       std::to_string(size) + " slots has diagonals 0 to " + std::to_string(size - 1) +
-                       " of as many values");
+      throw ShapeError("cannot use diagonal " + std::to_string(k) + " of " + std::to_string(values.size()) +
+                       " values: a matrix on " + std::to_string(size) + " slots must have diagonals 0 to " +
+                       std::to_string(size - 1) + " with at most as many values as slots");
     if (std::any_of(values.begin(), values.end(), [](const auto& v) { return v != std::complex<double>(0); }))
       kept.emplace(k, values);
   }
-  if (kept.empty()) kept.emplace(0, std::vector<std::complex<double>>(1));  // zeros: a sum of one product by zero
+  if (kept.empty()) kept.emplace(0, std::vector<std::complex<double>>(1));  // the zero matrix: one product by zero
   return kept;
 }
 
@@ -146,10 +146,10 @@ std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, co
   const std::size_t top = parameters.top_level();
   if (level == 0) level = top;
   if (level < 2 || level > top)
-    throw LevelError("a matrix product takes one level: it is made for levels 2 to " + std::to_string(top) + ", not " +
+    throw LevelError("a matrix product takes one level, so its level must be 2 to " + std::to_string(top) + ", not " +
                      std::to_string(level));
   if (width > parameters.slots())
-    throw SlotsError("results of " + std::to_string(width) + " values; a ciphertext holds " +
+    throw SlotsError("cannot give results of " + std::to_string(width) + " values; a ciphertext holds " +
                      std::to_string(parameters.slots()));
   std::size_t rows = 0, columns = 0;
   for (const auto& [k, values] : diagonals)
@@ -181,19 +181,20 @@ std::size_t LinearTransform::level() const { return data_->level; }
 
 Parameters LinearTransform::parameters() const { return data_->parameters; }
 
-Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys,
-                 const Progress& progress) {
+Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys) {
   const LinearTransformData& data = transform.data();
-  if (!(a.parameters() == data.parameters)) throw MismatchError("the matrix was made for other parameters");
+  if (!(a.parameters() == data.parameters))
+    throw MismatchError(
+        "the matrix and the ciphertext have different parameter sets; make the matrix for the ciphertext's set");
   const Ciphertext known = data.whole ? of_width(a, std::min(data.columns, a.parameters().slots())) : own(a);
   if (known.level() < data.level)
-    throw LevelError("the matrix was made for level " + std::to_string(data.level) + "; this ciphertext is at level " +
+    throw LevelError("the matrix needs level " + std::to_string(data.level) + " or above; this ciphertext is at level " +
                      std::to_string(known.level()));
   const Shape shape = a.shape();
   const std::size_t items = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
   Ciphertext x = of_degree_one(known, keys);
   if (x.level() > data.level) x = lower(x, data.level);
-  CiphertextData result = reshape(apply(data.sum, reshape(x, {items}), keys, progress), shape).data();
+  CiphertextData result = reshape(apply(data.sum, reshape(x, {items}), keys), shape).data();
   result.width = data.width > 0 ? data.width : a.slots();
   if (data.whole && data.rows <= result.width) result.tail = {};
   const bool inside = known.data().tail.kind() == Tail::Kind::even || (data.whole && data.columns <= known.slots()) ||

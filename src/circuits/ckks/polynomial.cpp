@@ -1,6 +1,6 @@
-// Polynomials of ciphertexts in the fewest levels: baby steps and giant steps (Paterson and Stockmeyer), each sum formed at the
-// level and the scale at which it is needed (Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, ePrint 2020/1203, section 5), products
-// of one sum relinearized together.
+// Polynomials of ciphertexts in the fewest levels: baby-step giant-step (Paterson and Stockmeyer). Each sum is formed at the
+// level and scale at which it is needed (Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, ePrint 2020/1203, section 5); the
+// products of a sum are relinearized together.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/progress.h"
 #include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
@@ -20,10 +21,10 @@ namespace {
 using Complex = std::complex<double>;
 using Coefficients = std::vector<Complex>;
 
-/// Levels below x at which the i-th power (or Chebyshev polynomial) of x is.
+/// Returns the number of levels that x^power, or the Chebyshev polynomial T_power of x, takes.
 std::size_t depth_of(std::size_t power) { return power <= 1 ? 0 : std::bit_width(power - 1); }
 
-/// The two factors of a power: the larger is a power of two, so that powers of odd polynomials need odd ones and those alone.
+/// Returns the two factors of a power. The larger is a power of two, so that odd polynomials need odd powers only.
 std::pair<std::size_t, std::size_t> factors_of(std::size_t power) {
   const std::size_t a = std::size_t{1} << (depth_of(power) - 1);
   return {a, power - a};
@@ -35,9 +36,9 @@ std::size_t degree_of(const Coefficients& p) {
   return degree - 1;
 }
 
-// A Chebyshev series is evaluated by C_k = 2 T_k, of 2x: C_(a+b) = C_a C_b - C_(a-b) takes no doubling.
+// A Chebyshev series is evaluated with C_k = 2 T_k(x / 2), where C_(a+b) = C_a C_b - C_(a-b) needs no doubling.
 
-/// p = quotient * (power g) + p, of a degree below 2g.
+/// Divides by the power g: p = quotient * (power g) + remainder. The remainder, of degree below g, replaces p.
 Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
   Coefficients quotient(p.begin() + static_cast<std::ptrdiff_t>(g), p.end());
   if (basis == Basis::chebyshev)
@@ -48,7 +49,7 @@ Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
 
 struct Product;
 
-/// A sum formed `depth` levels below x: numbers times powers, and quotients times powers of two.
+/// A sum `depth` levels below x. Its terms are numbers times powers, and quotients times powers of two.
 struct Sum {
   std::size_t depth = 0;
   Complex constant = 0;
@@ -56,7 +57,6 @@ struct Sum {
   std::vector<Product> products;
 };
 
-/// A quotient times a power.
 struct Product {
   std::size_t power;
   Sum quotient;
@@ -89,7 +89,7 @@ void need(std::size_t power, Basis basis, std::set<std::size_t>& powers) {
   if (basis == Basis::chebyshev) need(a - b, basis, powers);
 }
 
-/// The powers a sum uses, and what it costs: relinearizations, then products.
+/// Collects the powers that a sum needs, and adds its cost: number of relinearizations, number of products.
 void survey(const Sum& sum, Basis basis, std::set<std::size_t>& powers, std::pair<std::size_t, std::size_t>& cost) {
   for (const auto& [power, factor] : sum.terms) need(power, basis, powers);
   if (!sum.products.empty()) ++cost.first;
@@ -119,19 +119,21 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
   return *best;
 }
 
-/// So many parts of a sum are there at once, at most: what a call sums.
+/// Largest number of summands that are held in memory; one call sums them.
 constexpr std::size_t kHeld = 8;
 
-/// By how much bounds on an argument of Chebyshev polynomials may be beyond 1: doubles' roundings, and those of bounds in files.
+/// Tolerances on the bound 1 of a Chebyshev argument, for the rounding of doubles (kReach) and of bounds in files
+/// (kRounded).
 constexpr double kReach = 0x1p-30, kRounded = 0x1p-14;
 
-/// The largest number of ciphertexts whose ranges are evaluated one by one.
+/// Largest number of ciphertexts whose ranges are evaluated one by one.
 constexpr std::size_t kEach = 64;
 
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
-/// Bounds of C_k, k up to `degree`, of x, twice an argument in [-reach, reach]: 2 cosh(k arcosh(reach)). Bounds by operations may be
-/// larger. Places behind the values have these bounds only if they lie there too.
+/// Returns bounds on C_k(x), k up to `degree`. x is twice an argument in [-reach, reach], so |C_k| is at most 2 cosh(k
+/// arcosh(reach)). Tracked bounds may be larger. The bounds hold for padding slots only if their contents are in this
+/// range too.
 RangePair within_two(const CiphertextData& x, double reach, std::size_t degree) {
   const double two = 2 * std::cosh(static_cast<double>(degree) * std::acosh(reach)) * (1 + kReach);
   const bool behind = x.tail.is_zero() || x.tail.kind() == Tail::Kind::even;
@@ -149,41 +151,43 @@ Ciphertext narrowed_to(const Ciphertext& a, const RangePair& most) {
   return finish(std::move(data));
 }
 
-/// The magnitude of an argument of Chebyshev polynomials: 1, or what bounds of 1 were rounded to. Throws PlaintextRangeError if
-/// its bounds leave [-1, 1]; if no bound is known it is the caller's word that they do not.
+/// Returns the largest magnitude of a Chebyshev argument: 1, or its rounded bound. Throws PlaintextRangeError if the
+/// bounds of `a` exceed [-1, 1]. If no bound is known, the caller must ensure this range.
 double reach_of(const Ciphertext& a) {
   const double most = known_bound(a.data());
   if (most > 1 + kRounded)
-    throw PlaintextRangeError("a Chebyshev series takes values in [-1, 1], and these may reach " + std::to_string(most) +
-                              ": scale them, encrypt with a bound (bound=1), or say that they stay inside (within(x, 1))");
+    throw PlaintextRangeError(
+        "a Chebyshev series needs values in [-1, 1], but these may reach " + std::to_string(most) +
+        "; scale them, encrypt with a bound (bound=1), or declare that they stay inside (within(x, 1))");
   return most > 1 + kReach ? most : 1;
 }
 
 class Evaluation {
  public:
-  /// Chebyshev: x is twice the argument. `most`: bounds of each C_k; none for complex values, which have no such interval.
-  Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress,
-             const std::optional<RangePair>& most, const Weights& weights = {})
+  /// For the Chebyshev basis, x is twice the argument. `most`: bounds on each C_k; nullopt for complex values, which have
+  /// no such bounds.
+  Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const std::optional<RangePair>& most,
+             const Weights& weights = {})
       : x_(most ? narrowed_to(x, *most) : x),
         context_(*x.data().context),
         basis_(basis),
         keys_(keys),
-        progress_(progress),
         most_(most),
         weights_(weights) {
     powers_.emplace(std::pair(std::size_t{1}, x_.level()), x_);
   }
 
   Ciphertext run(const Plan& plan) {
-    steps_ = plan.cost.first + 1;
-    for (const std::size_t power : plan.powers)  // ascending: factors come first
+    ProgressSteps steps(plan.cost.first + 1);
+    steps_ = &steps;
+    for (const std::size_t power : plan.powers)  // ascending, so that factors come first
       if (power > 1) make(power);
     const std::size_t level = x_.level() - plan.sum.depth;
     return formed(plan.sum, context_.scale(level - 1));
   }
 
  private:
-  /// A power at a level.
+  /// Returns a power of x at a level.
   const Ciphertext& at(std::size_t power, std::size_t level) {
     const auto found = powers_.find({power, level});
     if (found != powers_.end()) return found->second;
@@ -191,12 +195,11 @@ class Evaluation {
   }
   const Ciphertext& made(std::size_t power) const { return powers_.at({power, x_.level() - depth_of(power)}); }
 
-  /// What rescaling divides by.
+  /// Returns the divisor of rescaling that keeps the scales of the levels.
   double ratio(std::size_t level) const {
     const double scale = context_.scale(level);
     return scale * scale / context_.scale(level - 1);
   }
-  /// A number times a power.
   Summand times(std::size_t power, double factor, std::size_t level, double scale) {
     const Ciphertext& a = at(power, level);
     return {a, factor, scale / a.scale()};
@@ -218,10 +221,10 @@ class Evaluation {
     Ciphertext result = relinearize_rescale(product, keys_);
     if (most_) result = narrowed_to(result, *most_);
     powers_.insert_or_assign(std::pair(power, level - 1), std::move(result));
-    step();
+    steps_->add();
   }
 
-  /// The sum one level lower at a scale.
+  /// Computes a sum and rescales it, one level lower, to `scale`.
   Ciphertext formed(const Sum& sum, double scale) {
     const std::size_t level = x_.level() - sum.depth;
     const double wide = scale * ratio(level);
@@ -255,24 +258,18 @@ class Evaluation {
       total = add_constants(total, complex_number(sum.constant));
     const bool wider = total.degree() > 1;
     total = wider ? relinearize_rescale(total, keys_) : rescale(total);
-    if (wider) step();
+    if (wider) steps_->add();
     return total;
-  }
-
-  void step() {
-    ++done_;
-    if (progress_) progress_(std::min(1.0, static_cast<double>(done_) / static_cast<double>(steps_)));
   }
 
   Ciphertext x_;
   const Context& context_;
   Basis basis_;
   const EvaluationKeys& keys_;
-  const Progress& progress_;
   const std::optional<RangePair> most_;
   const Weights& weights_;
   std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // by power and level
-  std::size_t done_ = 0, steps_ = 1;
+  ProgressSteps* steps_ = nullptr;                                    // during `run`
 };
 
 }  // namespace
@@ -281,7 +278,40 @@ std::size_t polynomial_depth(std::size_t degree) { return std::bit_width(degree)
 
 namespace {
 
-/// The result, which has the extremes of the polynomial on its argument's interval: far tighter than those of its terms.
+/// Returns a Chebyshev argument without noise. The result of an evaluation then has the noise of the evaluation alone.
+Ciphertext noiseless(const Ciphertext& x) {
+  CiphertextData data = x.data();
+  data.noise = 0;  // one unit at the scale, far below the noise of a product
+  return finish(std::move(data));
+}
+
+/// Adds the effect of the argument's noise to the noise of p(x): the noise times the largest derivative. An error may be
+/// complex. Then x is in an ellipse with foci -1 and 1, of sum rho of its half axes. There the derivative is at most
+/// rho^(d - 1) times its largest value on [-1, 1] (Bernstein).
+Ciphertext with_noise_of(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, double reach) {
+  std::vector<double> slope(p.size() - 1);  // the derivative's series
+  for (std::size_t k = p.size() - 1; k > 0; --k)
+    slope[k - 1] = 2 * static_cast<double>(k) * p[k].real() + (k + 1 < slope.size() ? slope[k + 1] : 0);
+  slope[0] /= 2;
+  const Range steepest = polynomial_of(Range::of(-1, 1, 1, 1), slope, Basis::chebyshev);
+  CiphertextData data = result.data();
+  const bool behind = x.data().tail.is_zero() || x.data().tail.kind() == Tail::Kind::even;
+  const RangePair ranges = x.data().ranges.merged();
+  const auto grown = [&](double noise, const Range& range) {
+    const double most_of_all = std::clamp(range.peak, reach, reach * (1 + kRounded));  // of the padding too
+    const double beyond = std::exp2(noise) / x.scale() + (most_of_all - 1);
+    const double rho = 1 + beyond + std::sqrt(beyond * (2 + beyond));
+    const double most = std::log2(steepest.largest()) + static_cast<double>(slope.size() - 1) * std::log2(rho);
+    const bool inside = behind || range.peak <= reach * (1 + kRounded);
+    return inside ? noise + most + std::log2(data.scale / x.scale()) : std::numeric_limits<double>::infinity();
+  };
+  const rlwe::Figure noise = x.data().noise.norm();
+  data.noise = both(data.noise, rlwe::Figure(grown(noise.vouched, ranges.vouched), grown(noise.assumed, ranges.assumed)));
+  return finish(std::move(data));
+}
+
+/// Tightens the result's bounds to the polynomial's extremes on its argument's interval. The bounds that follow from its
+/// terms are much larger.
 Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, Basis basis, double reach = 1) {
   std::vector<double> real;
   for (const Complex& c : p) {
@@ -291,7 +321,7 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
   const Ranges arguments = x.data().ranges.list().size() <= kEach ? x.data().ranges : Ranges(x.data().ranges.merged());
   const auto inside = [&](Range r) {
     if (basis != Basis::chebyshev) return r;
-    r.word = r.word || r.largest() > reach * (1 + kReach);  // the caller's word, or another purpose's bound
+    r.word = r.word || r.largest() > reach * (1 + kReach);  // declared by the caller, or shown by the other kind of bound
     r.low = std::max(r.low, -reach), r.high = std::min(r.high, reach);
     return r;
   };
@@ -304,23 +334,23 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
 }  // namespace
 
 Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coefficients, Basis basis,
-                            const EvaluationKeys& keys, const Progress& progress) {
-  require<ParameterError>(!coefficients.empty(), "a polynomial has at least one coefficient");
+                            const EvaluationKeys& keys) {
+  require<ParameterError>(!coefficients.empty(), "a polynomial must have at least one coefficient");
   for (const Complex& c : coefficients)
     if (!std::isfinite(c.real()) || !std::isfinite(c.imag()))
-      throw PlaintextRangeError("coefficients of a polynomial are finite numbers");
+      throw PlaintextRangeError("coefficients of a polynomial must be finite");
   Coefficients p = coefficients;
   p.resize(degree_of(p) + 1);
   const std::size_t degree = p.size() - 1, depth = polynomial_depth(degree);
   if (x.level() <= depth)
-    throw LevelError("a polynomial of degree " + std::to_string(degree) + " takes " + std::to_string(depth) +
+    throw LevelError("a polynomial of degree " + std::to_string(degree) + " needs " + std::to_string(depth) +
                      " levels; this ciphertext is at level " + std::to_string(x.level()) + " and has " +
                      std::to_string(x.level() - 1) + " left");
   if (degree == 0) return add_constants(subtract(x, x), complex_number(p[0]));
-  Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
+  Ciphertext start = of_degree_one(x, keys);
   if (basis == Basis::monomial)
-    return bounded(Evaluation(start, basis, keys, progress, {}).run(plan_of(p, depth, basis)), start, p, basis);
-  // Chebyshev polynomials grow fast beyond 1: what stands behind the values must not.
+    return bounded(Evaluation(start, basis, keys, {}).run(plan_of(p, depth, basis)), start, p, basis);
+  // Chebyshev polynomials grow fast beyond [-1, 1], so padding outside this interval is set to 0.
   const auto& behind = start.data().tail.numbers();
   if (start.data().tail.is_number() &&
       std::any_of(behind.begin(), behind.end(), [](const Complex& v) { return std::abs(v) > 1; }))
@@ -328,22 +358,29 @@ Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coe
   Coefficients halves = p;
   for (std::size_t k = 1; k < p.size(); ++k) halves[k] /= 2;
   const double reach = reach_of(start);
-  const Ciphertext argument = within(start, 1), twice = add(argument, argument);
-  std::optional<RangePair> most;
-  if (!twice.complex()) most = within_two(twice.data(), reach, degree);
+  const Ciphertext argument = within(start, 1);
   const Plan plan = plan_of(halves, depth, basis);
-  return bounded(Evaluation(twice, basis, keys, progress, most).run(plan), start, p, basis, reach);
+  if (argument.complex() || std::any_of(p.begin(), p.end(), [](const Complex& c) { return c.imag() != 0; })) {
+    const Ciphertext twice = add(argument, argument);
+    std::optional<RangePair> most;
+    if (!twice.complex()) most = within_two(twice.data(), reach, degree);
+    return bounded(Evaluation(twice, basis, keys, most).run(plan), start, p, basis, reach);
+  }
+  const Ciphertext exact = noiseless(argument), twice = add(exact, exact);
+  const RangePair most = within_two(twice.data(), reach, degree);
+  const Ciphertext result = Evaluation(twice, basis, keys, most).run(plan);
+  return bounded(with_noise_of(result, argument, p, reach), start, p, basis, reach);
 }
 
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
-                               const EvaluationKeys& keys, const Progress& progress) {
-  return evaluate_complex(x, {coefficients.begin(), coefficients.end()}, basis, keys, progress);
+                               const EvaluationKeys& keys) {
+  return evaluate_complex(x, {coefficients.begin(), coefficients.end()}, basis, keys);
 }
 
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<Complex>& coefficients, const EvaluationKeys& keys,
-                            const Progress& progress, const Weights& weights) {
+                            const Weights& weights) {
   const Plan plan = plan_of(coefficients, polynomial_depth(coefficients.size() - 1), Basis::chebyshev);
-  return Evaluation(x, Basis::chebyshev, keys, progress, within_two(x.data(), 1, 1), weights).run(plan);
+  return Evaluation(x, Basis::chebyshev, keys, within_two(x.data(), 1, 1), weights).run(plan);
 }
 
 }  // namespace heliograph::ckks

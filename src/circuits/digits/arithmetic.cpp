@@ -1,4 +1,4 @@
-// Sums and products: what goes into which column.
+// Sums and products of numbers: the columns to which digits and partial products are added.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace heliograph::circuits {
 Number Digits::add(const Number& a, const Number& b) { return sum({a, b}); }
 
 Number Digits::sum(const std::vector<Number>& terms) {
-  require<InternalError>(!terms.empty(), "a sum without terms");
+  require<InternalError>(!terms.empty(), "a sum must have at least one term");
   Columns columns(parts(terms[0].type));
   for (const Number& t : terms) put(columns, 0, t.parts);
   return {resolve(std::move(columns)), terms[0].type};
@@ -36,7 +36,7 @@ void Digits::put_products(Columns& columns, std::size_t at, const std::vector<Li
       if (x.max == 0 || y.max == 0) continue;
       const bool last = wraps && at + i + j + 1 == columns.size();
       const auto modulus = static_cast<int>(last ? base_ : base_ * base_);
-      // One order for both, so that the products of a square are made once.
+      // Order the digits by their wires, so that the products a b and b a of a square are one bootstrap.
       const bool swap = !is_constant(x.x) && !is_constant(y.x) && y.x.terms[0].wire < x.x.terms[0].wire;
       const Linear product =
           pair(swap ? y : x, swap ? x : y, [&](unsigned p, unsigned q) { return static_cast<int>(p * q) % modulus; });
@@ -68,7 +68,7 @@ std::vector<Linear> Digits::karatsuba(const std::vector<Linear>& a, const std::v
   put(columns, 2 * shift, high);
   put(columns, shift, middle);
   for (const auto* less : {&low, &high}) {
-    // The complement reaches up to the last column: its digits past the number are base - 1.
+    // The complement of the shorter number has digits base - 1 up to the last column.
     std::vector<Linear> digits = complement(*less);
     digits.resize(columns.size() - shift, units(base_ - 1));
     put(columns, shift, digits);
@@ -88,7 +88,7 @@ Number Digits::multiply(const Number& a, const Number& b) {
   }
   Columns columns(count);
   if (variant_ == "karatsuba" && count >= 4) {
-    // The low halves' whole product, and the two cross products, which wrap.
+    // Computes the full product of the low halves, and the two cross products modulo the base's power.
     const auto half = static_cast<std::ptrdiff_t>(count / 2);
     const std::vector<Linear> a0(a.parts.begin(), a.parts.begin() + half), b0(b.parts.begin(), b.parts.begin() + half);
     const std::vector<Linear> a1(a.parts.begin() + half, a.parts.end()), b1(b.parts.begin() + half, b.parts.end());
@@ -103,7 +103,8 @@ Number Digits::multiply(const Number& a, const Number& b) {
 }
 
 Number Digits::dot(const std::vector<Number>& a, const std::vector<Number>& b) {
-  require<InternalError>(!a.empty() && a.size() == b.size(), "a dot product of lists of two lengths");
+  require<InternalError>(!a.empty() && a.size() == b.size(),
+                         "a dot product must have equally many numbers on both sides, at least one");
   Columns columns(parts(a[0].type));
   for (std::size_t i = 0; i < a.size(); ++i) put_products(columns, 0, a[i].parts, b[i].parts, true);
   return {resolve(std::move(columns)), a[0].type};
@@ -111,10 +112,10 @@ Number Digits::dot(const std::vector<Number>& a, const std::vector<Number>& b) {
 
 void Digits::put_multiple(Columns& columns, const Number& a, std::uint64_t factor) const {
   const auto base = static_cast<int>(base_);
-  int carry = 0;  // digits are -1 .. base / 2
+  int carry = 0;  // recoded digits are -1 .. base / 2
   for (std::size_t j = 0; j < columns.size(); ++j) {
     int weight = static_cast<int>(factor >> (j * bits_) & (base_ - 1)) + carry;
-    // The next bit tells, for bits, whether -1 starts a run.
+    // For base 2, the next bit decides whether digit -1 begins a run of ones.
     const bool run = base > 2 || (j + 1 < columns.size() && (factor >> (j + 1) & 1) != 0);
     carry = (base > 2 ? weight > base / 2 : weight == 2 || (weight == 1 && run)) ? 1 : 0;
     weight -= carry * base;

@@ -1,8 +1,8 @@
-// Sums of many digits: columns of values, brought down to one clean digit each.
+// Sums of many digits: columns of values, reduced to one digit of norm 1 each.
 //
-// A bootstrap reads sums of up to `boxes` values, so floor(sum / base) goes to the next column, the digit stays. Where the
-// norm allows, the digit is not bootstrapped: sum - base * carry is exact with a larger norm. A sum of up to twice as many
-// values gives its top bit in one bootstrap, because the table continues with its negative past the half turn.
+// A bootstrap reads a sum below `boxes`: floor(sum / base) is the carry to the next column, and the digit remains. If the
+// norm allows, the digit is not bootstrapped: sum - base * carry is exact with a larger norm. One bootstrap also gives
+// the top bit of a sum below 2 * `boxes`, because the table continues with its negative past the half turn.
 
 #include <algorithm>
 #include <numeric>
@@ -47,7 +47,7 @@ Linear Digits::resolve_column(std::vector<Value> items, std::vector<Value>* carr
   auto carry = [&](const Linear& x, unsigned max) {
     if (max > 0) carries->push_back({x, max});
   };
-  auto split = [&](const Value& v) {  // the digit stays
+  auto split = [&](const Value& v) {  // the digit remains in its column
     const std::vector<Linear> both = apply(v, {low, high});
     carry(both[1], v.max / base_);
     return Value{both[0], std::min(v.max, base_ - 1)};
@@ -62,7 +62,7 @@ Linear Digits::resolve_column(std::vector<Value> items, std::vector<Value>* carr
       continue;
     }
     if (all.max < boxes_ && Builder::norm(all.x) <= limit()) return split(all).x;
-    const std::uint64_t spare = limit() - std::uint64_t{base_} * base_;  // then base * carry can be taken off
+    const std::uint64_t spare = limit() - std::uint64_t{base_} * base_;  // reserves norm for the subtraction of base * carry
     std::vector<Value> rest = items;
     Value sum = take(rest, 2 * boxes_ - 1, spare);
     if (sum.max >= boxes_ + boxes_ / 2) {
@@ -86,7 +86,7 @@ Linear Digits::resolve_column(std::vector<Value> items, std::vector<Value>* carr
         continue;
       }
     }
-    // The top bit twice, here and as a carry: the rest keeps a small norm.
+    // Computes the top bit twice: for the subtraction here, and as a carry. The rest then has a small norm.
     rest = items;
     sum = take(rest, 2 * boxes_ - 1, limit() - 1);
     std::vector<Value> fewer = items;
@@ -110,7 +110,7 @@ void Digits::compress(Columns& columns) {
     return std::accumulate(column.begin(), column.end(), Value{}, [](const Value& a, const Value& b) { return add(a, b); });
   };
   auto fit = [&] {
-    bool below = true;  // no carry comes from the columns below
+    bool below = true;  // lower columns produce no carry
     for (const auto& column : columns) {
       const Value all = total(column);
       if (all.max > 2 * base_ - (below ? 1 : 2) || Builder::norm(all.x) + 1 > limit()) return false;
@@ -168,7 +168,7 @@ std::vector<Linear> Digits::propagate(const std::vector<Value>& sums) {
   const auto base = static_cast<int>(base_);
   const Function low = [base](unsigned x) { return static_cast<int>(x) % base; };
   std::vector<Linear> digits(count);
-  std::size_t depth_width = 1;  // radix^depth: the least that reaches every position in two windows
+  std::size_t depth_width = 1;  // radix^depth: the least width for which two windows cover every position
   unsigned depth = 0;
   while (2 * depth_width < count) depth_width *= radix_, ++depth;
   const std::size_t below_width = std::max<std::size_t>(depth_width / radix_, 1);
@@ -178,7 +178,7 @@ std::vector<Linear> Digits::propagate(const std::vector<Value>& sums) {
       return x >= base_ ? e.generate : x + 1 == base_ && i > 0 ? e.propagate : e.kill;
     });
   };
-  // The plain state and the digit without carry share a bootstrap.
+  // One bootstrap computes the state in units and the digit without carry.
   const Position position = [&](std::size_t i, const Emission& e) { return apply(sums[i], {state(i, e), low})[0]; };
   auto own = [&](std::size_t i) {
     const int scale = 1 << i % radix_;
@@ -215,7 +215,6 @@ std::vector<Linear> Digits::propagate(const std::vector<Value>& sums) {
 }
 
 std::vector<Linear> Digits::resolve(Columns columns) {
-  // Constants become one number.
   std::uint64_t constants = 0;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     std::vector<Value> others;
@@ -240,7 +239,7 @@ std::vector<Linear> Digits::resolve(Columns columns) {
       for (const Value& v : column) sum = add(sum, v);
       sums.push_back(sum);
     }
-    // Columns below the first that may carry stand as they are.
+    // Columns below the first possible carry are final.
     std::size_t first = 0;
     while (first < sums.size() && sums[first].max < base_) digits.push_back(clean(sums[first++]).x);
     if (first < sums.size()) {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/errors.h"
+#include "circuits/variants.h"
 
 namespace heliograph::circuits {
 
@@ -12,15 +13,15 @@ Digits::Digits(Builder& builder, Goal goal, const std::string& variant) : Family
   if (e.message_bits < 1 || e.message_bits > 2 || e.carry_bits < e.message_bits || e.carry_bits > 4 ||
       e.norm < (1u << 2 * e.message_bits) + 1) {
     throw ParameterError(
-        "integers need digits of 1 or 2 message bits, at least as many carry bits and a norm of 4^bits + 1; "
-        "these have " +
+        "integers need a set with 1 or 2 message bits, at least as many carry bits and a norm of at least 4^bits + 1; "
+        "this set has " +
         std::to_string(e.message_bits) + ", " + std::to_string(e.carry_bits) + " and " + std::to_string(e.norm));
   }
   if (variant == "ripple") goal_ = Goal::fewest;
   if (variant == "prefix") goal_ = Goal::shallow;
-  if (!variant.empty() && variant != "schoolbook" && variant != "karatsuba" && variant != "ripple" && variant != "prefix") {
-    throw ParameterError("unknown variant '" + variant + "' for digits; there are schoolbook, karatsuba, ripple and prefix");
-  }
+  if (!variant.empty() && !is_one_of(variant, digit_variants::products))  // lists the variants of all operations
+    throw ParameterError("unknown variant " + variant + " for digits; the variants are " +
+                         text_of(digit_variants::products));
   bits_ = e.message_bits;
   base_ = 1u << e.message_bits;
   radix_ = e.message_bits + e.carry_bits;
@@ -30,7 +31,7 @@ Digits::Digits(Builder& builder, Goal goal, const std::string& variant) : Family
 std::size_t Digits::parts(const Type& type) const {
   if (type.boolean) return 1;
   if (type.bits == 0 || type.bits > 64 || type.bits % bits_ != 0) {
-    throw DtypeError(type.text() + " does not divide into digits of " + std::to_string(bits_) + " bits");
+    throw DtypeError(type.text() + " cannot be divided into digits of " + std::to_string(bits_) + " bits");
   }
   return type.bits / bits_;
 }
@@ -75,16 +76,17 @@ std::vector<Linear> Digits::apply(const Value& v, const std::vector<Function>& f
     for (const Function& f : functions) results.push_back(units(f(static_cast<unsigned>(constant_units(v.x)))));
     return results;
   }
-  require<InternalError>(v.max < 2 * boxes_, "a value is more than a turn");
+  require<InternalError>(v.max < 2 * boxes_, "a value must be below the modulus of a ciphertext");
   const unsigned needed = std::bit_ceil(v.max + 1);
   const std::size_t together = needed <= boxes_ ? std::min<std::size_t>(boxes_ / needed, 8) : 1;
   for (std::size_t i = 0; i < functions.size();) {
     const unsigned outputs = std::bit_floor(static_cast<unsigned>(std::min(together, functions.size() - i)));
-    // Past the half turn the table's negative appears: half the sum of the two values is taken out, then put back.
+    // Past the half turn the table gives its negative. So half the sum of the two values is subtracted from the table and
+    // added to the result.
     std::int64_t sum = 0;
     for (unsigned j = boxes_; j <= v.max; ++j) {
       const std::int64_t here = functions[i](j) + functions[i](j - boxes_);
-      require<InternalError>(j == boxes_ || here == sum, "a function does not continue past the half turn");
+      require<InternalError>(j == boxes_ || here == sum, "a function's values half a turn apart must have a constant sum");
       sum = here;
     }
     const std::uint64_t middle = static_cast<std::uint64_t>(sum) * (unit / 2);

@@ -1,9 +1,10 @@
-// Booleans, comparisons, choices, bitwise functions and tables.
+// Booleans, comparisons, selections, bitwise functions and tables.
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 #include "base/errors.h"
 #include "circuits/digits/digits.h"
@@ -12,85 +13,120 @@ namespace heliograph::circuits {
 
 Number Digits::negate_boolean(const Number& a) { return boolean(units(1) - a.parts[0]); }
 
-Linear Digits::truth(const std::vector<Linear>& operands, const std::vector<bool>& table) {
-  const auto count = static_cast<unsigned>(operands.size());
-  if (std::adjacent_find(table.begin(), table.end(), std::not_equal_to<>()) == table.end()) return units(table[0]);
-  for (unsigned j = 1; j < count; ++j) {
-    for (unsigned k = 0; k < j; ++k) {  // an operand that was there before: its entries are the first one's
-      if (operands[j] != operands[k]) continue;
-      std::vector<Linear> rest = operands;
-      rest.erase(rest.begin() + j);
-      std::vector<bool> read(table.size() / 2);
-      for (unsigned i = 0; i < read.size(); ++i) {
-        const unsigned low = i & ((1u << j) - 1), high = i >> j;
-        read[i] = table[high << (j + 1) | (i >> k & 1) << j | low];
-      }
-      return truth(rest, read);
-    }
-  }
-  if (count == 1 && table[1]) return operands[0];
-  // The result as a function of how many are true has the least norm.
+namespace {
+
+/// Returns the entries of a truth table by the number of true operands; nullopt if the table is not symmetric in its
+/// operands.
+std::optional<std::vector<int>> entries_by_count(const std::vector<bool>& table, unsigned count) {
   std::vector<int> counted(count + 1, -1);
-  bool symmetric = true;
   for (unsigned i = 0; i < table.size(); ++i) {
     int& known = counted[static_cast<unsigned>(std::popcount(i))];
-    symmetric = symmetric && (known < 0 || known == static_cast<int>(table[i]));
+    if (known >= 0 && known != static_cast<int>(table[i])) return std::nullopt;
     known = table[i];
   }
+  return counted;
+}
+
+/// Returns the entries of a truth table by the weighted sum of the operands, for the sums `low` to `high`. Returns
+/// nullopt if two entries with the same sum differ. An entry is -1 if no operands have that sum.
+std::optional<std::vector<int>> entries_by_sum(const std::vector<bool>& table, const std::vector<int>& weights, int low,
+                                               int high) {
+  std::vector<int> values(static_cast<std::size_t>(high - low) + 1, -1);
+  for (unsigned i = 0; i < table.size(); ++i) {
+    int at = -low;
+    for (unsigned j = 0; j < weights.size(); ++j) at += (i >> j & 1) != 0 ? weights[j] : 0;
+    int& value = values[static_cast<std::size_t>(at)];
+    if (value >= 0 && value != static_cast<int>(table[i])) return std::nullopt;
+    value = table[i];
+  }
+  return values;
+}
+
+struct Distinct {
+  std::vector<Linear> operands;
+  std::vector<bool> table;
+};
+
+/// Removes an operand that equals an earlier one; nullopt if all operands differ.
+std::optional<Distinct> without_repeat(const std::vector<Linear>& operands, const std::vector<bool>& table) {
+  for (unsigned j = 1; j < operands.size(); ++j) {
+    for (unsigned k = 0; k < j; ++k) {
+      if (operands[j] != operands[k]) continue;
+      Distinct rest{operands, std::vector<bool>(table.size() / 2)};
+      rest.operands.erase(rest.operands.begin() + j);
+      for (unsigned i = 0; i < rest.table.size(); ++i) {
+        const unsigned low = i & ((1u << j) - 1), high = i >> j;
+        rest.table[i] = table[high << (j + 1) | (i >> k & 1) << j | low];
+      }
+      return rest;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Linear> Digits::truth_of_count(const std::vector<Linear>& operands, const std::vector<bool>& table) {
+  const auto count = static_cast<unsigned>(operands.size());
   Value sum, places;
   for (unsigned j = 0; j < count; ++j) {
     sum = add(sum, {operands[j], 1});
     places = add(places, {operands[j], 1}, 1 << j);
   }
-  if (symmetric && sum.max < boxes_ && Builder::norm(sum.x) <= limit()) {
-    return apply(sum, [&](unsigned x) { return counted[x]; });
+  // The number of true operands is the sum with the least norm.
+  const std::optional<std::vector<int>> counted = entries_by_count(table, count);
+  if (counted && sum.max < boxes_ && Builder::norm(sum.x) <= limit()) {
+    return apply(sum, [&](unsigned x) { return (*counted)[x]; });
   }
   if (places.max < boxes_ && Builder::norm(places.x) <= limit()) {
     return apply(places, [&](unsigned x) { return static_cast<int>(table[x]); });
   }
-  // Other weights, where values that fall together agree.
-  if (count <= 4) {
-    constexpr int kLeast = -3, kWeights = 8;
-    const auto combinations = static_cast<unsigned>(std::pow(kWeights, count));
-    std::uint64_t best = limit() + 1;
-    Value found;
-    std::vector<int> results;
-    for (unsigned code = 0; code < combinations; ++code) {
-      std::vector<int> weights;
-      std::uint64_t norm = 0;
-      int low = 0, high = 0;
-      for (unsigned j = 0, rest = code; j < count; ++j, rest /= kWeights) {
-        const int w = static_cast<int>(rest % kWeights) + kLeast;
-        weights.push_back(w);
-        norm += static_cast<std::uint64_t>(w * w);
-        (w < 0 ? low : high) += w;
-      }
-      if (norm >= best || high - low >= static_cast<int>(boxes_)) continue;
-      std::vector<int> values(static_cast<std::size_t>(high - low) + 1, -1);
-      bool agrees = true;
-      for (unsigned i = 0; i < table.size() && agrees; ++i) {
-        int at = -low;
-        for (unsigned j = 0; j < count; ++j) at += (i >> j & 1) != 0 ? weights[j] : 0;
-        int& value = values[static_cast<std::size_t>(at)];
-        agrees = value < 0 || value == static_cast<int>(table[i]);
-        value = table[i];
-      }
-      if (!agrees) continue;
-      Linear x = units(-low);
-      for (unsigned j = 0; j < count; ++j) {
-        if (weights[j] != 0) x = x + weights[j] * operands[j];
-      }
-      if (Builder::norm(x) > limit()) continue;
-      best = norm;
-      found = {x, static_cast<unsigned>(high - low)};
-      results = std::move(values);
+  return std::nullopt;
+}
+
+std::optional<Linear> Digits::truth_of_weighted_sum(const std::vector<Linear>& operands, const std::vector<bool>& table) {
+  constexpr int kLeast = -3, kWeights = 8;
+  const auto count = static_cast<unsigned>(operands.size());
+  const auto combinations = static_cast<unsigned>(std::pow(kWeights, count));
+  std::uint64_t best = limit() + 1;
+  Value found;
+  std::vector<int> results;
+  for (unsigned code = 0; code < combinations; ++code) {
+    std::vector<int> weights;
+    std::uint64_t norm = 0;
+    int low = 0, high = 0;
+    for (unsigned j = 0, rest = code; j < count; ++j, rest /= kWeights) {
+      const int w = static_cast<int>(rest % kWeights) + kLeast;
+      weights.push_back(w);
+      norm += static_cast<std::uint64_t>(w * w);
+      (w < 0 ? low : high) += w;
     }
-    if (best <= limit()) {
-      for (int& r : results) r = std::max(r, 0);
-      return apply(found, [&](unsigned x) { return results[x]; });
+    if (norm >= best || high - low >= static_cast<int>(boxes_)) continue;
+    std::optional<std::vector<int>> values = entries_by_sum(table, weights, low, high);
+    if (!values) continue;
+    Linear x = units(-low);
+    for (unsigned j = 0; j < count; ++j) {
+      if (weights[j] != 0) x = x + weights[j] * operands[j];
     }
+    if (Builder::norm(x) > limit()) continue;
+    best = norm;
+    found = {x, static_cast<unsigned>(high - low)};
+    results = std::move(*values);
   }
-  // By the value of the last operand.
+  if (best > limit()) return std::nullopt;
+  for (int& r : results) r = std::max(r, 0);
+  return apply(found, [&](unsigned x) { return results[x]; });
+}
+
+Linear Digits::truth(const std::vector<Linear>& operands, const std::vector<bool>& table) {
+  if (std::adjacent_find(table.begin(), table.end(), std::not_equal_to<>()) == table.end()) return units(table[0]);
+  if (const std::optional<Distinct> rest = without_repeat(operands, table)) return truth(rest->operands, rest->table);
+  if (operands.size() == 1 && table[1]) return operands[0];
+  if (const std::optional<Linear> result = truth_of_count(operands, table)) return *result;
+  if (operands.size() <= 4) {
+    if (const std::optional<Linear> result = truth_of_weighted_sum(operands, table)) return *result;
+  }
+  // Selects between two smaller tables by the last operand.
   const std::vector<Linear> rest(operands.begin(), operands.end() - 1);
   const auto middle = table.begin() + static_cast<std::ptrdiff_t>(table.size() / 2);
   const Linear low = truth(rest, {table.begin(), middle}), high = truth(rest, {middle, table.end()});
@@ -104,7 +140,7 @@ Linear Digits::truth(const std::vector<Linear>& operands, const std::vector<bool
 
 Number Digits::truth_table(const std::vector<Number>& operands, const std::vector<bool>& table) {
   require<InternalError>(!operands.empty() && table.size() == std::size_t{1} << operands.size(),
-                         "a truth table has 2^operands entries");
+                         "a truth table must have 2^operands entries");
   std::vector<Linear> wires;
   for (const Number& o : operands) wires.push_back(o.parts[0]);
   return boolean(truth(wires, table));
@@ -113,7 +149,7 @@ Number Digits::truth_table(const std::vector<Number>& operands, const std::vecto
 std::pair<Number, Number> Digits::adder(const Number& a, const Number& b, const Number* c) {
   Value sum = add(Value{a.parts[0], 1}, Value{b.parts[0], 1});
   if (c != nullptr) sum = add(sum, {c->parts[0], 1});
-  if (Builder::norm(sum.x) > limit()) {  // of equal operands
+  if (Builder::norm(sum.x) > limit()) {  // the operands are equal
     const std::vector<Linear> all{a.parts[0], b.parts[0], c->parts[0]};
     return {boolean(truth(all, {false, true, true, false, true, false, false, true})),
             boolean(truth(all, {false, false, false, true, false, true, true, true}))};
@@ -139,7 +175,7 @@ Linear Digits::choose(const Value& flag, const Linear& a, const Linear& b) {
   };
   if (is_constant(b) && y.max == 0) return gated(x, true);
   if (is_constant(a) && x.max == 0) return gated(y, false);
-  if (is_constant(a) || is_constant(b)) {  // one bootstrap, clean
+  if (is_constant(a) || is_constant(b)) {  // one bootstrap, result of norm 1
     const Value& v = is_constant(a) ? y : x;
     const auto other = static_cast<int>(is_constant(a) ? x.max : y.max);
     if (is_constant(v.x)) {
@@ -167,8 +203,8 @@ Number Digits::select(const Number& condition, const Number& a, const Number& b)
 
 Linear Digits::at_least(const std::vector<Linear>& a, const std::vector<Linear>& b, bool sign, int no, int yes,
                         bool shared) {
-  // The carry out of a + complement(b) + 1.
-  // Low digits that cannot take the 1 away do not matter.
+  // The carry out of a + complement(b) + 1. Low digits with b = 0 or a = base - 1 always pass on the 1, so they are
+  // omitted.
   std::size_t start = 0;
   while (start < a.size() && !(sign && start + 1 == a.size()) && (b[start] == units(0) || a[start] == units(base_ - 1))) {
     ++start;
@@ -180,11 +216,11 @@ Linear Digits::at_least(const std::vector<Linear>& a, const std::vector<Linear>&
   }
   const std::size_t count = a.size();
   const auto base = static_cast<int>(base_);
-  auto state = [](int difference, const Emission& e) {  // of x + (base - 1 - y)
+  auto state = [](int difference, const Emission& e) {  // the carry state of x + (base - 1 - y)
     return difference > 0 ? e.generate : difference == 0 ? e.propagate : e.kill;
   };
   const Position position = [&](std::size_t i, const Emission& e) {
-    // A carry goes in at the bottom: equal there is as good as greater.
+    // The lowest position has a carry in, so equal digits generate a carry.
     const Emission here{e.kill, i == 0 ? e.generate : e.propagate, e.generate};
     if (sign && i + 1 == count) {
       auto value = [&](unsigned d) { return static_cast<int>(d) - (d >= base_ / 2 ? base : 0); };
@@ -223,11 +259,12 @@ Linear Digits::at_least(const std::vector<Linear>& a, const std::vector<Linear>&
     return lookahead(two, (count + 1) / 2);
   }
   if (goal_ == Goal::shallow || radix_ < 4 || count == 1) return lookahead(position, count);
-  // A chain of steps of the carry so far, one sum of two digits as it is, and the states of two positions above it.
+  // Carries in a chain of bootstraps. Each combines the previous carry, one unreduced sum of two digits, and the states
+  // of two higher positions.
   Linear carry = units(1);
   for (std::size_t i = 0; i < count;) {
     const bool raw = !(sign && i + 1 == count);
-    const unsigned first = raw ? base_ : 2;  // the carry out of the lowest position is at this
+    const unsigned first = raw ? base_ : 2;  // least value at which the lowest position generates a carry
     Value step = raw ? add(add(digit(a[i]), complement(digit(b[i]))), {carry, 1}) : Value{carry, 1};
     if (!raw) step = add(step, {position(i, {0, 1, 2}), 2});
     unsigned over = first;
@@ -248,7 +285,7 @@ Number Digits::less(const Number& a, const Number& b) { return boolean(at_least(
 
 Linear Digits::any(std::vector<Value> values, int no, int yes) {
   while (true) {
-    // A sum of exactly `boxes_` reads as the negative of 0: still not 0.
+    // A sum of exactly `boxes_` reads as the negative of entry 0, which is not 0, so it counts as nonzero.
     std::vector<Value> next;
     std::stable_sort(values.begin(), values.end(), [](const Value& a, const Value& b) { return a.max > b.max; });
     while (!values.empty()) {
@@ -265,7 +302,7 @@ Linear Digits::any(std::vector<Value> values, int no, int yes) {
 Number Digits::equal(const Number& a, const Number& b) {
   const auto base = static_cast<int>(base_);
   std::vector<Value> differences, open;
-  std::vector<unsigned> wanted;  // of each of `open`
+  std::vector<unsigned> wanted;  // required digit for each of `open`
   for (std::size_t i = 0; i < a.parts.size(); ++i) {
     if (a.parts[i] == b.parts[i]) continue;
     const Value x = digit(a.parts[i]), y = digit(b.parts[i]);
@@ -284,7 +321,7 @@ Number Digits::equal(const Number& a, const Number& b) {
     const Value difference = add(x, complement(y));
     differences.push_back({apply(difference, [base](unsigned d) { return static_cast<int>(d) != base - 1 ? 1 : 0; }), 1});
   }
-  // Two at a time against a clear number.
+  // One look-up compares two encrypted digits with two clear digits.
   for (std::size_t i = 0; i < open.size(); i += 2) {
     const unsigned p = wanted[i], q = i + 1 < open.size() ? wanted[i + 1] : 0;
     const Value second = i + 1 < open.size() ? open[i + 1] : Value{units(0), 0};
@@ -294,9 +331,9 @@ Number Digits::equal(const Number& a, const Number& b) {
   return boolean(any(std::move(differences), 1, 0));
 }
 
-Number Digits::bitwise(char operation, const Number& a, const Number& b) {
+Number Digits::bitwise(Bitwise operation, const Number& a, const Number& b) {
   const auto f = [operation](unsigned x, unsigned y) -> int {
-    return static_cast<int>(operation == '&' ? x & y : operation == '|' ? x | y : x ^ y);
+    return static_cast<int>(operation == Bitwise::and_bits ? x & y : operation == Bitwise::or_bits ? x | y : x ^ y);
   };
   Number result{{}, a.type};
   for (std::size_t i = 0; i < a.parts.size(); ++i) {
@@ -305,7 +342,7 @@ Number Digits::bitwise(char operation, const Number& a, const Number& b) {
       continue;
     }
     if (a.parts[i] == b.parts[i]) {
-      result.parts.push_back(operation == '^' ? units(0) : a.parts[i]);
+      result.parts.push_back(operation == Bitwise::xor_bits ? units(0) : a.parts[i]);
       continue;
     }
     const Value x = digit(a.parts[i]), y = digit(b.parts[i]);
@@ -314,9 +351,9 @@ Number Digits::bitwise(char operation, const Number& a, const Number& b) {
     if (left != right && (c == 0 || c == base_ - 1)) {
       const Linear& other = left ? y.x : x.x;
       const bool ones = c != 0;
-      result.parts.push_back(operation == '&'   ? (ones ? other : units(0))
-                             : operation == '|' ? (ones ? units(base_ - 1) : other)
-                                                : (ones ? units(base_ - 1) - other : other));
+      result.parts.push_back(operation == Bitwise::and_bits  ? (ones ? other : units(0))
+                             : operation == Bitwise::or_bits ? (ones ? units(base_ - 1) : other)
+                                                             : (ones ? units(base_ - 1) - other : other));
       continue;
     }
     result.parts.push_back(pair(x, y, f));
@@ -378,7 +415,7 @@ std::vector<Linear> Digits::table_of(const std::vector<Linear>& digits, const st
     }
     const std::vector<Linear> choices = table_of(lower, halves);
     const Value top = digit(digits.back());
-    // A sum of choices needs the digit above it at the weight of the base with norm 1: one bootstrap for all.
+    // A sum of choices needs the next higher digit with weight base and norm 1. One bootstrap of the sum then suffices.
     const auto base = static_cast<int>(base_);
     const std::uint64_t spare = limit() - std::uint64_t{base_} * base_;
     const bool calm =
@@ -398,7 +435,7 @@ std::vector<Linear> Digits::table_of(const std::vector<Linear>& digits, const st
 
 Number Digits::look_up(const Number& a, const std::vector<std::uint64_t>& table, const Type& type) {
   const std::size_t inputs = a.type.boolean ? 2 : std::size_t{1} << std::min(a.type.bits, 32u);
-  require<InternalError>(table.size() == inputs, "a table has an entry for each value of its operand");
+  require<InternalError>(table.size() == inputs, "a table must have an entry for each value of its operand");
   Number result{{}, type};
   const std::size_t count = parts(type);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Shifts and rotations. Whole digits move for free; by encrypted amounts each bit of the amount is one choice a digit.
+// Shifts and rotations. Whole digits move for free; each bit of an encrypted amount takes one selection per digit.
 
 #include <algorithm>
 #include <bit>
@@ -8,12 +8,12 @@
 
 namespace heliograph::circuits {
 
-Number Digits::move(char direction, const Number& a, unsigned digits, const Linear& fill) const {
+Number Digits::move(Shift direction, const Number& a, unsigned digits, const Linear& fill) const {
   const std::size_t count = a.parts.size();
-  const bool rotates = direction == 'L' || direction == 'R', left = direction == 'l' || direction == 'L';
+  const bool rotation = rotates(direction), left = is_left(direction);
   Number result{{}, a.type};
   for (std::size_t i = 0; i < count; ++i) {
-    if (rotates) {
+    if (rotation) {
       result.parts.push_back(a.parts[(i + (left ? count - digits % count : digits)) % count]);
     } else if (left) {
       result.parts.push_back(i >= digits ? a.parts[i - digits] : units(0));
@@ -24,11 +24,11 @@ Number Digits::move(char direction, const Number& a, unsigned digits, const Line
   return result;
 }
 
-Number Digits::shift_clear(char direction, const Number& a, unsigned amount) {
-  require<InternalError>(amount < a.type.bits, "a shift by the whole width");
+Number Digits::shift_clear(Shift direction, const Number& a, unsigned amount) {
+  require<InternalError>(amount < a.type.bits, "a shift amount must be below the width");
   const unsigned digits = amount / bits_, rest = amount % bits_;
   const std::size_t count = a.parts.size();
-  const bool left = direction == 'l' || direction == 'L', right = direction == 'r';
+  const bool left = is_left(direction), right = direction == Shift::right;
   const Linear fill = right && (digits > 0) ? sign_fill(a) : units(0);
   const Number moved = move(direction, a, digits, fill);
   if (rest == 0) return moved;
@@ -36,7 +36,7 @@ Number Digits::shift_clear(char direction, const Number& a, unsigned amount) {
   Number result{{}, a.type};
   const Number next = move(direction, moved, 1, fill);
   for (std::size_t i = 0; i < count; ++i) {
-    if (right && a.type.is_signed && i + digits + 1 >= count) {  // the sign comes after the top digit
+    if (right && a.type.is_signed && i + digits + 1 >= count) {  // fill with the sign above the top digit
       const bool top = i + digits + 1 == count;
       result.parts.push_back(!top ? fill : apply(digit(a.parts.back()), [&](unsigned x) {
         const unsigned wide = x >= base_ / 2 ? x + (mask << bits_) : x;
@@ -51,12 +51,12 @@ Number Digits::shift_clear(char direction, const Number& a, unsigned amount) {
   return result;
 }
 
-Number Digits::shift(char direction, const Number& a, const Number& amount) {
+Number Digits::shift(Shift direction, const Number& a, const Number& amount) {
   const unsigned width = a.type.bits;
-  const bool rotates = direction == 'L' || direction == 'R', left = direction == 'l' || direction == 'L';
+  const bool rotation = rotates(direction), left = is_left(direction);
   const auto available = static_cast<unsigned>(amount.parts.size()) * bits_;
   const unsigned stages =
-      rotates && !std::has_single_bit(width) ? available : std::min<unsigned>(available, std::bit_width(width - 1));
+      rotation && !std::has_single_bit(width) ? available : std::min<unsigned>(available, std::bit_width(width - 1));
   const auto scale = static_cast<int>(flag_scale());
   auto amount_bit = [&](unsigned k) {
     std::vector<Function> bits;
@@ -65,17 +65,17 @@ Number Digits::shift(char direction, const Number& a, const Number& amount) {
     }
     return Value{apply(digit(amount.parts[k / bits_]), bits)[k % bits_], flag_scale()};
   };
-  const Linear fill = direction == 'r' ? sign_fill(a) : units(0);
+  const Linear fill = direction == Shift::right ? sign_fill(a) : units(0);
   Number current = a;
   unsigned distance = 1;  // 2^stage, modulo the width for rotations
-  for (unsigned k = 0; k < stages; ++k, distance = rotates ? distance * 2 % width : distance * 2) {
-    if (distance % bits_ != 0) continue;  // the last step
+  for (unsigned k = 0; k < stages; ++k, distance = rotation ? distance * 2 % width : distance * 2) {
+    if (distance % bits_ != 0) continue;  // the shift by one bit is last
     const Number calm = cleaned(current, (limit() - 1) / 2);
     const Number moved = move(direction, calm, distance / bits_, fill);
     const Value bit = amount_bit(k);
     for (std::size_t i = 0; i < calm.parts.size(); ++i) current.parts[i] = choose(bit, moved.parts[i], calm.parts[i]);
   }
-  if (!rotates && !std::has_single_bit(width) && available > stages) {
+  if (!rotation && !std::has_single_bit(width) && available > stages) {
     std::vector<Value> high;
     for (unsigned k = stages; k < available;) {
       const unsigned within = k % bits_;
@@ -90,7 +90,8 @@ Number Digits::shift(char direction, const Number& a, const Number& amount) {
     for (Linear& p : current.parts) p = choose(all, fill, p);
   }
   if (bits_ == 1 || stages == 0) return cleaned(current);
-  // The single bit inside digits of two: own digit, the bit that comes in from the neighbour, and whether to shift.
+  // The shift by one bit inside digits of two bits. A bootstrap reads the digit, the incoming bit of the neighbour, and
+  // the condition.
   current = cleaned(current, limit() - 2);
   const auto base = static_cast<int>(base_);
   const Value bit = amount_bit(0);
@@ -98,7 +99,7 @@ Number Digits::shift(char direction, const Number& a, const Number& amount) {
   for (const Linear& p : current.parts) {
     leaving.push_back(apply(digit(p), [=](unsigned x) { return static_cast<int>(left ? x >> 1 : x & 1) * base; }));
   }
-  const Linear sign = direction == 'r' && a.type.is_signed
+  const Linear sign = direction == Shift::right && a.type.is_signed
                           ? apply(digit(a.parts.back()), [=](unsigned x) { return static_cast<int>(x >> 1) * base; })
                           : units(0);
   const Number entering = move(direction, {leaving, a.type}, 1, sign);

@@ -6,7 +6,7 @@ namespace heliograph::mesh {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook{20};  // between two checks of the channels and the ranks
+constexpr std::chrono::milliseconds kCheckInterval{20};  // interval at which channels and ranks are checked
 
 using device::Channel;
 
@@ -21,11 +21,11 @@ class ChannelTransport final : public Transport {
   ~ChannelTransport() override {
     stopping_ = true;
     watcher_.join();
-    std::vector<std::thread> threads;  // closing a channel may wait for the others, also for those of this process
+    std::vector<std::thread> threads;  // closing a channel may wait for the others
     for (auto& c : channels_) {
       try {
         threads.push_back(start_thread([&c] { c.reset(); }));
-      } catch (const DeviceError&) {  // without a thread the channel is aborted: that does not wait
+      } catch (const DeviceError&) {  // no thread could start; an aborted channel closes without waiting
         c->abort();
       }
     }
@@ -69,30 +69,42 @@ class ChannelTransport final : public Transport {
   void require_sound() const override { sockets_->require_sound(); }
 
  private:
-  /// A wait for a device that waits for a rank that has failed would not end: this thread aborts the channels.
+  /// Checks the ranks. If one has failed, aborts the channels, because devices that wait for that rank would never
+  /// finish.
   void watch() {
-    const int asked = static_cast<int>(std::max<std::chrono::milliseconds::rep>(1, sockets_->waits().ask / kLook));
+    const int checks =
+        static_cast<int>(std::max<std::chrono::milliseconds::rep>(1, sockets_->limits().probe_interval / kCheckInterval));
     for (int looks = 1; !stopping_; ++looks) {
       try {
         require_sound();
-        if (looks % asked == 0) sockets_->check_liveness();
+        if (looks % checks == 0) sockets_->check_liveness();
         for (const auto& c : channels_) c->check();
       } catch (...) {
-        fail(std::current_exception());  // before the abort, so that woken threads find the reason
+        fail(std::current_exception());  // before the abort, so that threads that it wakes find the reason
         for (const auto& c : channels_) c->abort();
         return;
       }
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kCheckInterval);
     }
   }
 
   std::unique_ptr<SocketTransport> sockets_;
-  std::vector<std::unique_ptr<Channel>> channels_;  // destroyed before the sockets: closing them may need the other ranks
+  std::vector<std::unique_ptr<Channel>> channels_;  // destroyed before the sockets, which their end may need
   std::size_t first_;
   std::atomic<u64> sent_{0};
   std::atomic<bool> stopping_{false};
   std::thread watcher_;
 };
+
+}  // namespace
+
+namespace {
+
+device::Endpoint& endpoint_of(device::Device& device) {
+  device::Endpoint* const endpoint = device.endpoint();
+  if (endpoint == nullptr) throw DeviceError(device.name() + " has no channels between processes");
+  return *endpoint;
+}
 
 }  // namespace
 
@@ -103,7 +115,7 @@ std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTranspor
   u64 size = 0;
   if (sockets->rank() == 0) {
     try {
-      invitation = mine.front()->invite();
+      invitation = endpoint_of(*mine.front()).invite();
     } catch (...) {
       sockets->fail(std::current_exception());
       throw;
@@ -113,21 +125,21 @@ std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTranspor
   sockets->broadcast(std::as_writable_bytes(std::span(&size, 1)));
   invitation.resize(size);
   sockets->broadcast(invitation);
-  // Connecting is collective: the members of one process connect in a thread each.
-  const device::Patience patience{.limit = sockets->limit(), .check = [&] { sockets->require_sound(); }};
+  // Connecting is a collective operation, so each member of this process connects in its own thread.
+  const device::WaitLimit wait_limit{.limit = sockets->limit(), .check = [&] { sockets->require_sound(); }};
   std::vector<std::unique_ptr<Channel>> channels(mine.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const auto connect = [&, i] {
       try {
-        channels[i] = mine[i]->connect(invitation, first + i, members, patience);
+        channels[i] = endpoint_of(*mine[i]).connect(invitation, first + i, members, wait_limit);
       } catch (...) {
         sockets->fail(std::current_exception());
       }
     };
     try {
       threads.push_back(start_thread(connect));
-    } catch (...) {  // ends the threads that already connect
+    } catch (...) {  // makes the threads that are connecting return
       sockets->fail(std::current_exception());
       break;
     }

@@ -16,7 +16,7 @@ bool is_set(const char* variable) {
   return given != nullptr && *given != '\0';
 }
 
-/// What launchers call the rank, the number of ranks, and the same among those of one host.
+/// A launcher's variables: rank, number of ranks, and both within one host.
 struct Names {
   const char *rank, *ranks, *local_rank, *local_ranks;
 };
@@ -45,7 +45,7 @@ std::size_t number_in(const char* variable, std::size_t least, std::size_t most)
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw ParameterError(std::string(variable) + " is \"" + text + "\", not a number from " + std::to_string(least) +
+    throw ParameterError(std::string(variable) + " is \"" + text + "\"; it must be a number from " + std::to_string(least) +
                          " to " + std::to_string(most));
   }
   return value;

@@ -1,4 +1,4 @@
-// Another way for messages between ranks than the TCP connections of sockets.h: MPI.
+// A channel for messages between ranks that replaces the TCP connections of sockets.h: MPI.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,6 @@
 
 namespace heliograph::mesh {
 
-/// The header of a message.
 struct Envelope {
   static constexpr std::uint32_t kMagic = 0x6b726768;
   std::uint32_t magic = kMagic, kind = 0;
@@ -24,17 +23,18 @@ struct Envelope {
 class Link {
  public:
   using Bytes = std::vector<std::byte>;
-  /// Called on the link's thread: for each message, in the order in which that rank sent them, and for what ends the link.
+  /// The link's thread calls on_message for each message, in the order in which a rank sent them, and on_failure for a
+  /// failure that ends the link.
   struct Handlers {
     std::function<void(std::size_t rank, const Envelope& envelope, Bytes bytes)> on_message;
     std::function<void(std::exception_ptr)> on_failure;
   };
 
   virtual ~Link() = default;
-  /// Returns before the message has arrived. Safe from several threads.
+  /// Sends a message. Returns before the message arrives. Thread-safe.
   virtual void send(std::size_t rank, const Envelope& envelope, Bytes bytes) = 0;
-  /// While a thread waits for a message (`waiting`) the link polls without sleeping.
-  virtual void expect(bool waiting) = 0;
+  /// Sets whether a thread waits for a message; the link then polls without sleeping.
+  virtual void set_waiting(bool waiting) = 0;
 };
 
 }  // namespace heliograph::mesh

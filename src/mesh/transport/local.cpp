@@ -20,7 +20,7 @@ class LocalTransport final : public Transport {
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
     return {std::vector<std::byte>(mine.begin(), mine.end())};
   }
-  void fail(std::exception_ptr) noexcept override {}  // members fail one by one, see Worker
+  void fail(std::exception_ptr) noexcept override {}  // members fail separately, see Worker
   void require_sound() const override {}
 };
 

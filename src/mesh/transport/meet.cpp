@@ -25,13 +25,13 @@ namespace {
 
 using io::Json;
 using std::chrono::milliseconds;
-using wire::Clock;
-using wire::Socket;
+using tcp::Clock;
+using tcp::Socket;
 
 constexpr const char* kGreeting = "heliograph ranks";
-constexpr milliseconds kHello{5000};         // for the first message of a connection, perhaps not a rank's
-constexpr milliseconds kRetry{50};           // between two attempts to connect
-constexpr milliseconds kOneOfSeveral{2000};  // for an address of several
+constexpr milliseconds kHello{5000};         // time limit for the first message of a connection
+constexpr milliseconds kRetry{50};           // interval between attempts to connect
+constexpr milliseconds kOneOfSeveral{2000};  // time limit per address, if there are several addresses
 
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
@@ -44,8 +44,8 @@ std::string place_of(const Rendezvous& m) { return m.hosts.front() + ":" + m.por
 std::string seconds(milliseconds t) { return std::to_string((t.count() + 999) / 1000) + " s"; }
 
 Json to_json(const Rendezvous& m, const Terms& terms, const std::vector<MemberInfo>& members, const std::string& trouble) {
-  Json said = Json::object(), infos = Json::array();
-  for (const auto& [what, value] : terms) said[what] = value;
+  Json equal_terms = Json::object(), infos = Json::array();
+  for (const auto& [what, value] : terms) equal_terms[what] = value;
   for (const MemberInfo& c : members) {
     infos.push_back(Json::object({{"name", c.name}, {"description", c.description}}));
   }
@@ -54,7 +54,7 @@ Json to_json(const Rendezvous& m, const Terms& terms, const std::vector<MemberIn
                        {"ranks", m.launch.ranks},
                        {"name", own_name()},
                        {"host", own_host()},
-                       {"terms", said},
+                       {"terms", equal_terms},
                        {"members", infos},
                        {"trouble", trouble}});
 }
@@ -67,14 +67,13 @@ std::vector<MemberInfo> members_of(const Json& hello) {
   return infos;
 }
 
-RankInfo rank_info_of(const Json& said, Socket socket) {
-  return {.name = said.string_at("name", 512),
-          .host = said.string_at("host", 256),
-          .members = members_of(said),
+RankInfo rank_info_of(const Json& info, Socket socket) {
+  return {.name = info.string_at("name", 512),
+          .host = info.string_at("host", 256),
+          .members = members_of(info),
           .socket = std::move(socket)};
 }
 
-/// A rank that has connected to rank 0.
 struct Arrival {
   std::size_t rank;
   Json hello;
@@ -82,10 +81,10 @@ struct Arrival {
   std::string name() const { return named(rank, hello.string_at("name", 512)); }
 };
 
-/// None where the first message is not that of a rank.
-std::optional<Arrival> welcome(const std::string& said, Socket socket) {
+/// Parses the first message of a connection. Returns nullopt if no rank sent it.
+std::optional<Arrival> parse_arrival(const std::string& message, Socket socket) {
   try {
-    Json hello = Json::parse(said);
+    Json hello = Json::parse(message);
     if (hello.string_at("greeting", 64) != kGreeting) return {};
     const std::size_t rank = hello.unsigned_at("rank", kMostRanks);
     hello.unsigned_at("ranks", kMostRanks), hello.string_at("name", 512), hello.string_at("host", 256),
@@ -97,21 +96,21 @@ std::optional<Arrival> welcome(const std::string& said, Socket socket) {
   }
 }
 
-/// The first term that differs from rank 0's; empty where all are equal.
+/// Describes the first term that differs from rank 0's; empty if all terms are equal.
 std::string difference(const Json& host, const Arrival& a) {
   const auto mine = host.at("terms").as_object("terms"), theirs = a.hello.at("terms").as_object("terms");
   for (const auto& [what, value] : mine) {
     const auto found = theirs.find(what);
-    const std::string said = found == theirs.end() ? "" : found->second.as_string(what, 4096);
-    if (said != value.as_string(what, 4096))
-      return a.name() + " has the " + what + " \"" + said + "\", rank 0 \"" + value.as_string(what, 4096) + "\"";
+    const std::string theirs_value = found == theirs.end() ? "" : found->second.as_string(what, 4096);
+    if (theirs_value != value.as_string(what, 4096))
+      return a.name() + " has the " + what + " \"" + theirs_value + "\", rank 0 \"" + value.as_string(what, 4096) + "\"";
   }
-  return mine.size() == theirs.size() ? "" : a.name() + " knows more terms than rank 0";
+  return mine.size() == theirs.size() ? "" : a.name() + " has more terms than rank 0";
 }
 
 struct Refusal {
   std::string text;
-  bool mismatch = false;  // else a device's failure or a lost connection
+  bool mismatch = false;  // true: terms differ; false: a device failed or a connection was lost
 };
 
 Refusal objection(const Rendezvous& m, const Json& host, const std::vector<Arrival>& arrivals) {
@@ -123,7 +122,7 @@ Refusal objection(const Rendezvous& m, const Json& host, const std::vector<Arriv
   for (const Arrival& a : arrivals) {
     const std::size_t ranks = a.hello.unsigned_at("ranks");
     if (ranks != m.launch.ranks)
-      return {a.name() + " is of " + std::to_string(ranks) + " ranks, rank 0 of " + std::to_string(m.launch.ranks), true};
+      return {a.name() + " has " + std::to_string(ranks) + " ranks, rank 0 has " + std::to_string(m.launch.ranks), true};
     if (a.rank >= m.launch.ranks || a.rank == 0 || seen[a.rank] != nullptr)
       return {"two processes are rank " + std::to_string(a.rank) + ", one of them " + a.name(), true};
     seen[a.rank] = &a;
@@ -147,9 +146,9 @@ std::string missing_ranks(const Rendezvous& m, const std::vector<Arrival>& arriv
 }
 
 Socket listen_by(const Rendezvous& m, Clock::time_point until) {
-  for (;;) {  // the port may still be in use by an earlier mesh
+  for (;;) {  // an earlier mesh may still use the port
     try {
-      return wire::listen(m.hosts.front(), m.port);
+      return tcp::listen(m.hosts.front(), m.port);
     } catch (const DeviceError&) {
       if (Clock::now() + kRetry > until) throw;
       std::this_thread::sleep_for(kRetry);
@@ -165,21 +164,21 @@ Json rank_json(const Json& hello, const std::string& address, const std::string&
                        {"port", port}});
 }
 
-/// Rank 0: waits until all ranks have connected, then sends all of them the verdict.
+/// Rank 0 waits until all ranks have connected, then sends the result to all of them.
 std::vector<RankInfo> host(Rendezvous& m, const Json& mine) {
   Clock::time_point until = Clock::now() + m.arrival;
   const Socket listener = m.listener ? std::move(m.listener) : listen_by(m, until);
-  wire::TextReceiver receiver(listener, kHello);
+  tcp::TextReceiver receiver(listener, kHello);
   std::vector<Arrival> arrivals;
   Refusal refusal;
   if (const std::string& trouble = mine.string_at("trouble", 4096); !trouble.empty())
     refusal = {named(0, mine.string_at("name", 512)) + " cannot take part: " + trouble, false};
   bool hurried = false;
   for (std::size_t expected = m.launch.ranks; arrivals.size() + 1 < expected;) {
-    if (!refusal.text.empty() && !hurried) until = std::min(until, Clock::now() + m.waits.latecomers), hurried = true;
+    if (!refusal.text.empty() && !hurried) until = std::min(until, Clock::now() + m.limits.late_arrivals), hurried = true;
     auto come = receiver.next(until);
     if (!come) break;
-    std::optional<Arrival> a = welcome(come->first, std::move(come->second));
+    std::optional<Arrival> a = parse_arrival(come->first, std::move(come->second));
     if (!a) continue;
     expected = std::max<std::size_t>(expected, a->hello.unsigned_at("ranks"));
     arrivals.push_back(std::move(*a));
@@ -187,11 +186,11 @@ std::vector<RankInfo> host(Rendezvous& m, const Json& mine) {
   }
   const std::string missing = missing_ranks(m, arrivals);
   if (refusal.text.empty() && !missing.empty())
-    refusal.text = missing + " did not come to " + place_of(m) + " within " + seconds(m.arrival);
+    refusal.text = missing + " did not connect to " + place_of(m) + " within " + seconds(m.arrival);
   std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.rank < b.rank; });
   Json verdict = Json::object({{"refused", refusal.text}, {"mismatch", refusal.mismatch}});
   if (refusal.text.empty()) {
-    // A key for this mesh: connections of earlier meshes, and of other programs, are not accepted.
+    // A key for this mesh, which rejects connections of earlier meshes and of other programs.
     std::string key;
     for (unsigned char byte : math::system_entropy())
       key += "0123456789abcdef"[byte >> 4], key += "0123456789abcdef"[byte & 15];
@@ -205,7 +204,7 @@ std::vector<RankInfo> host(Rendezvous& m, const Json& mine) {
     try {
       a.socket.send_text(verdict.dump(), m.arrival);
     } catch (const DeviceError&) {
-      if (refusal.text.empty()) throw DeviceError(a.name() + " went away while the ranks met");
+      if (refusal.text.empty()) throw DeviceError(a.name() + " disconnected during the rendezvous");
     }
   }
   if (!refusal.text.empty()) refuse(refusal);
@@ -215,7 +214,7 @@ std::vector<RankInfo> host(Rendezvous& m, const Json& mine) {
   return joined;
 }
 
-/// The other ranks: try to connect until rank 0 answers.
+/// The other ranks repeat the attempt to connect until rank 0 answers.
 std::vector<RankInfo> join(const Rendezvous& m, Json mine) {
   const Clock::time_point until = Clock::now() + m.arrival;
   Socket to_host, listener;
@@ -223,21 +222,22 @@ std::vector<RankInfo> join(const Rendezvous& m, Json mine) {
   for (;;) {
     if (Clock::now() > until) throw DeviceError("rank 0 did not answer at " + place_of(m) + " within " + seconds(m.arrival));
     for (const std::string& host : m.hosts) {
-      const milliseconds left = wire::left_until(until);
-      to_host = wire::connect(host, m.port, m.hosts.size() > 1 ? std::min(left, kOneOfSeveral) : left);
+      const milliseconds left = tcp::left_until(until);
+      to_host = tcp::connect(host, m.port, m.hosts.size() > 1 ? std::min(left, kOneOfSeveral) : left);
       if (to_host) break;
     }
     if (to_host) {
       try {
-        listener = wire::listen(to_host.own_address(), "0");
+        listener = tcp::listen(to_host.own_address(), "0");
         mine["port"] = listener.own_port();
         to_host.send_text(mine.dump(), m.arrival);
-        // Rank 0 began to wait before this rank connected: its verdict comes a little after its own limit at the latest.
-        verdict = Json::parse(to_host.receive_text(m.arrival + m.waits.latecomers));
+        // Rank 0 may have started its time limit later than this rank. Its result arrives shortly after that limit at the
+        // latest.
+        verdict = Json::parse(to_host.receive_text(m.arrival + m.limits.late_arrivals));
         break;
-      } catch (const wire::Closed&) {  // an earlier mesh at the same address was just ending
-      } catch (const wire::TimedOut&) {
-        throw DeviceError("rank 0 at " + place_of(m) + " did not say whether all ranks have come");
+      } catch (const tcp::Closed&) {  // an earlier mesh at the same address was ending; try again
+      } catch (const tcp::TimedOut&) {
+        throw DeviceError("rank 0 at " + place_of(m) + " did not report within the time limit whether all ranks connected");
       }
     }
     std::this_thread::sleep_for(kRetry);
@@ -249,20 +249,20 @@ std::vector<RankInfo> join(const Rendezvous& m, Json mine) {
   const std::string& key = verdict.string_at("key", 64);
   std::vector<RankInfo> joined;
   for (const Json& g : list) joined.push_back(rank_info_of(g, {}));
-  require<DeviceError>(joined.size() == m.launch.ranks, "rank 0 counts the ranks otherwise");
+  require<DeviceError>(joined.size() == m.launch.ranks, "this rank and rank 0 must have the same number of ranks");
   joined[0].socket = std::move(to_host);
-  // All ranks listen by now. This rank connects to those of lower number, those of higher number connect to it.
+  // All ranks are listening. This rank connects to lower ranks; higher ranks connect to this rank.
   for (std::size_t r = 1; r < m.launch.rank; ++r) {
-    joined[r].socket = wire::connect(list[r].string_at("address", 256), list[r].string_at("port", 16), m.arrival);
+    joined[r].socket = tcp::connect(list[r].string_at("address", 256), list[r].string_at("port", 16), m.arrival);
     if (!joined[r].socket) throw DeviceError(named(r, joined[r].name) + " cannot be reached");
     joined[r].socket.send_text(Json::object({{"key", key}, {"rank", m.launch.rank}}).dump(), m.arrival);
   }
   const Clock::time_point end = Clock::now() + m.arrival;
-  wire::TextReceiver receiver(listener, kHello);
+  tcp::TextReceiver receiver(listener, kHello);
   for (std::size_t missing = m.launch.ranks - 1 - m.launch.rank; missing > 0;) {
     auto come = receiver.next(end);
     if (!come)
-      throw DeviceError("a rank did not come to " + named(m.launch.rank, own_name()) + " within " + seconds(m.arrival));
+      throw DeviceError("a rank did not connect to " + named(m.launch.rank, own_name()) + " within " + seconds(m.arrival));
     try {
       const Json hello = Json::parse(come->first);
       const std::size_t r = hello.unsigned_at("rank", m.launch.ranks - 1);
@@ -279,7 +279,7 @@ std::vector<RankInfo> join(const Rendezvous& m, Json mine) {
 
 namespace {
 
-/// The addresses of this host, as others may reach them.
+/// Returns the addresses of this host at which other hosts may reach it.
 std::vector<std::string> own_addresses() {
   ifaddrs* list = nullptr;
   std::vector<std::string> found;
@@ -295,7 +295,7 @@ std::vector<std::string> own_addresses() {
   return found;
 }
 
-/// Rank 0 listens at a free port and broadcasts its address.
+/// Rank 0 listens at a free port and broadcasts its address by MPI.
 void agree_by_mpi(Rendezvous& m) {
   mpi::start(m.launch, m.arrival);
   std::string place;
@@ -303,7 +303,7 @@ void agree_by_mpi(Rendezvous& m) {
     const bool one_host = m.launch.local_ranks == m.launch.ranks;
     m.hosts = one_host ? std::vector<std::string>() : own_addresses();
     if (m.hosts.empty()) m.hosts = {"127.0.0.1"};
-    m.listener = wire::listen(one_host ? "127.0.0.1" : "", "0");
+    m.listener = tcp::listen(one_host ? "127.0.0.1" : "", "0");
     for (const std::string& host : m.hosts) {
       if (place.size() + host.size() < 3900) place += host + ",";
     }
@@ -320,11 +320,11 @@ void agree_by_mpi(Rendezvous& m) {
 
 }  // namespace
 
-Waits waits_from_environment() {
-  Waits w;
+TimeLimits time_limits_from_environment() {
+  TimeLimits w;
   if (const char* const haste = std::getenv("HELIOGRAPH_HASTE"); haste != nullptr && *haste != '\0') {
     const auto n = static_cast<milliseconds::rep>(number_in("HELIOGRAPH_HASTE", 1, 100));
-    for (milliseconds* const wait : {&w.ask, &w.nothing_moves, &w.latecomers}) *wait /= n;
+    for (milliseconds* const wait : {&w.probe_interval, &w.stall_limit, &w.late_arrivals}) *wait /= n;
   }
   return w;
 }
@@ -333,7 +333,7 @@ std::optional<Rendezvous> rendezvous_from_environment() {
   const std::optional<LaunchInfo> launch = own_launch_info();
   if (!launch) return {};
   Rendezvous m{.launch = *launch};
-  m.waits = waits_from_environment();
+  m.limits = time_limits_from_environment();
   if (const char* const limit = std::getenv("HELIOGRAPH_TIMEOUT"); limit != nullptr && *limit != '\0') {
     m.limit = std::chrono::seconds(number_in("HELIOGRAPH_TIMEOUT", 1, 1000000));
     m.arrival = std::min(m.arrival, m.limit);
@@ -344,14 +344,14 @@ std::optional<Rendezvous> rendezvous_from_environment() {
     if (const std::string trouble = mpi::trouble(); !trouble.empty()) {
       throw DeviceError("mpirun started this process as rank " + std::to_string(launch->rank) + " of " +
                         std::to_string(launch->ranks) + ", but " + trouble +
-                        "; `heliograph run` starts ranks without it, and so does HELIOGRAPH_MEET=host:port");
+                        "; start ranks without MPI by `heliograph run` or with HELIOGRAPH_MEET=host:port");
     }
     agree_by_mpi(m);
     return m;
   }
   const std::size_t colon = place.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == place.size())
-    throw ParameterError("HELIOGRAPH_MEET is \"" + place + "\", not host:port: where rank 0 listens");
+    throw ParameterError("HELIOGRAPH_MEET is \"" + place + "\"; it must be host:port, the address at which rank 0 listens");
   m.hosts = {place.substr(0, colon)}, m.port = place.substr(colon + 1);
   return m;
 }

@@ -1,4 +1,4 @@
-// How the ranks of a mesh connect to each other and check that they run the same version with the same options.
+// Rendezvous: connects the ranks of a mesh and checks that they run the same version with the same options.
 #pragma once
 
 #include <optional>
@@ -6,37 +6,40 @@
 #include <vector>
 
 #include "mesh/transport/launch.h"
-#include "mesh/transport/wire.h"
+#include "mesh/transport/tcp.h"
 
 namespace heliograph::mesh {
 
 constexpr std::size_t kMostRanks = 64;
 
-/// Time limits for ranks that do not answer. HELIOGRAPH_HASTE=n, for tests of these limits alone, divides each by n.
-struct Waits {
-  std::chrono::milliseconds ask{1000};            // between two liveness probes of a rank
-  int most_questions = 6;                         // without an answer: the rank is taken for dead
-  std::chrono::milliseconds nothing_moves{7000};  // of a message that has begun: a rank's threads receive all that comes
-  std::chrono::milliseconds latecomers{5000};     // for ranks that arrive after a failure, to report it to them too
+/// Time limits for ranks that do not respond. HELIOGRAPH_HASTE=n divides each limit by n; only tests of these limits set
+/// it.
+struct TimeLimits {
+  std::chrono::milliseconds probe_interval{1000};  // interval between two probes of a rank
+  int max_probes = 6;                              // number of unanswered probes after which a rank is presumed dead
+  // time limit without progress of a message that has begun; a rank's threads receive all messages
+  std::chrono::milliseconds stall_limit{7000};
+  std::chrono::milliseconds late_arrivals{5000};  // time during which a failure is reported to late ranks
 };
 /// Throws ParameterError.
-Waits waits_from_environment();
+TimeLimits time_limits_from_environment();
 
-/// Where the ranks connect: to HELIOGRAPH_MEET ("host:port", where rank 0 listens), or to what rank 0 broadcasts by MPI.
+/// The address at which ranks connect: HELIOGRAPH_MEET ("host:port" at which rank 0 listens), or an address that rank 0
+/// broadcasts by MPI.
 struct Rendezvous {
   LaunchInfo launch;
-  std::vector<std::string> hosts;  // names of rank 0's host, tried in turn
+  std::vector<std::string> hosts;  // names of rank 0's host, tried in order
   std::string port;
-  wire::Socket listener;  // rank 0's listening socket, where it is open already
+  tcp::Socket listener;  // rank 0's listening socket, if it is already open
   bool by_mpi = false;
-  std::chrono::milliseconds arrival{60000};  // for all ranks to connect
-  std::chrono::milliseconds limit{600000};   // HELIOGRAPH_TIMEOUT: of every other wait for a rank that answers probes
-  Waits waits;
+  std::chrono::milliseconds arrival{60000};  // time limit for all ranks to connect
+  std::chrono::milliseconds limit{600000};   // HELIOGRAPH_TIMEOUT: time limit of other waits for a rank that answers probes
+  TimeLimits limits;
 };
-/// None in a program of one process. With MPI, all ranks call it. Throws ParameterError, DeviceError.
+/// Returns the rendezvous; nullopt in a program of one process. With MPI, all ranks must call it. Throws ParameterError,
+/// DeviceError.
 std::optional<Rendezvous> rendezvous_from_environment();
 
-/// The name of this host.
 std::string own_host();
 
 /// A member (device), as its own rank describes it.
@@ -44,18 +47,17 @@ struct MemberInfo {
   std::string name, description;
 };
 
-/// One rank.
 struct RankInfo {
-  std::string name;  // host and process
+  std::string name;  // name of the host and number of the process
   std::string host;
   std::vector<MemberInfo> members;
-  wire::Socket socket;  // connected to it; none for this rank itself
+  tcp::Socket socket;  // connection to the rank; closed for this rank itself
 };
 
-/// Connects every rank to every other. `terms`, pairs of a name and a value, must be the same on every rank.
-/// `trouble`: why this rank cannot take part; it connects all the same, so that the others need not wait for it.
-/// Throws MismatchError on every rank where terms differ, DeviceError where a rank does not connect or has `trouble`.
-/// Any process that reaches the port can take part, and decrypted values go over these connections: for a trusted network.
+/// Connects every rank to every other. `terms`, pairs of a name and a value, must be equal on every rank. `trouble`:
+/// reason why this rank cannot take part. It connects nevertheless, so that the other ranks do not wait for it. Throws
+/// MismatchError on every rank if terms differ, DeviceError if a rank does not connect or has `trouble`. Connections are
+/// unauthenticated and carry decrypted values: use a trusted network only.
 std::vector<RankInfo> meet(Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
                            const std::vector<MemberInfo>& members, const std::string& trouble);
 

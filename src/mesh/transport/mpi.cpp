@@ -1,5 +1,5 @@
-// The module that mpi_loader.cpp loads. One thread of the process makes all calls of MPI: so MPI_THREAD_FUNNELED is enough,
-// and other threads wait for it with a time-out.
+// The module that mpi_loader.cpp loads. One thread of the process makes all MPI calls, so MPI_THREAD_FUNNELED is enough and
+// other threads can wait with a time limit.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -28,12 +28,12 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 using Bytes = Link::Bytes;
 
-constexpr std::size_t kEager = std::size_t{1} << 16;  // sent together with the envelope
-constexpr std::size_t kPiece = std::size_t{1} << 28;  // of a longer message: MPI counts in int
-constexpr int kHead = 1, kBody = 2;                   // tags
+constexpr std::size_t kEager = std::size_t{1} << 16;  // bytes of a body that are sent with its envelope
+constexpr std::size_t kPiece = std::size_t{1} << 28;  // bytes per piece of a longer message, because MPI counts in int
+constexpr int kHead = 1, kBody = 2;                   // MPI tags of messages
 constexpr std::size_t kText = 4096;
-constexpr milliseconds kLastWords{10000};  // how long closing waits for the other ranks
-constexpr milliseconds kTick{5};           // between two polls when no thread waits
+constexpr milliseconds kCloseLimit{10000};  // time limit for other ranks at the end of a mesh
+constexpr milliseconds kPollInterval{5};    // interval of polls if no thread waits
 
 void check(int code, const char* what) {
   if (code == MPI_SUCCESS) return;
@@ -45,7 +45,7 @@ void check(int code, const char* what) {
 
 class MpiLink;
 
-/// The thread.
+/// The thread that makes all MPI calls.
 class Engine {
  public:
   static Engine& one() {
@@ -53,7 +53,8 @@ class Engine {
     return *engine;
   }
 
-  /// What `work` returns, run by the thread. DeviceError after `limit`: it may still run later, so it owns what it uses.
+  /// Runs `work` on the MPI thread and returns its result. Throws DeviceError after `limit`. `work` may still run after
+  /// that, so it must own its data.
   template <class Work>
   auto call(Work work, milliseconds limit, const char* what) -> decltype(work()) {
     using Result = decltype(work());
@@ -70,14 +71,14 @@ class Engine {
     work_.push_back(std::move(work));
     condition_.notify_one();
   }
-  /// On the thread: calls `step` until it returns true.
+  /// Runs on the MPI thread: calls `step` until it returns true.
   void until(const std::function<bool()>& step, Clock::time_point end, const char* what) {
     while (!step()) {
       if (Clock::now() > end) throw DeviceError(std::string("MPI, ") + what + ": timed out");
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }
-  /// On the thread: an operation to its end.
+  /// Runs on the MPI thread: completes an operation.
   void until_done(MPI_Request& request, milliseconds limit, const char* what) {
     const auto step = [&] {
       int done = 0;
@@ -95,15 +96,15 @@ class Engine {
     std::atexit([] { one().finish(); });
   }
 
-  std::list<MpiLink*>& links() { return links_; }  // the thread's
-  void expect(bool waiting) {
+  std::list<MpiLink*>& links() { return links_; }  // only the MPI thread uses the members below
+  void set_waiting(bool waiting) {
     waiting ? ++waiters_ : --waiters_;
     if (waiting) condition_.notify_one();
   }
   MPI_Comm world() const { return world_; }
   void give_up() { given_up_ = true; }
   bool has_given_up() const { return given_up_; }
-  bool progress(bool& urgent);  // on the thread
+  bool progress(bool& urgent);  // runs on the MPI thread
 
  private:
   Engine() : process_(getpid()), thread_(start_thread([this] { run(); })) { thread_.detach(); }
@@ -111,11 +112,12 @@ class Engine {
   void begin(const LaunchInfo& launch) {
     int had = 0, provided = MPI_THREAD_SINGLE;
     check(MPI_Initialized(&had), "looking");
-    if (had) {  // by the program itself, on its own thread
+    if (had) {  // the program itself initialized MPI, on another thread
       check(MPI_Query_thread(&provided), "looking");
       if (provided < MPI_THREAD_SERIALIZED)
         throw DeviceError(
-            "the program started MPI for one thread alone; MPI_THREAD_SERIALIZED is needed (mpi4py asks for more)");
+            "the program initialized MPI for a single thread; initialize it with MPI_THREAD_SERIALIZED or more, as mpi4py "
+            "does");
     } else {
       check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting");
       own_ = true;
@@ -126,9 +128,9 @@ class Engine {
     MPI_Comm_rank(world_, &rank);
     MPI_Comm_size(world_, &ranks);
     if (static_cast<std::size_t>(rank) != launch.rank || static_cast<std::size_t>(ranks) != launch.ranks) {
-      throw DeviceError("mpirun says that this is rank " + std::to_string(launch.rank) + " of " +
-                        std::to_string(launch.ranks) + ", the MPI of this build that it is " + std::to_string(rank) +
-                        " of " + std::to_string(ranks) + ": mpirun belongs to another MPI than the build");
+      throw DeviceError("mpirun belongs to another MPI than the build: mpirun started rank " + std::to_string(launch.rank) +
+                        " of " + std::to_string(launch.ranks) + ", the MPI of this build has rank " + std::to_string(rank) +
+                        " of " + std::to_string(ranks) + "; use the mpirun of that MPI");
     }
   }
   void finish() noexcept;
@@ -146,7 +148,8 @@ class Engine {
   std::thread thread_;
 };
 
-/// Messages of one mesh: an envelope with a short body, or followed by a long body in pieces. From each rank one at a time.
+/// Messages of one mesh. A message is an envelope with a short body, or an envelope that is followed by a long body in
+/// pieces. Each rank sends one message at a time.
 class MpiLink final : public Link {
  public:
   MpiLink(std::size_t rank, std::size_t ranks, Handlers handlers, milliseconds limit)
@@ -155,8 +158,8 @@ class MpiLink final : public Link {
   }
   ~MpiLink() override {
     try {
-      Engine::one().call([this] { close(); }, 2 * kLastWords, "closing a mesh");
-    } catch (...) {  // the thread has ended: the process is about to end
+      Engine::one().call([this] { close(); }, 2 * kCloseLimit, "closing a mesh");
+    } catch (...) {  // the MPI thread has ended, because the process exits
     }
   }
 
@@ -169,9 +172,10 @@ class MpiLink final : public Link {
     if (first == 0) out->body = std::move(bytes);
     Engine::one().post([this, rank, out] { begin(rank, *out), sending_.push_back(out); });
   }
-  void expect(bool waiting) override { Engine::one().expect(waiting); }
+  void set_waiting(bool waiting) override { Engine::one().set_waiting(waiting); }
 
-  /// On the thread. Returns whether a message was sent or received; sets `urgent` where one is under way.
+  /// Runs on the MPI thread: advances transfers. Returns whether a message was sent or received. Sets `urgent` if a
+  /// transfer is in progress.
   bool progress(bool& urgent) {
     if (broken_) return false;
     bool any = false;
@@ -224,10 +228,10 @@ class MpiLink final : public Link {
   }
   void close() {
     Engine& engine = Engine::one();
-    const Clock::time_point end = Clock::now() + kLastWords;
+    const Clock::time_point end = Clock::now() + kCloseLimit;
     for (bool urgent = false; !has_sent() && !engine.has_given_up() && Clock::now() < end;) engine.progress(urgent);
     engine.links().remove(this);
-    // MPI may still read what it has not sent: those buffers live until the process ends.
+    // MPI may still read messages that were not sent, so their buffers exist until the process ends.
     if (!sending_.empty()) new std::list<std::shared_ptr<Outgoing>>(std::move(sending_));
     for (Incoming& in : from_) {
       for (MPI_Request& request : in.requests) {
@@ -236,7 +240,7 @@ class MpiLink final : public Link {
         MPI_Request_free(&request);
       }
     }
-    // The communicator is not freed: that is collective, and other ranks may be gone.
+    // The communicator is not freed, because that is a collective operation and other ranks may have exited.
   }
 
   void listen(std::size_t r) {
@@ -276,7 +280,7 @@ class MpiLink final : public Link {
     if (!all_done(in.requests)) return false;
     if (!in.in_body) {
       std::memcpy(&in.envelope, in.head.data(), sizeof in.envelope);
-      if (in.envelope.magic != Envelope::kMagic) throw DeviceError("MPI: what a rank sends cannot be understood");
+      if (in.envelope.magic != Envelope::kMagic) throw DeviceError("MPI: a rank sent an invalid message");
       in.body.resize(in.envelope.bytes);
       if (in.envelope.bytes > kEager) {
         in.requests.clear();
@@ -312,7 +316,7 @@ bool Engine::progress(bool& urgent) {
 }
 
 void Engine::run() {
-  std::size_t idle = 0;  // polls in a row that found nothing
+  std::size_t idle = 0;  // number of consecutive polls without an event
   for (;;) {
     std::deque<std::function<void()>> work;
     {
@@ -332,13 +336,13 @@ void Engine::run() {
     }
     std::unique_lock lock(mutex_);
     if (!work_.empty()) continue;
-    if (urgent) {  // leaves the core to others now and then
+    if (urgent) {  // yields the core to other threads after many polls
       condition_.wait_for(lock, std::chrono::microseconds(std::min<std::size_t>(idle / 4, 250)));
     } else if (links_.empty()) {
       condition_.wait(lock, [&] { return !work_.empty(); });
     } else {
       idle = 0;
-      condition_.wait_for(lock, kTick, [&] { return !work_.empty() || waiters_ > 0; });
+      condition_.wait_for(lock, kPollInterval, [&] { return !work_.empty() || waiters_ > 0; });
     }
   }
 }
@@ -348,7 +352,7 @@ void Engine::finish() noexcept {
   try {
     call(
         [this] {
-          const Clock::time_point end = Clock::now() + kLastWords;
+          const Clock::time_point end = Clock::now() + kCloseLimit;
           until(
               [this] {
                 bool urgent = false;
@@ -359,8 +363,8 @@ void Engine::finish() noexcept {
           links_.clear();
           if (own_) MPI_Finalize();
         },
-        2 * kLastWords, "leaving");
-  } catch (...) {  // the launcher sees that this rank ended without MPI_Finalize
+        2 * kCloseLimit, "leaving");
+  } catch (...) {  // a launcher detects a rank that exits without MPI_Finalize
   }
 }
 

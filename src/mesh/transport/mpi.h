@@ -1,4 +1,4 @@
-// MPI, where it is installed: how the processes that mpirun started find each other and exchange messages.
+// MPI, if it is installed: rendezvous and messages between the processes that mpirun started.
 #pragma once
 
 #include <optional>
@@ -8,18 +8,18 @@
 
 namespace heliograph::mesh::mpi {
 
-/// Why MPI cannot be used: the build has none, or its library does not load. Empty where it can be used. To be called before
+/// Returns why MPI cannot be used: the build has none, or its library does not load. Empty if it can be used. Call it before
 /// the other functions.
 std::string trouble();
-/// Joins the processes of the launcher that gave `launch`. Throws DeviceError where they do not all come within `limit`, or
-/// where the launcher is of another MPI than the build's. May be called again.
+/// Joins the processes of the launcher in `launch`. Throws DeviceError if they do not all arrive within `limit`, or if the
+/// launcher belongs to another MPI than the build. May be called again.
 void start(const LaunchInfo& launch, std::chrono::milliseconds limit);
-/// Rank 0's text, of at most 4000 bytes, on all ranks. Collective. Throws DeviceError after `limit`.
+/// Returns rank 0's text, of at most 4000 bytes, on all ranks. All ranks must call it. Throws DeviceError after `limit`.
 std::string broadcast(std::string text, std::chrono::milliseconds limit);
-/// Collective. Throws DeviceError.
+/// Makes the link of a mesh. All ranks must call it. Throws DeviceError.
 std::unique_ptr<Link> make_link(std::size_t rank, std::size_t ranks, Link::Handlers handlers,
                                 std::chrono::milliseconds limit);
-/// After a failure: at its end the process leaves without waiting for the other ranks.
+/// Lets the process exit without waiting for the other ranks. Call it after a failure.
 void give_up();
 
 }  // namespace heliograph::mesh::mpi

@@ -1,4 +1,5 @@
-// MPI's library is linked by a module of its own, loaded at run time: a build with MPI also works where none is installed.
+// A separate module links MPI's library and is loaded at run time. So a build with MPI also works on machines without
+// MPI.
 #include <dlfcn.h>
 
 #include "heliograph/errors.h"
@@ -15,13 +16,13 @@ struct Module {
 
 #ifdef HELIOGRAPH_MPI_MODULE
 Module load() {
-  // By its name: an installed package has it beside itself, a program of the build tree where it was built (the run paths say).
+  // The name has no path: the run path contains the folder of an installed package, or of the build tree.
   void* const module = dlopen(HELIOGRAPH_MPI_MODULE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   const auto* const calls = module ? static_cast<const Calls*>(dlsym(module, kCallsName)) : nullptr;
   if (calls) return {calls, ""};
-  const char* const said = dlerror();
+  const char* const error = dlerror();
   return {nullptr, std::string("the MPI that it was built with cannot be loaded (on Debian: install libopenmpi3): ") +
-                       (said ? said : "no reason given")};
+                       (error ? error : "no reason given")};
 }
 #else
 Module load() { return {nullptr, "this build has no MPI (on Debian: install libopenmpi-dev and build again)"}; }
@@ -33,7 +34,7 @@ const Module& module() {
 }
 
 const Calls& calls() {
-  if (!module().calls) throw InternalError("MPI is used where it is not: " + module().trouble);
+  if (!module().calls) throw InternalError("cannot call MPI: " + module().trouble);
   return *module().calls;
 }
 

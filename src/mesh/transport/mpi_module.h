@@ -1,11 +1,11 @@
-// Between the engine and its MPI module (mpi_loader.cpp, mpi.cpp).
+// Interface between the engine and its MPI module (mpi_loader.cpp, mpi.cpp).
 #pragma once
 
 #include "mesh/transport/mpi.h"
 
 namespace heliograph::mesh::mpi {
 
-/// What the module does: the functions of mpi.h.
+/// The module's functions, as declared in mpi.h.
 struct Calls {
   void (*start)(const LaunchInfo& launch, std::chrono::milliseconds limit);
   std::string (*broadcast)(std::string text, std::chrono::milliseconds limit);
@@ -13,7 +13,7 @@ struct Calls {
                                      std::chrono::milliseconds limit);
   void (*give_up)();
 };
-/// The name that they have in the module.
+/// Symbol of these functions in the module.
 inline constexpr const char* kCallsName = "heliograph_mpi_calls";
 
 }  // namespace heliograph::mesh::mpi

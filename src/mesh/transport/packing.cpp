@@ -9,12 +9,12 @@ namespace heliograph::mesh::packing {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "a word's low bytes come first");
+static_assert(std::endian::native == std::endian::little, "words must be little-endian");
 
 using u64 = std::uint64_t;
-constexpr std::size_t kWord = sizeof(u64), kBlock = 1024;  // words
-constexpr std::size_t kLeast = kBlock * kWord;             // bytes that are looked at
-constexpr std::size_t kSamples = 16;                       // blocks
+constexpr std::size_t kWord = sizeof(u64), kBlock = 1024;  // words of a block
+constexpr std::size_t kLeast = kBlock * kWord;             // bytes below which data is not packed
+constexpr std::size_t kSamples = 16;                       // number of sampled blocks
 
 u64 word_at(const std::byte* from) {
   u64 w;
@@ -28,7 +28,7 @@ std::size_t width_of(const std::byte* words, std::size_t count) {
   return (static_cast<std::size_t>(std::bit_width(any)) + 7) / 8;
 }
 
-/// Whether some blocks among them need an eighth less room.
+/// Returns whether sampled blocks need at least an eighth less memory when packed.
 bool worth(std::span<const std::byte> words) {
   const std::size_t blocks = words.size() / kLeast, step = std::max<std::size_t>(1, blocks / kSamples);
   std::size_t bytes = 0, all = 0;
@@ -36,7 +36,7 @@ bool worth(std::span<const std::byte> words) {
   return blocks > 0 && bytes <= all - all / 8;
 }
 
-/// Calls `f` with a width that the compiler knows.
+/// Calls `f` with the width as a compile-time constant.
 template <class F>
 void of_width(std::size_t width, F f) {
   switch (width) {
@@ -75,7 +75,7 @@ std::optional<Bytes> packed(std::span<const std::byte> words) {
     const std::byte* const from = words.data() + first * kWord;
     const std::size_t count = std::min(kBlock, whole - first), width = width_of(from, count), at = out.size() + 1;
     out.push_back(static_cast<std::byte>(width));
-    out.resize(at + count * width + kWord);  // each store is of a whole word, which the next one cuts
+    out.resize(at + count * width + kWord);  // each store writes a complete word; the next store overwrites the rest
     of_width(width, [&](auto w) {
       for (std::size_t i = 0; i < count; ++i) std::memcpy(out.data() + at + i * w(), from + i * kWord, kWord);
     });
@@ -101,7 +101,7 @@ bool unpack(std::span<const std::byte> packed, std::span<std::byte> words) {
     of_width(width, [&](auto w) {
       constexpr u64 kMask = ~u64{0} >> (64 - 8 * decltype(w)::value);
       const std::byte* const from = packed.data() + at;
-      // Whole words are read where they end within the block.
+      // Reads complete words as long as they end within the block.
       const std::size_t safe = count - std::min(count, (kWord - 1) / w());
       for (std::size_t i = 0; i < safe; ++i) {
         const u64 word = word_at(from + i * w()) & kMask;

@@ -1,4 +1,5 @@
-// Words on their way between processes, in as few whole bytes as they need: residues modulo 47-bit primes in six bytes, not eight.
+// Compression of words between processes to the bytes that they need: residues modulo 47-bit primes take six bytes instead
+// of eight.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,13 @@ namespace heliograph::mesh::packing {
 
 using Bytes = std::vector<std::byte>;
 
-/// Words of eight bytes each, block by block in as many bytes as the largest of the block needs; none where that saves little. What is
-/// sent is told by its length, so this is for words that may be seen: ciphertexts.
+/// Packs words of eight bytes, block by block, in as many bytes as the largest word of the block needs. Returns nullopt
+/// if packing saves little. The packed size reveals the size of the words, so the words must be public, as those of
+/// ciphertexts.
 std::optional<Bytes> packed(std::span<const std::byte> words);
-/// How many bytes were packed; 0 where it is nothing that `packed` gives.
+/// Returns the unpacked size; 0 if `packed` did not write the data.
 std::size_t plain_size(std::span<const std::byte> packed);
-/// Fills `words`, of that size; false where the packed bytes do not.
+/// Unpacks to `words`, which has the unpacked size. Returns false if the packed bytes do not match.
 bool unpack(std::span<const std::byte> packed, std::span<std::byte> words);
 
 }  // namespace heliograph::mesh::packing

@@ -14,17 +14,17 @@ namespace heliograph::mesh {
 namespace {
 
 using std::chrono::milliseconds;
-using wire::Clock;
+using tcp::Clock;
 
 enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye, kHangUp, kAlive, kYes, kPacked };
 enum Failure : std::uint32_t { kDevice, kMemory };
 constexpr milliseconds kForever = std::chrono::hours(100000);
-constexpr milliseconds kLastWords{1000};
-constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // bytes of a message after which the sender counts as alive
+constexpr milliseconds kCloseLimit{1000};
+constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // received bytes of a message after which the sender counts as alive
 
-constexpr const char* kSilent = " does not answer: it stands still, or its host or the network is gone";
+constexpr const char* kNoAnswer = " does not answer: its process is stopped, or its host or the network has failed";
 
-/// Transports that announce their end when the process ends.
+/// Transports of this process. They must announce their end when the process exits.
 struct Open {
   std::mutex mutex;
   std::set<SocketTransport*> all;
@@ -51,7 +51,7 @@ std::string what_of(const std::exception_ptr& error, Failure& kind) {
 }  // namespace
 
 SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<RankInfo> joined)
-    : rank_(meeting.launch.rank), limit_(meeting.limit), waits_(meeting.waits), process_(getpid()) {
+    : rank_(meeting.launch.rank), limit_(meeting.limit), limits_(meeting.limits), process_(getpid()) {
   for (std::size_t r = 0; r < joined.size(); ++r) {
     auto peer = std::make_unique<Peer>();
     peer->name = joined[r].name, peer->socket = std::move(joined[r].socket);
@@ -63,12 +63,12 @@ SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<RankInfo
       if (r != rank_) peers_[r]->reader = start_thread([this, r] { read_from(r); });
     }
   } catch (...) {
-    end(std::current_exception());  // also reports it to the other ranks
+    end(std::current_exception());  // also reports the failure to the other ranks
     stopping_ = true;
     join_readers();
     throw;
   }
-  static const int registered = std::atexit(&say_goodbye_at_exit);
+  static const int registered = std::atexit(&announce_end_at_exit);
   (void)registered;
   const std::lock_guard lock(open_ones().mutex);
   open_ones().all.insert(this);
@@ -79,14 +79,14 @@ SocketTransport::~SocketTransport() {
     const std::lock_guard lock(open_ones().mutex);
     open_ones().all.erase(this);
   }
-  if (getpid() != process_) {  // the connections are the parent's, and so were the threads
+  if (getpid() != process_) {  // this process is a fork: connections and threads belong to the parent
     for (auto& p : peers_) {
       if (p->reader.joinable()) p->reader.detach();
     }
     return;
   }
   stopping_ = true;
-  say_goodbye();
+  announce_end();
   link_ = nullptr;
   join_readers();
 }
@@ -97,19 +97,19 @@ void SocketTransport::join_readers() {
   }
 }
 
-void SocketTransport::say_goodbye_at_exit() {
+void SocketTransport::announce_end_at_exit() {
   const std::lock_guard lock(open_ones().mutex);
   for (SocketTransport* t : open_ones().all) {
-    if (getpid() == t->process_) t->stopping_ = true, t->say_goodbye();
+    if (getpid() == t->process_) t->stopping_ = true, t->announce_end();
   }
 }
 
-void SocketTransport::say_goodbye() noexcept {
-  if (link_ && !failed_) {  // after all that was sent by the link
+void SocketTransport::announce_end() noexcept {
+  if (link_ && !failed_) {  // the announcement follows all messages of the link
     for (std::size_t r = 0; r < peers_.size(); ++r) {
       try {
         if (r != rank_) link_->send(r, {.kind = kGoodbye}, {});
-      } catch (...) {  // no memory: the closed connection shows it
+      } catch (...) {  // no memory; the other rank detects the closed connection
       }
     }
   }
@@ -120,13 +120,13 @@ void SocketTransport::say_goodbye() noexcept {
     const std::unique_lock lock(p->writing, std::try_to_lock);
     if (!lock) continue;
     try {
-      p->socket.send(parts, kLastWords);
-    } catch (...) {  // the other rank sees the connection close
+      p->socket.send(parts, kCloseLimit);
+    } catch (...) {  // the other rank detects the closed connection
     }
   }
 }
 
-std::string SocketTransport::called(std::size_t r) const {
+std::string SocketTransport::name_of(std::size_t r) const {
   return "rank " + std::to_string(r) + " (" + peers_[r]->name + ")";
 }
 
@@ -140,7 +140,7 @@ void SocketTransport::require_sound() const {
 
 void SocketTransport::fail(std::exception_ptr error) noexcept { end(std::move(error)); }
 
-void SocketTransport::end(std::exception_ptr error, bool heard) noexcept {
+void SocketTransport::end(std::exception_ptr error, bool from_other_rank) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (failed_) return;
@@ -151,19 +151,19 @@ void SocketTransport::end(std::exception_ptr error, bool heard) noexcept {
   if (link_) mpi::give_up();
   try {
     Failure kind = kDevice;
-    const std::string what = what_of(error, kind), text = heard ? what : called(rank_) + ": " + what;
+    const std::string what = what_of(error, kind), text = from_other_rank ? what : name_of(rank_) + ": " + what;
     const Header header{.kind = kFailure, .number = kind, .bytes = text.size()};
     const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(text))};
     for (auto& p : peers_) {
       if (!p->socket) continue;
-      const std::lock_guard lock(p->writing);  // a blocked writer gives up now
+      const std::lock_guard lock(p->writing);  // a thread that blocks in a write returns now
       try {
-        p->socket.send(parts, kLastWords);
+        p->socket.send(parts, kCloseLimit);
       } catch (...) {
         p->socket.shut();
       }
     }
-  } catch (...) {  // no memory for a text: the other ranks see the connections close
+  } catch (...) {  // no memory for a text; the other ranks detect the closed connections
   }
 }
 
@@ -171,30 +171,31 @@ void SocketTransport::end(std::exception_ptr error, bool heard) noexcept {
 
 void SocketTransport::read_from(std::size_t rank) {
   Peer& peer = *peers_[rank];
-  const auto given_up = [this] { return stopping_.load(); };
+  const auto is_cancelled = [this] { return stopping_.load(); };
   try {
     for (;;) {
       Header header;
-      peer.socket.receive(std::as_writable_bytes(std::span(&header, 1)), kForever, given_up);
+      peer.socket.receive(std::as_writable_bytes(std::span(&header, 1)), kForever, is_cancelled);
       peer.unanswered = 0;
-      require<DeviceError>(header.magic == Header::kMagic, "what it sends cannot be understood");
+      require<DeviceError>(header.magic == Header::kMagic, "it sent an invalid message");
       Bytes bytes(header.bytes);
       for (std::size_t at = 0; at < bytes.size(); at += kAtOnce) {
-        peer.socket.receive(std::span(bytes).subspan(at, std::min(kAtOnce, bytes.size() - at)), waits_.nothing_moves,
-                            given_up);
+        peer.socket.receive(std::span(bytes).subspan(at, std::min(kAtOnce, bytes.size() - at)), limits_.stall_limit,
+                            is_cancelled);
         peer.unanswered = 0;
       }
       on_message(rank, header, std::move(bytes));
     }
-  } catch (const wire::Closed&) {
+  } catch (const tcp::Closed&) {
     const bool expected = [&] {
       const std::lock_guard lock(mutex_);
-      return peer.left || peer.hangs_up || stopping_;
+      return peer.left || peer.closes || stopping_;
     }();
     if (!expected)
-      end(std::make_exception_ptr(DeviceError(called(rank) + " is gone: its process has ended or the connection was lost")));
+      end(std::make_exception_ptr(
+          DeviceError(name_of(rank) + " disconnected: its process has ended or the connection was lost")));
   } catch (const std::exception& e) {
-    end(std::make_exception_ptr(DeviceError(called(rank) + ": " + e.what())));
+    end(std::make_exception_ptr(DeviceError(name_of(rank) + ": " + e.what())));
   }
 }
 
@@ -208,11 +209,11 @@ void SocketTransport::on_message(std::size_t rank, const Header& header, Bytes b
     return;
   }
   if (header.kind == kYes) return;
-  if (header.kind == kAlive) return say(rank, kYes);
+  if (header.kind == kAlive) return send_notice(rank, kYes);
   {
     const std::lock_guard lock(mutex_);
     if (header.kind == kGoodbye || header.kind == kHangUp) {
-      (header.kind == kGoodbye ? peer.left : peer.hangs_up) = true;
+      (header.kind == kGoodbye ? peer.left : peer.closes) = true;
     } else {
       const bool packed = header.kind == kPacked;
       Box& box = packed || header.kind == kPart ? peer.parts[{header.from, header.to}] : peer.hosts;
@@ -222,24 +223,25 @@ void SocketTransport::on_message(std::size_t rank, const Header& header, Bytes b
   condition_.notify_all();
 }
 
-void SocketTransport::say(std::size_t rank, std::uint32_t kind) {
+void SocketTransport::send_notice(std::size_t rank, std::uint32_t kind) {
   Peer& peer = *peers_[rank];
-  // While this rank is sending, the message itself shows that it is alive; and a reader must not wait for a writer.
+  // If the lock is taken, this rank sends a message, which itself proves that it is alive. Besides, a reader must not
+  // wait for a writer.
   const std::unique_lock lock(peer.writing, std::try_to_lock);
   if (!lock || !peer.socket) return;
   const Header header{.kind = kind};
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1))};
   try {
-    peer.socket.send(parts, kLastWords, [this] { return failed_.load(); });
-  } catch (const wire::Closed&) {  // the reader reports it
-  } catch (const wire::TimedOut&) {
+    peer.socket.send(parts, kCloseLimit, [this] { return failed_.load(); });
+  } catch (const tcp::Closed&) {  // the reading thread reports it
+  } catch (const tcp::TimedOut&) {
     peer.socket.shut();
   }
 }
 
 bool SocketTransport::presumed_dead(std::size_t rank) {
-  if (peers_[rank]->unanswered++ >= waits_.most_questions) return true;
-  say(rank, kAlive);
+  if (peers_[rank]->unanswered++ >= limits_.max_probes) return true;
+  send_notice(rank, kAlive);
   return false;
 }
 
@@ -249,17 +251,17 @@ void SocketTransport::check_liveness() {
       const std::lock_guard lock(mutex_);
       return r != rank_ && !peers_[r]->left;
     }();
-    if (here && presumed_dead(r)) throw DeviceError(called(r) + kSilent);
+    if (here && presumed_dead(r)) throw DeviceError(name_of(r) + kNoAnswer);
   }
 }
 
 SocketTransport::Message SocketTransport::next(std::size_t rank, Box& box, u64 number, const std::size_t* expected) {
-  struct Waiting {  // the link polls without sleeping
+  struct Waiting {  // makes the link poll without sleeping
     explicit Waiting(Link* l) : link(l) {
-      if (link) link->expect(true);
+      if (link) link->set_waiting(true);
     }
     ~Waiting() {
-      if (link) link->expect(false);
+      if (link) link->set_waiting(false);
     }
     Link* link;
   };
@@ -270,7 +272,7 @@ SocketTransport::Message SocketTransport::next(std::size_t rank, Box& box, u64 n
     const Waiting waiting(link_.get());
     const Clock::time_point end = Clock::now() + limit_;
     while (!some && !silent && Clock::now() < end) {
-      some = condition_.wait_for(lock, std::min(waits_.ask, limit_), come);
+      some = condition_.wait_for(lock, std::min(limits_.probe_interval, limit_), come);
       if (some) break;
       lock.unlock();
       silent = presumed_dead(rank);
@@ -283,16 +285,16 @@ SocketTransport::Message SocketTransport::next(std::size_t rank, Box& box, u64 n
   if (failed_) {
     std::rethrow_exception(error_);
   } else if (silent) {
-    trouble = called(rank) + kSilent;
+    trouble = name_of(rank) + kNoAnswer;
   } else if (!some) {
-    trouble = called(rank) + " has sent nothing for " + std::to_string(limit_.count() / 1000) + " s";
+    trouble = name_of(rank) + " has sent nothing for " + std::to_string(limit_.count() / 1000) + " s";
   } else if (box.empty()) {
-    trouble = called(rank) + " has left while others still need it";
+    trouble = name_of(rank) + " has ended while others still need it";
   } else {
     Message message = std::move(box.front());
     box.pop_front();
     if (message.number == number && (expected == nullptr || message.size() == *expected)) return message;
-    trouble = called(rank) + " does not run the same program: at exchange " + std::to_string(number) + " it sent " +
+    trouble = name_of(rank) + " must run the same program: at exchange " + std::to_string(number) + " it sent " +
               std::to_string(message.size()) + " bytes of exchange " + std::to_string(message.number);
   }
   lock.unlock();
@@ -324,14 +326,14 @@ void SocketTransport::send_by_socket(std::size_t rank, Header header, std::span<
   {
     const std::lock_guard lock(peer.writing);
     try {
-      peer.socket.send(parts, waits_.nothing_moves, [this] { return failed_.load(); });
+      peer.socket.send(parts, limits_.stall_limit, [this] { return failed_.load(); });
       return;
-    } catch (const wire::TimedOut&) {
-      trouble = called(rank) + kSilent;
-    } catch (const wire::Closed&) {
-      trouble = called(rank) + " is gone: its process has ended or the connection was lost";
+    } catch (const tcp::TimedOut&) {
+      trouble = name_of(rank) + kNoAnswer;
+    } catch (const tcp::Closed&) {
+      trouble = name_of(rank) + " disconnected: its process has ended or the connection was lost";
     }
-    peer.socket.shut();  // a message may be sent in part: no other can follow it
+    peer.socket.shut();  // no message can follow an incomplete one
   }
   end(std::make_exception_ptr(DeviceError(trouble)));
   require_sound();
@@ -381,7 +383,7 @@ void SocketTransport::take_part(std::size_t rank, const Message& message, device
   Bytes copy(device.in_host_memory() ? 0 : part.bytes);
   const std::span<std::byte> words = copy.empty() ? std::span(part.address, part.bytes) : std::span(copy);
   if (!packing::unpack(message.bytes, words)) {
-    end(std::make_exception_ptr(DeviceError(called(rank) + ": what it sends cannot be understood")));
+    end(std::make_exception_ptr(DeviceError(name_of(rank) + ": it sent an invalid message")));
     require_sound();
   }
   if (!copy.empty()) device.upload(queue, copy, part.address);

@@ -1,5 +1,5 @@
-// Ranks connected by TCP through the hosts' memory. Failures are always reported over the sockets; other messages go by a link
-// (MPI) where there is one.
+// Ranks connected by TCP through host memory. Failures are always reported over the sockets; other messages use a link (MPI)
+// if there is one.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,14 @@
 
 namespace heliograph::mesh {
 
-/// A thread for each other rank receives its messages before they are asked for, so that no sender waits for a receiver and no
-/// deadlock can arise; messages not asked for yet are kept, without a bound. While this rank waits for another it probes it
-/// every second: a rank that answers no probe for some seconds has failed, one that answers may take up to the limit.
+/// A thread for each other rank receives its messages before they are requested, so that no sender waits for a receiver
+/// and no deadlock can arise. Early messages are queued without a limit. While this rank waits for another rank, it sends
+/// a probe every second. A rank that answers no probe for some seconds has failed. A rank that answers may take until the
+/// time limit.
 class SocketTransport final : public Transport {
  public:
   SocketTransport(const Rendezvous& meeting, std::vector<RankInfo> joined);
-  /// Announces the end: the other ranks may go on where they need this rank no more.
+  /// Announces the end of this rank. Other ranks continue as long as they do not need it.
   ~SocketTransport() override;
 
   std::size_t rank() const override { return rank_; }
@@ -40,12 +41,12 @@ class SocketTransport final : public Transport {
   void require_sound() const override;
 
   std::chrono::milliseconds limit() const { return limit_; }
-  const Waits& waits() const { return waits_; }
-  /// From now on messages go by this link, which calls `handlers()`.
+  const TimeLimits& limits() const { return limits_; }
+  /// Sends all later messages by this link, which must call the functions of `handlers()`.
   void use(std::unique_ptr<Link> link) { link_ = std::move(link); }
   Link::Handlers handlers();
-  /// Probes all ranks, for a thread that waits for them by other means: to be called about every `waits().ask`. Throws
-  /// DeviceError where a rank has not answered for some seconds.
+  /// Probes all ranks. A thread that waits for ranks without this transport must call it about every
+  /// `limits().probe_interval`. Throws DeviceError if a rank has not answered for some seconds.
   void check_liveness();
 
  private:
@@ -56,22 +57,21 @@ class SocketTransport final : public Transport {
     Bytes bytes;
     bool packed;
 
-    /// Bytes that it is of.
     std::size_t size() const { return packed ? packing::plain_size(bytes) : bytes.size(); }
   };
   using Box = std::deque<Message>;
   struct Peer {
     std::string name;
-    wire::Socket socket;
+    tcp::Socket socket;
     std::mutex writing;
     std::thread reader;
-    std::map<std::pair<std::size_t, std::size_t>, Box> parts;  // by members, from and to
-    Box hosts;                                                 // of broadcast, scatter, gather and all_gather
-    bool left = false, hangs_up = false;                       // it sends no more; it closes the connection
-    std::atomic<int> unanswered{0};                            // probes since the last message from it
+    std::map<std::pair<std::size_t, std::size_t>, Box> parts;  // parts of exchanges, by sending and receiving member
+    Box hosts;                                                 // messages of broadcast, scatter, gather and all_gather
+    bool left = false, closes = false;                         // the rank announced its end; it will close the connection
+    std::atomic<int> unanswered{0};                            // number of probes since the last message from the rank
   };
 
-  std::string called(std::size_t rank) const;
+  std::string name_of(std::size_t rank) const;
   void read_from(std::size_t rank);
   void join_readers();
   void on_message(std::size_t rank, const Header& header, Bytes bytes);
@@ -87,29 +87,28 @@ class SocketTransport final : public Transport {
   }
   void send_by_link(std::size_t rank, Header header, Bytes bytes);
   void send_by_socket(std::size_t rank, Header header, std::span<const std::byte> bytes);
-  /// Whether it has answered no probe for too long; else sends another probe.
+  /// Returns whether the rank has not answered probes for too long. Otherwise sends another probe.
   bool presumed_dead(std::size_t rank);
-  void say(std::size_t rank, std::uint32_t kind);
-  /// The next message of an inbox of that rank.
+  void send_notice(std::size_t rank, std::uint32_t kind);
   Message next(std::size_t rank, Box& box, u64 number, const std::size_t* expected);
   Bytes receive(std::size_t rank, Box& box, u64 number, const std::size_t* expected) {
     return next(rank, box, number, expected).bytes;
   }
-  /// What is sent of a part, and where it arrives.
+  /// Send a part of an exchange, and store a received part.
   void send_part(std::size_t rank, Header header, device::Device& device, device::Queue& queue, const Part& part);
   void take_part(std::size_t rank, const Message& message, device::Device& device, device::Queue& queue, const Part& part);
-  /// Records the first failure and reports it to all ranks. Also one that another rank reported (`heard`): a rank that has not
-  /// received that report must not take the end of this process for the reason.
-  void end(std::exception_ptr error, bool heard = false) noexcept;
-  void say_goodbye() noexcept;
-  static void say_goodbye_at_exit();
+  /// Records the first failure and reports it to all ranks, also if another rank reported it (`from_other_rank`). A rank
+  /// without that report would take this process's exit for the cause.
+  void end(std::exception_ptr error, bool from_other_rank = false) noexcept;
+  void announce_end() noexcept;
+  static void announce_end_at_exit();
 
   const std::size_t rank_;
   const std::chrono::milliseconds limit_;
-  const Waits waits_;
+  const TimeLimits limits_;
   const long process_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<std::size_t> rank_of_;  // each member's
+  std::vector<std::size_t> rank_of_;  // rank of each member
   mutable std::mutex mutex_;
   std::condition_variable condition_;
   std::atomic<bool> failed_{false}, stopping_{false};

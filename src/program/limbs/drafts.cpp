@@ -6,7 +6,7 @@ namespace heliograph::program::limbs {
 
 namespace {
 
-/// Numbers of what is free, the least first.
+/// Numbers that are free; take() returns the lowest.
 class Numbers {
  public:
   u32 take() {
@@ -28,7 +28,7 @@ constexpr u32 kNever = ~u32{0};
 }  // namespace
 
 Term Drafts::term(char kind, const std::string& symbol, std::uint16_t limb) {
-  // An input and an output may have one name.
+  // Separate maps, because an input and an output may have the same name.
   auto& known = kind == 'v' ? outputs_ : terms_;
   const auto [found, fresh] = known.try_emplace(symbol, kind, static_cast<u32>(terms_.size() + outputs_.size() + 1));
   return {.kind = kind, .limb = limb, .number = found->second.second};
@@ -72,7 +72,7 @@ std::vector<Operand> Drafts::convert(std::size_t chip, const std::vector<std::ui
                                      const std::vector<std::uint16_t>& to) {
   Chip& c = chips_[chip];
   const u32 unit = c.units++;
-  std::vector<std::uint16_t> sources = from, targets = to;  // lists ascend
+  std::vector<std::uint16_t> sources = from, targets = to;  // the text's lists are ascending
   std::sort(sources.begin(), sources.end()), std::sort(targets.begin(), targets.end());
   const auto place = [](const std::vector<std::uint16_t>& list, std::uint16_t p) {
     return static_cast<std::size_t>(std::find(list.begin(), list.end(), p) - list.begin());
@@ -113,7 +113,7 @@ Operand Drafts::join(std::size_t chip, std::uint16_t prime, const std::vector<st
 }
 
 Stream Drafts::allocated(const Chip& chip) const {
-  // Where each register and unit is used last.
+  // The last instruction that uses each register and each unit.
   std::vector<u32> vectors(chip.vectors, kNever), scalars(chip.scalars, kNever), units(chip.units, kNever);
   std::map<std::tuple<char, u32, std::uint16_t>, u32> terms;
   for (u32 i = 0; i < chip.drafts.size(); ++i) {
@@ -161,7 +161,7 @@ Stream Drafts::allocated(const Chip& chip) const {
     if (d.to.kind == Register::Kind::vector) {
       const u32 at = at_vector[d.to.number] = free_vectors.take();
       made.to = {.kind = d.to.kind, .number = at};
-      if (vectors[d.to.number] == i) free_vectors.give(at);  // nobody reads it
+      if (vectors[d.to.number] == i) free_vectors.give(at);  // no instruction reads it
     } else if (d.to.kind == Register::Kind::scalar) {
       const u32 at = at_scalar[d.to.number] = free_scalars.take();
       made.to = {.kind = d.to.kind, .number = at};
@@ -175,8 +175,9 @@ Stream Drafts::allocated(const Chip& chip) const {
     s.instructions.push_back(made);
   }
   require<ParameterError>(free_vectors.count() <= kMostRegisters && free_scalars.count() <= kMostRegisters,
-                          "a chip of this program needs more than 65,536 registers; take more chips");
-  require<ParameterError>(free_units.count() <= kMostUnits, "a chip of this program converts too many bases at once");
+                          "a chip of this program needs more than 65,536 registers; use more chips");
+  require<ParameterError>(free_units.count() <= kMostUnits,
+                          "a chip of this program needs more than 1,024 units of base conversion; use more chips");
   return s;
 }
 

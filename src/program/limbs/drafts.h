@@ -1,4 +1,5 @@
-// Streams of instructions in the making: registers and units are numbered as they come, and put into few at the end.
+// Instruction streams under construction. While instructions are added, each value gets a new register number; finish()
+// maps them to few registers.
 #pragma once
 
 #include <map>
@@ -10,7 +11,7 @@
 
 namespace heliograph::program::limbs {
 
-/// An operand on its chip: the value's own register, or its unit and which of its results.
+/// An operand on its chip: a register, or a result of a conversion unit.
 struct Operand {
   Register::Kind kind = Register::Kind::none;
   u32 number = 0, unit = 0;
@@ -23,18 +24,18 @@ class Drafts {
 
   Operand unary(std::size_t chip, Op op, std::uint16_t prime, const Operand& a, std::int32_t steps = 0);
   Operand binary(std::size_t chip, Op op, std::uint16_t prime, const Operand& a, const Operand& b);
-  /// A limb of what the program takes: "x:c0" of kind 'i'.
+  /// Loads a limb of an input, for example of "x:c0" with kind 'i'.
   Operand load(std::size_t chip, char kind, const std::string& symbol, std::uint16_t limb);
   void store(std::size_t chip, const Operand& a, const std::string& symbol, std::uint16_t limb);
-  /// The results' operands, in the order of `to`.
+  /// Adds a base conversion. Returns the operands of its results, in the order of `to`.
   std::vector<Operand> convert(std::size_t chip, const std::vector<std::uint16_t>& from, const std::vector<Operand>& x,
                                const std::vector<std::uint16_t>& to);
-  /// What each of the receivers has.
+  /// Sends a limb to other chips. Returns its operand on each receiver.
   std::vector<Operand> send(std::size_t chip, const Operand& a, const std::vector<std::size_t>& receivers);
-  /// The sum of what chips bring, on `chip`.
+  /// Returns the sum, on `chip`, of the parts of several chips.
   Operand join(std::size_t chip, std::uint16_t prime, const std::vector<std::pair<std::size_t, Operand>>& parts);
 
-  /// Throws ParameterError where a chip needs more registers than there are.
+  /// Throws ParameterError if a chip needs more registers than exist.
   Text finish();
 
  private:
@@ -59,7 +60,7 @@ class Drafts {
   std::vector<Entry> entries(const std::map<std::string, std::set<std::uint16_t>>& symbols, const std::string& kinds) const;
 
   std::vector<Chip> chips_;
-  std::map<std::string, std::pair<char, u32>> terms_;  // of each symbol
+  std::map<std::string, std::pair<char, u32>> terms_;  // indexed by symbol
   std::map<std::string, std::pair<char, u32>> outputs_;
   u64 meetings_ = 0;
 };

@@ -43,18 +43,19 @@ class Fuser {
   }
 
  private:
-  /// A constant polynomial is a number at every value, but at one coefficient.
+  /// Returns whether an action adds a number at coefficient 0 only. In the NTT domain a constant polynomial has the
+  /// number at every position.
   bool shifts(const Action& a) const {
     return (a.kind == Kind::add_scalar || a.kind == Kind::take_scalar) && p_.values[a.to].coefficients;
   }
 
-  /// Those of one group become the first of them, to all their primes.
+  /// Merges the conversions of one group into the first of them, which gets all targets.
   void join_conversions() {
     joined_.assign(p_.actions.size(), false);
     if (!fused_) return;
     std::map<Bases, u32> known;
     for (u32 t = 0; t < p_.conversions.size(); ++t) known.emplace(p_.conversions[t], t);
-    std::unordered_map<u32, std::size_t> first;  // by what they convert
+    std::unordered_map<u32, std::size_t> first;  // indexed by source of the conversions
     for (std::size_t i = 0; i < p_.actions.size(); ++i) {
       Action& a = p_.actions[i];
       if (a.kind != Kind::convert) continue;
@@ -81,12 +82,11 @@ class Fuser {
   }
 
   static Sum only(u32 v) { return Sum(1, Summand{.a = v}); }
-  /// What a value is, as summands.
   Sum sum_of(u32 v) {
     const auto found = pending_.find(v);
     return found == pending_.end() ? only(v) : found->second;
   }
-  /// The value is computed now, if it was not.
+  /// Returns the value, with an action that computes it if none exists yet.
   u32 kept(u32 v) {
     const auto found = pending_.find(v);
     if (found == pending_.end()) return v;
@@ -122,7 +122,7 @@ class Fuser {
     }
     return x;
   }
-  /// Each summand changed by `f`, or where that cannot be the value itself.
+  /// Applies `f` to each summand of a value. If `f` cannot, applies it to the value itself.
   template <class F>
   Sum each(u32 v, F f) {
     Sum sum = sum_of(v);
@@ -137,7 +137,7 @@ class Fuser {
   static bool turnless(const Summand& s) { return s.turn == kNone && s.b == kNone && s.a != kNone; }
   Sum product(u32 a, u32 b) {
     Sum x = sum_of(a), y = sum_of(b);
-    // One factor may be turned and weighted, the other is a value as it is.
+    // One factor may have an automorphism and a weight; the other factor must be a value without them.
     const auto plain = [](const Sum& s) {
       return s.size() == 1 && turnless(s[0]) && s[0].scalar == kNone && s[0].divisor == kNone && !s[0].negative;
     };

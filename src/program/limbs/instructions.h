@@ -1,5 +1,5 @@
-// Programs of single limbs as text has them: the Cinnamon instruction set (docs/cinnamon.md), streams of instructions for several
-// chips, and lists of what they take and give. Parsing and printing alone; what a program means is linked (link.h).
+// Programs of single limbs as text: the Cinnamon instruction set (docs/cinnamon.md). A text has an instruction stream for
+// each chip, and lists of its inputs and outputs. This file parses and prints texts; link.h resolves their values.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@ namespace heliograph::program::limbs {
 using math::u32;
 using math::u64;
 
-/// Indices of primes: a chain counts up from 0, special primes count down from 63.
+/// Indices of primes: those of the chain ascend from 0, special primes descend from 63.
 inline constexpr std::size_t kPrimes = 64;
 inline constexpr u32 kMostRegisters = 1 << 16, kMostUnits = 1 << 10, kMostChips = 1 << 10;
 
-/// F(name, how its operands are written)
+/// F(name, form of its operands)
 #define HELIOGRAPH_INSTRUCTIONS(F) \
   F(load, memory_to_register)      \
   F(loas, memory_to_scalar)        \
@@ -70,17 +70,20 @@ enum class Form : unsigned char {
   register_and_scalar,  // ads r1: r2, s3[X] | 3
   one_operand,          // neg r1: r2 | 3
   rotation,             // rot -2 r1: r2 | 3
-  unit_begins,          // bci B0: [1,2], [3]
-  into_unit,            // pl1 B0: r1 | 3
+  unit_begins,          // bci B0: [1,2], [3]; begins a conversion
+  into_unit,            // pl1 B0: r1 | 3; adds a limb to a conversion
   group,                // rsi {r1, r2}
   into_group,           // rsv {r1, r2}: r3: [0,1] | 1
   out_of_group,         // mod r3: {r1, r2[X]} | 4
   sends,                // dis @ 7:2 : r1
   receives,             // rcv @ 7:2 r1:
-  joins,                // joi @ 7:2 r1: r2 | 3, either register may be missing
+  joins,                // joi @ 7:2 r1: r2 | 3; either register may be missing
   nothing,              // nop
 };
 Form form_of(Op op);
+/// Groups of forms whose operands have the same syntax.
+enum class OperandKind : unsigned char { memory, arithmetic, conversion, grouped, exchange, none };
+OperandKind operand_kind(Form form);
 const char* name_of(Op op);
 
 struct Register {
@@ -91,24 +94,23 @@ struct Register {
     converted,  // b0{1}
   };
   Kind kind = Kind::none;
-  bool last = false;  // "[X]": its value is used no more
+  bool last = false;  // "[X]": the instruction is the last one that uses the value
   std::uint16_t unit = 0;
   u32 number = 0;
   bool operator==(const Register&) const = default;
 };
-std::string to_string(const Register& r);  // without a mark
+std::string to_string(const Register& r);  // without "[X]"
 
 /// A limb in memory.
 struct Term {
   char kind = 0;       // i: ciphertext, p: plaintext, s: scalar, k: key, v or t: made by the program
-  bool freed = false;  // "{F}": this load is its last
+  bool freed = false;  // "{F}": the instruction is the last one that loads the limb
   std::uint16_t limb = 0;
   u32 number = 0;
   bool operator==(const Term&) const = default;
 };
-std::string to_string(const Term& t);  // without a mark
+std::string to_string(const Term& t);  // without "{F}"
 
-/// Where a list begins in its stream, and its length.
 struct Slice {
   u32 first = 0, count = 0;
   bool operator==(const Slice&) const = default;
@@ -121,29 +123,29 @@ struct Instruction {
   u32 line = 0;
   Register to, a, b;
   Term term;
-  std::int32_t steps = 0;     // of a rotation
-  std::uint16_t unit = 0;     // of what fills one
-  u32 size = 0;               // chips that meet
-  u64 meeting = 0;            // where
-  Slice primes, more, group;  // lists of primes; registers
+  std::int32_t steps = 0;     // steps of a rotation
+  std::uint16_t unit = 0;     // conversion unit to which the instruction adds a limb
+  u32 size = 0;               // number of chips in the exchange
+  u64 meeting = 0;            // number that identifies the exchange
+  Slice primes, more, group;  // lists of primes; list of registers
   bool operator==(const Instruction&) const = default;
 };
 
 /// The instructions of one chip.
 struct Stream {
   std::string file;
-  u32 number = 0;  // as its first line says
+  u32 number = 0;  // number in the first line of the file
   std::vector<Instruction> instructions;
-  std::vector<std::uint16_t> primes;  // that instructions list
-  std::vector<Register> registers;    // of groups
+  std::vector<std::uint16_t> primes;  // all primes of the instructions' lists
+  std::vector<Register> registers;    // all registers of the instructions' groups
 
   std::span<const std::uint16_t> list(Slice s) const { return std::span(primes).subspan(s.first, s.count); }
   std::span<const Register> group(Slice s) const { return std::span(registers).subspan(s.first, s.count); }
 };
 
-/// "i1 | x:c0 | [0,1]"
+/// A line of a list: "i1 | x:c0 | [0,1]".
 struct Entry {
-  Term term;  // its limb means nothing
+  Term term;  // `limb` is unused
   std::string symbol;
   std::vector<std::uint16_t> limbs;
   u32 line = 0;
@@ -158,26 +160,25 @@ struct Listing {
 };
 
 struct Text {
-  std::vector<Stream> streams;  // of chip 0, 1, ...
-  std::vector<Listing> inputs;  // of each
-  Listing program;              // of all together
+  std::vector<Stream> streams;  // streams of chips 0, 1, ...
+  std::vector<Listing> inputs;  // indexed by chip
+  Listing program;              // list of the whole program
 };
 
-/// A file's name and content.
 struct File {
   std::string name, text;
 };
 
-/// Files `instructions0`, `inputs0`, ... of each chip and `program_inputs`; others are not looked at. Throws InstructionError, which
-/// names file, line and word, for what is none of this, and for a file that is missing.
+/// Parses `instructions0`, `inputs0`, ... of each chip and `program_inputs`; ignores other files. Throws InstructionError,
+/// with file, line and word, for invalid text or a missing file.
 Text parse(const std::vector<File>& files);
-/// The files again. What the compiler wrote is given back as it was; blanks of other writers may move.
+/// Prints the files. Output of the compiler is reproduced exactly; other files may differ in blanks.
 std::vector<File> print(const Text& text);
 std::string print(const Stream& stream);
 std::string print(const Stream& stream, const Instruction& instruction);
 std::string print(const Listing& listing);
 
-/// "instructions0:17: r3: why"
+/// Throws InstructionError "instructions0:17: r3: why".
 [[noreturn]] void refuse(const std::string& file, std::size_t line, std::string_view word, const std::string& why);
 
 }  // namespace heliograph::program::limbs

@@ -19,7 +19,7 @@ Factors factors_of(const Conversion& c) {
   for (std::size_t j = 0; j < c.targets(); ++j) {
     const u64 q = c.to[j];
     const std::size_t row = j * c.sources();
-    std::size_t some = 0;  // a target that is a source besides has one entry that is not 0
+    std::size_t some = 0;  // the row of a target that is also a source has one nonzero entry
     while (some + 1 < c.sources() && plain.matrix[row + some] == 0) ++some;
     f.times.push_back(ratio(c.matrix[row + some], plain.matrix[row + some], q));
     for (std::size_t i = 0; i < c.sources(); ++i)
@@ -27,7 +27,8 @@ Factors factors_of(const Conversion& c) {
     same = same && c.wrap[j] == math::mul_mod(f.times[j], plain.wrap[j], q);
     f.product.push_back(math::neg_mod(plain.wrap[j], q));
   }
-  require<ParameterError>(same, "the instruction set has no conversion of bases as one of this program's");
+  require<ParameterError>(
+      same, "cannot write this program as instructions: the instruction set lacks one of its base conversions");
   return f;
 }
 
@@ -35,7 +36,9 @@ Factors factors_of(const Conversion& c) {
 
 LimbWriter::LimbWriter(const Program::Parts& parts, const Lowering& how) : parts_(parts), how_(how), drafts_(how.chips) {
   const std::size_t primes = how.chain.size() + how.special.size();
-  if (primes > kPrimes) throw ParameterError("instructions name 64 primes; this set has " + std::to_string(primes));
+  if (primes > kPrimes)
+    throw ParameterError("cannot write this program as instructions: they have at most 64 primes, this set has " +
+                         std::to_string(primes));
   for (std::size_t p = 0; p < how.chain.size(); ++p) know(how.chain[p], p);
   for (std::size_t p = 0; p < how.special.size(); ++p) know(how.special[p], kPrimes - 1 - p);
 }
@@ -61,7 +64,7 @@ void LimbWriter::know(u64 modulus, std::size_t index) {
 std::uint16_t LimbWriter::prime_of(device::PrimeIndex p) const {
   if (p < how_.chain.size()) return static_cast<std::uint16_t>(p);
   const std::size_t s = p - how_.chain.size();
-  require<ParameterError>(s < how_.special.size(), "a program that computes with auxiliary primes is not written");
+  require<ParameterError>(s < how_.special.size(), "cannot write this program as instructions: it uses auxiliary primes");
   return static_cast<std::uint16_t>(kPrimes - 1 - s);
 }
 
@@ -75,7 +78,7 @@ Primes LimbWriter::primes_of(const std::vector<u64>& moduli) const {
   Primes primes;
   for (const u64 m : moduli) {
     const auto found = primes_.find(m);
-    require<ParameterError>(found != primes_.end(), "a program that computes with auxiliary primes is not written");
+    require<ParameterError>(found != primes_.end(), "cannot write this program as instructions: it uses auxiliary primes");
     primes.push_back(found->second);
   }
   return primes;
@@ -100,7 +103,7 @@ u32 LimbWriter::coefficients_of(u32 values) {
   return to;
 }
 
-u32 LimbWriter::asked(u32 x) {
+u32 LimbWriter::materialize(u32 x) {
   if (limb(x).kind == Limb::Kind::made && limb(x).parts.empty() && limb(x).other != kNone) {
     const u32 made = each(Op::int_, limb(x).other, true);
     limb(x).parts = limb(made).parts;
@@ -109,7 +112,9 @@ u32 LimbWriter::asked(u32 x) {
 }
 
 void LimbWriter::take_input(std::size_t place, const View& shape, const std::string& name, bool coefficients) {
-  require<ParameterError>(shape.components == 2, "a program of instructions takes ciphertexts of degree 1");
+  require<ParameterError>(
+      shape.components == 2,
+      "cannot write this program as instructions: its inputs must be ciphertexts of degree 1; relinearize them");
   View v = shape;
   v.data = at(place, nullptr);
   n_ = shape.n;
@@ -127,12 +132,12 @@ void LimbWriter::take_input(std::size_t place, const View& shape, const std::str
 }
 
 u32 LimbWriter::fetch(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime) {
-  return asked(find(v, item, component, l, prime, false));
+  return materialize(find(v, item, component, l, prime, false));
 }
 
 u32 LimbWriter::fetch_beside(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime,
                              u32 beside) {
-  return asked(find(v, item, component, l, prime, limb(beside).coefficients));
+  return materialize(find(v, item, component, l, prime, limb(beside).coefficients));
 }
 
 u32 LimbWriter::find(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime,
@@ -142,13 +147,13 @@ u32 LimbWriter::find(const View& v, std::size_t item, std::size_t component, std
   if (found != memory_.end()) return found->second;
   const std::size_t p = (where >> kPlaceBits) - 1;
   const u64 offset = where - base_of(p);
-  require<InternalError>(p < parts_.places.size(), "a recorded call reads what none wrote");
+  require<InternalError>(p < parts_.places.size(), "a recorded call reads memory that no call wrote");
   const Place& place = parts_.places[p];
   const View& shape = place.shape;
   const u64 limb_bytes = shape.n * shape.word_size(), item_bytes = limb_bytes * shape.limbs;
   Limb source{.kind = Limb::Kind::source, .prime = prime};
   if (place.kind == Place::Kind::key) {
-    require<InternalError>(limb_bytes > 0, "a key of a shape that nobody knows");
+    require<InternalError>(limb_bytes > 0, "a key has an unknown shape");
     const Key key = how_.key(place);
     const u64 component_of = offset / item_bytes, pair = component_of / 2;
     source.from = 'k';
@@ -159,8 +164,8 @@ u32 LimbWriter::find(const View& v, std::size_t item, std::size_t component, std
     for (std::size_t i = 0; i < digit.size(); ++i) source.symbol += (i == 0 ? "[" : ",") + std::to_string(digit[i]);
     source.symbol += "]";
   } else {
-    require<InternalError>(place.kind == Place::Kind::constant, "a recorded call reads what none wrote");
-    // A plaintext is what lies side by side there, limb by limb.
+    require<InternalError>(place.kind == Place::Kind::constant, "a recorded call reads memory that no call wrote");
+    // The limbs of a plaintext are contiguous in memory.
     const u64 first = limb_bytes > 0 ? where - offset % item_bytes : address(v, item, component, 0);
     const auto [known, fresh] = constants_.try_emplace(first, made_.plaintexts.size());
     if (fresh) made_.plaintexts.push_back({.name = "plaintext" + std::to_string(known->second), .limbs = {}});
@@ -297,7 +302,7 @@ u32 LimbWriter::scaled(u32 x, u64 value) {
 u32 LimbWriter::shifted(u32 x, u64 value) {
   if (value == 0) return x;
   const std::uint16_t prime = limb(x).prime;
-  require<ParameterError>(!is_zero(x), "a constant is added to nothing");
+  require<ParameterError>(!is_zero(x), "cannot write this program as instructions: it adds a constant to zero");
   Limb to{.coefficients = limb(x).coefficients, .prime = prime, .parts = parts(x)};
   auto& [chip, part] = *to.parts.begin();
   part = drafts_.binary(chip, Op::ads_, prime, part, scalar(chip, prime, value));
@@ -315,72 +320,85 @@ const Factors& LimbWriter::factors(const Conversion& c) {
   return *known;
 }
 
+bool LimbWriter::keep_parts(const std::vector<u32>& sources, const std::vector<u32>& own) {
+  std::vector<u32> all;
+  for (const auto* list : {&sources, &own}) {
+    std::copy_if(list->begin(), list->end(), std::back_inserter(all), [](u32 l) { return l != kNone; });
+  }
+  if (std::none_of(all.begin(), all.end(), [&](u32 l) { return limb(l).parts.size() > 1; })) return false;
+  if (how_.switching == Switching::aggregate) return true;
+  for (const u32 l : all) gather(l);
+  return false;
+}
+
+LimbWriter::ChipTargets LimbWriter::place_targets(const std::vector<std::size_t>& converted, const Primes& to,
+                                                  const std::vector<u32>& sources, bool split,
+                                                  std::optional<std::size_t> chip) {
+  ChipTargets targets;
+  if (split) {
+    for (const u32 l : sources) {
+      for (const auto& [at, part] : limb(l).parts) targets[at] = converted;
+    }
+  } else if (chip) {
+    targets[*chip] = converted;
+  } else {
+    for (const std::size_t j : converted) targets[home(to[j])].push_back(j);
+  }
+  return targets;
+}
+
+std::vector<Operand> LimbWriter::convert_on(std::size_t chip, const Primes& from, const std::vector<u32>& sources,
+                                            const Primes& to, const std::vector<std::size_t>& targets, bool split) {
+  std::vector<Operand> taken;
+  for (const u32 l : sources) taken.push_back(split || is_zero(l) ? part(l, chip) : on(l, chip));
+  Primes primes;
+  for (const std::size_t j : targets) primes.push_back(to[j]);
+  return drafts_.convert(chip, from, taken, primes);
+}
+
+std::optional<Operand> LimbWriter::own_part(u32 x, std::size_t chip, bool split, bool first) {
+  if (x == kNone || is_zero(x)) return std::nullopt;
+  if (!split || (is_source(x) && first)) return on(x, chip);
+  if (limb(x).parts.contains(chip)) return limb(x).parts.at(chip);
+  return std::nullopt;
+}
+
 std::vector<u32> LimbWriter::convert(const Conversion& c, std::vector<u32> x, const std::vector<u32>& own,
                                      const std::vector<u64>& by, bool transformed, std::optional<std::size_t> chip) {
   const Factors& f = factors(c);
   const Primes from = primes_of(c.from), to = primes_of(c.to);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = scaled(x[i], f.multiplier[i]);
   const bool nothing = std::all_of(x.begin(), x.end(), [&](u32 l) { return is_zero(l); });
-  bool split = false;
-  const std::vector<u32>&sources = x, &added = own;
-  for (const auto* list : {&sources, &added}) {
-    for (const u32 l : *list) split = split || (l != kNone && limb(l).parts.size() > 1);
-  }
-  if (split && how_.switching != Switching::aggregate) {
-    for (const auto* list : {&sources, &added}) {
-      for (const u32 l : *list) {
-        if (l != kNone) gather(l);
-      }
-    }
-    split = false;
-  }
-  // Each chip's targets. What is a source besides stays what it is.
-  std::map<std::size_t, std::vector<std::size_t>> targets;
-  std::vector<std::size_t> all;
+  const bool split = keep_parts(x, own);
+  // A target that is also a source needs no conversion.
+  std::vector<std::size_t> converted;
   std::vector<u32> kept(to.size(), kNone);
   for (std::size_t j = 0; j < to.size(); ++j) {
     const auto source = std::find(from.begin(), from.end(), to[j]);
     if (source == from.end()) {
-      all.push_back(j);
+      converted.push_back(j);
       continue;
     }
-    require<ParameterError>(own.empty(), "the instruction set has no conversion of bases as one of this program's");
+    require<ParameterError>(
+        own.empty(), "cannot write this program as instructions: the instruction set lacks one of its base conversions");
     kept[j] = transform(scaled(x[static_cast<std::size_t>(source - from.begin())], f.times[j]), !transformed);
   }
-  if (split) {
-    for (const u32 l : x) {
-      for (const auto& [at, part] : limb(l).parts) targets[at] = all;
-    }
-  } else if (chip) {
-    targets[*chip] = all;
-  } else {
-    for (const std::size_t j : all) targets[home(to[j])].push_back(j);
-  }
+  const ChipTargets targets = place_targets(converted, to, x, split, chip);
   if (!split && !nothing) {
     std::set<std::size_t> chips;
     for (const auto& [at, list] : targets) chips.insert(at);
     for (const u32 l : x) bring(l, chips);
   }
+  // Compute each chip's part of each result.
   std::vector<Limb> results(to.size());
   for (std::size_t j = 0; j < to.size(); ++j) results[j] = {.coefficients = !transformed, .prime = to[j]};
   for (const auto& [at, list] : targets) {
-    std::vector<Operand> rests(list.size());
-    if (!nothing) {
-      std::vector<Operand> taken;
-      for (const u32 l : x) taken.push_back(split || is_zero(l) ? part(l, at) : on(l, at));
-      Primes mine;
-      for (const std::size_t j : list) mine.push_back(to[j]);
-      rests = drafts_.convert(at, from, taken, mine);
-    }
+    std::vector<Operand> rests;
+    if (!nothing) rests = convert_on(at, from, x, to, list, split);
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::size_t j = list[i];
-      std::optional<Operand> mine;
-      if (j < own.size() && own[j] != kNone && !is_zero(own[j])) {
-        if (!split || (is_source(own[j]) && at == targets.begin()->first))
-          mine = on(own[j], at);
-        else if (limb(own[j]).parts.contains(at))
-          mine = limb(own[j]).parts.at(at);
-      }
+      const std::optional<Operand> mine =
+          j < own.size() ? own_part(own[j], at, split, at == targets.begin()->first) : std::nullopt;
       if (nothing && !mine) continue;
       results[j].parts[at] = combined(at, to[j], f, j, nothing ? std::nullopt : std::optional(rests[i]), mine,
                                       j < by.size() ? by[j] : 0, transformed);
@@ -392,8 +410,7 @@ std::vector<u32> LimbWriter::convert(const Conversion& c, std::vector<u32> x, co
       limbs.push_back(kept[j]);
       continue;
     }
-    // What of its own is on chips that convert nothing.
-    if (split && j < own.size() && own[j] != kNone) {
+    if (split && j < own.size() && own[j] != kNone) {  // parts of `own` on chips that compute no targets
       for (const auto& [at, part] : limb(own[j]).parts) {
         if (!targets.contains(at)) results[j].parts[at] = scaled(at, to[j], part, by[j]);
       }
@@ -412,7 +429,7 @@ Operand LimbWriter::combined(std::size_t chip, std::uint16_t prime, const Factor
   if (!rest) return scaled(chip, prime, *own, by);
   if (own && f.times[j] == math::neg_mod(by, q)) {
     if (!transformed) return scaled(chip, prime, drafts_.binary(chip, Op::sub_, prime, *own, *rest), by);
-    // A division, and what it is multiplied by besides.
+    // A division by the sources' product, then a multiplication by the remaining factor.
     const Operand divided = drafts_.binary(chip, Op::sud_, prime, *own, *rest);
     return scaled(chip, prime, divided, math::mul_mod(by, f.product[j], q));
   }
@@ -423,7 +440,7 @@ Operand LimbWriter::combined(std::size_t chip, std::uint16_t prime, const Factor
 
 Operand LimbWriter::part(u32 x, std::size_t chip) {
   const Limb& l = limb(x);
-  require<ParameterError>(!l.parts.empty(), "a program that converts zeros is not written as instructions");
+  require<ParameterError>(!l.parts.empty(), "cannot write this program as instructions: it converts zeros");
   if (l.parts.contains(chip)) return l.parts.at(chip);
   const auto& [owner, some] = *l.parts.begin();
   const Operand copy = drafts_.send(owner, some, {chip})[0];

@@ -1,4 +1,4 @@
-// What a recorded program is lowered with: limbs, where they lie on chips, and instructions that compute with them.
+// Tools that lower a recorded program to instructions: limbs, the chips that have them, and operations on limbs.
 #pragma once
 
 #include <array>
@@ -17,29 +17,29 @@ namespace heliograph::program::limbs {
 using math::Conversion;
 using Primes = std::vector<std::uint16_t>;
 
-/// Each place has addresses of its own, which no memory has.
+/// Bits of a place's address range. These artificial addresses are above all real memory.
 inline constexpr int kPlaceBits = 40;
 
-/// One limb of one polynomial. Where several chips have a part of it, it is their sum.
+/// One limb of one polynomial. If several chips have parts of it, the limb is the sum of the parts.
 struct Limb {
   enum class Kind : unsigned char { zero, source, made };
   Kind kind = Kind::made;
   bool coefficients = false;
   std::uint16_t prime = 0;
-  char from = 0;       // source: as in Term
-  std::string symbol;  // source
+  char from = 0;       // kind of the source (Term)
+  std::string symbol;  // symbol of a source
   std::map<std::size_t, Operand> parts, copies;
-  u32 other = kNone;  // the same in the other domain, where it is there
+  u32 other = kNone;  // the same limb in the other domain, if it exists
 };
 
-/// A conversion by what the set converts: out = own x' + times [multiplier x], centred.
+/// The constants with which instructions compute a conversion: out = own x' + times [multiplier x], centred.
 struct Factors {
-  std::vector<u64> multiplier, times;  // of each source, each target
-  std::vector<u64> product;            // of the sources, modulo each target
+  std::vector<u64> multiplier, times;  // multiplier: one constant per source; times: one constant per target
+  std::vector<u64> product;            // product of the sources modulo each target
 };
 
-/// The limbs that a recording's memory holds, by address, and what makes limbs of limbs. Which calls these are of is the
-/// business of who derives from it (lower.cpp).
+/// Limbs by their addresses in the recording, and operations that make limbs from limbs. The derived class (lower.cpp) maps
+/// calls to these operations.
 class LimbWriter {
  protected:
   LimbWriter(const Program::Parts& parts, const Lowering& how);
@@ -50,69 +50,75 @@ class LimbWriter {
   std::size_t home(std::uint16_t prime) const { return prime % drafts_.chips(); }
 
   void know(u64 modulus, std::size_t index);
-  /// A ring's prime as instructions name it.
+  /// Returns the instructions' index of a prime of the ring.
   std::uint16_t prime_of(device::PrimeIndex p) const;
   Primes primes_of(const device::PrimeList& list) const;
   Primes primes_of(const std::vector<u64>& moduli) const;
-
-  // Limbs.
 
   Limb& limb(u32 x) { return limbs_[x]; }
   u32 add_limb(Limb l);
   u32 made(std::uint16_t prime, bool coefficients, std::size_t chip, const Operand& o);
   u32 zero(std::uint16_t prime, bool coefficients);
-  /// The coefficients of what is given by values, transformed once somebody asks for them.
+  /// Returns the coefficients of a limb in the NTT domain; only the first call transforms it.
   u32 coefficients_of(u32 values);
-  u32 asked(u32 x);
+  u32 materialize(u32 x);
   bool is_zero(u32 x) { return limb(x).kind == Limb::Kind::zero; }
   bool is_source(u32 x) { return limb(x).kind == Limb::Kind::source; }
 
-  /// An operand's limbs, which the text takes by `name`.
+  /// Registers the limbs of an input; their symbol is `name`.
   void take_input(std::size_t place, const View& shape, const std::string& name, bool coefficients);
 
   u32 fetch(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime);
-  /// `beside`: what it is added to, in whose domain it is then.
+  /// Fetches a limb for an addition to `beside`, hence in the domain of `beside`.
   u32 fetch_beside(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime, u32 beside);
-  /// `coefficients`: of a constant that nobody has met.
+  /// Returns the limb at a view's address. `coefficients`: domain of a constant that is used for the first time.
   u32 find(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime, bool coefficients);
   void write(const View& v, std::size_t item, std::size_t component, std::size_t l, u32 x);
 
-  /// The limb's operand where it lies; of a source, loaded there.
+  /// Returns the limb's operand on a chip; a source is loaded there.
   Operand load(u32 x, std::size_t chip);
   std::map<std::size_t, Operand> parts(u32 x);
-  /// One chip has all of it from now on.
+  /// Adds the parts of a limb on one chip.
   void gather(u32 x);
-  /// The limb on each of these chips: sent where it is not.
+  /// Makes the limb available on these chips; sends it to those that lack it.
   void bring(u32 x, const std::set<std::size_t>& chips);
   Operand on(u32 x, std::size_t chip);
-
-  // Arithmetic of limbs.
 
   u32 each(Op op, u32 x, bool coefficients, std::int32_t steps = 0);
   u32 transform(u32 x, bool coefficients);
   u32 negated(u32 x) { return each(Op::neg_, x, limb(x).coefficients); }
   u32 sum(Op op, u32 a, u32 b);
   u32 product(u32 a, u32 b);
-  /// Scalars have a name for each value that they have modulo a prime.
+  /// Returns a scalar. Equal values modulo the same prime have the same name.
   Operand scalar(std::size_t chip, std::uint16_t prime, u64 value);
   Operand scaled(std::size_t chip, std::uint16_t prime, const Operand& x, u64 value);
   u32 scaled(u32 x, u64 value);
-  /// x, a constant polynomial more.
   u32 shifted(u32 x, u64 value);
   u32 turned(u32 x, std::int32_t turn);
 
-  // Conversions.
-
   const Factors& factors(const Conversion& c);
 
-  /// What a conversion makes of coefficients x, at each target of it: own x' + times [multiplier x], with x' from `own`, whose
-  /// limbs may be missing. `transformed`: own and the result are of the NTT domain. `chip`: where it is done, if not where its
-  /// targets lie.
+  /// Converts coefficients x. The result at each target is own x' + times [multiplier x]. x' is a limb of `own`, and may
+  /// be missing. `transformed`: x' and the result are in the NTT domain. `chip`: the chip that converts; by default the
+  /// chips of the targets.
   std::vector<u32> convert(const Conversion& c, std::vector<u32> x, const std::vector<u32>& own, const std::vector<u64>& by,
                            bool transformed, std::optional<std::size_t> chip = std::nullopt);
+  /// For each chip, the targets of a conversion that it computes.
+  using ChipTargets = std::map<std::size_t, std::vector<std::size_t>>;
+  /// Returns whether each chip converts its part of the limbs. Gathers the parts of limbs to divide, unless the switching
+  /// aggregates parts.
+  bool keep_parts(const std::vector<u32>& sources, const std::vector<u32>& own);
+  ChipTargets place_targets(const std::vector<std::size_t>& converted, const Primes& to, const std::vector<u32>& sources,
+                            bool split, std::optional<std::size_t> chip);
+  /// Converts the sources, or the chip's parts of them, to the primes of `targets`, on this chip.
+  std::vector<Operand> convert_on(std::size_t chip, const Primes& from, const std::vector<u32>& sources, const Primes& to,
+                                  const std::vector<std::size_t>& targets, bool split);
+  /// Returns the part of limb x of `own` that a chip adds to its result. `first`: this chip adds sources that are not
+  /// divided into parts.
+  std::optional<Operand> own_part(u32 x, std::size_t chip, bool split, bool first);
   Operand combined(std::size_t chip, std::uint16_t prime, const Factors& f, std::size_t j,
                    const std::optional<Operand>& rest, const std::optional<Operand>& own, u64 by, bool transformed);
-  /// A chip's part of what some chips have parts of. Zero is what something is less itself: the set has no other word for it.
+  /// Returns a chip's part of a limb. A zero is a limb minus itself, because the instruction set has no other zero.
   Operand part(u32 x, std::size_t chip);
 
   const Program::Parts& parts_;
@@ -120,7 +126,7 @@ class LimbWriter {
   Drafts drafts_;
   Lowered made_;
   std::size_t n_ = 0;
-  std::map<u64, std::uint16_t> primes_;  // by modulus
+  std::map<u64, std::uint16_t> primes_;  // indexed by modulus
   std::array<u64, kPrimes> moduli_{};
   std::vector<Limb> limbs_;
   std::unordered_map<u64, u32> memory_;

@@ -44,7 +44,7 @@ class Linker {
           const Declared d = names_.of_chip(text.inputs[c], s, e);
           auto& terms = d.kind == 'o' ? chip.outputs : chip.terms;
           if (!terms.emplace(key_of(e.term), d).second)
-            refuse(text.inputs[c].file, e.line, e.symbol, "its term is listed twice");
+            refuse(text.inputs[c].file, e.line, e.symbol, "this list has its term twice");
         }
       }
     }
@@ -64,7 +64,7 @@ class Linker {
     for (Chip& chip : chips_) {
       if (chip.at == chip.stream->instructions.size()) continue;
       now_ = &chip, instruction_ = &chip.stream->instructions[chip.at];
-      fail(std::to_string(instruction_->meeting), "a chip that it waits for waits for this one");
+      fail(std::to_string(instruction_->meeting), "deadlock: this chip and a chip that it waits for wait for each other");
     }
     now_ = &chips_[0];
     for (const Names::Passed& p : names_.passed()) {
@@ -85,35 +85,35 @@ class Linker {
   }
 
  private:
-  /// A limb of a result's term, as a chip stores it.
+  /// A limb of a result's term, stored by a chip.
   struct Stored {
     u32 value = kNone, chip = 0;
     const Instruction* by = nullptr;
   };
   struct Cell {
     u32 value = kNone;
-    u32 group = kNone;  // it is a register of that group
+    u32 group = kNone;  // group to which the register belongs
     u32 dead_line = 0;
   };
   struct Unit {
-    std::vector<std::uint16_t> from, to;  // as they lie in memory
-    std::vector<u32> results;             // of each result's number, which of `to` it is
+    std::vector<std::uint16_t> from, to;  // source and target primes, in memory order
+    std::vector<u32> results;             // indexed by number of a result: its index in `to`
     u64 pushed = 0;
-    std::vector<u32> in;  // values
-    u32 out = kNone;      // a group
+    std::vector<u32> in;  // pushed values
+    u32 out = kNone;      // group of the conversion's results
   };
   struct Registers {
     std::vector<u32> registers;
     std::vector<std::uint16_t> from;
     u64 pushed = 0;
     std::vector<u32> in;
-    u32 group = kNone;  // once it was reduced
+    u32 group = kNone;  // group of the reduced limbs
   };
   struct Chip {
     u32 number = 0, device = 0;
     const Stream* stream = nullptr;
     std::size_t at = 0;
-    bool met = false;  // this instruction's part in a meeting is noted
+    bool met = false;  // the current instruction is recorded in its meeting
     std::vector<Cell> vectors, scalars;
     std::map<u32, Unit> units;
     std::deque<Registers> groups;
@@ -130,8 +130,6 @@ class Linker {
   }
   [[noreturn]] void fail(const Register& r, const std::string& why) const { fail(to_string(r), why); }
 
-  // Values.
-
   u32 add_value(const Value& v) {
     made_.values.push_back(v);
     return static_cast<u32>(made_.values.size() - 1);
@@ -140,7 +138,7 @@ class Linker {
     note_prime(prime);
     return add_value({.coefficients = coefficients, .prime = prime, .device = now_->device});
   }
-  /// New values side by side.
+  /// Adds values that have adjacent slots.
   u32 make_group(const std::vector<std::uint16_t>& primes) {
     const auto group = static_cast<u32>(made_.groups.size());
     made_.groups.push_back({.device = now_->device, .members = {}});
@@ -151,7 +149,8 @@ class Linker {
     }
     return group;
   }
-  /// These values side by side: as they are, where they lie so or nothing says yet where they lie; else copies.
+  /// Returns a group of these values: their own group if it is the same, a new group of values without one, else a group
+  /// of copies.
   u32 gathered(const std::vector<u32>& members) {
     const u32 of = value(members[0]).group;
     if (of != kNone && made_.groups[of].members == members) return of;
@@ -176,15 +175,13 @@ class Linker {
         {.kind = kind, .to = to, .a = a, .b = b, .table = table, .line = instruction_->line, .chip = now_->number});
   }
 
-  /// A value where this chip's device has it.
+  /// Returns a value on this chip's device; copies it if necessary.
   u32 here(u32 v) {
     if (value(v).device == now_->device) return v;
     const u32 mine = make(value(v).prime, value(v).coefficients);
     act(Kind::move, mine, v);
     return mine;
   }
-
-  // Registers.
 
   Cell& cell(const Register& r) {
     std::vector<Cell>& all = r.kind == Register::Kind::scalar ? now_->scalars : now_->vectors;
@@ -198,12 +195,12 @@ class Linker {
       if (found == now_->units.end()) fail(r, "no conversion of this unit has begun");
       const Unit& u = found->second;
       if (r.number >= u.to.size()) fail(r, "this unit's conversion has " + std::to_string(u.to.size()) + " results");
-      if (u.out == kNone) fail(r, "not all limbs that this conversion is of are there");
+      if (u.out == kNone) fail(r, "this conversion lacks some of its source limbs");
       return made_.groups[u.out].members[u.results[r.number]];
     }
     const Cell& c = cell(r);
     if (c.dead_line != 0) fail(r, "its value was read for the last time in line " + std::to_string(c.dead_line));
-    if (c.group != kNone) fail(r, "it is of a group, not a limb of its own");
+    if (c.group != kNone) fail(r, "it is a register of a group, not a single limb");
     if (c.value == kNone) fail(r, "this register was never written");
     return c.value;
   }
@@ -216,8 +213,8 @@ class Linker {
   u32 read(const Register& r, std::uint16_t prime, bool coefficients) {
     const u32 v = read(r, prime);
     if (value(v).coefficients != coefficients)
-      fail(r,
-           coefficients ? "coefficients are expected, this is transformed" : "its value is coefficients, not transformed");
+      fail(r, coefficients ? "a value in coefficients is expected, this one is transformed"
+                           : "a transformed value is expected, this one is in coefficients");
     return v;
   }
   void mark(const Register& r) {
@@ -226,9 +223,7 @@ class Linker {
   }
   void write(const Register& r, u32 v) { cell(r) = {.value = v}; }
 
-  // Instructions.
-
-  /// False where it has to wait.
+  /// Executes an instruction. Returns false if it must wait for other chips.
   bool perform(Chip& chip) {
     now_ = &chip;
     const Instruction& i = *(instruction_ = &chip.stream->instructions[chip.at]);
@@ -310,8 +305,8 @@ class Linker {
   void load(const Instruction& i) {
     const Term& t = i.term;
     const std::string word = to_string(t);
-    if (i.op == Op::rec_ && i.prime != t.limb) fail(std::to_string(i.prime), "this is not the limb's prime");
-    if (i.op != Op::loas_ && t.kind == 's') fail(word, "a scalar is loaded by loas");
+    if (i.op == Op::rec_ && i.prime != t.limb) fail(std::to_string(i.prime), "this is not the prime of the limb");
+    if (i.op != Op::loas_ && t.kind == 's') fail(word, "a scalar must be loaded by loas");
     if (t.kind == 'v' || t.kind == 't') {
       const auto found = now_->memory.find(limb_of(t));
       if (found == now_->memory.end()) fail(word, "it was never stored");
@@ -326,7 +321,7 @@ class Linker {
     if (!(d.limbs & bit(t.limb))) fail(word, "this chip's inputs do not list this limb of it");
     if (d.freed & bit(t.limb)) fail(word, "it was freed by an earlier load");
     if (t.freed) d.freed |= bit(t.limb);
-    if (i.op == Op::evg_ && d.component % 2 == 0) fail(word, "only the second half of a key is drawn from a seed");
+    if (i.op == Op::evg_ && d.component % 2 == 0) fail(word, "only the second half of a key can be generated from a seed");
     write(i.to, source({.kind = d.kind, .which = d.which, .component = d.component, .prime = t.limb}));
   }
 
@@ -357,7 +352,7 @@ class Linker {
     if (found != now_->outputs.end() && i.op != Op::spill_) {
       const Declared& d = found->second;
       if (!(d.limbs & bit(t.limb))) fail(word, "this chip's outputs do not list this limb of it");
-      if (value(v).coefficients) fail(i.a, "a result is transformed; this value is coefficients");
+      if (value(v).coefficients) fail(i.a, "a result must be transformed; this value is in coefficients");
       Stored& s = stored_[{d.which, d.component, t.limb, key_of(t)}];
       if (s.by && s.chip != now_->number)
         fail(word, "another chip stores this limb too: " + chips_[s.chip].stream->file + ":" + std::to_string(s.by->line));
@@ -366,7 +361,7 @@ class Linker {
     mark(i.a);
   }
 
-  /// A result's component: where chips aggregate outputs, terms of one name are the parts of a sum.
+  /// Sums a result's component. With aggregated outputs, the terms of the same name are the summands.
   void add_up(u32 which, u32 component) {
     Result& result = made_.results[which];
     for (std::size_t l = 0; l < result.level; ++l) {
@@ -424,7 +419,7 @@ class Linker {
     return {primes.begin(), primes.end()};
   }
 
-  /// Primes in the order of a key's limbs, the special ones from the last down: what meets in a product lies alike.
+  /// Sorts primes as in keys, special primes last and descending, so that the operands of a product have the same order.
   static std::vector<std::uint16_t> as_keys_lie(std::vector<std::uint16_t> primes) {
     std::sort(primes.begin(), primes.end());
     std::reverse(std::lower_bound(primes.begin(), primes.end(), kPrimes / 2), primes.end());
@@ -439,16 +434,16 @@ class Linker {
     for (const std::uint16_t p : to)
       u.results.push_back(static_cast<u32>(std::find(u.to.begin(), u.to.end(), p) - u.to.begin()));
     const u64 both = bits(u.to) & bits(u.from);
-    if (both) fail(std::to_string(std::countr_zero(both)), "a conversion is from some primes to others");
+    if (both) fail(std::to_string(std::countr_zero(both)), "the source and target primes of a conversion must differ");
     u.pushed = 0, u.out = kNone;
     u.in.assign(u.from.size(), kNone);
   }
 
-  /// Which of the primes that a conversion is from this one is; it is pushed once.
+  /// Returns the index of a prime among a conversion's sources. A program pushes each source once.
   u32 pushed(const std::vector<std::uint16_t>& from, u64& done, std::uint16_t prime) const {
     const auto place = std::find(from.begin(), from.end(), prime);
-    if (place == from.end()) fail(std::to_string(prime), "this conversion is from other primes");
-    if (done & bit(prime)) fail(std::to_string(prime), "this limb is there already");
+    if (place == from.end()) fail(std::to_string(prime), "it is not a source prime of this conversion");
+    if (done & bit(prime)) fail(std::to_string(prime), "this limb was pushed already");
     done |= bit(prime);
     return static_cast<u32>(place - from.begin());
   }
@@ -467,7 +462,6 @@ class Linker {
     if (u.pushed == bits(u.from)) u.out = converted(gathered(u.in), u.from, u.to);
   }
 
-  /// A group, modulo other primes.
   u32 converted(u32 group, const std::vector<std::uint16_t>& from, const std::vector<std::uint16_t>& to) {
     const u32 made = make_group(to);
     act(Kind::convert, made, group, kNone, number_of(made_.conversions, conversions_, Bases{from, to}));
@@ -477,16 +471,16 @@ class Linker {
   void divide(const Instruction& i) {
     const u32 a = read(i.a, i.prime, false), b = read(i.b);
     const Value& by = value(b);
-    if (!by.coefficients) fail(i.b, "coefficients are expected, this is transformed");
+    if (!by.coefficients) fail(i.b, "a value in coefficients is expected, this one is transformed");
     std::vector<std::uint16_t> divisors;
     u32 rest = b;
     if (i.b.kind == Register::Kind::converted) {
       divisors = now_->units[i.b.unit].from;
       if (by.prime != i.prime) fail(i.b, "this result is modulo prime " + std::to_string(by.prime));
     } else {
-      // A register of another prime is reduced here, centred.
+      // Reduces a register of another prime to this prime, centred.
       divisors = {by.prime};
-      if (by.prime == i.prime) fail(i.b, "a limb is divided by other primes than its own");
+      if (by.prime == i.prime) fail(i.b, "a limb must be divided by primes other than its own");
       rest = made_.groups[converted(gathered({b}), divisors, {i.prime})].members[0];
     }
     mark(i.a), mark(i.b);
@@ -500,7 +494,7 @@ class Linker {
     Registers& g = now_->groups.emplace_back();
     const auto number = static_cast<u32>(now_->groups.size() - 1);
     for (const Register& r : now_->stream->group(i.group)) {
-      if (cell(r).group == number) fail(r, "it is in this group twice");
+      if (cell(r).group == number) fail(r, "this group has it twice");
       cell(r) = {.group = number};
       g.registers.push_back(r.number);
     }
@@ -511,7 +505,7 @@ class Linker {
     const auto number = [&](const Register& r) {
       const Cell& c = cell(r);
       if (c.dead_line != 0) fail(r, "its value was read for the last time in line " + std::to_string(c.dead_line));
-      if (c.group == kNone) fail(r, "this register is of no group");
+      if (c.group == kNone) fail(r, "this register is in no group");
       return c.group;
     };
     Registers& g = now_->groups[number(registers[0])];
@@ -519,7 +513,7 @@ class Linker {
                       std::equal(registers.begin(), registers.end(), g.registers.begin(), [&](const Register& r, u32 mine) {
                         return r.number == mine && number(r) == number(registers[0]);
                       });
-    if (!same) fail(registers[0], "these registers are not those of its group");
+    if (!same) fail(registers[0], "a group must be listed with all of its registers, in order");
     return g;
   }
 
@@ -528,7 +522,7 @@ class Linker {
     const std::vector<std::uint16_t> from = list(i.primes);
     if (g.from.empty()) {
       if (from.size() != g.registers.size())
-        fail(to_string(now_->stream->group(i.group)[0]), "a group has a register for each prime");
+        fail(to_string(now_->stream->group(i.group)[0]), "a group must have one register for each prime");
       g.from = from;
       g.in.assign(from.size(), kNone);
     }
@@ -541,7 +535,7 @@ class Linker {
   void reduce_group(const Instruction& i) {
     Registers& g = group_of(i);
     if (g.from.empty() || g.pushed != bits(g.from))
-      fail(to_string(now_->stream->group(i.group)[0]), "not all limbs of this group are there");
+      fail(to_string(now_->stream->group(i.group)[0]), "some limbs of this group are missing");
     for (const Register& r : now_->stream->group(i.group)) mark(r);
     const auto own = std::find(g.from.begin(), g.from.end(), i.prime);
     if (own != g.from.end()) return write(i.to, g.in[static_cast<std::size_t>(own - g.from.begin())]);
@@ -556,7 +550,7 @@ class Linker {
       if (i.a.kind != Register::Kind::none) {
         m.brought.push_back(read(i.a, i.prime));
         if (value(m.brought.back()).coefficients != value(m.brought.front()).coefficients)
-          fail(i.a, "others bring a value of the other domain");
+          fail(i.a, "other chips bring a value of the other domain");
         mark(i.a);
       }
     }
@@ -581,7 +575,7 @@ class Linker {
   std::vector<Chip> chips_;
   std::unordered_map<u64, Meeting> meetings_;
   std::unordered_map<u64, u32> sources_;
-  std::map<std::tuple<u32, u32, std::size_t, u64>, Stored> stored_;  // by result, component, limb, term
+  std::map<std::tuple<u32, u32, std::size_t, u64>, Stored> stored_;  // indexed by result, component, limb and term
   std::map<std::int32_t, u32> turns_;
   std::map<Bases, u32> conversions_, divisors_;
   u64 primes_ = 0;
@@ -601,9 +595,9 @@ Linked link(const Text& text, std::size_t devices, bool fused, const std::vector
     Linked placed = linked;
     if (place(placed, {most, window})) return placed;
   }
-  throw OutOfMemoryError("the program keeps more at once than " +
+  throw OutOfMemoryError("the program needs more limbs at once than the " +
                          std::to_string(*std::min_element(most.begin(), most.end())) +
-                         " limbs, which is all that a device has for it");
+                         " for which a device has memory; use more devices or fewer items");
 }
 
 }  // namespace heliograph::program::limbs

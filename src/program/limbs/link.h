@@ -1,4 +1,4 @@
-// What a text of limbs means: values, each written once, and actions on them, in one order for all chips.
+// Linking: resolves a text of instructions to values, each written once, and actions on them, in one order for all chips.
 #pragma once
 
 #include <memory>
@@ -12,39 +12,39 @@ namespace heliograph::program::limbs {
 
 inline constexpr u32 kNone = ~u32{0};
 
-/// What a program takes by name: 'i' a ciphertext, 'p' a plaintext, 's' a scalar.
+/// A named input: 'i' a ciphertext, 'p' a plaintext, 's' a scalar.
 struct Item {
   char kind = 0;
   std::string name;
-  std::size_t level = 0;  // limbs of the chain that it has at least
+  std::size_t level = 0;  // minimum number of chain primes
 };
-/// A ciphertext that it gives: limb after limb of c0, then of c1.
+/// A ciphertext of the output: the limbs of c0, then of c1.
 struct Result {
   std::string name;
   std::size_t level = 0;
   std::vector<u32> values;
 };
 
-/// A key of hybrid key switching, in the primes 0 ... level - 1 and as many special ones as `extension` says.
+/// A key of hybrid key switching, modulo the primes 0 ... level - 1 and `extension` special primes.
 struct Key {
-  /// From the secret's square, its automorphisms, itself or an ephemeral secret to the secret; `to_ephemeral` the other way.
-  /// Those that raise multiply by the last prime of their level besides, by which a rescaling divides.
-  /// Those of Heliograph's own bootstrapping, `own`, have a number for their steps; their digits are pairs, counted from [0] on.
+  /// Kinds of key switches. `to_ephemeral` switches from the secret to an ephemeral secret. All others switch
+  /// to the secret: from its square, an automorphism of it, the secret itself or the ephemeral secret. The types with
+  /// `raise` also multiply by the last prime of their level, by which a rescaling divides. `own` is a key of Heliograph's
+  /// own bootstrapping; it has a number in place of steps, and each digit is the number of a pair, from [0].
   enum Type : u32 { relinearization, rotation, conjugation, raise, to_ephemeral, raise_from_ephemeral, own };
   Type type = relinearization;
   u32 level = 0, extension = 0;
-  std::int32_t turn = 0;                           // steps of a rotation, or a number
-  std::vector<std::vector<std::uint16_t>> digits;  // the limbs of each, ascending
-  /// "K:1:5:3:2:[0,2,4][1,3]": all that decides what is encrypted, in which primes.
+  std::int32_t turn = 0;                           // steps of a rotation, or number of an `own` key
+  std::vector<std::vector<std::uint16_t>> digits;  // limbs of each digit, ascending
+  /// "K:1:5:3:2:[0,2,4][1,3]", which identifies the encrypted value and the primes.
   std::string name() const;
   static std::optional<Key> named(std::string_view name);
 };
 
-/// One limb of what is taken.
 struct Source {
-  char kind = 0;      // as in Term
-  u32 which = 0;      // among the items or keys
-  u32 component = 0;  // of a ciphertext: 0 or 1; of a key: 2 * digit, and 1 more for the mask
+  char kind = 0;      // see Term::kind
+  u32 which = 0;      // index among the items or among the keys
+  u32 component = 0;  // component of a ciphertext: 0 or 1; of a key: 2 * digit, plus 1 for the mask
   std::uint16_t prime = 0;
   bool operator==(const Source&) const = default;
 };
@@ -52,18 +52,18 @@ struct Source {
 struct Value {
   enum class Kind : unsigned char { source, made };
   Kind kind = Kind::made;
-  bool coefficients = false;  // its domain; else NTT
+  bool coefficients = false;  // coefficient domain; otherwise NTT domain
   std::uint16_t prime = 0;
   u32 device = 0;
-  u32 at = 0;         // source: which; made: the slot it lies in
-  u32 group = kNone;  // with whose members it lies side by side
+  u32 at = 0;         // source: its index; made: its slot
+  u32 group = kNone;  // group whose members have adjacent slots
 };
 
-/// Limbs that a conversion takes or makes, one slot after another.
+/// Limbs that a conversion reads or writes, in adjacent slots.
 struct Group {
   u32 device = 0;
   std::vector<u32> members;
-  u32 at = kNone;  // the first one's slot
+  u32 at = kNone;  // slot of the first member
 };
 
 struct Action {
@@ -72,36 +72,35 @@ struct Action {
     subtract,     // to = a - b
     multiply,     // to = a b
     negate,       // to = -a
-    add_scalar,   // to = a + b, b a scalar
-    take_scalar,  // to = a - b
-    scale,        // to = a b
-    turn,         // an automorphism of a: `table` in turns
-    ntt,          // to the other domain
+    add_scalar,   // to = a + b, where b is a scalar
+    take_scalar,  // to = a - b, where b is a scalar
+    scale,        // to = a b, where b is a scalar
+    turn,         // to = an automorphism of a: number `table` in turns
+    ntt,          // to = a in the other domain
     inverse,
     copy,
-    move,     // from another device
-    convert,  // the group a, to the group `to`: `table` in conversions
-    divide,   // to = (a - b) / the primes of `table` in divisors; modulo `to`'s prime
+    move,     // to = a copy of a on another device
+    convert,  // group `to` = group a after conversion number `table` in conversions
+    divide,   // to = (a - b) / the primes of number `table` in divisors, modulo the prime of `to`
   };
   Kind kind = Kind::copy;
   u32 to = 0, a = kNone, b = kNone, table = 0;
-  u32 line = 0;  // of the instruction, in the stream of `chip`
+  u32 line = 0;  // line of the instruction in the stream of `chip`
   u32 chip = 0;
 };
 
-/// weight * turn(a) * b, of which all but one may be missing: what a fused action adds up (fuse.h).
+/// A term of a fused action (fuse.cpp): weight * turn(a) * b. Factors may be missing, but not all of them.
 struct Summand {
   u32 a = kNone, b = kNone;
-  u32 scalar = kNone, divisor = kNone;  // the weight: a scalar; one over the primes of a list in divisors
-  u32 turn = kNone;                     // in turns
+  u32 scalar = kNone, divisor = kNone;  // the weight: a scalar, or the inverse of the primes in divisors[divisor]
+  u32 turn = kNone;                     // index of the automorphism in turns
   bool negative = false;
 };
-/// What a device does in one go.
 struct Task {
   enum class Kind : unsigned char {
-    sum,    // to = the sum of the summands from `first` on
-    shift,  // to = a + the summand's scalar, a constant polynomial, of coefficients
-    ntt,    // as of actions
+    sum,    // to = sum of `count` summands from number `first` on
+    shift,  // to = a + a constant polynomial, the summand's scalar, in the coefficient domain
+    ntt,    // these kinds are as in Action
     inverse,
     move,
     convert,
@@ -109,7 +108,7 @@ struct Task {
   Kind kind = Kind::sum;
   u32 to = 0, a = kNone, table = 0;
   u32 first = 0, count = 0;
-  u32 step = 0;  // tasks of one step need nothing of each other
+  u32 step = 0;  // tasks of one step are independent
 };
 
 struct Bases {
@@ -126,20 +125,20 @@ struct Linked {
   std::vector<Source> sources;
   std::vector<Value> values;
   std::vector<Group> groups;
-  std::vector<Action> actions;  // as the text has them
-  std::vector<Task> tasks;      // as they are done
+  std::vector<Action> actions;  // in the order of the text
+  std::vector<Task> tasks;      // in the order of execution
   std::vector<Summand> summands;
-  std::vector<std::int32_t> turns;  // steps, or kConjugation
+  std::vector<std::int32_t> turns;  // automorphisms: steps, or kConjugation
   std::vector<Bases> conversions, divisors;
-  std::vector<u32> slots;  // of each device: single limbs; then of the host, where devices have too few
+  std::vector<u32> slots;  // limbs in the slots of each device, and of the host if devices have too little memory
   std::size_t instructions = 0;
-  std::size_t chain = 0, special = 0;  // primes that it needs
+  std::size_t chain = 0, special = 0;  // numbers of chain primes and special primes that the program needs
 };
 
-/// Chip c runs on device c modulo `devices`. Throws InstructionError for what means nothing: a register that was never written
-/// or was marked as read for the last time, the wrong domain or prime, chips that do not meet.
-/// `fused`: as of fuse (tasks.h). `most`: limbs that each device has for what is made; none: as many as it takes. Throws OutOfMemoryError
-/// where that is too few for what is needed at once.
+/// Links a text. Chip c runs on device c modulo `devices`. `fused`: see fuse() (tasks.h). `most`: largest number of limbs
+/// of intermediate values on each device; empty: no limit. Throws InstructionError for invalid programs: a register that
+/// was not written or was marked as last read, a wrong domain or prime, exchanges on which the chips disagree. Throws
+/// OutOfMemoryError if a step needs more than `most` limbs.
 Linked link(const Text& text, std::size_t devices = 1, bool fused = true, const std::vector<u32>& most = {});
 
 }  // namespace heliograph::program::limbs

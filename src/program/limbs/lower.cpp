@@ -18,7 +18,7 @@ class Lowerer : LimbWriter {
     for (std::size_t p = 0; p < parts.places.size(); ++p) {
       const Place& place = parts.places[p];
       if (place.kind != Place::Kind::input) continue;
-      require<ParameterError>(place.alone, "a program whose operands share memory is not written as instructions");
+      require<ParameterError>(place.alone, "cannot write this program as instructions: its operands must not share memory");
       take_input(p, place.shape, how.inputs[place.number], how.coefficients[place.number]);
     }
   }
@@ -28,7 +28,8 @@ class Lowerer : LimbWriter {
       Call call = step.call;
       std::size_t k = 0;
       device::each_view(call, [&](View& v, device::Access) { v.data = at(step.places[k++], v.data); });
-      require<ParameterError>(step.source == Step::kNoSource, "a program that draws is not written as instructions");
+      require<ParameterError>(step.source == Step::kNoSource,
+                              "cannot write this program as instructions: it uses keys of TFHE");
       device::give_scratch(call, device::Workspace(at(parts_.places.size(), nullptr), std::size_t{1} << (kPlaceBits - 1)));
       lower(call);
     }
@@ -40,7 +41,7 @@ class Lowerer : LimbWriter {
  private:
   template <class F>
   void fill(const View& out, const device::PrimeList& list, F f) {
-    require<ParameterError>(out.n == n_, "a program that computes on parts of polynomials is not written as instructions");
+    require<ParameterError>(out.n == n_, "cannot write this program as instructions: it computes on parts of polynomials");
     const Primes primes = primes_of(list);
     for (std::size_t i = 0; i < out.items(); ++i) {
       for (std::size_t c = 0; c < out.components; ++c) {
@@ -52,12 +53,11 @@ class Lowerer : LimbWriter {
   void lower(const Call& call) {
     std::visit([&](const auto& c) { take(c); }, call);
   }
-  /// What a call stands for; those that stand for themselves are below.
+  /// Lowers a call as the calls of its expansion. Kernels without an expansion have their own overload below.
   template <class C>
   void take(const C& c) {
     const std::vector<Call> calls = device::expand(c);
-    if (calls.empty())
-      throw ParameterError(std::string("a program that calls ") + C::name + " is not written as instructions");
+    if (calls.empty()) throw ParameterError(std::string("cannot write this program as instructions: it calls ") + C::name);
     for (const Call& call : calls) lower(call);
   }
   void take(const device::Add& c) {
@@ -112,7 +112,7 @@ class Lowerer : LimbWriter {
       const device::Permutation& p = handle->permutation();
       const u64 galois = coefficients ? p.galois_of_coefficients() : p.galois_of_values();
       require<ParameterError>(galois != 0,
-                              "a program that orders coefficients in its own way is not written as instructions");
+                              "cannot write this program as instructions: it has a permutation that is not an automorphism");
       known->second = how_.turn(galois);
     }
     return known->second;
@@ -128,7 +128,7 @@ class Lowerer : LimbWriter {
       for (std::size_t k = 0; k < c.out.components; ++k) {
         for (std::size_t l = 0; l < c.out.limbs; ++l) {
           const auto found = memory_.find(address(c.a, i, c.a.components == 1 ? 0 : k, l));
-          require<ParameterError>(found != memory_.end(), "a program that copies constants is not written as instructions");
+          require<ParameterError>(found != memory_.end(), "cannot write this program as instructions: it copies constants");
           write(c.out, i, k, l, found->second);
         }
       }
@@ -137,7 +137,7 @@ class Lowerer : LimbWriter {
   void take(const device::Zero& c) {
     for (std::size_t i = 0; i < c.out.items(); ++i) {
       for (std::size_t k = 0; k < c.out.components; ++k) {
-        // Which primes these are, whoever reads them says; zero is zero.
+        // The primes of these zeros are those of the limbs to which they are added.
         for (std::size_t l = 0; l < c.out.limbs; ++l) write(c.out, i, k, l, zero(0, false));
       }
     }
@@ -199,7 +199,7 @@ class Lowerer : LimbWriter {
     const device::KeySwitchPlan& plan = *c.plan;
     const Primes extended = primes_of(plan.extended);
     for (std::size_t i = 0; i < c.x.items(); ++i) {
-      // Those of all digits are sent before the first is raised.
+      // Sends the limbs of all digits before the first digit is raised.
       std::vector<u32> x;
       for (std::size_t l = 0; l < plan.chain.size(); ++l) x.push_back(fetch(c.x, i, 0, l, extended[l]));
       for (std::size_t j = 0; j < plan.digits.size(); ++j) {
@@ -243,14 +243,16 @@ class Lowerer : LimbWriter {
 
   void give(const Shown& shown, const std::string& name) {
     View v = shown.view;
-    require<ParameterError>(v.components == 2, "a program of instructions gives ciphertexts of degree 1; relinearize");
+    require<ParameterError>(
+        v.components == 2,
+        "cannot write this program as instructions: its results must be ciphertexts of degree 1; relinearize them");
     v.data = at(shown.place, v.data);
     for (std::size_t i = 0; i < v.items(); ++i) {
       for (std::size_t c = 0; c < 2; ++c) {
         for (std::size_t l = 0; l < v.limbs; ++l) {
           const auto prime = static_cast<std::uint16_t>(l);
           const u32 x = transform(find(v, i, c, l, prime, false), false);
-          require<ParameterError>(!is_zero(x), "a result of this program is not a ciphertext");
+          require<ParameterError>(!is_zero(x), "cannot write this program as instructions: a result is not a ciphertext");
           drafts_.store(home(prime), on(x, home(prime)), numbered(name, v, i) + (c == 0 ? ":c0" : ":c1"), prime);
         }
       }

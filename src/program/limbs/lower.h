@@ -1,4 +1,4 @@
-// A recorded program as a text of limbs: each call becomes instructions of one chip or several.
+// Lowering of a recorded program to a text of limbs: each call becomes instructions of one chip or several.
 #pragma once
 
 #include <functional>
@@ -12,28 +12,29 @@
 namespace heliograph::program::limbs {
 
 struct Lowering {
-  /// Who raises the digits of a key switch where there are several chips. Limb l lies on chip l modulo the chips.
+  /// Distribution of a key switch over several chips. Limb l is on chip l modulo the number of chips.
   enum class Switching : unsigned char {
-    broadcast,  // each chip, to its own limbs: the input's limbs are sent to all
-    sum,        // one chip a digit, to all limbs: products are added up, then divided
-    aggregate,  // the same, but each chip divides its own products, and what it then has is added up
+    broadcast,  // each chip raises all digits to its own limbs, so the input's limbs are sent to all chips
+    sum,        // one chip raises each digit to all limbs; products are summed, then divided
+    aggregate,  // like sum, but each chip divides its own products, and the quotients are summed
   };
   std::size_t chips = 1;
   Switching switching = Switching::broadcast;
-  std::vector<u64> chain, special;           // the set's primes, as its ring counts them
-  std::vector<std::string> inputs, results;  // a name for each view; of a view of several items, before each one's number
-  std::vector<bool> coefficients;            // of each input: whether the recording has it so; instructions take values
+  std::vector<u64> chain, special;           // the set's primes, in the order of its ring
+  std::vector<std::string> inputs, results;  // one name per view; each item of a view of several adds its number
+  // for each input, whether the recording has it in the coefficient domain; instructions use the NTT domain
+  std::vector<bool> coefficients;
   std::function<Key(const Place&)> key;
-  std::function<std::int32_t(u64)> turn;  // steps of a Galois element, or Linked::kConjugation
+  std::function<std::int32_t(u64)> turn;  // returns the steps of a Galois element, or Linked::kConjugation
 };
 
-/// What a program takes beside ciphertexts: words of the recording.
+/// A plaintext of the recorded program: its words.
 struct Constant {
   struct Limb {
     std::uint16_t prime;
     u32 place;
-    View view;                  // of one limb; `data` counts from the first byte of the place
-    bool coefficients = false;  // what the words there are; instructions take values
+    View view;                  // view of one limb; `data` is an offset from the first byte of the place
+    bool coefficients = false;  // the words are in the coefficient domain; instructions use the NTT domain
   };
   std::string name;
   std::vector<Limb> limbs;
@@ -42,10 +43,10 @@ struct Constant {
 struct Lowered {
   Text text;
   std::vector<Constant> plaintexts;
-  std::map<std::string, std::array<u64, kPrimes>> scalars;  // residues
+  std::map<std::string, std::array<u64, kPrimes>> scalars;  // residues of each scalar
 };
 
-/// Throws ParameterError for calls and primes that the instruction set has not.
+/// Throws ParameterError for calls and primes that the instruction set lacks.
 Lowered lower(const Program::Parts& parts, const Lowering& how);
 
 }  // namespace heliograph::program::limbs

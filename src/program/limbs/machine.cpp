@@ -14,7 +14,7 @@ using math::Domain;
 
 Domain domain_of(const Value& v) { return v.coefficients ? Domain::coefficient : Domain::ntt; }
 
-/// The same for every item of a batch.
+/// Returns a view of the same memory for every item of a batch.
 View for_all(View v, std::size_t items) {
   v.axes = 1;
   v.shape[0] = items, v.stride[0] = 0;
@@ -70,7 +70,7 @@ Machine::Machine(std::shared_ptr<const Linked> program, const Session& home, std
   for (u32 d = 0; d < devices_.size(); ++d) {
     if (p.slots[d] > 0) slots_[d] = allocated(d, p.slots[d], 1, items_);
   }
-  // What is elsewhere than at home lies there limb by limb.
+  // Devices other than home have copies of the sources, limb by limb.
   std::vector<std::array<std::size_t, 2>> counts(devices_.size());
   for (const Value& v : p.values) {
     if (v.kind != Value::Kind::source) continue;
@@ -169,7 +169,7 @@ void Machine::bind(char kind, u32 which, const View& whole,
     if (s.kind != kind || s.which != which) continue;
     const auto [component, limb] = place_of(s.component, s.prime);
     require<MismatchError>(component < whole.components && limb < whole.limbs,
-                           "what is bound to a program lacks a limb that it reads");
+                           "a bound operand lacks a limb that the program reads");
     const Place place{for_all(whole, items_), component, limb};
     if (at_home(v.device)) {
       sources_[v.at] = place;
@@ -184,7 +184,7 @@ void Machine::bind(char kind, u32 which, const View& whole,
 
 namespace {
 
-/// Which of a list a prime is; beyond its end where it is none.
+/// Returns the index of a prime in a list; the list's length if it is not there.
 std::size_t place_in(std::span<const std::uint16_t> primes, std::uint16_t prime) {
   return static_cast<std::size_t>(std::find(primes.begin(), primes.end(), prime) - primes.begin());
 }
@@ -219,7 +219,7 @@ void Machine::bind_scalar(u32 item, std::span<const u64> residues) {
 
 namespace {
 
-/// Whether `next` shows what `row` would as one more limb, and the row with it.
+/// Extends `row` by the limb `next`, if `next` follows it in memory.
 bool extend(View& row, const View& next) {
   const auto word = static_cast<std::ptrdiff_t>(row.word_size());
   const std::ptrdiff_t bytes = next.data - row.data;
@@ -233,7 +233,7 @@ bool extend(View& row, const View& next) {
   return true;
 }
 
-/// A limb more: of the last piece, or one of its own.
+/// Appends a copy of one limb to the last piece if possible, else as a new piece.
 void add_piece(device::Gather& copies, const View& from, const View& to) {
   if (!copies.pieces.empty()) {
     device::Piece& last = copies.pieces.back();
@@ -248,7 +248,8 @@ void add_piece(device::Gather& copies, const View& from, const View& to) {
 
 }  // namespace
 
-/// Pieces that lie with another session, in the order of both queues. Where home is a mesh its addresses are its own.
+/// Copies pieces from another session, ordered with the work of both queues. Only the mesh itself can read a mesh's
+/// addresses.
 void Machine::bring_over(const Session& giver, const Session& taker, const device::Gather& pieces) const {
   if (&giver == &taker) {
     taker.enqueue(pieces);
@@ -258,7 +259,7 @@ void Machine::bring_over(const Session& giver, const Session& taker, const devic
   if (!away && taker.device().reaches(giver.device())) {
     taker.queue().after(*giver.queue().record());
     taker.enqueue(pieces);
-    giver.queue().after(*taker.queue().record());  // what was read may be written again
+    giver.queue().after(*taker.queue().record());  // the work after this call may overwrite the source
     return;
   }
   for (const device::Piece& p : pieces.pieces) {
@@ -315,14 +316,12 @@ void Machine::hand_out(const std::vector<View>& results) const {
   }
 }
 
-// Tasks as calls.
-
-/// A list of sums in the making.
+/// A list of sums for one call, under construction.
 class Machine::Sums {
  public:
   explicit Sums(const Machine& machine) : m_(machine), call_{.ring = machine.ring_.ring} {}
 
-  /// False, and nothing changed, where the call would have too many operands.
+  /// Adds a task. Returns false without changes if the call would have too many operands.
   bool add(const Task& t) {
     const std::size_t from = call_.from.size(), to = call_.to.size(), turns = call_.turns.size(), terms = list_.terms.size();
     const Linked& p = *m_.program_;
@@ -362,7 +361,7 @@ class Machine::Sums {
   LimbSumList::At read(u32 value) {
     LimbSumList::At found = at(call_.from, m_.place(value));
     const Value& v = m_.program_->values[value];
-    // A key or a plaintext has its one use in a run; what is made is read by the next steps.
+    // A run reads a key or plaintext once; later steps read intermediate values.
     if (v.kind == Value::Kind::source && m_.options_.hints) {
       const char kind = m_.program_->sources[v.at].kind;
       found.once = kind == 'k' || kind == 'p';
@@ -393,7 +392,7 @@ class Machine::Sums {
 
 namespace {
 
-/// Whether `next` shows what `all` would as one more component, and the view with it.
+/// Extends `all` by the component `next`, if `next` follows it in memory.
 bool extend_components(View& all, const View& next) {
   const std::ptrdiff_t bytes = next.data - all.data, count = static_cast<std::ptrdiff_t>(all.components),
                        each = bytes / count, word = static_cast<std::ptrdiff_t>(all.word_size());
@@ -415,7 +414,7 @@ std::size_t Machine::make_sums(std::span<const Task> tasks) {
     ++count;
     if (!options_.merged) break;
   }
-  require<InternalError>(count > 0, "a sum of more operands than one call has");
+  require<InternalError>(count > 0, "a sum has more operands than a call can have");
   add(device, tasks[0].step, sums.finish(*devices_[device]));
   return count;
 }
@@ -526,7 +525,7 @@ void Machine::all(bool branches) const {
   }
   for (std::size_t i = 0; i < steps_.size();) {
     std::vector<std::vector<std::function<void()>>> parts(devices_.size());
-    // What is fetched from a device waits for all before this step there, and what follows there for all that is fetched.
+    // A copy from a device waits for all earlier work of the device. Its later work waits for all copies from it.
     std::vector<std::shared_ptr<device::Event>> begun(devices_.size());
     std::vector<std::pair<u32, std::shared_ptr<device::Event>>> fetched;
     for (const u32 number = steps_[i].number; i < steps_.size() && steps_[i].number == number; ++i) {
@@ -549,19 +548,20 @@ void Machine::all(bool branches) const {
 }
 
 void Machine::run(const std::vector<View>& given, const std::vector<View>& results) {
-  require<RecordingError>(!device::observed(),
-                          "a program of instructions is a program already; a recorded function cannot run it");
+  require<RecordingError>(
+      !device::observed(),
+      "cannot record a program of instructions: it is already a program; run it outside of the recorded function");
   const std::lock_guard lock(mutex_);
   if (!built_) build();
   bring(given);
-  // A graph from the second run on: most programs run once.
+  // Capture a graph at the second run, because most programs run once.
   const bool wanted = options_.graph != Options::Graph::none && warm_ && !refused_ && !graph_;
   if (wanted && at_home(0) && home_.queue().captures() && reach_each_other()) {
     std::vector<device::Queue*> others;
     for (std::size_t d = 1; d < devices_.size(); ++d) others.push_back(&devices_[d]->queue());
     try {
       graph_ = home_.queue().capture([&] { all(options_.graph == Options::Graph::branches); }, others);
-    } catch (const DeviceError&) {  // no graph can be made; a device that has failed says so at the next call
+    } catch (const DeviceError&) {  // no graph can be captured; a failed device reports its fault at the next call
       refused_ = true;
     }
   }

@@ -11,16 +11,16 @@ void come(Meeting& m, u32 chip, const Stream& stream, const Instruction& i) {
   const std::string word = std::to_string(i.meeting) + ":" + std::to_string(i.size);
   const Op family = i.op == Op::joi_ ? Op::joi_ : Op::dis_;
   if (m.came == 0) m = {.op = family, .size = i.size, .prime = i.prime, .stream = &stream, .line = i.line};
-  if (m.op != family) fail(word, "others meet here for another purpose");
-  if (m.size != i.size) fail(word, "others expect " + std::to_string(m.size) + " chips at this meeting");
-  if (m.prime != i.prime) fail(std::to_string(i.prime), "others meet for another prime");
+  if (m.op != family) fail(word, "other chips have another instruction at this exchange");
+  if (m.size != i.size) fail(word, "other chips expect " + std::to_string(m.size) + " chips at this meeting");
+  if (m.prime != i.prime) fail(std::to_string(i.prime), "other chips have another prime at this exchange");
   if (std::find(m.chips.begin(), m.chips.end(), chip) != m.chips.end()) fail(word, "a chip comes twice to this meeting");
   m.chips.push_back(chip);
   ++m.came;
   if (i.op == Op::dis_) ++m.senders;
   if (i.op == Op::dis_ && m.senders > 1) fail(word, "another chip sends at this meeting");
   if (i.op == Op::joi_ && i.a.kind != Register::Kind::none) ++m.senders;
-  if (m.came > m.size) fail(word, "more chips come to this meeting");
+  if (m.came > m.size) fail(word, "too many chips come to this meeting");
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ std::unordered_map<u64, Meeting> meetings_of(const Text& text) {
     const std::string word = std::to_string(number) + ":" + std::to_string(m.size);
     if (m.came != m.size)
       refuse(m.stream->file, m.line, word, "only " + std::to_string(m.came) + " chips come to this meeting");
-    if (m.senders == 0) refuse(m.stream->file, m.line, word, "no chip brings anything to this meeting");
+    if (m.senders == 0) refuse(m.stream->file, m.line, word, "no chip sends to this meeting");
   }
   return meetings;
 }

@@ -1,4 +1,5 @@
-// Where the chips of a text of limbs meet: what one sends to others, and sums that all bring to.
+// Exchanges between the chips of a program, called meetings: one chip sends a limb to others, or several chips sum their
+// limbs.
 #pragma once
 
 #include <unordered_map>
@@ -8,7 +9,7 @@
 
 namespace heliograph::program::limbs {
 
-/// Chips that meet: one sends and the others receive, or all bring or take of a sum.
+/// An exchange. Either one chip sends and the others receive, or all chips contribute to a sum or receive it.
 struct Meeting {
   Op op = Op::nop_;
   u32 size = 0, came = 0, senders = 0;
@@ -16,12 +17,13 @@ struct Meeting {
   std::vector<u32> chips;
   const Stream* stream = nullptr;
   u32 line = 0;
-  // While linking.
+  // State of the linker.
   u32 arrived = 0;
   std::vector<u32> brought;
 };
 
-/// By number. Throws InstructionError where chips do not agree on one: on its purpose, size or prime, or on who comes and sends.
+/// Returns the exchanges by number. Throws InstructionError if chips disagree on an exchange: on its purpose, size,
+/// prime, participants or sender.
 std::unordered_map<u64, Meeting> meetings_of(const Text& text);
 
 }  // namespace heliograph::program::limbs

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMostTurn = 1 << 22;
 constexpr std::size_t kMostPairs = 127;
 
-/// Moves on behind a number that is there in its one spelling and not beyond `most`.
+/// Parses a number between `least` and `most`, without leading zeros, and removes it from the text.
 bool read_number(std::string_view& text, std::int64_t least, std::int64_t most, std::int64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || value < least || value > most) return false;
@@ -21,7 +21,7 @@ bool read_number(std::string_view& text, std::int64_t least, std::int64_t most, 
   return true;
 }
 
-/// "K:1:5:3:2"
+/// Parses "K:1:5:3:2".
 bool read_family(std::string_view& text, Key& k) {
   if (!text.starts_with("K")) return false;
   text.remove_prefix(1);
@@ -39,15 +39,15 @@ bool read_family(std::string_view& text, Key& k) {
   return true;
 }
 
-/// Whether its steps mean something: a rotation's, or the number of one of Heliograph's own. The compiler writes the raised level's
-/// last prime there for keys that raise.
-bool means_something(const Key& k) {
+/// Returns whether the key's steps are valid: those of a rotation, or the number of one of Heliograph's own keys. For
+/// keys that raise, the compiler writes the last prime of the raised level in this field.
+bool has_valid_steps(const Key& k) {
   const bool raises = k.type == Key::raise || k.type == Key::raise_from_ephemeral;
   return k.type == Key::rotation || k.type == Key::own || k.turn == 0 ||
          (raises && k.turn == static_cast<std::int32_t>(k.level) - 1);
 }
 
-/// "[0,2,4]": limbs of the key's level; one number of a pair of Heliograph's own.
+/// Parses "[0,2,4]": limbs of the key's level, or for Heliograph's own keys the number of a pair.
 bool read_digit(std::string_view& text, const Key& k, std::vector<std::uint16_t>& digit) {
   do {
     if (!text.starts_with(digit.empty() ? "[" : ",")) return false;
@@ -76,7 +76,7 @@ Names::Names(const Text& text, Linked& made) : made_(made) {
   const Listing& all = text.program;
   for (const Section& s : all.sections) {
     for (const Entry& e : s.entries) {
-      // Which primes are special is known from the keys alone.
+      // The number of special primes is that of the key with the most.
       Key k;
       std::string_view rest = e.symbol;
       if (e.term.kind == 'k' && read_family(rest, k)) made_.special = std::max<std::size_t>(made_.special, k.extension);
@@ -114,7 +114,8 @@ Declared Names::of_chip(const Listing& listing, const Section& section, const En
   return d;
 }
 
-/// Each limb that a key is used in is in a digit of it: nothing is switched there else. Programs of lower levels list fewer of both.
+/// Checks that each used limb of a key is in one of its digits, because a key switches only these limbs. Programs of
+/// lower levels list fewer limbs and digits.
 void Names::require_covered(const Listing& listing) const {
   for (std::size_t i = 0; i < made_.keys.size(); ++i) {
     const Key& k = made_.keys[i];
@@ -141,7 +142,7 @@ void Names::note_part(const Listing& listing, const Entry& e, const Declared& d)
 }
 
 void Names::odd(const std::string& file, const Entry& e) {
-  refuse(file, e.line, e.symbol, "this is no name of a ciphertext's c0 or c1, of a plaintext, scalar or key");
+  refuse(file, e.line, e.symbol, "this is not the name of a ciphertext's c0 or c1, a plaintext, a scalar or a key");
 }
 
 void Names::note(const Listing& listing, const Section& s, const Entry& e) {
@@ -169,7 +170,8 @@ void Names::rename(const Listing& all, const Entry& e) {
     passed_.push_back({results_.at(e.symbol.substr(0, colon)), found->second, component});
     return note(all, all.sections[0], e);
   }
-  refuse(all.file, e.line, e.symbol, "this is a result's name, and no input's other component is beside it");
+  refuse(all.file, e.line, e.symbol,
+         "this is the name of a result, but no other component of an input has the adjacent number");
 }
 
 Declared Names::declared(const std::string& file, const std::string& title, const Entry& e, bool of_program) {
@@ -177,7 +179,8 @@ Declared Names::declared(const std::string& file, const std::string& title, cons
   static const std::map<std::string, std::string> kKinds = {{"Input", "ipsk"}, {"Ciphertext", "i"}, {"Plaintext", "p"},
                                                             {"Scalar", "s"},   {"Evalkey", "k"},    {"Output", "vt"}};
   if (kKinds.at(title).find(d.kind) == std::string::npos)
-    refuse(file, e.line, std::string(1, d.kind) + std::to_string(e.term.number), "this list is of other terms");
+    refuse(file, e.line, std::string(1, d.kind) + std::to_string(e.term.number),
+           "terms of this kind do not belong to this list");
   if (d.kind == 'k') {
     key(file, e, d, of_program);
     return d;
@@ -200,7 +203,8 @@ Declared Names::declared(const std::string& file, const std::string& title, cons
   const auto found = known.find(name);
   if (found != known.end()) {
     d.which = found->second;
-    if (d.kind != 'o' && made_.items[d.which].kind != d.kind) refuse(file, e.line, e.symbol, "two things have this name");
+    if (d.kind != 'o' && made_.items[d.which].kind != d.kind)
+      refuse(file, e.line, e.symbol, "inputs of two kinds have this name");
     return d;
   }
   if (!of_program) refuse(file, e.line, e.symbol, "program_inputs does not list it");
@@ -225,16 +229,16 @@ void Names::key(const std::string& file, const Entry& e, Declared& d, bool of_pr
   const bool halves = rest.starts_with(":c0:") || rest.starts_with(":c1:");
   const u32 half = halves && rest[2] == '1' ? 1 : 0;
   if (!family_read || !halves) odd(file, e);
-  if (!means_something(k))
-    refuse(file, e.line, e.symbol, "only a rotation has steps: those of type " + std::to_string(k.type) + " have 0");
+  if (!has_valid_steps(k))
+    refuse(file, e.line, e.symbol, "only a rotation has steps: a key of type " + std::to_string(k.type) + " must have 0");
   rest.remove_prefix(4);
   std::vector<std::uint16_t> digit;
   if (!read_digit(rest, k, digit) || !rest.empty()) odd(file, e);
-  if (k.level + k.extension > kPrimes) refuse(file, e.line, e.symbol, "there are not so many primes");
+  if (k.level + k.extension > kPrimes) refuse(file, e.line, e.symbol, "a key must have at most 64 primes");
   u64 all = 0;
   for (std::size_t p = 0; p < k.level; ++p) all |= bit(p);
   for (std::size_t p = 0; p < k.extension; ++p) all |= bit(kPrimes - 1 - p);
-  if (d.limbs & ~all) refuse(file, e.line, e.symbol, "a key of this level and extension has no such limbs");
+  if (d.limbs & ~all) refuse(file, e.line, e.symbol, "a key of this level and extension does not have these limbs");
   auto found = keys_.find(family);
   if (found == keys_.end()) {
     if (!of_program) refuse(file, e.line, e.symbol, "program_inputs does not list it");
@@ -267,7 +271,7 @@ void Names::grow(const Declared& d) {
 
 void Names::finish(const Listing& listing, const std::string& name, u32 which) {
   Result& r = made_.results[which];
-  // The compiler does not drop limbs of a component that an operation at a lower level leaves as it was.
+  // In the compiler's programs, an operation at a lower level may leave higher limbs of a component unchanged.
   for (const char* const component : {":c0", ":c1"}) {
     const u64 stored = limbs_["o" + name + component];
     if (stored != 0) r.level = std::min<std::size_t>(r.level, static_cast<std::size_t>(std::bit_width(stored)));
@@ -277,7 +281,7 @@ void Names::finish(const Listing& listing, const std::string& name, u32 which) {
     const u64 stored = limbs_["o" + part];
     if (stored == 0) pass(listing, part, which, component);
     if (stored & (stored + 1) || (stored != 0 && std::bit_width(stored) > kPrimes - made_.special))
-      refuse(listing.file, lines_[which], part, "a result has both components, in all limbs of its level");
+      refuse(listing.file, lines_[which], part, "a result must have both components, in all limbs of its level");
   }
   r.values.assign(2 * r.level, kNone);
 }

@@ -1,4 +1,4 @@
-// What the lists of a program name: inputs, keys, results.
+// Names in the lists of a program: inputs, keys, results.
 #pragma once
 
 #include <array>
@@ -9,40 +9,39 @@
 
 namespace heliograph::program::limbs {
 
-/// What a chip's lists say of a term.
+/// A term that a chip's list declares.
 struct Declared {
-  char kind = 0;             // of what it is: i, p, s, k; 'o' for an output
-  u32 which = 0;             // item, key or result
-  u32 component = 0;         // as of Source
-  u64 limbs = 0, freed = 0;  // bits
+  char kind = 0;             // i, p, s, k; 'o' for an output
+  u32 which = 0;             // index of the item, key or result
+  u32 component = 0;         // see Source
+  u64 limbs = 0, freed = 0;  // sets of limbs, one bit per limb
   std::uint16_t freed_line = 0;
 };
 
-/// "v7"
+/// Returns the term's name, as "v7".
 std::string name_of(const Term& t);
 inline u64 bit(std::size_t limb) { return u64{1} << limb; }
 u64 bits(const std::vector<std::uint16_t>& limbs);
 
-/// What lists name.
 class Names {
  public:
-  /// A component of a result that is one of an input, as it was given.
+  /// A component of a result that is an unchanged component of an input.
   struct Passed {
     u32 result, item, component;
   };
 
   Names(const Text& text, Linked& made);
 
-  /// A chip's own entry, which the program's lists must have.
+  /// Returns the declaration of a chip's entry. The entry must also be in the program's lists.
   Declared of_chip(const Listing& listing, const Section& section, const Entry& e);
   u32 result_line(u32 which) const { return lines_[which]; }
-  /// A term of a result's component. Several of one name are parts of a sum.
+  /// A term of a result's component. Several terms of one name are summands.
   struct Part {
-    Term term;  // its limb means nothing
+    Term term;  // `limb` is unused
     u64 limbs = 0;
     u32 line = 0;
   };
-  /// The terms of a result's component, as program_inputs lists them; none where it is an input's.
+  /// Returns the terms of a result's component in program_inputs; empty if an input's component is the result.
   const std::vector<Part>& parts(u32 result, u32 component) const { return parts_[result][component]; }
   const std::vector<Passed>& passed() const { return passed_; }
 
@@ -52,13 +51,13 @@ class Names {
 
   void note(const Listing& listing, const Section& s, const Entry& e);
 
-  // The compiler names a polynomial once: an input's that is a result's too, as of x + p, has the result's name among the inputs
-  // and is not stored.
+  // The compiler names a polynomial once. If an input's component is also a result's, as in x + p, the inputs list it by the
+  // result's name, and no chip stores it.
 
-  /// Whether this is a component of a result that is not stored.
+  /// Returns whether a symbol is a component of a result that no chip stores.
   bool names_result(const std::string& symbol) const;
 
-  /// The input is that of the other component, which was numbered beside it.
+  /// Names an input's component after the other component, which has the adjacent number.
   void rename(const Listing& all, const Entry& e);
   Declared declared(const std::string& file, const std::string& title, const Entry& e, bool of_program);
   void key(const std::string& file, const Entry& e, Declared& d, bool of_program);
@@ -67,17 +66,18 @@ class Names {
   void grow(const Declared& d);
   void finish(const Listing& listing, const std::string& name, u32 which);
 
-  /// A component that is not stored: an input's. It is named, or the only one that is, or the only one that is not used.
+  /// Finds the input whose component is a result that no chip stores. It has the result's name, or is the only candidate
+  /// by name, or the only unused input.
   void pass(const Listing& listing, const std::string& part, u32 which, u32 component);
 
   Linked& made_;
   std::map<std::string, u32> items_, results_, keys_;
-  std::map<std::string, u64> limbs_;  // by symbol, behind an i or an o
+  std::map<std::string, u64> limbs_;  // indexed by symbol, with the prefix i or o
   std::map<std::string, std::pair<u32, u32>> aliases_;
   std::vector<Passed> passed_;
-  std::vector<u32> lines_;      // of each result
-  std::vector<u32> key_lines_;  // of each key: its last one
-  std::vector<u64> key_limbs_;  // bits that are listed of it
+  std::vector<u32> lines_;      // indexed by result: its line
+  std::vector<u32> key_lines_;  // indexed by key: its last line
+  std::vector<u64> key_limbs_;  // indexed by key: set of its listed limbs
   std::vector<std::array<std::vector<Part>, 2>> parts_;
 };
 

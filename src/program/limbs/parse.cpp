@@ -13,14 +13,14 @@ constexpr std::size_t kMostLines = std::size_t{1} << 26, kMostOfGroup = kPrimes,
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/// A word to show: short, and of characters that a terminal shows.
+/// Returns a word for an error message: at most 40 characters, all of them printable.
 std::string shown(std::string_view word) {
   std::string out;
   for (const char c : word.substr(0, 40)) out += c >= ' ' && c <= '~' ? c : '?';
   return out + (word.size() > 40 ? "..." : "");
 }
 
-/// One line, read from left to right. What is wrong is said of the word where reading stopped.
+/// One line, parsed from left to right. Errors refer to the word at which parsing stopped.
 class Line {
  public:
   Line(const std::string& file, std::size_t number, std::string_view text) : file_(file), number_(number), text_(text) {}
@@ -40,9 +40,9 @@ class Line {
     return at_ == text_.size();
   }
   void end() {
-    if (!ended()) fail("the instruction ends before this");
+    if (!ended()) fail("the end of the instruction is expected");
   }
-  /// Whether the next character is this one, which is then read.
+  /// Reads the next character if it is `c`. Returns whether it is.
   bool next_is(char c) {
     skip();
     if (at_ >= text_.size() || text_[at_] != c) return false;
@@ -59,7 +59,6 @@ class Line {
       ++at_;
     return text_.substr(first, at_ - first);
   }
-  /// At most `most`.
   template <class T>
   T number(u64 most, const char* what) {
     skip();
@@ -67,9 +66,9 @@ class Line {
     u64 value = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (error == std::errc::invalid_argument) fail(std::string(what) + " is expected");
-    // One spelling each, so that what is printed is what was read.
-    if (text_[first] == '0' && end != text_.data() + first + 1) fail("a number has no zeros in front");
-    if (error != std::errc() || value > most) fail(std::string(what) + " is at most " + std::to_string(most));
+    // Each number has only one spelling, so that printing reproduces the text.
+    if (text_[first] == '0' && end != text_.data() + first + 1) fail("a number must not have leading zeros");
+    if (error != std::errc() || value > most) fail(std::string(what) + " must be at most " + std::to_string(most));
     at_ = static_cast<std::size_t>(end - text_.data());
     return static_cast<T>(value);
   }
@@ -80,7 +79,7 @@ class Line {
     if (error == std::errc::invalid_argument) fail(std::string(what) + " is expected");
     if (error != std::errc() || value < -(1 << 20) || value > (1 << 20)) fail(std::string(what) + " is out of range");
     const std::string_view word = text_.substr(at_, static_cast<std::size_t>(end - text_.data()) - at_);
-    if (word != std::to_string(value)) fail("a number has no zeros in front");
+    if (word != std::to_string(value)) fail("a number must not have leading zeros");
     at_ += word.size();
     return value;
   }
@@ -103,7 +102,7 @@ class Line {
     }
     return r;
   }
-  /// r1 or, of a conversion's results, b0{1}.
+  /// Reads a register such as r1, or a result of a conversion such as b0{1}.
   Register source() {
     if (!next_is('b')) return marked(vector());
     Register r{.kind = Register::Kind::converted};
@@ -146,13 +145,12 @@ class Line {
     do {
       const std::uint16_t p = prime();
       if (ascending && into.size() > first && into.back() >= p) {
-        refuse(file_, number_, std::to_string(p), "a list of primes ascends");
+        refuse(file_, number_, std::to_string(p), "a list of primes must ascend");
       }
       into.push_back(p);
     } while (next_is(','));
     take(']');
   }
-  /// All up to a bar.
   std::string_view up_to_bar() {
     skip();
     const std::size_t bar = std::min(text_.find('|', at_), text_.size());
@@ -173,7 +171,7 @@ class Line {
   std::size_t at_ = 0;
 };
 
-/// The lines of a file, blank ones left out.
+/// The lines of a file, except blank ones.
 class Lines {
  public:
   explicit Lines(const File& file) : file_(file) {}
@@ -183,7 +181,7 @@ class Lines {
       const std::size_t end = std::min(file_.text.find('\n', at_), file_.text.size());
       const std::string_view text(file_.text.data() + at_, end - at_);
       at_ = end + 1;
-      if (++number_ > kMostLines) refuse(file_.name, number_, "", "a file has fewer lines");
+      if (++number_ > kMostLines) refuse(file_.name, number_, "", "the file has too many lines");
       if (!std::all_of(text.begin(), text.end(), blank)) return Line(file_.name, number_, text);
     }
     return std::nullopt;
@@ -213,7 +211,7 @@ Slice group_of(Line& line, Stream& s, bool marked) {
   Slice slice{.first = static_cast<u32>(s.registers.size())};
   line.take('{');
   do {
-    if (++slice.count > kMostOfGroup) line.fail("a group has at most 64 registers");
+    if (++slice.count > kMostOfGroup) line.fail("a group must have at most 64 registers");
     s.registers.push_back(marked ? line.marked(line.vector()) : line.vector());
   } while (line.next_is(','));
   line.take('}');
@@ -224,7 +222,7 @@ Slice primes_of(Line& line, Stream& s) {
   Slice slice{.first = static_cast<u32>(s.primes.size())};
   line.primes(s.primes);
   slice.count = static_cast<u32>(s.primes.size()) - slice.first;
-  if (slice.count == 0) line.fail("a list of primes has one at least");
+  if (slice.count == 0) line.fail("a list of primes must not be empty");
   return slice;
 }
 
@@ -232,7 +230,89 @@ void meeting_of(Line& line, Instruction& i) {
   line.take('@');
   i.meeting = line.number<u64>(~u64{0}, "the number of a meeting");
   line.take(':');
-  i.size = line.number<u32>(kMostChips, "how many chips meet");
+  i.size = line.number<u32>(kMostChips, "the number of chips of a meeting");
+}
+
+void target_of(Line& line, Instruction& i, const Register& r) {
+  i.to = r;
+  line.take(':');
+}
+
+/// Reads the operands of forms that move a limb or a scalar between memory and a register.
+void memory_access_of(Line& line, Instruction& i, Form form) {
+  constexpr const char* kMemory = "a limb in memory";
+  switch (form) {
+    case Form::memory_to_scalar:
+      target_of(line, i, line.scalar());
+      i.term = line.freed(line.limb("s", "a scalar in memory"));
+      break;
+    case Form::memory_to_register:
+    case Form::memory_with_prime:
+      target_of(line, i, line.vector());
+      i.term = i.op == Op::evg_ ? line.freed(line.limb("k", "a limb of a key")) : line.freed(line.limb("ipkvt", kMemory));
+      break;
+    default:
+      i.a = line.marked(line.vector());
+      line.take(':');
+      i.term = line.limb("vt", "a limb in memory that a program makes");
+  }
+  if (form == Form::memory_with_prime || form == Form::register_with_prime) i.prime = line.after_bar();
+}
+
+/// Reads the operands of forms that compute a register from one or two registers modulo a prime.
+void arithmetic_of(Line& line, Instruction& i, Form form) {
+  if (form == Form::rotation) i.steps = line.signed_number("a number of steps");
+  target_of(line, i, line.vector());
+  i.a = line.source();
+  if (form == Form::two_operands || form == Form::register_and_scalar) {
+    line.take(',');
+    i.b = form == Form::two_operands ? line.source() : line.marked(line.scalar());
+  }
+  i.prime = line.after_bar();
+}
+
+/// Reads the operands of forms that start or fill a unit of base conversion.
+void conversion_of(Line& line, Instruction& i, Form form, Stream& s) {
+  i.unit = line.unit();
+  line.take(':');
+  if (form == Form::unit_begins) {
+    i.primes = primes_of(line, s);
+    line.take(',');
+    i.more = primes_of(line, s);
+  } else {
+    i.a = line.source();
+    i.prime = line.after_bar();
+  }
+}
+
+/// Reads the operands of forms that fill or read a group of registers.
+void grouped_of(Line& line, Instruction& i, Form form, Stream& s) {
+  if (form == Form::out_of_group) target_of(line, i, line.vector());
+  i.group = group_of(line, s, form == Form::out_of_group);
+  if (form == Form::into_group) {
+    line.take(':');
+    i.a = line.source();
+    line.take(':');
+    i.primes = primes_of(line, s);
+  }
+  if (form != Form::group) i.prime = line.after_bar();
+}
+
+/// Reads the operands of forms by which chips exchange or add registers.
+void exchange_of(Line& line, Instruction& i, Form form) {
+  meeting_of(line, i);
+  if (form == Form::sends) {
+    line.take(':');
+    i.a = line.source();
+    return;
+  }
+  if (form == Form::receives || !line.next_is(':')) target_of(line, i, line.vector());
+  if (form == Form::receives) return;
+  if (!line.next_is('|')) {
+    i.a = line.source();
+    line.take('|');
+  }
+  i.prime = line.prime();
 }
 
 Instruction instruction_of(Line& line, Stream& s) {
@@ -241,102 +321,23 @@ Instruction instruction_of(Line& line, Stream& s) {
   const auto found = ops().find(line.name());
   if (found == ops().end()) begin.fail("there is no such instruction");
   i.op = found->second;
-  const auto to = [&](Register r) {
-    i.to = r;
-    line.take(':');
-  };
-  constexpr const char* kMemory = "a limb in memory";
-  switch (form_of(i.op)) {
-    case Form::memory_to_register:
-      to(line.vector());
-      i.term = i.op == Op::evg_ ? line.freed(line.limb("k", "a limb of a key")) : line.freed(line.limb("ipkvt", kMemory));
+  switch (const Form form = form_of(i.op); operand_kind(form)) {
+    case OperandKind::memory:
+      memory_access_of(line, i, form);
       break;
-    case Form::memory_to_scalar:
-      to(line.scalar());
-      i.term = line.freed(line.limb("s", "a scalar in memory"));
+    case OperandKind::arithmetic:
+      arithmetic_of(line, i, form);
       break;
-    case Form::memory_with_prime:
-      to(line.vector());
-      i.term = line.freed(line.limb("ipkvt", kMemory));
-      i.prime = line.after_bar();
+    case OperandKind::conversion:
+      conversion_of(line, i, form, s);
       break;
-    case Form::register_to_memory:
-    case Form::register_with_prime:
-      i.a = line.marked(line.vector());
-      line.take(':');
-      i.term = line.limb("vt", "a limb in memory that a program makes");
-      if (form_of(i.op) == Form::register_with_prime) i.prime = line.after_bar();
+    case OperandKind::grouped:
+      grouped_of(line, i, form, s);
       break;
-    case Form::rotation:
-      i.steps = line.signed_number("a number of steps");
-      [[fallthrough]];
-    case Form::one_operand:
-      to(line.vector());
-      i.a = line.source();
-      i.prime = line.after_bar();
+    case OperandKind::exchange:
+      exchange_of(line, i, form);
       break;
-    case Form::two_operands:
-      to(line.vector());
-      i.a = line.source();
-      line.take(',');
-      i.b = line.source();
-      i.prime = line.after_bar();
-      break;
-    case Form::register_and_scalar:
-      to(line.vector());
-      i.a = line.source();
-      line.take(',');
-      i.b = line.marked(line.scalar());
-      i.prime = line.after_bar();
-      break;
-    case Form::unit_begins:
-      i.unit = line.unit();
-      line.take(':');
-      i.primes = primes_of(line, s);
-      line.take(',');
-      i.more = primes_of(line, s);
-      break;
-    case Form::into_unit:
-      i.unit = line.unit();
-      line.take(':');
-      i.a = line.source();
-      i.prime = line.after_bar();
-      break;
-    case Form::group:
-      i.group = group_of(line, s, false);
-      break;
-    case Form::into_group:
-      i.group = group_of(line, s, false);
-      line.take(':');
-      i.a = line.source();
-      line.take(':');
-      i.primes = primes_of(line, s);
-      i.prime = line.after_bar();
-      break;
-    case Form::out_of_group:
-      to(line.vector());
-      i.group = group_of(line, s, true);
-      i.prime = line.after_bar();
-      break;
-    case Form::sends:
-      meeting_of(line, i);
-      line.take(':');
-      i.a = line.source();
-      break;
-    case Form::receives:
-      meeting_of(line, i);
-      to(line.vector());
-      break;
-    case Form::joins:
-      meeting_of(line, i);
-      if (!line.next_is(':')) to(line.vector());
-      if (!line.next_is('|')) {
-        i.a = line.source();
-        line.take('|');
-      }
-      i.prime = line.prime();
-      break;
-    case Form::nothing:
+    case OperandKind::none:
       break;
   }
   line.end();
@@ -348,12 +349,13 @@ Stream parse_stream(const File& file, std::size_t number) {
   Lines lines(file);
   Line first = lines.need("\"Instruction Stream\"");
   const std::string_view title = "Instruction Stream ";
-  // The title is one of words, not of names.
+  // A title consists of words only.
   std::string_view text = first.up_to_bar();
   if (text.substr(0, title.size()) != title || text.empty() || text.back() != ':')
-    refuse(file.name, first.number(), shown(text), "a stream begins with \"Instruction Stream 0:\", its number in it");
+    refuse(file.name, first.number(), shown(text), "a stream must begin with \"Instruction Stream 0:\" and its own number");
   text = text.substr(title.size(), text.size() - title.size() - 1);
-  if (text != std::to_string(number)) refuse(file.name, first.number(), shown(text), "this is not the file's stream");
+  if (text != std::to_string(number))
+    refuse(file.name, first.number(), shown(text), "the stream must have the number of its file");
   s.number = static_cast<u32>(number);
   while (std::optional<Line> line = lines.next()) s.instructions.push_back(instruction_of(*line, s));
   return s;
@@ -379,14 +381,14 @@ Listing parse_listing(const File& file, const std::vector<std::string>& titles) 
       e.symbol = line.up_to_bar();
       const bool plain = std::all_of(e.symbol.begin(), e.symbol.end(), [](char c) { return c >= ' ' && c <= '~'; });
       if (e.symbol.empty() || e.symbol.size() > kMostOfName || !plain)
-        line.fail("a term has a name of up to 256 printable characters in front of this");
+        line.fail("a term must have a name of 1 to 256 printable characters before this");
       line.take('|');
       line.primes(e.limbs);
       line.end();
       section.entries.push_back(std::move(e));
     }
   }
-  if (std::optional<Line> line = lines.next()) line->fail("the lists end before this");
+  if (std::optional<Line> line = lines.next()) line->fail("the end of the lists is expected");
   return listing;
 }
 
@@ -411,7 +413,7 @@ Text parse(const std::vector<File>& files) {
   std::size_t chips = 0;
   while (chips < kMostChips && find("instructions" + std::to_string(chips))) ++chips;
   need("instructions0");
-  // A gap in the numbers is a missing file, not fewer chips.
+  // A gap in the numbers means that a file is missing, not that there are fewer chips.
   std::size_t named = 0;
   for (const auto& [name, file] : by_name) {
     for (const std::string_view kind : {"instructions", "inputs"}) {
@@ -422,7 +424,8 @@ Text parse(const std::vector<File>& files) {
       std::from_chars(name.data() + kind.size(), name.data() + name.size(), number);
       if (number >= kMostChips || name.substr(kind.size()) != std::to_string(number))
         refuse(std::string(name), 0, name.substr(kind.size()),
-               "a file's number is its chip's, 0 to " + std::to_string(kMostChips - 1) + ", without zeros in front");
+               "the number of a file must be that of its chip, 0 to " + std::to_string(kMostChips - 1) +
+                   ", without leading zeros");
       named = std::max(named, number + 1);
     }
   }

@@ -10,7 +10,7 @@ namespace heliograph::program::limbs {
 
 namespace {
 
-/// Limbs of memory, of which rows are taken; at most so many.
+/// The slots of a device, allocated in rows of adjacent slots, up to a maximum.
 class Slots {
  public:
   explicit Slots(u32 most = kNone) : most_(most) {}
@@ -19,7 +19,7 @@ class Slots {
     for (auto run = free_.begin(); run != free_.end(); ++run) {
       if (run->second >= count) return taken(run, count);
     }
-    // What is free at the end is the beginning of a longer row.
+    // A free run at the end can be extended to a longer row.
     const auto last = free_.empty() ? free_.end() : std::prev(free_.end());
     const u32 at = last != free_.end() && last->first + last->second == count_ ? last->first : count_;
     if (most_ - at < count) return {};
@@ -27,7 +27,7 @@ class Slots {
     count_ = at + count;
     return at;
   }
-  /// As long a row as there is, of `count` at most; and its length.
+  /// Takes the longest free row of at most `count` slots; returns its start and length.
   std::pair<u32, u32> take_some(u32 count) {
     if (const auto all = take(count)) return {*all, count};
     const auto longest =
@@ -61,7 +61,7 @@ class Slots {
   }
 
   u32 most_;
-  std::map<u32, u32> free_;  // where each run begins, and its length
+  std::map<u32, u32> free_;  // start and length of each run
   u32 count_ = 0;
 };
 
@@ -91,7 +91,7 @@ class Placer {
       });
     }
     for (const Group& g : p_.groups) {
-      // They come and go together.
+      // Members of a group are allocated and freed at the same time.
       u32 last = 0;
       for (const u32 v : g.members) last = std::max(last, last_[v]);
       for (const u32 v : g.members) last_[v] = last;
@@ -104,7 +104,7 @@ class Placer {
       const bool some = std::any_of(g.members.begin(), g.members.end(), [&](u32 v) { return stays[v]; });
       for (const u32 v : g.members) stays[v] = stays[v] || some;
     }
-    std::vector<std::vector<u32>> gone(ends.size());  // values after each step
+    std::vector<std::vector<u32>> gone(ends.size());  // values whose last use is in each step
     for (u32 v = 0; v < p_.values.size(); ++v) {
       if (p_.values[v].kind == Value::Kind::made && last_[v] != kNone && !stays[v]) gone[last_[v]].push_back(v);
     }
@@ -115,7 +115,7 @@ class Placer {
       std::vector<Task> step(all.begin() + first, all.begin() + ends[step_]);
       out_.clear(), in_.clear();
       chosen_.assign(p_.devices, std::nullopt);
-      if (limited_ && !come_back(step)) return false;
+      if (limited_ && !reload(step)) return false;
       if (!place(step)) return false;
       for (std::vector<Task>* const part : {&out_, &in_, &step}) {
         if (part->empty()) continue;
@@ -156,9 +156,9 @@ class Placer {
     for (const u32 v : p_.groups[t.to].members) f(v);
   }
 
-  /// Orders the tasks by steps and returns where each step ends.
+  /// Sorts the tasks by steps and returns the end of each step.
   std::vector<u32> into_steps() {
-    std::vector<u32> ready(p_.values.size(), 0);  // the first step that may read a value
+    std::vector<u32> ready(p_.values.size(), 0);  // the first step that may read each value
     u32 base = 0, most = 0;
     for (std::size_t k = 0; k < p_.tasks.size(); ++k) {
       if (k % window_ == 0) base = most;
@@ -173,7 +173,7 @@ class Placer {
     for (u32 k = 1; k <= p_.tasks.size(); ++k) {
       if (k == p_.tasks.size() || p_.tasks[k].step != p_.tasks[k - 1].step) ends.push_back(k);
     }
-    // Steps without tasks are left out.
+    // Steps without tasks are removed.
     u32 step = 0, first = 0;
     for (const u32 end : ends) {
       for (; first < end; ++first) p_.tasks[first].step = step;
@@ -183,7 +183,7 @@ class Placer {
   }
 
   u32 device(const Task& t) const { return t.kind == Task::Kind::convert ? p_.groups[t.to].device : p_.values[t.to].device; }
-  /// Of a value that is there.
+  /// Returns the position of a value in memory, as a sort key.
   std::pair<long, long> address(u32 v) const {
     const Value& value = p_.values[v];
     if (value.kind == Value::Kind::made) return {0, value.at};
@@ -192,7 +192,8 @@ class Placer {
     const long limb = s.prime < level ? s.prime : level + static_cast<long>(kPrimes - 1 - s.prime);
     return {(static_cast<long>(s.kind) << 40) + (static_cast<long>(s.which) << 16) + s.component, limb};
   }
-  /// What comes together: sums by who reads them, transforms as their operands lie, conversions by their bases.
+  /// Returns a sort key that makes tasks adjacent if they can merge: sums by their readers, transforms by their operands'
+  /// memory, conversions by their bases.
   std::array<long, 4> order(const Task& t) const {
     std::array<long, 4> key{static_cast<long>(t.kind), device(t), 0, 0};
     if (t.kind == Task::Kind::sum) {
@@ -207,22 +208,23 @@ class Placer {
     return key;
   }
 
-  /// A row on a device, for which others leave it where it is limited.
+  /// Takes a row of slots on a device. If its memory is limited, moves other values to the host.
   std::optional<u32> row(u32 device, u32 count) {
     for (;;) {
       if (const auto at = slots_[device].take(count)) return at;
       if (!spill(device)) return {};
     }
   }
-  /// Rows for so many limbs that lie anywhere: one, where it can be. `put`: of each one's number and slot. False where there is no room.
+  /// Takes slots for `count` limbs in any rows, in one row if possible. Calls `assign` with each index and slot. Returns
+  /// false if there is no memory.
   template <class F>
-  bool rows(u32 device, u32 count, F put) {
+  bool rows(u32 device, u32 count, F assign) {
     while (!slots_[device].has(count)) {
       if (!spill(device)) return false;
     }
     for (u32 done = 0; done < count;) {
       const auto [at, length] = slots_[device].take_some(count - done);
-      for (u32 k = 0; k < length; ++k) put(done + k, at + k);
+      for (u32 k = 0; k < length; ++k) assign(done + k, at + k);
       done += length;
     }
     return true;
@@ -233,7 +235,7 @@ class Placer {
     for (const Task& t : step) tasks.emplace_back(order(t), t);
     std::stable_sort(tasks.begin(), tasks.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     for (std::size_t k = 0; k < tasks.size(); ++k) step[k] = tasks[k].second;
-    // Groups that begin here, those of one conversion after another.
+    // Groups whose first member is written in this step, sorted by their conversions.
     std::vector<std::pair<std::pair<u32, u32>, u32>> begun;
     for (const Task& t : step) {
       each_written(t, [&](u32 v) {
@@ -256,7 +258,7 @@ class Placer {
         for (const u32 v : g.members) p_.values[v].at = at++, here(v);
       }
     }
-    // Rows of the others.
+    // Allocates rows for the values without a group.
     for (std::size_t i = 0; i < step.size();) {
       const auto free = [&](const Task& t) { return t.kind != Task::Kind::convert && p_.values[t.to].group == kNone; };
       std::size_t count = 1;
@@ -277,14 +279,15 @@ class Placer {
     return true;
   }
 
-  // Memory that is limited: what is read latest goes to the host, once, and comes back as another value when it is read.
+  // Limited memory: the value with the latest next use moves to the host once. A step that reads it reloads it as a new
+  // value.
 
   u32 now(u32 v) const { return v < now_.size() ? now_[v] : v; }
   bool on_host(u32 v) const { return p_.values[now(v)].device == host_; }
   void here(u32 v) {
     if (limited_) resident_[p_.values[now(v)].device].insert(v), held_[v] = step_ + 1;
   }
-  /// The steps in which each value is read.
+  /// Records the steps in which each value is read.
   void note_uses() {
     const std::size_t count = p_.values.size();
     uses_.resize(count), now_.resize(count), kept_.resize(count, kNone), held_.resize(count, 0);
@@ -309,14 +312,14 @@ class Placer {
     const auto next = std::upper_bound(uses_[v].begin(), uses_[v].end(), step_);
     return next == uses_[v].end() ? kNone : *next;
   }
-  /// Where it lies together with others, those.
-  std::vector<u32> company(u32 v) const {
+  /// Returns the members of the value's group, or the value alone.
+  std::vector<u32> group_members(u32 v) const {
     const u32 g = p_.values[now(v)].group;
     return g == kNone ? std::vector<u32>{v} : members_of(g);
   }
   const std::vector<u32>& members_of(u32 g) const {
-    const auto found = again_.find(g);
-    return found == again_.end() ? p_.groups[g].members : found->second;
+    const auto found = reloaded_.find(g);
+    return found == reloaded_.end() ? p_.groups[g].members : found->second;
   }
   void give_back(u32 v) {
     if (limited_ && kept_[v] != kNone) spilled_.give(p_.values[kept_[v]].at);
@@ -325,12 +328,12 @@ class Placer {
     slots_[value.device].give(value.at);
     if (limited_) resident_[value.device].erase(v);
   }
-  /// One value leaves a device, with those beside which it lies; false where this step needs all that are there.
+  /// Moves a value and its group from a device to the host. Returns false if this step needs all values of the device.
   bool spill(u32 device) {
     if (!chosen_[device]) choose(device);
     std::vector<std::pair<u32, u32>>& list = *chosen_[device];
     if (list.empty()) return false;
-    const std::vector<u32> all = company(list.back().second);
+    const std::vector<u32> all = group_members(list.back().second);
     list.pop_back();
     std::optional<u32> at;
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -346,7 +349,7 @@ class Placer {
     }
     return true;
   }
-  /// What may leave a device in this step, what is read latest last.
+  /// Lists the values that may leave a device in this step, sorted by their next use.
   void choose(u32 device) {
     std::vector<std::pair<u32, u32>>& list = chosen_[device].emplace();
     for (const u32 v : resident_[device]) {
@@ -371,17 +374,17 @@ class Placer {
     return static_cast<u32>(p_.values.size() - 1);
   }
 
-  /// Brings back what a step reads and names it as it is then.
-  bool come_back(std::vector<Task>& step) {
+  /// Reloads the values that a step reads, and makes the step read the reloaded values.
+  bool reload(std::vector<Task>& step) {
     for (const Task& t : step) {
       each_read(t, [&](u32 v) {
         if (p_.values[v].kind == Value::Kind::made) held_[v] = step_ + 1;
       });
     }
-    std::map<u32, std::vector<u32>> missing;  // by device
+    std::map<u32, std::vector<u32>> missing;  // indexed by device
     for (Task& t : step) {
       if (t.kind == Task::Kind::convert) {
-        if (!come_back_together(t.a)) return false;
+        if (!reload_group(t.a)) return false;
         continue;
       }
       each_read(t, [&](u32 v) {
@@ -391,7 +394,7 @@ class Placer {
       });
     }
     for (const auto& [device, list] : missing) {
-      std::vector<u32> still;  // a group may have brought some
+      std::vector<u32> still;  // values that no group has reloaded
       for (const u32 v : list) {
         if (on_host(v)) still.push_back(v);
       }
@@ -417,8 +420,8 @@ class Placer {
     }
     return true;
   }
-  /// A group that a conversion reads: side by side.
-  bool come_back_together(u32 g) {
+  /// Reloads, into adjacent slots, a group that a conversion reads.
+  bool reload_group(u32 g) {
     const std::vector<u32> members = p_.groups[g].members;
     const bool together = std::all_of(members.begin(), members.end(),
                                       [&](u32 v) { return !on_host(v) && p_.values[now(v)].group == groups_[g]; });
@@ -426,7 +429,7 @@ class Placer {
     const u32 device = p_.groups[g].device;
     for (const u32 v : members) {
       if (on_host(v)) continue;
-      slots_[device].give(p_.values[now(v)].at);  // which came back alone
+      slots_[device].give(p_.values[now(v)].at);  // slot of a member that was reloaded alone
       resident_[device].erase(v);
       now_[v] = kept_[v];
     }
@@ -442,27 +445,28 @@ class Placer {
       here(v);
     }
     p_.groups.push_back(std::move(copy));
-    groups_[g] = fresh, again_[fresh] = members;
+    groups_[g] = fresh, reloaded_[fresh] = members;
     return true;
   }
 
   Linked& p_;
   const std::size_t window_;
-  const u32 host_;  // as a device
+  const u32 host_;  // device number of the host
   std::vector<u32> reader_, last_;
   std::vector<Slots> slots_;
   const bool limited_;
   u32 step_ = 0;
-  std::vector<std::set<u32>> resident_;  // of each device, by the values' first names, as all below
+  std::vector<std::set<u32>> resident_;  // values on each device; indices here and below are the program's
   std::vector<std::vector<u32>> uses_;
-  std::vector<u32> now_, kept_, groups_;   // what a value is now, its copy on the host; what a group is now
-  std::vector<u32> held_;                  // one more than the last step that needs it where it is
-  std::map<u32, std::vector<u32>> again_;  // first names of those of a group that came back
-  std::vector<u32> unwritten_;             // members of a group
+  std::vector<u32> now_, kept_, groups_;      // for each value its current number and its copy on the host; numbers of
+                                              // groups
+  std::vector<u32> held_;                     // the last step that needs the value on the device, plus 1
+  std::map<u32, std::vector<u32>> reloaded_;  // members of each reloaded group, as numbers in the program
+  std::vector<u32> unwritten_;                // for each group, the number of members that are not written yet
   std::vector<std::optional<std::vector<std::pair<u32, u32>>>>
-      chosen_;  // of each device: what may leave it now, by its next use
+      chosen_;  // values that may leave each device in this step, by their next use
   Slots spilled_;
-  std::vector<Task> out_, in_;  // before a step
+  std::vector<Task> out_, in_;  // moves to the host and from the host before the step
 };
 
 }  // namespace

@@ -68,115 +68,134 @@ void add_group(std::string& out, std::span<const Register> group) {
   out += '}';
 }
 
+void add_prime(std::string& out, const Instruction& i) {
+  out += " | ";
+  add(out, u64{i.prime});
+}
+
+void add_target(std::string& out, const Instruction& i) {
+  add(out, i.to);
+  out += ": ";
+}
+
+/// Each add_NAME appends the operands that NAME_of (parse.cpp) reads.
+void add_memory_access(std::string& out, const Instruction& i, Form form) {
+  out += ' ';
+  if (form == Form::register_to_memory || form == Form::register_with_prime) {
+    add_marked(out, i.a);
+    out += ": ";
+  } else {
+    add_target(out, i);
+  }
+  add(out, i.term);
+  if (form == Form::memory_with_prime || form == Form::register_with_prime) add_prime(out, i);
+}
+
+void add_arithmetic(std::string& out, const Instruction& i, Form form) {
+  if (form == Form::rotation) out += ' ' + std::to_string(i.steps);
+  out += ' ';
+  add_target(out, i);
+  add_marked(out, i.a);
+  if (form == Form::two_operands || form == Form::register_and_scalar) {
+    out += ", ";
+    add_marked(out, i.b);
+  }
+  add_prime(out, i);
+}
+
+void add_conversion(std::string& out, const Stream& s, const Instruction& i, Form form) {
+  out += " B";
+  add(out, u64{i.unit});
+  out += ": ";
+  if (form == Form::unit_begins) {
+    add_list(out, s.list(i.primes));
+    out += ", ";
+    add_list(out, s.list(i.more));
+  } else {
+    add_marked(out, i.a);
+    add_prime(out, i);
+  }
+}
+
+void add_grouped(std::string& out, const Stream& s, const Instruction& i, Form form) {
+  out += ' ';
+  if (form == Form::out_of_group) add_target(out, i);
+  add_group(out, s.group(i.group));
+  if (form == Form::into_group) {
+    out += ": ";
+    add_marked(out, i.a);
+    out += ": ";
+    add_list(out, s.list(i.primes));
+  }
+  if (form != Form::group) add_prime(out, i);
+}
+
+void add_exchange(std::string& out, const Instruction& i, Form form) {
+  out += " @ ";
+  add(out, i.meeting);
+  out += ':';
+  add(out, u64{i.size});
+  out += ' ';
+  if (form == Form::sends)
+    out += ": ";
+  else
+    add_target(out, i);
+  if (form != Form::receives) add_marked(out, i.a);
+  if (form == Form::joins) add_prime(out, i);
+}
+
 void add(std::string& out, const Stream& s, const Instruction& i) {
-  const auto prime = [&] {
-    out += " | ";
-    add(out, u64{i.prime});
-  };
-  const auto meeting = [&] {
-    out += " @ ";
-    add(out, i.meeting);
-    out += ':';
-    add(out, u64{i.size});
-    out += ' ';
-  };
-  const auto unit = [&] {
-    out += " B";
-    add(out, u64{i.unit});
-    out += ": ";
-  };
-  const auto assigned = [&] {
-    out += ' ';
-    add(out, i.to);
-    out += ": ";
-  };
   out += name_of(i.op);
-  switch (form_of(i.op)) {
-    case Form::memory_to_register:
-    case Form::memory_to_scalar:
-    case Form::memory_with_prime:
-      assigned();
-      add(out, i.term);
-      if (form_of(i.op) == Form::memory_with_prime) prime();
-      break;
-    case Form::register_to_memory:
-    case Form::register_with_prime:
-      out += ' ';
-      add_marked(out, i.a);
-      out += ": ";
-      add(out, i.term);
-      if (form_of(i.op) == Form::register_with_prime) prime();
-      break;
-    case Form::rotation:
-      out += ' ' + std::to_string(i.steps);
-      [[fallthrough]];
-    case Form::one_operand:
-      assigned();
-      add_marked(out, i.a);
-      prime();
-      break;
-    case Form::two_operands:
-    case Form::register_and_scalar:
-      assigned();
-      add_marked(out, i.a);
-      out += ", ";
-      add_marked(out, i.b);
-      prime();
-      break;
-    case Form::unit_begins:
-      unit();
-      add_list(out, s.list(i.primes));
-      out += ", ";
-      add_list(out, s.list(i.more));
-      break;
-    case Form::into_unit:
-      unit();
-      add_marked(out, i.a);
-      prime();
-      break;
-    case Form::group:
-      out += ' ';
-      add_group(out, s.group(i.group));
-      break;
-    case Form::into_group:
-      out += ' ';
-      add_group(out, s.group(i.group));
-      out += ": ";
-      add_marked(out, i.a);
-      out += ": ";
-      add_list(out, s.list(i.primes));
-      prime();
-      break;
-    case Form::out_of_group:
-      assigned();
-      add_group(out, s.group(i.group));
-      prime();
-      break;
-    case Form::sends:
-      meeting();
-      out += ": ";
-      add_marked(out, i.a);
-      break;
-    case Form::receives:
-      meeting();
-      add(out, i.to);
-      out += ": ";
-      break;
-    case Form::joins:
-      meeting();
-      add(out, i.to);
-      out += ": ";
-      add_marked(out, i.a);
-      prime();
-      break;
-    case Form::nothing:
-      break;
+  switch (const Form form = form_of(i.op); operand_kind(form)) {
+    case OperandKind::memory:
+      return add_memory_access(out, i, form);
+    case OperandKind::arithmetic:
+      return add_arithmetic(out, i, form);
+    case OperandKind::conversion:
+      return add_conversion(out, s, i, form);
+    case OperandKind::grouped:
+      return add_grouped(out, s, i, form);
+    case OperandKind::exchange:
+      return add_exchange(out, i, form);
+    case OperandKind::none:
+      return;
   }
 }
 
 }  // namespace
 
 Form form_of(Op op) { return kForms[static_cast<std::size_t>(op)]; }
+
+OperandKind operand_kind(Form form) {
+  switch (form) {
+    case Form::memory_to_register:
+    case Form::memory_to_scalar:
+    case Form::memory_with_prime:
+    case Form::register_to_memory:
+    case Form::register_with_prime:
+      return OperandKind::memory;
+    case Form::rotation:
+    case Form::one_operand:
+    case Form::two_operands:
+    case Form::register_and_scalar:
+      return OperandKind::arithmetic;
+    case Form::unit_begins:
+    case Form::into_unit:
+      return OperandKind::conversion;
+    case Form::group:
+    case Form::into_group:
+    case Form::out_of_group:
+      return OperandKind::grouped;
+    case Form::sends:
+    case Form::receives:
+    case Form::joins:
+      return OperandKind::exchange;
+    case Form::nothing:
+      return OperandKind::none;
+  }
+  return OperandKind::none;
+}
+
 const char* name_of(Op op) { return kNames[static_cast<std::size_t>(op)]; }
 
 std::string to_string(const Register& r) {

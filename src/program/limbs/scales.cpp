@@ -16,7 +16,7 @@ std::string place_of(const Action& a) { return "instructions" + std::to_string(a
 
 std::string bits_of(double scale) { return "2^" + std::to_string(std::log2(scale)); }
 
-/// What a key multiplies by, beside the other secret.
+/// Returns the factor by which a key multiplies, from its special primes and its raise.
 double gadget(const Key& k, const ScaleRules& rules) {
   double product = 1;
   for (std::size_t p = 0; p < k.extension; ++p) product *= rules.primes[kPrimes - 1 - p];
@@ -30,7 +30,7 @@ double product_of(const std::vector<std::uint16_t>& primes, const ScaleRules& ru
   return product;
 }
 
-/// Scales of items that nothing names. Each value's scale is a form, a known number plus multiples of unknown ones, as logarithms.
+/// Infers missing scales of items. The logarithm of each value's scale is a linear form in the unknown logarithms.
 class Inference {
  public:
   Inference(const Linked& program, const ScaleRules& rules, std::vector<double>& items)
@@ -62,10 +62,10 @@ class Inference {
  private:
   static constexpr std::size_t kMostUnknowns = 64;
   static constexpr double kMostTimes = 0x1p20, kLeastTimes = 0x1p-20;
-  using Terms = std::vector<std::pair<u32, double>>;  // items and how often, ascending
+  using Terms = std::vector<std::pair<u32, double>>;  // items and their coefficients, in ascending order
   struct Form {
-    double known = 0;  // log2
-    u32 terms = 0;     // which of `terms_`; 0: none
+    double known = 0;  // log2 of the known factor
+    u32 terms = 0;     // index in `terms_`; 0: none
   };
 
   u32 number_of(const Terms& terms) {
@@ -75,7 +75,6 @@ class Inference {
   }
   double own(u32 item) const { return std::log2(rules_.level(program_.items[item].level)); }
 
-  /// `into` plus `times` another.
   void add(std::map<u32, double>& into, const Terms& terms, double times) {
     for (const auto& [item, count] : terms) into[item] += times * count;
   }
@@ -83,7 +82,7 @@ class Inference {
     Terms terms;
     for (const auto& [item, count] : all) {
       if (std::abs(count) < kLeastTimes) continue;
-      // Bounds for texts that no compiler writes: what is beyond them has its level's scale.
+      // Texts of the compiler stay below these limits. In other texts, an item beyond them gets its level's scale.
       if (terms.size() == kMostUnknowns || std::abs(count) > kMostTimes) {
         if (!solved_[item]) solved_[item] = Form{own(item), 0}, ++version_;
         known += count * resolved(*solved_[item]).known;
@@ -93,7 +92,7 @@ class Inference {
     }
     return {known, number_of(terms)};
   }
-  /// The form in what is still unknown.
+  /// Substitutes all unknowns that are solved.
   Form resolved(Form f) {
     while (f.terms != 0) {
       Resolved& memo = resolved_[f.terms];
@@ -134,7 +133,7 @@ class Inference {
     return {a.known + times * b.known + memo->second.known, memo->second.terms};
   }
 
-  /// Both are equal: one unknown of theirs is found, in terms of the others.
+  /// Solves the equation of two values' scales for one unknown.
   void equal(u32 a, u32 b) {
     if (forms_[a].terms == forms_[b].terms) return;
     const Form d = resolved(sum(resolved(forms_[a]), resolved(forms_[b]), -1));
@@ -147,8 +146,8 @@ class Inference {
     solved_[item] = formed(-d.known / times, rest);
     ++version_;
   }
-  /// A quotient has its level's scale, where one plaintext or scalar decides that: not if that would make its own so small that it
-  /// loses half its bits.
+  /// Gives a quotient its level's scale, if that determines the scale of one plaintext or scalar. Does nothing if the
+  /// item's scale would then lose half its bits.
   void decide(Form quotient, std::size_t level) {
     const Form f = resolved(quotient);
     if (f.terms == 0 || terms_[f.terms].size() != 1 || terms_[f.terms][0].second != 1) return;
@@ -203,18 +202,18 @@ class Inference {
   const Linked& program_;
   const ScaleRules& rules_;
   std::vector<double>& items_;
-  std::vector<std::optional<Form>> solved_;  // of each item
-  std::vector<Form> forms_;                  // of each value
+  std::vector<std::optional<Form>> solved_;  // indexed by item
+  std::vector<Form> forms_;                  // indexed by value
   std::vector<Terms> terms_;
   std::map<Terms, u32> numbers_;
-  std::vector<Resolved> resolved_;  // of each of `terms_`
+  std::vector<Resolved> resolved_;  // indexed by index in `terms_`
   std::map<std::tuple<u32, u32, double>, Form> sums_;
-  std::vector<std::pair<Form, std::size_t>> quotients_;  // and their limbs, in the program's order
+  std::vector<std::pair<Form, std::size_t>> quotients_;  // quotients and their numbers of limbs, in the program's order
   std::set<std::pair<u32, std::size_t>> seen_;
   std::size_t version_ = 0;
 };
 
-/// Scales through the program, those of all items known.
+/// Computes the scale of each value, after the scales of all items are known.
 class Follower {
  public:
   Follower(const Linked& program, const ScaleRules& rules, const std::vector<double>& items)
@@ -241,8 +240,8 @@ class Follower {
       if (!(scale >= 1 && std::log2(scale) <= most))
         throw ScaleError(maker_of(r.values[0]) + "the result " + r.name + " would have the scale " + bits_of(scale) +
                          "; a ciphertext of " + std::to_string(r.level) +
-                         " limbs has one between 1 and half its modulus, 2^" + std::to_string(most) +
-                         ": divide as often as there are products");
+                         " limbs must have one between 1 and half its modulus, 2^" + std::to_string(most) +
+                         "; divide after each product");
       made.push_back(scale);
     }
     return made;
@@ -251,7 +250,7 @@ class Follower {
  private:
   bool near(double a, double b) const { return a == b || std::abs(a - b) <= rules_.tolerance * std::abs(a); }
 
-  /// "instructions0:5: ", what made a value.
+  /// Returns the location of the instruction that made a value, as "instructions0:5: ".
   std::string maker_of(u32 v) const {
     for (const Action& a : program_.actions) {
       const bool group = a.kind == Kind::convert;
@@ -260,7 +259,7 @@ class Follower {
     return "";
   }
 
-  /// Both as one: a sum's.
+  /// Throws ScaleError unless the operands of a sum have the same scale.
   void meet(const Action& a) const {
     if (near(scales_[a.a], scales_[a.b])) return;
     throw ScaleError(place_of(a) + ": the scales of this sum differ: " + bits_of(scales_[a.a]) + " and " +
@@ -290,7 +289,7 @@ class Follower {
         to = scales_[a.a] / product_of(program_.divisors[a.table].from, rules_);
         if (!(to >= rules_.least))
           throw ScaleError(place_of(a) + ": this division leaves a scale of " + bits_of(to) +
-                           ", and of the values nothing but its rounding error: nothing was multiplied since the last "
+                           ", so that only the rounding error remains: nothing was multiplied since the last "
                            "division. The smallest scale is " +
                            bits_of(rules_.least));
         break;

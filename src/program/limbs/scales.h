@@ -1,4 +1,4 @@
-// The scales of a linked program's values: what a value is, times its scale, is what its words are.
+// Scales of a linked program's values. The words of a value are the value times its scale.
 #pragma once
 
 #include <array>
@@ -10,24 +10,25 @@
 namespace heliograph::program::limbs {
 
 struct Scales {
-  std::vector<double> items;    // of each item that is taken
-  std::vector<double> results;  // of each result
+  std::vector<double> items;    // indexed by item
+  std::vector<double> results;  // indexed by result
 };
 
 struct ScaleRules {
-  std::array<double, kPrimes> primes{};            // by index
-  std::function<double(std::size_t limbs)> level;  // the scale of a ciphertext of so many limbs
-  double tolerance = 0;                            // how much scales of a sum may differ, in proportion
-  double least = 1;                                // that a division may leave: the size of its rounding error
+  std::array<double, kPrimes> primes{};            // indexed by the instructions' index of a prime
+  std::function<double(std::size_t limbs)> level;  // returns the scale of a ciphertext with this many limbs
+  double tolerance = 0;                            // largest relative difference of the scales in a sum
+  double least = 1;                                // least scale after a division: the size of the division's rounding error
 };
 
-/// `items`: 0 where it is to be inferred, of plaintexts and scalars. Sums are equations: summands have one scale. What they leave open is
-/// decided by divisions, whose quotients have their level's scale; what is never divided has its own level's. Throws ScaleError, which
-/// names the line: scales of a sum differ by more than the tolerance, a division leaves less than `least`, a result's scale does not
-/// lie between 1 and half its modulus, an inferred scale lies below 1.
+/// Computes scales. In `items`, 0 marks plaintexts and scalars whose scale is inferred. Sums are equations: their terms
+/// have one scale. If scales remain unknown, quotients of divisions get their level's scale; an item without a quotient
+/// gets that of its own level. Throws ScaleError with the line if scales of a sum differ by more than the tolerance, if a
+/// division leaves less than `least`, or if an inferred scale is below 1. The scale of a result must be between 1 and
+/// half its modulus.
 Scales follow(const Linked& program, const ScaleRules& rules, std::vector<double> items);
 
-/// "instructions0:5", the first instruction that computes with an item; empty if none does.
+/// Returns the location of the first instruction that uses an item, as "instructions0:5"; empty if there is none.
 std::string first_use(const Linked& program, u32 item);
 
 }  // namespace heliograph::program::limbs

@@ -1,25 +1,26 @@
-// What a linked program does as a device likes it: element-wise actions fused to sums, tasks in steps, values in slots.
+// Optimization of a linked program for devices: fused sums, steps of independent tasks, and memory slots.
 #pragma once
 
 #include "program/limbs/link.h"
 
 namespace heliograph::program::limbs {
 
-/// Turns actions into tasks. What is element-wise and read by such alone is not kept but computed where it is read: once for a
-/// value that is read once or has one summand. Transforms and conversions end a sum. Conversions of one group are one.
-/// `fused` false: each action is a task.
+/// Converts actions to tasks. An element-wise value that only element-wise actions read is fused into its readers, if it
+/// has one reader or one summand. Transforms and conversions are not fused into sums. Conversions of one group are
+/// merged. If `fused` is false, each action is a task.
 void fuse(Linked& program, bool fused = true);
 
-/// What each device has, in single limbs, and how far tasks move forward: fewer wait for others where less is kept.
+/// Limits of the placement: limbs of each device, and the number of tasks among which tasks may move forward. A smaller
+/// number keeps fewer values in memory.
 struct Memory {
-  std::vector<u32> most;  // none: no limit
+  std::vector<u32> most;  // empty: no limit
   std::size_t window = 2048;
 };
-/// Steps of tasks that need nothing of each other, in whose order alike ones follow one another as their operands lie in memory, and
-/// slots for what is made, as it comes: so a device may take a row of limbs at once. A slot whose value is read no more serves again
-/// in the next step. Tasks move forward within a window alone, which bounds how many values wait for others. Where memory is limited, values
-/// that are read latest are moved to the host and come back before the step that reads them: the host is the device after the last.
-/// False, and the program is spoilt, where a step needs more than there is.
+/// Groups independent tasks into steps and assigns slots. Within a step, tasks are sorted by the memory order of their
+/// operands, so that a device can process a row of limbs at once. A slot is free again in the step after its value's last
+/// use. Tasks move forward only within a window, which bounds the number of live values. If memory is limited, the values
+/// with the latest next use are moved to the host. They return before the step that reads them. The host's number follows
+/// the last device's. Returns false, with the program in an invalid state, if a step needs more than the limit.
 bool place(Linked& program, const Memory& memory = {});
 
 }  // namespace heliograph::program::limbs

@@ -21,22 +21,23 @@ using math::i64;
 using math::u64;
 using Step = Meaning::Step;
 
-/// A polynomial of a program, of which values are limbs: a formal expression in its inputs. Two expressions are one node where they are
-/// equal as polynomials in what is random here, except for errors of about 2^-120: sums and products are computed in two fields.
+/// A polynomial whose limbs are values of the program, as a formal expression in the program's inputs. Two expressions
+/// share a node if they have equal values at random points. The points lie in two fields, so this test errs with
+/// probability about 2^-120.
 struct Node {
   enum class Kind : unsigned char {
-    component,      // a: item, b: which
-    clear,          // a: a plaintext or scalar
+    component,      // a: item, b: component
+    clear,          // a: number of a plaintext or scalar
     key,            // a: key, b: component
     sum,            // a + b
     difference,     // a - b
     negative,       // -a
     product,        // a b
-    turned,         // a, under X -> X^extra
-    raised,         // a modulo the primes `extra`, centred, modulo others
+    turned,         // the automorphism X -> X^extra of a
+    raised,         // a modulo the primes `extra`, centred, lifted to others
     divided,        // a divided by the primes `extra`, rounded
-    switched,       // digit of c, raised, times the component b of the key a
-    switched_down,  // the same divided by the special primes, rounded
+    switched,       // digit of c, raised, times component b of key a
+    switched_down,  // as switched, divided by the special primes, rounded
     other,
   };
   Kind kind = Kind::other;
@@ -46,7 +47,7 @@ struct Node {
   auto operator<=>(const Node&) const = default;
 };
 
-/// A value of each expression, modulo 2^61 - 1 twice.
+/// The value of an expression at a random point, modulo 2^61 - 1, in two independent computations.
 struct Value {
   static constexpr u64 kPrime = (u64{1} << 61) - 1;
   u64 first = 0, second = 0;
@@ -67,13 +68,14 @@ Value operator*(const Value& a, const Value& b) {
   return Value::each(a, b, [](u64 x, u64 y) { return math::mul_mod(x, y, Value::kPrime); });
 }
 
-/// Nodes and how often they are added up.
+/// Nodes with multiplicities.
 using Terms = std::map<u32, i64>;
-/// c_0 + c_1 s + c_2 s^2 + ...: terms by what they are multiplied by: 1, s, s^2, or kTurned and a Galois element for s turned.
+/// Phase c_0 + c_1 s + c_2 s^2 + ...: the terms of each factor. Factors are 1, s, s^2, and kTurned plus a Galois element
+/// for an automorphism of s.
 using Phase = std::map<u64, Terms>;
 constexpr u64 kOne = 0, kSecret = 1, kSquare = 2, kTurned = 4;
 
-/// What a program's values are limbs of.
+/// The expression of each value of a program.
 class Expressions {
  public:
   Expressions(const limbs::Linked& program, const Scheme& scheme) : program_(program), scheme_(scheme) {
@@ -89,7 +91,7 @@ class Expressions {
     for (const limbs::Action& a : program.actions) take(a);
   }
 
-  /// The polynomial that all these values are limbs of; kNone if there is none.
+  /// Returns the node of the polynomial whose limbs are all these values, or kNone.
   u32 of(const std::vector<u32>& values, std::size_t first, std::size_t count) const {
     const u32 node = of_[values[first]];
     for (std::size_t i = 1; i < count; ++i)
@@ -102,12 +104,13 @@ class Expressions {
     if (fresh) add(node, {random(), random()});
     return found->second;
   }
-  /// The node that is their product, kNone if no value of the program is.
+  /// Returns the node of the product a b, or kNone if no value of the program is that product.
   u32 find_product(u32 a, u32 b) const {
     const auto found = by_value_.find(values_[a] * values_[b]);
     return found == by_value_.end() ? kNone : found->second;
   }
-  /// The primes of the digit of a polynomial that a key's component multiplies; 0 where limbs of it have several.
+  /// Returns the primes of the digit of a polynomial that the program multiplies by a key's component; 0 if its limbs use
+  /// several digits.
   u64 digit(u32 key, u32 component, u32 node) const {
     const auto found = digits_.find({key, component / 2, node});
     return found == digits_.end() ? 0 : found->second;
@@ -116,7 +119,7 @@ class Expressions {
  private:
   using Kind = limbs::Action::Kind;
 
-  u64 random() {  // xoshiro256**, of a random seed: nobody writes a text in which two expressions meet
+  u64 random() {  // xoshiro256** with a random seed, so that no program can be made to contain colliding expressions
     const u64 result = std::rotl(state_[1] * 5, 7) * 9, t = state_[1] << 17;
     state_[2] ^= state_[0], state_[3] ^= state_[1], state_[1] ^= state_[2], state_[0] ^= state_[3];
     state_[2] ^= t, state_[3] = std::rotl(state_[3], 45);
@@ -140,7 +143,7 @@ class Expressions {
     const limbs::Key& k = program_.keys[key.a];
     if (k.type == limbs::Key::own || x.kind == Node::Kind::key) return unknown();
     const u64 digit = limbs::bits(k.digits[key.b / 2]);
-    // In the primes of a digit the input's own limb, in others the digit raised.
+    // In the primes of the digit the operand is the input's own limb, in others the raised digit.
     u32 of = kNone;
     if (x.kind == Node::Kind::raised && (x.extra & ~digit) == 0 && !(x.extra & limbs::bit(prime))) {
       of = x.a;
@@ -210,11 +213,11 @@ class Expressions {
   std::vector<Value> values_;
   std::map<Node, u32> atoms_;
   std::map<Value, u32> by_value_;
-  std::map<std::tuple<u32, u32, u32>, u64> digits_;  // by key, digit, polynomial
-  std::vector<u32> of_;                              // of each value
+  std::map<std::tuple<u32, u32, u32>, u64> digits_;  // primes of the digit, by (key, digit of the key, polynomial)
+  std::vector<u32> of_;                              // node of each value
 };
 
-/// Reads pairs of polynomials as ciphertexts: which operations on ciphertexts give them.
+/// Interprets pairs of polynomials as ciphertexts, and finds the ciphertext operations that compute them.
 class Reader {
  public:
   Reader(const limbs::Linked& program, const Scheme& scheme, std::vector<Step>& steps)
@@ -254,10 +257,11 @@ class Reader {
     return sum;
   }
 
-  /// Terms that are no sums. `roundings`: how many divisions by special primes there are. False: too many.
+  /// Expands sums to terms. `roundings`: is increased by the number of divisions by special primes. Returns false if
+  /// there are too many terms.
   bool flatten(Terms work, Terms& out, double& roundings) {
     while (!work.empty()) {
-      const auto [n, times] = *work.rbegin();  // sums come after their parts
+      const auto [n, times] = *work.rbegin();  // a sum has a higher number than its summands
       work.erase(n);
       if (times == 0) continue;
       if (++work_ > kMostWork || std::abs(times) > kMostTimes) return false;
@@ -286,7 +290,7 @@ class Reader {
     std::erase_if(out, [](const auto& t) { return t.second == 0; });
     return true;
   }
-  /// A sum of digits times keys, divided: each of them.
+  /// Distributes a division over the terms of a sum of digits times keys.
   bool divide(const Node& x, i64 times, Terms& out) {
     Terms parts;
     double none = 0;
@@ -305,7 +309,7 @@ class Reader {
     return all;
   }
 
-  /// What the phase of an input is multiplied by, whose second component such a key switches.
+  /// Returns the factor in the phase of a component that a key of this kind switches.
   std::optional<u64> secret_of(const limbs::Key& k) const {
     switch (k.type) {
       case limbs::Key::relinearization:
@@ -321,11 +325,11 @@ class Reader {
     }
   }
 
-  /// Key switches among the terms of 1 and s become what they switch. `needed`: primes in which the phase has to be right. `roundings`:
-  /// divisions by special primes.
+  /// Replaces key switches among the terms of 1 and s by their operands. The phase must be right modulo the primes
+  /// `needed`. `roundings`: number of divisions by special primes.
   bool unswitch(Phase& phase, u64 needed, double roundings, Step& sum) {
     struct Switch {
-      std::array<std::map<u32, i64>, 2> halves;  // digits, and how often
+      std::array<std::map<u32, i64>, 2> halves;  // for both components of the key: digits and their multiplicities
     };
     for (bool again = true; again;) {
       again = false;
@@ -352,7 +356,7 @@ class Reader {
         std::vector<double> bits;
         for (const auto& [j, count] : s.halves[0]) {
           const u64 digit = x_.digit(key, 2 * j, of), keys_own = limbs::bits(k.digits[j]);
-          // In each prime that counts one digit has the input's limb, and no other encrypts anything there.
+          // In each needed prime exactly one digit has the input's limb, and no other digit encrypts a value there.
           if (count != times || digit == 0 || (covered & keys_own & needed)) return false;
           if (keys_own & needed & ~digit) return false;
           covered |= keys_own;
@@ -369,7 +373,7 @@ class Reader {
     return true;
   }
 
-  /// The terms of all secrets that `matches`, as `part` of each, taken out of the phase.
+  /// Removes the matching terms of all factors from the phase; returns `part` of each.
   template <class Matches, class Part>
   static Phase taken(Phase& phase, Matches matches, Part part) {
     Phase out;
@@ -411,7 +415,6 @@ class Reader {
     for (;;) {
       std::erase_if(phase, [](const auto& p) { return p.second.empty(); });
       if (phase.empty()) break;
-      // The latest node of all: what it is made of comes before it.
       u32 n = 0;
       for (const auto& [secret, terms] : phase) n = std::max(n, terms.rbegin()->first);
       if (!take(phase, n, needed, depth, sum)) return std::nullopt;
@@ -422,7 +425,7 @@ class Reader {
     return alone ? sum.parts[0].first : step(std::move(sum));
   }
 
-  /// One operation's terms, taken out of the phase and noted in `sum`. False: they are not read.
+  /// Moves the terms of one operation from the phase to `sum`. Returns false if they cannot be interpreted.
   bool take(Phase& phase, u32 n, u64 needed, int depth, Step& sum) {
     const Node x = node(n);
     Found part;
@@ -433,7 +436,7 @@ class Reader {
       case Node::Kind::clear:
         times = phase[kOne][n];
         phase[kOne].erase(n);
-        if (times == 0) return false;  // it is a second component
+        if (times == 0) return false;  // the node is also the second component of a ciphertext
         part = clear(n);
         break;
       case Node::Kind::turned:
@@ -475,7 +478,7 @@ class Reader {
     if (!clear_[item]) clear_[item] = step({.kind = Step::Kind::item, .a = item});
     return *clear_[item];
   }
-  /// A plaintext or scalar, turned or not.
+  /// Returns the step of a plaintext or scalar, possibly rotated.
   Found clear(u32 n) {
     const Node x = node(n);
     if (x.kind == Node::Kind::clear) return of_item(x.a);
@@ -526,9 +529,9 @@ class Reader {
     return step({.kind = Step::Kind::product, .a = *of, .b = *clear(factor)});
   }
 
-  /// (a0 + a1 s) (b0 + b1 s), of which n is a0 b0.
+  /// Interprets (a0 + a1 s) (b0 + b1 s), where n is a0 b0.
   bool take_product(Phase& phase, u32 n, u64 needed, int depth, Step& sum) {
-    // The latest node may be another part of the product: any that 1 multiplies leads to all.
+    // The latest node may be another part of the product; any node with factor 1 leads to all parts.
     Terms &first = phase[kOne], &second = phase[kSecret], &third = phase[kSquare];
     if (!first.contains(n)) {
       const auto found = std::find_if(first.rbegin(), first.rend(), [&](const auto& t) {
@@ -569,7 +572,7 @@ class Reader {
   const Scheme& scheme_;
   Expressions x_;
   std::vector<Step>& steps_;
-  std::vector<Found> clear_;  // the step of each item
+  std::vector<Found> clear_;  // step of each item
   std::map<std::vector<i64>, Found> known_;
   std::size_t work_ = 0;
 };

@@ -1,4 +1,4 @@
-// Programs of instructions: files, what they need, their keys.
+// Instruction programs: files, requirements, keys.
 #include "schemes/cinnamon/cinnamon.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/progress.h"
 #include "schemes/ckks/bootstrapping.h"
 
 namespace heliograph::cinnamon {
@@ -17,7 +18,7 @@ using ring::RnsTensor;
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 32;  // of a program's text
+constexpr std::size_t kMostBytes = std::size_t{1} << 32;  // limit on the bytes of a program's texts
 
 bool is_ours(const std::string& name) {
   for (const std::string kind : {"instructions", "inputs"}) {
@@ -32,7 +33,7 @@ std::string text_of(const std::filesystem::path& path, std::size_t& left) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
   if (error) throw FileError("cannot read '" + path.string() + "': " + error.message(), error.value());
-  require<InstructionError>(size <= left, "the texts of a program take 4 GiB at most");
+  require<InstructionError>(size <= left, "the texts of a program must be at most 4 GiB");
   std::ifstream file(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
@@ -41,8 +42,8 @@ std::string text_of(const std::filesystem::path& path, std::size_t& left) {
   return text;
 }
 
-/// The message of each pair, in the key's primes: `target` times the special primes' product in the digit's limbs, times the level's
-/// last prime where the key raises.
+/// Makes a switching key. The message of each digit's pair, in the limbs of the digit, is `target` times the product of
+/// the special primes. Keys that raise a modulus also multiply by the level's last prime.
 rlwe::SwitchKey make_key(const rlwe::SecretKey& secret, const RnsTensor& target, const limbs::Key& key,
                          const rlwe::KeyLayout& layout, rlwe::Entropy& entropy) {
   rlwe::Context& c = *secret.context();
@@ -142,8 +143,8 @@ std::vector<std::string> Program::keys() const {
 }
 
 ckks::Spec Program::spec(std::size_t n, double bits, bool insecure) const {
-  require<ParameterError>(bits >= 20 && bits <= 29, "the primes of a program of instructions have 20 to 29 bits");
-  return ckks::make_spec(n, levels(), bits, 30, std::max<std::size_t>(special(), 1), "w32", 0, insecure);
+  require<ParameterError>(bits >= 20 && bits <= 29, "bits must be 20 to 29");
+  return ckks::make_spec(n, levels(), bits, 30, std::max<std::size_t>(special(), 1), 32, 0, insecure);
 }
 
 limbs::ScaleRules scale_rules(const Scheme& scheme, double tolerance) {
@@ -162,9 +163,10 @@ limbs::ScaleRules scale_rules(const Scheme& scheme, double tolerance) {
 void take_scales(const limbs::Linked& program, const std::map<std::string, double>& given, std::vector<double>& items) {
   for (const auto& [name, scale] : given) {
     const auto found = std::find_if(program.items.begin(), program.items.end(),
-                                    [&](const limbs::Item& i) { return i.kind != 'i' && i.name == name; });
+                                    [&name = name](const limbs::Item& i) { return i.kind != 'i' && i.name == name; });
     if (found == program.items.end())
-      throw ParameterError("cannot take a scale for " + name + ": the program takes no plaintext or scalar of this name");
+      throw ParameterError("cannot use the scale given for " + name +
+                           ": the program has no plaintext or scalar of this name");
     if (!(scale >= 1 && std::isfinite(scale)))
       throw ScaleError("cannot encode " + name + ": a scale must be a finite number of 1 or more, got " +
                        ckks::short_number(scale));
@@ -203,7 +205,7 @@ const rlwe::SwitchKey* own_key(const Scheme& scheme, const rlwe::EvaluationKeys&
     take(static_cast<u64>(key.turn));
     return found;
   }
-  // The set's gadget: digits are runs of its chain.
+  // The digits of the set's gadget are consecutive primes of its chain.
   std::uint16_t next = 0;
   std::vector<std::vector<std::uint16_t>> digits;
   const rlwe::RingParameters& set = scheme.rlwe().parameters();
@@ -212,7 +214,7 @@ const rlwe::SwitchKey* own_key(const Scheme& scheme, const rlwe::EvaluationKeys&
     for (std::size_t i = 0; i < count; ++i) digit.push_back(next++);
   }
   const bool whole = key.level == set.chain.size() && key.extension == set.special.size();
-  // A program of lower levels alone names the first few.
+  // A program that uses only lower levels has only the first digits.
   if (!whole || key.digits.size() > digits.size() || !std::equal(key.digits.begin(), key.digits.end(), digits.begin()))
     return nullptr;
   if (key.type == limbs::Key::relinearization) take(0);
@@ -224,10 +226,9 @@ const rlwe::SwitchKey* own_key(const Scheme& scheme, const rlwe::EvaluationKeys&
 void require_prefixes(const Scheme& scheme) {
   const rlwe::Context& c = scheme.rlwe();
   for (std::size_t level = 1; level <= c.top_level(); ++level) {
-    require<ParameterError>(
-        c.chain(level) == device::PrimeList::range(0, c.chain(level).size()),
-        "a program of instructions takes a set whose levels are the first few of its primes: Program::spec "
-        "makes one");
+    require<ParameterError>(c.chain(level) == device::PrimeList::range(0, c.chain(level).size()),
+                            "cannot run: each level of the set must be a prefix of its primes; Program::spec "
+                            "makes such a set");
   }
 }
 
@@ -235,34 +236,34 @@ void require_fit(const Scheme& scheme, const limbs::Linked& program) {
   require_prefixes(scheme);
   const rlwe::RingParameters& p = scheme.rlwe().parameters();
   if (p.chain.size() < program.chain || p.special.size() < program.special)
-    throw ParameterError("this program needs " + std::to_string(program.chain) + " primes and " +
+    throw ParameterError("the program needs " + std::to_string(program.chain) + " primes and " +
                          std::to_string(program.special) + " special ones; the set has " + std::to_string(p.chain.size()) +
                          " and " + std::to_string(p.special.size()));
 }
 
 namespace {
 
-/// The keys that a program needs beside `base`.
+/// Makes the keys that a program needs in addition to `base`.
 template <class Data>
-rlwe::EvaluationKeys keys_of(const limbs::Linked& program, const Data& owner, const rlwe::EvaluationKeys& base,
-                             const Progress& progress) {
+rlwe::EvaluationKeys keys_of(const limbs::Linked& program, const Data& owner, const rlwe::EvaluationKeys& base) {
   const Scheme scheme(owner.context);
   rlwe::Context& c = scheme.rlwe();
   require_fit(scheme, program);
-  require<WrongKeyError>(base.id == owner.id(), "the keys to go with are of another secret key");
+  require<WrongKeyError>(base.id == owner.id(), "the base keys must belong to this secret key");
   rlwe::EvaluationKeys made = base;
-  std::size_t bytes = 0, done = 0;
+  std::size_t bytes = 0, missing = 0;
   const auto has = [&](const limbs::Key& k) { return own_key(scheme, base, k) != nullptr; };
   for (const limbs::Key& k : program.keys) {
-    require<ParameterError>(
-        k.type != limbs::Key::own || has(k),
-        "the program needs a key of Heliograph's bootstrapping, or a rotation, that is no key of the set's");
+    require<ParameterError>(k.type != limbs::Key::own || has(k),
+                            "the program needs a bootstrapping or rotation key that this set does not have");
     require<ParameterError>(scheme.ckks() || k.type <= limbs::Key::conjugation || has(k),
-                            "the program needs keys that raise a modulus, which are CKKS's");
+                            "the program needs keys that raise a modulus, which only CKKS has");
     bytes += has(k) ? 0 : schemes::layout_of(c, k)->bytes(c);
+    missing += has(k) ? 0 : 1;
   }
   c.engine()->require_memory(bytes, "generating the keys of this program");
-  std::optional<rlwe::SecretKey> ephemeral;  // in the key holder; one for all keys of the program, gone afterwards
+  std::optional<rlwe::SecretKey> ephemeral;  // in the key holder; temporary, for all keys of the program
+  ProgressSteps steps(missing);
   for (const limbs::Key& k : program.keys) {
     if (has(k)) continue;
     const rlwe::KeyLayout layout = *schemes::layout_of(c, k);
@@ -289,32 +290,30 @@ rlwe::EvaluationKeys keys_of(const limbs::Linked& program, const Data& owner, co
     };
     const std::string name = k.name();
     const bool fresh = k.type == limbs::Key::to_ephemeral || k.type == limbs::Key::raise_from_ephemeral;
-    // Those of another program's ephemeral secret are of no use to this one's.
+    // Keys of a temporary secret serve only the program that they were made for.
     if (fresh) made.of_programs.erase(name);
     if (!made.of_programs.contains(name))
       made.of_programs.emplace(name, rlwe::broadcast_key(scheme.rlwe_shared(), layout, make));
-    if (progress) progress(static_cast<double>(++done) / static_cast<double>(program.keys.size()));
+    steps.add();
   }
   return made;
 }
 
 template <class Keys, class Secret>
-Keys with_keys_of(const limbs::Linked& program, const Secret& secret, const Keys& base, const Progress& progress) {
+Keys with_keys_of(const limbs::Linked& program, const Secret& secret, const Keys& base) {
   auto made = std::make_shared<std::remove_cvref_t<decltype(base.data())>>(base.data());
-  require<MismatchError>(made->context == secret.data().context, "the keys to go with are of another parameter set");
-  made->keys = keys_of(program, secret.data(), made->keys, progress);
+  require<MismatchError>(made->context == secret.data().context, "the base keys must have the secret key's parameter set");
+  made->keys = keys_of(program, secret.data(), made->keys);
   return Keys(std::move(made));
 }
 
 }  // namespace
 
-ckks::EvaluationKeys Program::keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
-                                   const Progress& progress) const {
-  return with_keys_of(*state_->linked, secret, base, progress);
+ckks::EvaluationKeys Program::keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base) const {
+  return with_keys_of(*state_->linked, secret, base);
 }
-exact::EvaluationKeys Program::keys(const exact::SecretKey& secret, const exact::EvaluationKeys& base,
-                                    const Progress& progress) const {
-  return with_keys_of(*state_->linked, secret, base, progress);
+exact::EvaluationKeys Program::keys(const exact::SecretKey& secret, const exact::EvaluationKeys& base) const {
+  return with_keys_of(*state_->linked, secret, base);
 }
 
 }  // namespace heliograph::cinnamon

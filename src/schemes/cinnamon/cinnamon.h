@@ -1,4 +1,4 @@
-// Programs of instructions as CKKS and BGV run them.
+// Instruction programs in terms of CKKS and BGV.
 #pragma once
 
 #include "heliograph/cinnamon.h"
@@ -11,38 +11,38 @@ namespace heliograph::cinnamon {
 
 struct Program::State {
   program::limbs::Text text;
-  std::shared_ptr<const program::limbs::Linked> linked;  // for one device
+  std::shared_ptr<const program::limbs::Linked> linked;  // linked for one device
 };
 
 struct Words {
   struct Plaintext {
-    std::size_t first = 0;  // among the limbs
+    std::size_t first = 0;  // index of the first limb in `limbs`
     std::vector<std::uint16_t> primes;
   };
   Scheme scheme;
-  ring::RnsTensor limbs;  // of all plaintexts: components of one limb each, NTT domain, of its plaintext's primes
+  ring::RnsTensor limbs;  // limbs of all plaintexts (NTT domain), each a component
   std::map<std::string, Plaintext> plaintexts;
-  std::map<std::string, std::array<math::u64, program::limbs::kPrimes>> scalars;  // residues
-  std::map<std::string, AnyCiphertext> takes, gives;                              // what was said of them; no words
-  std::map<std::string, std::size_t> take_numbers, give_numbers;                  // which item of its tensor each is
-  /// The program that was written, if it has the recording's bits: what was said of the results holds for this one.
+  std::map<std::string, std::array<math::u64, program::limbs::kPrimes>> scalars;  // metadata of inputs and results
+  std::map<std::string, AnyCiphertext> takes, gives;                              // inputs and results without words
+  std::map<std::string, std::size_t> take_numbers, give_numbers;                  // index of the item in its tensor
+  /// The written program, if its results have the recording's bits. They then also have the recorded results' metadata.
   std::shared_ptr<const Program::State> exact;
 };
 
-/// The key of that name among those that a set always has: relinearization, rotations, bootstrapping's own. Null where they
-/// have none of its layout.
+/// Returns the key `key` among the set's usual keys: relinearization, rotations, bootstrapping. Null if the set has no
+/// such key with the layout of `key`.
 const rlwe::SwitchKey* own_key(const Scheme& scheme, const rlwe::EvaluationKeys& keys, const program::limbs::Key& key);
-/// Calls on tensors of which this is said, written. Throws ParameterError.
+/// Writes the calls of a recorded program as instructions; `takes` and `gives` have the metadata of its inputs and
+/// results. Throws ParameterError.
 Written write(const program::Program::Parts& parts, const std::vector<AnyCiphertext>& takes,
               const std::vector<AnyCiphertext>& gives, const Writing& how);
-/// How scales behave in a set of CKKS.
 program::limbs::ScaleRules scale_rules(const Scheme& scheme, double tolerance);
-/// The given scales of plaintexts and scalars, into `items`. Throws ParameterError for names that the program does not take, ScaleError.
+/// Stores the given scales of plaintexts and scalars in `items`. Throws ParameterError for unknown names; ScaleError.
 void take_scales(const program::limbs::Linked& program, const std::map<std::string, double>& given,
                  std::vector<double>& items);
-/// Throws ParameterError unless levels are the first few of the set's primes.
+/// Throws ParameterError unless each level is a prefix of the set's primes.
 void require_prefixes(const Scheme& scheme);
-/// Throws ParameterError where they are not, or the program needs more primes.
+/// Throws ParameterError unless require_prefixes passes and the set has the primes that the program needs.
 void require_fit(const Scheme& scheme, const program::limbs::Linked& program);
 
 }  // namespace heliograph::cinnamon

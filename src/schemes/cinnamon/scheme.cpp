@@ -12,9 +12,8 @@ using ring::RnsTensor;
 
 namespace {
 
-constexpr const char* kWhose = "programs of instructions are of CKKS or BGV, of one plaintext modulus";
+constexpr const char* kWhose = "instruction programs need a set of CKKS, or of BGV with one plaintext modulus";
 
-/// f(handle) for those of CKKS and of exact integers.
 template <class Any, class F>
 auto visited(const Any& any, F f) {
   using Result = decltype(f(std::get<1>(any)));
@@ -41,19 +40,20 @@ const RnsTensor& tensor(const exact::CiphertextData& x) {
 
 void require_like(const ckks::CiphertextData& x, const ckks::CiphertextData& recorded, const std::string& name) {
   if (x.scale != recorded.scale)
-    throw ScaleError(name + " has another scale than the ciphertext that the program was recorded with");
+    throw ScaleError(name + " must have the scale of the ciphertext that the program was recorded with");
 }
 void require_like(const exact::CiphertextData& x, const exact::CiphertextData& recorded, const std::string& name) {
   if (x.factors != recorded.factors)
-    throw ScaleError(name + " has another factor than the ciphertext that the program was recorded with");
+    throw ScaleError(name + " must have the factor of the ciphertext that the program was recorded with");
   const bool same = x.packing == recorded.packing && x.width == recorded.width;
-  // What stands behind the values: a program that was told zeros there relies on them.
+  // Padding slots must be zero if they were zero in the recording, because the program relies on them.
   const exact::Tail &behind = x.tails[0], &told = recorded.tails[0];
   const bool tail = told.kind() == exact::Tail::Kind::unknown || (told.is_zero() && behind.is_zero()) ||
                     (told.kind() == exact::Tail::Kind::even && behind.kind() == exact::Tail::Kind::even) ||
                     (x.shape() == recorded.shape() && told.kind() == behind.kind() && told.numbers() == behind.numbers());
   if (!same || !tail)
-    throw MismatchError(name + " holds its values in another way than the ciphertext that the program was recorded with");
+    throw MismatchError(name +
+                        " must have the packing, width and padding of the ciphertext that the program was recorded with");
 }
 
 template <class Data>
@@ -63,12 +63,12 @@ template <class Data>
 Given taken(const Scheme& scheme, const rlwe::KeyId& key, const program::limbs::Item& item, const Data& x,
             const Data* recorded) {
   const auto* const own = scheme.as<ContextOf<Data>>();
-  require<MismatchError>(own != nullptr, "a ciphertext and the program's keys are of different schemes");
+  require<MismatchError>(own != nullptr, "a ciphertext and the program's keys have different schemes");
   schemes::require_same(x, *own, key, "the program's keys");
-  if (x.degree() != 1) throw ShapeError("the program takes ciphertexts of degree 1; relinearize " + item.name);
+  if (x.degree() != 1) throw ShapeError("the program needs ciphertexts of degree 1; relinearize " + item.name);
   if (tensor(x).primes().size() < item.level)
     throw LevelError(item.name + " is at level " + std::to_string(scheme.level_of(tensor(x).primes().size())) +
-                     "; the program takes level " + std::to_string(scheme.level_of(item.level)) + " or a higher one");
+                     "; the program needs level " + std::to_string(scheme.level_of(item.level)) + " or a higher one");
   if (recorded) require_like(x, *recorded, item.name);
   Given g{.tensor = ring::to_domain(tensor(x), math::Domain::ntt)};
   if constexpr (std::is_same_v<Data, ckks::CiphertextData>) g.scale = x.scale, g.complex = x.complex;
@@ -156,7 +156,8 @@ AnyCiphertext result(const AnyCiphertext& recorded, std::size_t item, const rlwe
     };
     const ckks::RangePair said = x.ranges.at(item);
     x.ranges = ckks::Ranges({kept(said.vouched, standing.vouched), kept(said.assumed, standing.assumed)});
-    x.noise = {standing.vouched ? x.noise.vouched : std::nan(""), standing.assumed ? x.noise.assumed : std::nan("")};
+    x.noise =
+        rlwe::Figure(standing.vouched ? x.noise.vouched : std::nan(""), standing.assumed ? x.noise.assumed : std::nan(""));
     x.seed = std::nullopt, x.fresh = false;
     return ckks::finish(std::move(x));
   }

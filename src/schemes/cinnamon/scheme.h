@@ -1,4 +1,4 @@
-// What instructions ask of a scheme. Two have them: CKKS and BGV, whose ciphertexts rest in the NTT domain.
+// The schemes of instruction programs: CKKS and BGV, whose ciphertexts are stored in the NTT domain.
 #pragma once
 
 #include <variant>
@@ -10,10 +10,10 @@
 
 namespace heliograph::cinnamon {
 
-/// A parameter set.
+/// A parameter set of one of these schemes.
 class Scheme {
  public:
-  // Throws ParameterError for schemes that have none.
+  // Throws ParameterError for other schemes.
   explicit Scheme(const AnyKeys& keys);
   explicit Scheme(const AnyCiphertext& x);
   explicit Scheme(std::shared_ptr<ckks::Context> context) : context_(std::move(context)) {}
@@ -22,16 +22,16 @@ class Scheme {
 
   rlwe::Context& rlwe() const;
   const std::shared_ptr<rlwe::Context>& rlwe_shared() const;
-  /// Level of the fewest primes that holds so many.
+  /// Returns the lowest level with at least `limbs` primes.
   std::size_t level_of(std::size_t limbs) const;
   ring::Engine& engine() const { return *rlwe().engine(); }
-  /// The same set where the secrets are; for the process that has them.
+  /// Returns the same set in the key holder. Call it only there.
   const std::shared_ptr<rlwe::Context>& key_holder() const;
-  /// Galois elements: of rotations, powers of `generator`; and of the one that is none, CKKS's conjugation, BGV's exchange of rows.
+  /// Galois elements: rotations are powers of `generator`; `other` is CKKS's conjugation or BGV's exchange of rows.
   math::u64 generator() const;
   math::u64 rotation(std::int64_t steps) const;
   math::u64 other() const;
-  /// Null unless it is of that scheme.
+  /// Returns the context of scheme C, or null for the other scheme.
   template <class C>
   const std::shared_ptr<C>* as() const {
     return std::get_if<std::shared_ptr<C>>(&context_);
@@ -43,29 +43,28 @@ class Scheme {
 };
 
 const rlwe::EvaluationKeys& switch_keys(const AnyKeys& keys);
-/// Its tensor; ciphertexts of programs have one. Throws ParameterError.
+/// Returns the tensor of a ciphertext; programs use ciphertexts of one tensor. Throws ParameterError.
 const ring::RnsTensor& tensor_of(const AnyCiphertext& x);
 
-/// A ciphertext as a program takes it.
 struct Given {
   ring::RnsTensor tensor;  // NTT domain
   double scale = 1;
   bool complex = false;
 };
-/// For an item of the program. `recorded`: what a program that was written takes there, else null. Throws MismatchError,
-/// WrongKeyError, ShapeError, LevelError, ScaleError.
+/// Checks an input for an item of the program. `recorded`: the input of the recording if the program was written from
+/// one, else null. Throws MismatchError, WrongKeyError, ShapeError, LevelError, ScaleError.
 Given given(const Scheme& scheme, const rlwe::KeyId& key, const program::limbs::Item& item, const AnyCiphertext& x,
             const AnyCiphertext* recorded);
 
-/// Whether what was said of a recording's results holds: of the bounds that files say, of those that this process vouches for.
+/// Whether the inputs satisfy the bounds with which the program was recorded: the assumed bounds, the trusted bounds.
 struct Standing {
   bool assumed = false, vouched = false;
 };
-/// As far as this ciphertext is within what was said of `item` of the recorded one: of CKKS.
+/// Returns whether the bounds of a CKKS input satisfy those recorded for `item`.
 Standing within(const AnyCiphertext& x, const AnyCiphertext& recorded, std::size_t item);
 
-/// A result of a program that was written: as `item` of the recorded one but for its words and shape, with noise and ranges as far as
-/// they stand. `complex`: whether an operand was.
+/// Makes a result of a written program from the recorded metadata of `item`. Copies those of noise and ranges that
+/// `standing` permits. `complex`: whether an operand has complex values.
 AnyCiphertext result(const AnyCiphertext& recorded, std::size_t item, const rlwe::KeyId& key, ring::RnsTensor tensor,
                      bool complex, Standing standing);
 

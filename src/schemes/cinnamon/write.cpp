@@ -1,4 +1,4 @@
-// Recorded programs of CKKS and BGV written as instructions of single limbs (docs/cinnamon.md).
+// Writes recorded programs of CKKS and BGV as instructions on single limbs (docs/cinnamon.md).
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 namespace limbs = program::limbs;
 using math::u64;
 
-/// Steps of each rotation.
+/// Rotation steps of Galois elements.
 class Turns {
  public:
   explicit Turns(const Scheme& scheme) {
@@ -34,7 +34,7 @@ class Turns {
     const auto steps = find(galois);
     require<ParameterError>(
         steps.has_value(),
-        "a program that rotates and conjugates, or exchanges rows, at once is not written as instructions");
+        "cannot write: the program has an automorphism that is neither a rotation nor a conjugation or exchange of rows");
     return *steps;
   }
 
@@ -42,7 +42,7 @@ class Turns {
   std::map<u64, std::int32_t> steps_;
 };
 
-/// The key that a recorded call uses, as a set has it (rlwe::EvaluationKeys::each).
+/// Returns the key of a recorded call, as it occurs in a set's keys (rlwe::EvaluationKeys::each).
 limbs::Key key_of(const Scheme& scheme, u64 which, const Turns& turns) {
   const rlwe::RingParameters& p = scheme.rlwe().parameters();
   limbs::Key key{.level = static_cast<limbs::u32>(p.chain.size()), .extension = static_cast<limbs::u32>(p.special.size())};
@@ -58,7 +58,7 @@ limbs::Key key_of(const Scheme& scheme, u64 which, const Turns& turns) {
     key.turn = *steps == limbs::Linked::kConjugation ? 0 : *steps;
     return key;
   }
-  require<ParameterError>(which >> 22 == 0, "a program that runs programs of instructions is not written as one");
+  require<ParameterError>(which >> 22 == 0, "cannot write: the recorded program runs an instruction program");
   key.type = limbs::Key::own, key.turn = static_cast<std::int32_t>(which);
   if (which % 2 == 1 && which >> 20 == 0) return key;
   const rlwe::BootstrappingLayouts layouts = scheme.ckks()->bootstrapping_layouts();
@@ -72,7 +72,6 @@ limbs::Key key_of(const Scheme& scheme, u64 which, const Turns& turns) {
   return key;
 }
 
-/// The constants' limbs, one after another.
 void gather(const program::Program::Parts& parts, const std::vector<limbs::Constant>& constants, Words& words) {
   std::size_t count = 0;
   for (const limbs::Constant& constant : constants) {
@@ -87,14 +86,14 @@ void gather(const program::Program::Parts& parts, const std::vector<limbs::Const
   const auto prime_of = [&](const limbs::Constant::Limb& l) {
     return static_cast<math::PrimeIndex>(l.prime < chain ? l.prime : chain + (limbs::kPrimes - 1 - l.prime));
   };
-  ring::RnsTensor ones;  // of one limb: what has a word for each run of equal ones, times it, has all of them
+  ring::RnsTensor ones;  // one limb of ones: its product with a plaintext of one word per run of equal words has all words
   device::Gather whole;
   std::size_t next = 0;
   for (const limbs::Constant& constant : constants) {
     for (const limbs::Constant::Limb& from : constant.limbs) {
       device::View view = from.view;
       const device::Buffer& memory = parts.places[from.place].memory;
-      require<InternalError>(memory != nullptr, "a constant of a recorded program is gone");
+      require<InternalError>(memory != nullptr, "a constant of a recorded program has no memory");
       view.data = program::behind(memory->address(), view.data);
       view.memory = memory;
       const device::View to = words.limbs.with_components(next++, 1).view();
@@ -124,16 +123,16 @@ void gather(const program::Program::Parts& parts, const std::vector<limbs::Const
 
 void require_names(const std::vector<std::string>& names) {
   const std::set<std::string> all(names.begin(), names.end());
-  require<ParameterError>(all.size() == names.size(), "two tensors of a program have one name");
+  require<ParameterError>(all.size() == names.size(), "names of a program's tensors must differ");
   for (const std::string& name : all) {
     const bool plain = !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](unsigned char ch) {
       return std::isalnum(ch) || ch == '_' || ch == '-' || ch == '.';
     });
-    require<ParameterError>(plain, "names in a program of instructions are letters, digits, '_', '-' and '.'");
+    require<ParameterError>(plain, "names must have 1 to 64 letters, digits, '_', '-' or '.'");
   }
 }
 
-/// What is said of each ciphertext of a tensor, by its name.
+/// Stores the metadata of each ciphertext of a tensor, by the ciphertext's name.
 void note(const AnyCiphertext& x, const std::string& name, std::map<std::string, AnyCiphertext>& said,
           std::map<std::string, std::size_t>& numbers) {
   const ring::Shape shape = tensor_of(x).shape();
@@ -154,15 +153,15 @@ std::vector<bool> in_coefficients(const std::vector<AnyCiphertext>& tensors) {
 Written write(const program::Program::Parts& parts, const std::vector<AnyCiphertext>& takes,
               const std::vector<AnyCiphertext>& gives, const Writing& how) {
   require<ParameterError>(!takes.empty() && !gives.empty(),
-                          "a program that takes or gives nothing is not written as instructions");
-  require<ParameterError>(how.chips >= 1 && how.chips <= limbs::kPrimes, "a program is written for 1 to 64 chips");
+                          "cannot write: the program must have at least one input and one result");
+  require<ParameterError>(how.chips >= 1 && how.chips <= limbs::kPrimes, "chips must be 1 to 64");
   require<ParameterError>(how.inputs.size() == takes.size() && how.results.size() == gives.size(),
-                          "each tensor that the program takes or gives has one name");
+                          "names must be one for each input and result tensor");
   require_names(how.inputs), require_names(how.results);
   const Scheme scheme(takes.front());
   for (const auto* tensors : {&takes, &gives}) {
     for (const AnyCiphertext& x : *tensors)
-      require<ParameterError>(Scheme(x) == scheme, "instructions are written of programs of one parameter set");
+      require<ParameterError>(Scheme(x) == scheme, "cannot write: all tensors of the program must have one parameter set");
   }
   require_prefixes(scheme);
   const rlwe::RingParameters& p = scheme.rlwe().parameters();

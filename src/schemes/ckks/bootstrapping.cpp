@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/progress.h"
 #include "schemes/ckks/encode.h"
 
 namespace heliograph::ckks {
@@ -16,23 +17,25 @@ using device::View;
 using Complex = std::complex<double>;
 using Vector = std::vector<Complex>;
 
-/// Of the first matrix's diagonals, before they are multiplied up to the special primes.
+/// Scale of the first matrix's diagonals, before multiplication by special primes.
 constexpr double kDiagonalScale = 0x1p58;
 
 double log2_of(const Context& c, const PrimeList& primes) { return rlwe::log2_product(c.rlwe().moduli(primes)); }
 
-/// The first few of `primes` with so many bits.
+/// Returns the shortest prefix of `primes` whose product has `bits` bits.
 PrimeList with_bits(const Context& c, const PrimeList& primes, double bits) {
   PrimeList some;
   for (const math::PrimeIndex p : primes) {
     if (some.size() > 0 && log2_of(c, some) >= bits) break;
     some.push_back(p);
   }
-  require<ParameterError>(log2_of(c, some) >= bits, "the set has too few special primes for bootstrapping");
+  require<ParameterError>(log2_of(c, some) >= bits,
+                          "the set has too few special primes for bootstrapping; choose a set with bootstrap=True");
   return some;
 }
 
-/// log2 of the largest modulus that one encryption under the sparse key may have (docs/bootstrapping-security.md).
+/// Returns log2 of the largest modulus that is secure for the encryption under the sparse key
+/// (docs/bootstrapping-security.md).
 double sparse_room(std::size_t n) { return n >= (1 << 16) ? 240 : n == (1 << 15) ? 100 : 0; }
 
 PrimeList reversed(const PrimeList& primes) {
@@ -41,7 +44,7 @@ PrimeList reversed(const PrimeList& primes) {
   return list;
 }
 
-/// One after the other, modulo `size`: a is applied last. Diagonals may be given as far as they repeat.
+/// Returns the product of two matrices modulo `size`; a is applied last. Diagonals may be given by one period.
 Diagonals composed(const Diagonals& a, const Diagonals& b, std::size_t size) {
   Diagonals product;
   for (const auto& [k, left] : a) {
@@ -50,7 +53,7 @@ Diagonals composed(const Diagonals& a, const Diagonals& b, std::size_t size) {
       to.resize(std::max(left.size(), right.size()));
       for (std::size_t i = 0; i < to.size(); ++i) {
         const Complex x = left[i & (left.size() - 1)],
-                      y = right[(i + k) & (right.size() - 1)];  // by parts: no library's product
+                      y = right[(i + k) & (right.size() - 1)];  // a library's complex product may have other bits
         to[i] += Complex(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
       }
     }
@@ -58,11 +61,12 @@ Diagonals composed(const Diagonals& a, const Diagonals& b, std::size_t size) {
   return product;
 }
 
-/// Butterflies 2^layer apart. Forward: (u, v) becomes (u + z v, u - z v); inverse, times 2: (u + v, (u - v) / z).
+/// Returns butterflies at distance 2^layer. Forward: (u, v) becomes (u + z v, u - z v); inverse, times 2: (u + v, (u - v) /
+/// z).
 Diagonals butterflies(const Embedding& embedding, std::size_t size, std::size_t layer, bool inverse) {
   const std::size_t half = std::size_t{1} << layer, order = 8 * half, step = 2 * embedding.n() / order;
   std::vector<Complex> same(size, 1), up(size), down(size);
-  std::size_t power = 1;  // of 5, modulo `order`
+  std::size_t power = 1;  // powers of 5, modulo `order`
   for (std::size_t j = 0; j < half; ++j, power = power * 5 % order) {
     const Complex root = embedding.root(power * step), z = inverse ? std::conj(root) : root;
     for (std::size_t first = 0; first < size; first += 2 * half) {
@@ -75,7 +79,7 @@ Diagonals butterflies(const Embedding& embedding, std::size_t size, std::size_t 
   Diagonals d;
   d[0] = std::move(same);
   d[half] = std::move(up);
-  if (2 * half == size)  // both distances are one
+  if (2 * half == size)  // the two butterfly distances are equal
     for (std::size_t i = half; i < size; ++i) d[half][i] = down[i];
   else
     d[size - half] = std::move(down);
@@ -91,33 +95,34 @@ Sine sine_of(const Bootstrapping& b) {
 
 Bootstrapper::Bootstrapper(Context& c) : context_(c), places_(c.spec().n / 2), slots_(c.period()) {
   const Bootstrapping& b = c.spec().bootstrapping;
-  require<ParameterError>(b.levels > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
+  require<ParameterError>(b.levels > 0, "this parameter set has no bootstrapping; choose one with bootstrap=True");
   const auto layers = static_cast<std::size_t>(std::countr_zero(places_)),
              own = static_cast<std::size_t>(std::countr_zero(slots_));
-  require<ParameterError>(b.entry <= layers, "values become coefficients in fewer levels than their transform has layers");
-  // Alike, the longer ones first; one of no layers, which only multiplies, where there is one slot.
+  require<ParameterError>(b.entry <= layers, "entry must be at most the layers of the transform, log2(N/2)");
+  // Stages of similar size, longer ones first. With one slot, a stage without layers only multiplies.
   for (std::size_t first = 0, parts = std::min(b.entry, std::max<std::size_t>(own, 1)); parts > 0; --parts) {
     const std::size_t count = (own - first + parts - 1) / parts;
     to_coefficients_.push_back({first, count});
     first += count;
   }
-  // The first is the cheapest for each layer; the others are halves of the rest.
+  // The first stage is the cheapest per layer and gets two fifths of the layers; the other stages share the rest.
   static_assert(kCoefficientsToSlots == 2);
   const std::size_t in_first = (2 * layers + 2) / 5, rest = layers - in_first, low = rest / 2;
   to_slots_ = {{rest, in_first}, {low, rest - low}, {0, low}};
 
   low_ = c.rlwe().chain(1), raised_ = c.rlwe().chain(c.raised_level());
   const PrimeList special = c.rlwe().special();
-  // Special primes of 6 bits less than the one digit: what this switch adds is above its rounding, but below that of the message's scale,
-  // and the sparse key has no room for more.
+  // The special primes of this switch have 6 bits less than its one digit. The noise of the switch then exceeds its
+  // rounding but stays below the noise of the message. The sparse key's modulus allows no more bits.
   to_sparse_special_ = with_bits(c, special, c.log_modulus(1) - 6);
   require<SecurityError>(c.spec().insecure || c.log_modulus(1) + log2_of(c, to_sparse_special_) <= sparse_room(c.spec().n),
-                         "the sparse key's one encryption has a modulus too large for 128 bits");
+                         "the modulus of the encryption under the sparse key is too large for 128 bits of security");
   first_special_ = with_bits(c, special, c.log_modulus(1) + 30);
   to_coefficients_keys_.special = with_bits(c, special, c.log_modulus(b.entry + 1) + 4);
   to_coefficients_keys_.primes = joined(c.primes_up_to(b.entry + 1), to_coefficients_keys_.special);
   make_factors();
-  // A product's coefficient: as many as there are diagonals, of norm sqrt(N) at most, times the body's.
+  // Bound on a coefficient of a product: the number of diagonals, times the norm of a diagonal (at most sqrt(N)), times a
+  // coefficient of the body.
   const double most = c.log_modulus(1) + log2_of(c, first_special_) + std::log2(factors_[0]) +
                       std::log2(static_cast<double>(c.spec().n)) / 2 + static_cast<double>(in_first);
   body_primes_ = with_bits(c, reversed(raised_), most + 2);
@@ -126,17 +131,18 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), places_(c.spec().n / 2), s
 void Bootstrapper::make_factors() {
   const Context& c = context_;
   const std::size_t top = c.raised_level();
-  // From an integer t to the integer of t / (q range) at the scale where the sine begins; each sum divides by its level's
-  // ratio and multiplies by its scale.
+  // Converts an integer t to the integer that encodes t / (q range) at the scale where the sine begins. Each matrix
+  // product divides by its level's ratio and multiplies by the level's scale.
   double total = c.scale(top - kCoefficientsToSlots) / (lowest_modulus() * kSineRange) / static_cast<double>(places_);
   for (std::size_t l = top; l > top - kCoefficientsToSlots; --l) total *= c.ratio(l) / c.scale(l);
-  // The first matrix is exact to so many bits that it may make values small; those after it have their level's scale alone. Each
-  // keeps values larger than its rounding by as much as the last can.
+  // The first matrix has a large scale, so its factor may be small. Each later matrix has its level's scale. The shares
+  // of the factor keep the values above each stage's rounding by about as much as the last stage can.
   const double share = std::log2(total);
   double special = 1;
   for (const u64 p : c.rlwe().moduli(first_special_)) special *= static_cast<double>(p);
   multiplier_ = std::rint(special / kDiagonalScale * std::exp2(std::round(0.63 * share)));
-  require<ParameterError>(multiplier_ >= 1, "the set's special primes are too short for bootstrapping");
+  require<ParameterError>(multiplier_ >= 1,
+                          "the set's special primes are too short for bootstrapping; choose a set with bootstrap=True");
   factors_ = {multiplier_ * kDiagonalScale / special, std::exp2(std::round(0.12 * share))};
   factors_.push_back(total / factors_[0] / factors_[1]);
 }
@@ -249,7 +255,7 @@ rlwe::SwitchKey one_digit_key(const rlwe::SecretKey& secret, const RnsTensor& ta
                               const PrimeList& special, rlwe::Entropy& entropy) {
   rlwe::Context& c = *secret.context();
   ring::Engine& e = *c.engine();
-  device::LimbConstants constants{};  // the special primes' product, which is 0 modulo themselves
+  device::LimbConstants constants{};  // product of the special primes, which is 0 modulo each of them
   const std::vector<u64> moduli = c.moduli(layout.primes);
   for (std::size_t l = 0; l < moduli.size(); ++l) {
     constants[l] = 1 % moduli[l];
@@ -290,7 +296,7 @@ Raise::Raise(Context& c, const Bootstrapper& how)
   diagonals_ = how.first_diagonals(c, body_);
 }
 
-RnsTensor Raise::operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& keys, const Progress& progress) const {
+RnsTensor Raise::operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& keys) const {
   const std::shared_ptr<ring::Engine>& engine = context_.rlwe().engine();
   ring::Engine& e = *engine;
   const RnsTensor to_sparse = keys.to_sparse.pairs(), first = keys.first_matrix.pairs();
@@ -301,10 +307,11 @@ RnsTensor Raise::operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& k
   const RnsTensor out(engine, x.shape(), 2, raised_, Domain::ntt);
   const std::size_t each = 6 * (extended_.size() + body_.size()) * context_.spec().n * x.view().word_size();
   const std::size_t stretch = e.items_at_once(each, x.items());
+  ProgressSteps steps(x.items());
   for (std::size_t at = 0; at < x.items(); at += stretch) {
     const std::size_t count = std::min(stretch, x.items() - at);
     raise(coefficients.slice(0, at, 1, count), first, out.slice(0, at, 1, count));
-    if (progress) progress(static_cast<double>(at + count) / static_cast<double>(x.items()));
+    steps.add(count);
   }
   return out;
 }
@@ -316,7 +323,7 @@ void Raise::raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& o
     return ring::to_domain(ring::convert(a, nullptr, conversion, engine, primes), Domain::ntt);
   };
   const auto place = [](const PrimeList& primes) { return PrimeList::range(0, primes.size()); };
-  // The body's products with the diagonals, exact over a few primes, then over all.
+  // Multiplies the body by the diagonals, modulo a few primes that determine the product, then extends it to all primes.
   const RnsTensor body(engine, x.shape(), 1, body_, Domain::ntt);
   e.enqueue(device::InnerProduct{e.prepared(), body_, up(x.with_components(0, 1), body_up_, body_).view(), diagonals_.view(),
                                  place(body_), body.view(), turns_});
@@ -335,7 +342,6 @@ BootstrappingPlan::BootstrappingPlan(Context& c, const Bootstrapper& how) : rais
 
 namespace {
 
-/// How many places the diagonals of a matrix are for.
 std::size_t size_of(const Diagonals& matrix) { return matrix.begin()->second.size(); }
 
 }  // namespace
@@ -367,18 +373,18 @@ PlaintextData BootstrappingPlan::alternating(Complex first, Complex second, std:
     values.data.assign(slots, first), values.data.resize(2 * slots, second);
     const RnsTensor polynomial =
         upload_polynomials(context_, rounded_polynomials(context_, values, scale, 0, 1), context_.rlwe().chain(level));
-    // Its width says less than it has, so that it meets tensors of the set's.
+    // The declared width is half the number of values, so that the plaintext combines with tensors of the set.
     PlaintextData data{.tensor = ring::to_domain(polynomial, Domain::ntt).drop_axis(0, 0), .level = level, .width = slots};
     data.scale = scale, data.bound = std::log2(std::max(std::abs(first), std::abs(second))), data.complex = true;
-    return std::make_shared<const Alternating>(first, second, std::move(data));
+    return std::make_shared<const Alternating>(Alternating{first, second, std::move(data)});
   };
   return alternating_.get(is, make, [](const Alternating&) { return std::size_t{1}; })->plaintext;
 }
 
 std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
-  constexpr std::size_t kept = 4;  // bootstraps of some bounds, and tables of some sizes
+  constexpr std::size_t kept = 4;  // cached factors: each bound of a bootstrap and each size of a table has its own
   const std::lock_guard lock(mutex_);
-  const device::Unobserved alone;  // they are no result of whoever needs them first
+  const device::Unobserved alone;  // the matrices are constants, not part of a recorded computation
   const std::size_t all = how_.stages_to_coefficients();
   const auto stage = [&](std::size_t i, double by) {
     const Diagonals matrix = how_.to_coefficients(i, by);
@@ -410,7 +416,7 @@ BootstrappingPlan& Context::bootstrapping() {
   const Bootstrapper& how = bootstrapper();
   const std::lock_guard lock(bootstrapping_mutex_);
   if (!bootstrapping_) {
-    const device::Unobserved alone;  // it is no result of whoever needs it first
+    const device::Unobserved alone;  // the plan is a constant, not part of a recorded computation
     bootstrapping_ = std::make_shared<BootstrappingPlan>(*this, how);
   }
   return *bootstrapping_;

@@ -1,4 +1,4 @@
-// Numbers as operands, and shapes.
+// Operations of ciphertexts with numbers, and operations that change a tensor's shape.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,13 +9,12 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// The number of each item of `wide`.
 std::vector<std::complex<double>> broadcast_numbers(const Values& values, const RnsTensor& wide) {
-  require<ShapeError>(values.width == 1, "one number for each ciphertext is wanted");
+  require<ShapeError>(values.width == 1, "values must have one number for each ciphertext");
   return ring::broadcast_values(values.data, values.shape, wide);
 }
 
-/// Times a real number, of which bounds are known: many numbers have one range.
+/// Returns the range after multiplication by a real number with known bounds; several numbers share one range.
 Range times_one_of(const Range& a, const Range& number) {
   const Range r = scaled(a, number.high);
   return number.low == number.high ? r : merged(r, scaled(a, number.low));
@@ -25,14 +24,14 @@ bool uniform(const std::vector<std::complex<double>>& numbers) {
   return std::equal(numbers.begin() + (numbers.empty() ? 0 : 1), numbers.end(), numbers.begin());
 }
 
-/// 0: what a rescaling takes away again.
+/// Returns the scale of a factor. 0 selects the divisor of the next rescaling.
 double factor_scale(const CiphertextData& x, double scale) {
   if (scale == 0) {
-    if (x.level == 1) throw LevelError("level 1 is the lowest: no multiplication is left but by integers (scale=1)");
+    if (x.level == 1) throw LevelError("level 1 is the lowest, so only multiplication by integers is left (scale=1)");
     const Context& c = *x.context;
     scale = c.ratio(x.level) * (c.scale(x.level - 1) / x.scale);
   }
-  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale is a number of 1 or more");
+  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale must be a finite number of at least 1");
   return scale;
 }
 
@@ -54,7 +53,7 @@ RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::
   if (const double whole = numbers.empty() ? 0 : std::rint(numbers[0].real() * scale); uniform(numbers) && whole != 0)
     return ring::weighted_sum({{x, constants_of(1, moduli)}}, constants_of(whole, moduli), over);
   const RnsTensor out = over && x.dense() ? x : ring::copy(x);
-  for (std::size_t i = 0, end; i < numbers.size(); i = end) {  // runs of one number
+  for (std::size_t i = 0, end; i < numbers.size(); i = end) {  // one encoding for each run of equal numbers
     for (end = i + 1; end < numbers.size() && numbers[end] == numbers[i];) ++end;
     const double whole = std::rint(numbers[i].real() * scale);
     if (whole != 0) ring::add_constant_in_place(out, i, end - i, constants_of(whole, moduli));
@@ -68,7 +67,7 @@ CiphertextData plus_figures(const CiphertextData& x, const Values& values, const
   check_values(*x.context, values, x.level, x.scale);
   CiphertextData r = derived(x);
   r.complex = x.complex || values.complex;
-  r.noise = rlwe::log2_sum(x.noise, 0);  // the rounding of two coefficients
+  r.noise = both(x.noise, 0);  // rounding errors of two coefficients
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::plus<>());
   const bool complex = r.complex;
   r.ranges =
@@ -91,15 +90,15 @@ CiphertextData times_figures(const CiphertextData& x, const Values& values, cons
   scale = factor_scale(x, scale);
   const double largest = largest_of(values);
   if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; }))
-    throw DtypeError("a factor for a whole ciphertext is real: multiply by i with multiply_i, or encode a plaintext");
+    throw DtypeError("a factor for a whole ciphertext must be real; multiply by i with multiply_i, or encode a plaintext");
   require_room(x, x.scale * scale * std::max(1.0, largest));
   CiphertextData r = derived(x);
   r.scale = x.scale * scale;
   const double factor = std::max(largest * scale, 1.0);
-  r.noise = x.noise + std::log2(factor);
+  r.noise = x.noise.times(std::log2(factor));
   if (std::any_of(numbers.begin(), numbers.end(),
                   [&](const auto& v) { return std::rint(v.real() * scale) != v.real() * scale; }))
-    r.noise = rlwe::log2_sum(r.noise, x.peak() + std::log2(x.scale) - 1);
+    r.noise = both(r.noise, x.peak() + std::log2(x.scale) - 1);
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::multiplies<>());
   r.ranges = Ranges::both(x.ranges, x.shape(), ranges_of_numbers(values.data), values.shape, shape,
                           [](const Range& a, const Range& b) { return times_one_of(a, b); });
@@ -128,20 +127,21 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
 }
 
 Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::size_t columns, const Ciphertext& a,
-                  double scale, const Progress& progress) {
+                  double scale) {
   const CiphertextData& x = a.data();
   Context& c = *x.context;
   scale = factor_scale(x, scale);
-  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the weights do not fill their matrix");
+  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the number of weights must be rows x columns");
   std::vector<math::i64> whole;
   whole.reserve(weights.size());
-  double most = 0, most_whole = 0, row = 0, row_whole = 0;  // sums of magnitudes along a row
+  double most = 0, most_whole = 0, row = 0, row_whole = 0;  // sums of the weights' magnitudes, one per row
   bool rounded = false;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const double exact = weights[i] * scale, v = std::rint(exact);
     if (!(std::abs(v) < 0x1p63))
-      throw PlaintextRangeError("a weight times its scale, " + std::to_string(std::log2(scale)) +
-                                " bits, takes more than 63: divide the matrix by a power of two, and multiply its product");
+      throw PlaintextRangeError(
+          "a weight times its scale, " + std::to_string(std::log2(scale)) +
+          " bits, exceeds 63 bits; divide the matrix by a power of two and multiply the product by it");
     if (i % columns == 0) row = row_whole = 0;
     most = std::max(most, row += std::abs(weights[i])), most_whole = std::max(most_whole, row_whole += std::abs(v));
     rounded = rounded || v != exact;
@@ -150,9 +150,8 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
   require_room(x, x.scale * scale * std::max(1.0, most));
   CiphertextData r = derived(x);
   r.scale = x.scale * scale;
-  r.noise = x.noise + std::log2(std::max(1.0, most_whole));
-  if (rounded)
-    r.noise = rlwe::log2_sum(r.noise, x.peak() + std::log2(x.scale) - 1 + std::log2(static_cast<double>(columns)));
+  r.noise = x.noise.times(std::log2(std::max(1.0, most_whole)));
+  if (rounded) r.noise = both(r.noise, x.peak() + std::log2(x.scale) - 1 + std::log2(static_cast<double>(columns)));
   Shape shape = x.shape();
   const auto product = c.engine().product(ring::matrix_product(c.engine(), std::move(whole), rows, columns, shape));
   const auto none = [](std::size_t) { return std::complex<double>(0); };
@@ -160,13 +159,13 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
   r.tail = x.tail.gathered(product->product(), false, none, times, std::plus<>());
   r.ranges = x.ranges.gathered(weights, product->product());
   shape[0] = rows;
-  r.tensor = ring::gathered_product(x.tensor, product, shape, progress);
+  r.tensor = ring::gathered_product(x.tensor, product, shape);
   return finish(std::move(r));
 }
 
 namespace {
 
-/// The same ciphertexts in another arrangement. A reshape keeps what makes an encryption fresh, the order of its items.
+/// Rearranges the ciphertexts of a tensor. A reshape preserves their order, so the result remains a fresh encryption.
 Ciphertext arranged(const Ciphertext& a, RnsTensor tensor, bool in_order, Tail tail, Ranges ranges) {
   CiphertextData r = in_order ? a.data() : derived(a.data());
   r.tensor = std::move(tensor);
@@ -182,7 +181,7 @@ Ciphertext reshape(const Ciphertext& a, const Shape& shape) {
 }
 Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order) {
   const CiphertextData& x = a.data();
-  RnsTensor turned = x.tensor.transpose(order);  // which refuses what is no order
+  RnsTensor turned = x.tensor.transpose(order);  // throws for invalid orders
   return arranged(a, std::move(turned), false, x.tail.transposed(x.shape(), order), x.ranges.transposed(x.shape(), order));
 }
 Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
@@ -203,7 +202,7 @@ Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
 }
 
 Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
-  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+  require<ShapeError>(!parts.empty(), "concatenate needs at least one tensor");
   std::size_t level = parts.front().level(), width = 0;
   for (const Ciphertext& p : parts) {
     require_same(p.data(), parts.front().data().context, parts.front().data().key, "the other tensor");
@@ -226,7 +225,8 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     require_scales(x.scale, r.scale);
     if (tensors.empty()) {
       shape = p.shape();
-    } else if (const Shape more = p.shape(); axis < shape.size() && more.size() == shape.size()) {  // else refused below
+    } else if (const Shape more = p.shape();
+               axis < shape.size() && more.size() == shape.size()) {  // other shapes are refused below
       r.tail = Tail::joined(r.tail, shape, x.tail, more, axis);
       r.ranges = Ranges::joined(r.ranges, shape, x.ranges, more, axis);
       shape[axis] += more[axis];
@@ -234,7 +234,7 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     settle_scale(x, r.scale);
     r.width = std::max(r.width, x.width);
     r.complex = r.complex || x.complex;
-    r.noise = rlwe::log2_max(r.noise, x.noise);
+    r.noise = larger(r.noise, x.noise);
     tensors.push_back(low.data().tensor);
   }
   r.tensor = ring::concatenate(tensors, axis);

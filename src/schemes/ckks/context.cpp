@@ -15,27 +15,28 @@ namespace {
 void check_levels(const Spec& s) {
   for (const auto& level : s.levels) {
     require<ParameterError>(!level.empty() && level.back() < s.chain.size(),
-                            "a level has primes of the chain, at least one");
+                            "a level must have at least one prime, all of the chain");
     require<ParameterError>(std::adjacent_find(level.begin(), level.end(), std::greater_equal<>()) == level.end(),
-                            "the primes of a level are given in ascending order");
+                            "the primes of a level must ascend");
   }
 }
 
 const Spec& checked(const Spec& s) {
-  require<ParameterError>(std::has_single_bit(s.n) && s.n >= 1024 && s.n <= (1 << 17), "N is a power of two, 2^10 to 2^17");
-  require<ParameterError>(s.slots <= s.n / 2, "there are at most N/2 slots");
-  require<ParameterError>(s.log_scale >= 10 && s.log_scale <= 200, "a scale has 10 to 200 bits");
+  require<ParameterError>(std::has_single_bit(s.n) && s.n >= 1024 && s.n <= (1 << 17),
+                          "N must be a power of two from 2^10 to 2^17");
+  require<ParameterError>(s.slots <= s.n / 2, "slots must be at most N/2");
+  require<ParameterError>(s.log_scale >= 10 && s.log_scale <= 200, "log_scale must be 10 to 200");
   require_bound(s.bound);
-  require<ParameterError>(!s.special.empty(), "a CKKS set has at least one special prime");
+  require<ParameterError>(!s.special.empty(), "a CKKS set must have at least one special prime");
   require<ParameterError>(!s.chain.empty() && s.chain.size() + s.special.size() <= device::kMaxLimbs,
-                          "a set has at most 128 primes");
+                          "a set must have 1 to 128 primes");
   check_levels(s);
   if (const Bootstrapping& b = s.bootstrapping; b.levels > 0) {
-    const std::size_t all = s.levels.size();  // these sets say the primes of each
+    const std::size_t all = s.levels.size();  // sets with bootstrapping list the primes of each level
     require<ParameterError>(
         (corrections(b) == 0 || corrections(b) == kCorrectionLevels) && b.levels < all && b.entry >= 1 &&
             b.entry + 1 < all - b.levels,
-        "the levels of a bootstrapping are its matrices' and its sine's, and it leaves some to ciphertexts");
+        "the levels of bootstrapping must be those of its matrices and sine, and leave at least one to ciphertexts");
   }
   return s;
 }
@@ -58,13 +59,13 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
     ratios_[level - 1] = modulus_ratio(rlwe().moduli(from), rlwe().moduli(to));
     scales_[level - 2] = scales_[level - 1] * scales_[level - 1] / ratios_[level - 1];
     require<ParameterError>(ratios_[level - 1] > 2 && scales_[level - 2] > 2 && std::isfinite(scales_[level - 2]),
-                            "each level's modulus is larger than the one below by about the scale");
+                            "the ratio of adjacent levels' moduli must be close to the scale");
   }
-  require<ParameterError>(room() >= 1, "the lowest level has no room for the scale and a value");
+  require<ParameterError>(room() >= 1, "the modulus of the lowest level is too small for the scale and a value");
   if (spec().bound > 0 && std::log2(spec().bound) > largest_bound()) {
-    throw ParameterError("a bound of " + short_number(spec().bound) +
-                         " on inputs is beyond the lowest level's room: " + short_number(std::exp2(largest_bound())) +
-                         " at most; take parameters with more integer_bits, or say a smaller bound");
+    throw ParameterError("a bound of " + short_number(spec().bound) + " on inputs exceeds the lowest level's room, " +
+                         short_number(std::exp2(largest_bound())) +
+                         "; use parameters with more integer_bits, or a smaller bound");
   }
 }
 
@@ -73,7 +74,7 @@ void Context::require_possible(const Spec& spec) { checked(spec); }
 std::size_t Context::require_level(std::size_t level) const {
   if (level == 0) return top_level();
   if (level > top_level())
-    throw LevelError("there is no level " + std::to_string(level) + ": these parameters have levels 1 to " +
+    throw LevelError("unknown level " + std::to_string(level) + ": these parameters have levels 1 to " +
                      std::to_string(top_level()));
   return level;
 }
@@ -160,7 +161,7 @@ RnsTensor Context::imaginary_unit() {
 
 Spec Context::canonical(const Spec& given) {
   Spec s = schemes::honest(given);
-  if (!std::has_single_bit(s.slots) || s.slots >= s.n / 2) s.repeat = true;  // these do not repeat anyway
+  if (!std::has_single_bit(s.slots) || s.slots >= s.n / 2) s.repeat = true;  // these sets never repeat values
   if (const std::string name = known_name(s); !name.empty()) s.name = name;
   return s;
 }
@@ -183,11 +184,12 @@ namespace {
 Fits fits_of(const CiphertextData& x, const RangePair& r) {
   const double scale = x.scale, modulus = x.context->decoding_room(x.level, scale);
   const auto log2_of = [](double v) { return std::isfinite(v) ? std::log2(std::max(v, 0x1p-1000)) : std::nan(""); };
-  // Bounds are sums of doubles: a part in 2^30 covers their roundings.
+  // Bounds are sums of doubles; a relative margin of 2^-30 covers their roundings.
   const double vouched = log2_of(r.vouched.rms * (1 + 0x1p-30)), assumed = log2_of(r.assumed.rms * (1 + 0x1p-30));
   Fits f;
   f.vouched = !r.vouched.word && !outgrown(vouched, x.noise.vouched, scale, modulus);
-  // Results of instruction programs have no noise estimate. A range that the user declared (within) is then compared alone.
+  // Results of instruction programs have no noise estimate. A bound that the caller declared (within) is then compared
+  // without noise.
   const double noise = std::isnan(x.noise.assumed) && r.assumed.word ? 0 : x.noise.assumed;
   f.assumed = !outgrown(assumed, noise, scale, modulus);
   f.vouched_out =
@@ -212,7 +214,7 @@ double known_bound(const CiphertextData& x) {
 
 namespace {
 
-/// Throws ScaleError for a scale that a ciphertext of this level cannot have: every operation, file and program ends here.
+/// Throws ScaleError for a scale that is impossible at this level. Every operation, file and program passes this check.
 void require_ciphertext_scale(const Context& c, std::size_t level, double scale) {
   const double most = c.log_modulus(level) - 1;
   if (scale >= 1 && std::log2(scale) <= most) return;
@@ -236,6 +238,9 @@ Ciphertext finish(CiphertextData data) {
 
 rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys) {
   return keys.vouched ? noise : rlwe::Figure(rlwe::log2_sum(noise.vouched, std::nan("")), noise.assumed);
+}
+Noise after_keys(const Noise& noise, const EvaluationKeysData& keys) {
+  return Noise::of(after_keys(noise.norm(), keys), after_keys(noise.spread, keys));
 }
 
 }  // namespace heliograph::ckks

@@ -1,4 +1,4 @@
-// A CKKS parameter set at work: the RLWE context, the scale of each level, the slots.
+// Context of a CKKS parameter set: the RLWE context, the scale of each level, the slots.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include "heliograph/ckks.h"
 #include "rlwe/noise.h"
 #include "schemes/ckks/embedding.h"
+#include "schemes/ckks/figures.h"
 #include "schemes/ckks/ranges.h"
 #include "schemes/ckks/spec.h"
 #include "schemes/ring_keys.h"
@@ -20,7 +21,8 @@ using rlwe::Key256;
 class Bootstrapper;
 class BootstrappingPlan;
 
-/// Bits below the room that inputs leave empty unless a bound is said: a modulus that is so empty shows that nothing wrapped.
+/// Bits by which inputs without a declared bound stay below the room. Coefficients that many bits below the modulus have
+/// probably not wrapped.
 inline constexpr double kEmptyBits = 14;
 
 class Context : public schemes::RingContext<Context, Spec> {
@@ -28,71 +30,71 @@ class Context : public schemes::RingContext<Context, Spec> {
   Context(Spec spec, std::shared_ptr<device::Device> own_device);
 
   static Spec canonical(const Spec& given);
-  /// Throws ParameterError for numbers that contradict each other.
   static void require_possible(const Spec& spec);
   static bool reads(const std::string& scheme) { return scheme == "ckks"; }
   static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
   static std::string scheme_of(const Spec&) { return "ckks"; }
 
-  /// What public keys are given in: encryptions modulo Q P, divided by P, have little more than a rounding error.
+  /// Returns the primes of public keys: encryptions modulo Q P, divided by P, have little more than a rounding error.
   device::PrimeList public_key_primes() const { return rlwe().key_primes(); }
   const rlwe::NoiseModel& noise() const { return noise_; }
   const Embedding& embedding() const { return embedding_; }
 
-  /// Of ciphertexts; above it are the levels of bootstrapping.
+  /// Returns the top level of ciphertexts. The levels of bootstrapping are above it.
   std::size_t top_level() const { return scales_.size() - spec().bootstrapping.levels; }
   std::size_t raised_level() const { return scales_.size(); }
-  /// Where bootstrapping's sine ends: the top level, or above it what corrects the sine.
+  /// Returns the level after bootstrapping's sine: the top level, plus the levels that correct the sine.
   std::size_t sine_level() const { return top_level() + corrections(spec().bootstrapping); }
-  /// Throws LevelError for what is no level; 0 is the top one.
+  /// Returns `level`, or the top level for 0. Throws LevelError if it does not exist.
   std::size_t require_level(std::size_t level) const;
-  /// What operations keep ciphertexts of a level at.
+  /// Returns the scale at which operations keep ciphertexts of a level.
   double scale(std::size_t level) const { return scales_[level - 1]; }
-  /// What rescaling from `level` divides by. Level 2 at least.
+  /// Returns the divisor of rescaling from `level`, at least 2.
   double ratio(std::size_t level) const { return ratios_[level - 1]; }
   double log_modulus(std::size_t level) const { return log_moduli_[level - 1]; }
-  /// Primes of a level and of all below it: what plaintexts are kept at.
+  /// Returns the primes of a level and of all lower levels. Stored plaintexts have these primes.
   device::PrimeList primes_up_to(std::size_t level) const;
-  /// log2 of the largest values that fit the lowest level.
+  /// Returns log2 of the largest values that fit the lowest level.
   double room() const { return log_moduli_[0] - 1 - std::log2(scales_[0]); }
-  /// log2 of the largest public bound on inputs: values that fit the lowest level with their noise.
+  /// Returns log2 of the largest public bound on inputs: values that fit the lowest level together with their noise.
   double largest_bound() const { return room() - 0.25; }
-  /// log2 of the public bound on inputs that encryption assumes if the call says none: Spec::bound, or kEmptyBits below the room,
-  /// but 10 to 20 (a product of two inputs fits a room of 2^41), and largest_bound() at most.
+  /// Returns log2 of the public bound that encryption assumes if it gets none: Spec::bound, else kEmptyBits below the room,
+  /// clamped to 10 to 20 (a product of two inputs fits a room of 2^41), and at most largest_bound().
   double input_bound() const;
-  /// 2^input_bound(), and Spec::bound to the last bit.
   double input_magnitude() const { return spec().bound > 0 ? spec().bound : std::exp2(input_bound()); }
-  /// Primes whose product holds a phase of values below 2^64 at a scale: the first few of a level's.
+  /// Returns the first primes of a level whose product holds a phase of values below 2^64 at a scale.
   device::PrimeList decoding_primes(std::size_t level, double scale) const;
-  /// log2 of their product.
   double decoding_room(std::size_t level, double scale) const;
 
   std::size_t slots() const { return spec().slots ? spec().slots : spec().n / 2; }
-  /// The slots repeat with this period, and rotations turn it: the slots where they are a power of two, else N/2.
+  /// Returns the period of the slots, modulo which rotations act: the slots if they are a power of two, else N/2.
   std::size_t period() const;
 
-  /// Of a rounding of so many components. Absolute, log2; on the slots, so with the norm of s, not its mean, squared.
+  /// Returns the noise of a random error with the canonical norm `norm` (log2).
+  Noise random(rlwe::Figure norm) const { return Noise::random(norm, noise_); }
+  /// Returns log2 of the noise of rounding `components` components. It bounds the slots, so it contains the squared norm
+  /// of s, not its mean.
   double rounding_noise(std::size_t components) const;
-  /// Of one key switch before its rounding, and after.
+  /// Returns the noise of one key switch before its rounding; key_switch_noise includes the rounding.
   double key_product_noise(std::size_t level) const;
   double key_switch_noise(std::size_t level) const;
 
-  /// 5^steps (left) modulo 2N, steps modulo `places`; 0: the period.
+  /// Returns the Galois element of a rotation to the left: 5^steps modulo 2N, steps modulo `places` (0: the period).
   u64 galois(std::int64_t steps, std::size_t places = 0) const;
   u64 conjugation() const { return 2 * spec().n - 1; }
-  /// X^(N/2), the imaginary unit in every slot: all chain primes, NTT domain.
+  /// Returns X^(N/2), the imaginary unit in every slot: all chain primes, NTT domain.
   RnsTensor imaginary_unit();
 
-  // schemes/ckks/bootstrapping.h. ParameterError for sets without bootstrapping.
+  // See schemes/ckks/bootstrapping.h. Throw ParameterError for sets without bootstrapping.
   const Bootstrapper& bootstrapper();
   rlwe::BootstrappingLayouts bootstrapping_layouts();
-  /// Made at first use, which takes seconds.
+  /// Both are made at first use, which takes seconds.
   BootstrappingPlan& bootstrapping();
 
  private:
   rlwe::NoiseModel noise_;
   Embedding embedding_;
-  std::vector<double> scales_, ratios_, log_moduli_;  // level 1 first
+  std::vector<double> scales_, ratios_, log_moduli_;  // one per level, from level 1
   std::mutex mutex_;
   RnsTensor imaginary_unit_;
   std::shared_ptr<const Bootstrapper> bootstrapper_;
@@ -106,13 +108,13 @@ struct CiphertextData {
   RnsTensor tensor;  // NTT domain
   std::size_t level = 0;
   double scale = 0;
-  std::size_t width = 0;  // slots used
+  std::size_t width = 0;  // number of values per ciphertext
   bool complex = false;
-  rlwe::Figure noise = 0;      // log2 of the model's bound on the error's canonical norm, at the scale
+  Noise noise = 0;             // bound on the error, relative to the scaled values
   Ranges ranges;               // bounds on the values; vouched: from values encrypted here, so secret
-  std::optional<Key256> seed;  // the mask's, of fresh secret-key encryptions
-  bool fresh = false;          // an encryption nothing was computed on
-  Tail tail;                   // in the places from `width` on, up to the period; zero where there are none
+  std::optional<Key256> seed;  // mask seed of a fresh secret-key encryption
+  bool fresh = false;          // an encryption before any operation
+  Tail tail;                   // contents of the slots from `width` to the period; zero if `width` is the period
 
   std::size_t degree() const { return tensor.components() - 1; }
   Shape shape() const { return tensor.shape(); }
@@ -120,13 +122,13 @@ struct CiphertextData {
   bool shared() const { return tensor.shared(); }
   std::size_t bytes() const { return tensor.bytes(); }
   Packing packing() const { return {width, context->period(), complex}; }
-  /// log2 of the largest |value| at any place; NaN where it is unknown.
+  /// Returns log2 of the largest |value| over all slots; NaN if unknown.
   rlwe::Figure peak() const { return ranges.peak(); }
 };
 
 struct PlaintextData {
   std::shared_ptr<Context> context;
-  RnsTensor tensor;  // one component, NTT domain, Context::primes_up_to(level)
+  RnsTensor tensor;  // one component, NTT domain, modulo Context::primes_up_to(level)
   Shape shape;
   std::size_t level = 0, width = 0;
   double scale = 0;
@@ -138,35 +140,36 @@ struct PlaintextData {
 struct SecretKeyData : schemes::RingSecretKey<Context> {};
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
 struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {
-  std::size_t period() const { return context->period(); }  // of the rotations
+  std::size_t period() const { return context->period(); }  // automorphisms of the rotations
 };
 
 using schemes::require_same;
 
-// Files (files.cpp).
 io::Container describe(const CiphertextData& x, ring::Words words);
 Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 
-/// Everything but the tensor and what makes an encryption fresh; the tail is unknown.
+/// Copies everything except the tensor and the marks of a fresh encryption; the padding slots become unknown (Tail).
 CiphertextData derived(const CiphertextData& a);
-/// The ciphertext. Its tail is zero where there is none, and its ranges hold what its packing implies. Values beyond their level's
-/// modulus harm nothing before they are decoded or bootstrapped: sums, products and rescalings take c + k Q to c' + k Q'.
+/// Makes the ciphertext. Sets the tail to zero if there are no padding slots, and tightens the ranges by the packing.
+/// Values may exceed their level's modulus before decoding or bootstrapping: sums, products and rescalings map c + k Q to
+/// c' + k Q'.
 Ciphertext finish(CiphertextData data);
-/// Noise as it is after a use of keys: what a file's keys add nobody vouches for.
+/// Returns the noise of a result that was computed with these keys. Its trusted part is unknown if the keys came from a
+/// file.
 rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys);
-/// Whether values and noise of these sizes, log2, may exceed a modulus at a scale. Unknown values or unknown noise may.
+Noise after_keys(const Noise& noise, const EvaluationKeysData& keys);
+/// Returns whether values and noise of these sizes (log2) may exceed a modulus at a scale. Returns true for unknown sizes.
 bool outgrown(double bound, double noise, double scale, double log_modulus);
-/// Whether a tensor's bounds show that its values fit the modulus that they are decoded from.
+/// Result of comparing a tensor's bounds with the modulus from which its values are decoded.
 struct Fits {
-  bool vouched = false, assumed = false;          // proved for all items by this process alone; by what files and users say
+  bool vouched = false, assumed = false;          // trusted and assumed bounds fit, for all items
   bool vouched_out = false, assumed_out = false;  // bounds are known and do not fit
-  double bits = 0;                                // log2 of the values' bound, the smaller of both; NaN: unknown
+  double bits = 0;                                // log2 of the smaller bound on the values; NaN: unknown
   double room = 0;                                // log2 of the largest coefficient that fits, in units of the values
 };
 Fits fits(const CiphertextData& x);
-/// The same of one item.
 Fits fits(const CiphertextData& x, std::size_t item);
-/// The smaller bound on |value| over all items, of the two that are known; NaN: unknown.
+/// Returns the smaller known bound on |value| over all items; NaN if both are unknown.
 double known_bound(const CiphertextData& x);
 
 }  // namespace heliograph::ckks

@@ -1,4 +1,4 @@
-// What both decryptions share.
+// Code that decryption and decryption for publication share.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace heliograph::ckks {
 
-/// Throws RoomError unless this process vouches for bounds by which all values fit their modulus.
+/// Throws RoomError unless trusted bounds show that all values fit their modulus.
 void require_vouched(const CiphertextData& x);
-/// `disturb` (or null) sees each stretch's coefficients before they are decoded.
-Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress, Checked checked,
+/// Decrypts in stretches. `disturb` (or null) may change each stretch's coefficients before they are decoded.
+Values decrypted(const SecretKeyData& key, const CiphertextData& x, Checked checked,
                  const std::function<void(std::span<double>)>& disturb);
 
 }  // namespace heliograph::ckks

@@ -6,13 +6,13 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// A giant step divides and decomposes where a baby step only multiplies with its key: it takes some three times as long. It is
-/// counted as two, for keys take memory too.
+/// Cost of a giant step in baby steps. A giant step divides and decomposes, so it takes about three times as long. It
+/// counts as two, because the keys of baby steps take memory too.
 constexpr std::size_t kGiantCost = 2;
 
 using Numbers = std::set<std::size_t>;
 
-/// What steps of `baby` diagonals take, in key products.
+/// Returns the cost of groups of `baby` diagonals, in key products.
 std::size_t cost(const Numbers& diagonals, std::size_t baby) {
   Numbers babies, giants;
   for (const std::size_t k : diagonals) {
@@ -22,11 +22,11 @@ std::size_t cost(const Numbers& diagonals, std::size_t baby) {
   return babies.size() - babies.count(0) + kGiantCost * (giants.size() - giants.count(0));
 }
 
-/// Of equals the larger.
+/// Returns the number of baby steps with the least cost; of equally cheap numbers the largest.
 std::size_t best_baby(const Numbers& diagonals, std::size_t size) {
   Numbers candidates;
   for (std::size_t baby = 1; baby < size; baby *= 2) candidates.insert(baby);
-  if (diagonals.size() <= 64)  // few, and perhaps at regular distances
+  if (diagonals.size() <= 64)  // few diagonals, possibly at regular distances
     for (auto it = diagonals.begin(); it != diagonals.end() && std::next(it) != diagonals.end(); ++it)
       candidates.insert(*std::next(it) - *it);
   std::size_t best = size, least = cost(diagonals, size);
@@ -38,12 +38,12 @@ std::size_t best_baby(const Numbers& diagonals, std::size_t size) {
   return best;
 }
 
-/// One diagonal: of a giant step and a baby step that follows it.
 struct Place {
   std::int64_t giant, baby;
 };
 
-/// The plaintexts of some diagonals: each turned back by its giant step, which comes after.
+/// Returns the plaintexts of some diagonals, each rotated back by its giant step, because the giant step is applied after
+/// the product.
 Values turned_back(const Diagonals& diagonals, const Place* places, std::size_t count, std::size_t size, std::size_t width,
                    bool complex) {
   Values values{{}, {count}, width, complex};

@@ -22,7 +22,7 @@ void write_residues(const double* x, std::size_t n, u64 q, T* out) {
   const auto modulus = static_cast<i64>(q);
   const double inverse = 1 / static_cast<double>(q);
   for (std::size_t i = 0; i < n; ++i) {
-    if (std::abs(x[i]) < 0x1p62) {  // the quotient is off by one at most
+    if (std::abs(x[i]) < 0x1p62) {  // the estimated quotient is off by at most one
       i64 rest = static_cast<i64>(x[i]) - static_cast<i64>(x[i] * inverse) * modulus;
       rest += modulus & -static_cast<i64>(rest < 0);
       rest -= modulus & -static_cast<i64>(rest >= modulus);
@@ -33,15 +33,15 @@ void write_residues(const double* x, std::size_t n, u64 q, T* out) {
   }
 }
 
-/// The nearest double, |x| < 2^126, as static_cast<double>(x), which branches on x.
+/// Returns the nearest double of |x| < 2^126 in constant time; static_cast<double>(x) branches on x.
 double nearest_double(i128 x) {
   constexpr u64 low53 = (u64{1} << 53) - 1;
   const auto sign = static_cast<u64>(x >> 127);  // all ones for a negative value
   const i128 signs = static_cast<i64>(sign);
   const auto a = static_cast<math::u128>((x ^ signs) - signs);
   const auto piece = [&](int from) { return static_cast<double>(static_cast<i64>(static_cast<u64>(a >> from) & low53)); };
-  // Two pieces of 53 bits are exact, and their sum is rounded once. Of a larger value the bits below its pieces count as one
-  // that is lower than any that rounding looks at.
+  // Two pieces of 53 bits are exact, and their sum is rounded once. For a larger value, a sticky bit replaces the bits
+  // below its pieces. It lies below the bits that the rounding examines.
   const double small = piece(53) * 0x1p53 + piece(0);
   const u64 rest = (static_cast<u64>(a >> 21) & low53) | static_cast<u64>((static_cast<u64>(a) & ((u64{1} << 21) - 1)) != 0);
   const double large = piece(74) * 0x1p74 + static_cast<double>(static_cast<i64>(rest)) * 0x1p21;
@@ -63,10 +63,10 @@ class MixedRadix {
     }
   }
 
-  /// `residues` is overwritten.
+  /// overwrites `residues`
   double operator()(std::span<u64> residues) const {
     const std::span<u64> d = residues;
-    u64 beyond = 0;  // not 0 where a digit is that 128 bits do not hold
+    u64 beyond = 0;  // nonzero if a digit exceeds 128 bits
     for (std::size_t i = 0; i < q_.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k)
         d[i] = q_[i].multiply(q_[i].subtract(d[i], q_[i].of_signed(centered(d[k], k))), inverse_[i][k]);
@@ -88,7 +88,7 @@ class MixedRadix {
 
   std::vector<math::Reducer> q_;
   std::vector<std::vector<math::Reducer::Factor>> inverse_;
-  std::size_t exact_ = 0;  // so many digits fit 128 bits
+  std::size_t exact_ = 0;  // number of digits that fit 128 bits
 };
 
 template <class T>
@@ -118,7 +118,7 @@ double largest_of(const Values& values) {
   double largest = 0;
   for (const std::complex<double>& v : values.data) {
     if (!std::isfinite(v.real()) || !std::isfinite(v.imag()))
-      throw PlaintextRangeError("a value is not finite: CKKS encodes numbers only");
+      throw PlaintextRangeError("a value is not finite; CKKS can encode finite numbers only");
     largest = std::max(largest, std::abs(v));
   }
   return largest;
@@ -151,8 +151,8 @@ void check_values(const Context& c, const Values& values, std::size_t level, dou
     throw ShapeError(std::to_string(values.width) + " values do not fit " + std::to_string(most) + " slots");
   }
   require<ShapeError>(values.data.size() == ring::element_count(values.shape) * values.width,
-                      "values and shape do not agree");
-  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale is a number of 1 or more");
+                      "the number of values must be the product of shape and width");
+  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale must be a finite number of at least 1");
   const double largest = largest_of(values);
   if (largest > 0 && std::log2(largest) + std::log2(scale) > c.log_modulus(level) - 1) {
     throw PlaintextRangeError("a value of magnitude " + std::to_string(largest) + " does not fit level " +
@@ -208,7 +208,7 @@ RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials,
 }
 
 std::size_t distinct_words(const std::vector<double>& polynomials, std::size_t n) {
-  std::size_t places = 0;  // the binary digits of all that have a coefficient
+  std::size_t places = 0;  // bitwise or of the indices of nonzero coefficients
   for (std::size_t i = 0; i < polynomials.size() && places % 2 == 0; ++i) places |= polynomials[i] != 0 ? i % n : 0;
   return places == 0 ? 1 : n >> std::countr_zero(places);
 }
@@ -218,9 +218,9 @@ void upload_transforms(Context& c, const std::vector<double>& polynomials, const
   const math::Ring& ring = to.engine()->ring();
   const std::size_t n = c.spec().n, words = to.view().n, run = n / words, count = to.components(), limbs = primes.size();
   require<InternalError>(polynomials.size() == count * n && distinct_words(polynomials, n) <= words,
-                         "transforms have a word for each run");
-  // Of a polynomial in Y = X^run: its transform of degree n', whose root of unity is psi^run, has the words of the runs in order
-  // (math/ring.h).
+                         "transforms must have one word for each run of equal words");
+  // The polynomial is one in Y = X^run. Its transform of degree n' with the root of unity psi^run gives one word per run,
+  // in the order of the runs (math/ring.h).
   const auto fill = [&](auto zero) {
     std::vector<decltype(zero)> all(count * limbs * words);
     parallel_for(limbs, all.size() * 16, [&](std::size_t l) {
@@ -263,7 +263,7 @@ SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase) {
 }
 
 std::size_t encoding_stretch(const Context& c, std::size_t limbs) {
-  constexpr std::size_t room = std::size_t{1} << 26;  // bytes on the host
+  constexpr std::size_t room = std::size_t{1} << 26;  // bytes on the host per item
   return std::max<std::size_t>(1, room / (c.spec().n * limbs * sizeof(u64)));
 }
 
@@ -287,8 +287,9 @@ std::vector<double> encode_polynomial(const Parameters& parameters, const Values
 Values decode_polynomial(const Parameters& parameters, const std::vector<double>& polynomial, const Shape& shape,
                          std::size_t width, double scale) {
   const Context& c = *parameters.context();
-  require<ShapeError>(polynomial.size() == ring::element_count(shape) * c.spec().n, "polynomials and shape do not agree");
-  require<ShapeError>(width <= c.spec().n / 2, "a polynomial has N/2 slots");
+  require<ShapeError>(polynomial.size() == ring::element_count(shape) * c.spec().n,
+                      "the number of coefficients must be the product of shape and N");
+  require<ShapeError>(width <= c.spec().n / 2, "width must be at most N/2");
   Values v{.shape = shape, .width = width, .complex = true};
   v.data.resize(ring::element_count(shape) * width);
   read_slots(c, polynomial, scale, width, true, v.data.data());

@@ -1,15 +1,15 @@
-// Objects as files and bytes (io/container.h). Everything read is checked before it is used.
+// Objects as files and bytes (io/container.h). All data is checked before use.
 #include <cmath>
 
 #include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
 
-// Ciphertexts: what is not an array is in the header. Of noise and size the figures travel that follow from operations and
-// from what is public, nothing that tells of values. They are assumed where they were read, never vouched for.
+// Ciphertexts. Everything except arrays is in the header. Stored figures of noise and size follow from operations and public
+// data only, and reveal nothing of the values. A reader assumes them without trust.
 
 io::Container describe(const CiphertextData& given, ring::Words words) {
-  // Public numbers behind the values stay here: the file has zeros there, which later rotations and sums rely on.
+  // Padding slots are not published: the file contains zeros for them, and later rotations and sums rely on these zeros.
   std::optional<Ciphertext> shown;
   if (given.tail.is_number()) shown = cleared(Ciphertext(std::make_shared<CiphertextData>(given)));
   const CiphertextData& x = shown ? shown->data() : given;
@@ -32,7 +32,7 @@ io::Container describe(const CiphertextData& given, ring::Words words) {
 
 namespace {
 
-/// A body and the mask its seed gives.
+/// Joins the body of a ciphertext with the mask that a seed gives.
 RnsTensor with_mask(Context& c, const RnsTensor& body, const Key256& seed) {
   const std::size_t items = body.items();
   ring::Engine& e = c.engine();
@@ -61,37 +61,41 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
                             : "seed",
                   figures ? "tail" : "seed"},
                  "a ciphertext");
-  require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext has one array");
+  require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext must have one array");
   x.key = ring::key_of(k);
   const std::size_t degree = h.unsigned_at("degree", 2);
   x.level = h.unsigned_at("level", c.top_level());
-  require<DamagedFileError>(degree >= 1 && x.level >= 1, "a ciphertext has degree 1 or 2 and a level of 1 at least");
+  require<DamagedFileError>(degree >= 1 && x.level >= 1, "a ciphertext must have degree 1 or 2 and a level of at least 1");
   x.scale = h.double_at("scale");
   require<DamagedFileError>(x.scale >= 1 && std::log2(x.scale) + 1 <= c.log_modulus(x.level),
-                            "a ciphertext's scale lies between 1 and its modulus");
+                            "a ciphertext's scale must be between 1 and half its modulus");
   x.width = h.unsigned_at("width", c.slots());
   x.complex = h.bool_at("complex");
   x.fresh = h.bool_at("fresh");
   require<DamagedFileError>(!x.fresh || (degree == 1 && x.scale == c.scale(x.level)),
-                            "a fresh ciphertext has degree 1 and its level's scale");
+                            "a fresh ciphertext must have degree 1 and its level's scale");
   if (const io::Json* seed = h.find("seed")) x.seed = ring::seed_from(*seed, "a seed");
-  require<DamagedFileError>(x.fresh || !x.seed, "only fresh ciphertexts are seeded");
-  require<DamagedFileError>(!x.seed || !h.contains("noise"), "a seeded ciphertext's noise follows from its parameters");
-  require<DamagedFileError>(!x.fresh || !h.contains("tail"), "a fresh ciphertext has zeros behind its values");
+  require<DamagedFileError>(x.fresh || !x.seed, "only a fresh ciphertext may have a seed");
+  require<DamagedFileError>(!x.seed || !h.contains("noise"),
+                            "a seeded ciphertext must not state its noise, which follows from its parameters");
+  require<DamagedFileError>(
+      !x.fresh || !h.contains("tail"),
+      "the header of a fresh ciphertext must not have the field \"tail\": its unused slots are always zero");
   x.tail = Tail::from(h, x.fresh);
   const device::PrimeList chain = c.rlwe().chain(x.level);
   const Shape shape = ring::read_shape(k, c.rlwe().polynomial_bytes(chain.size()) * (degree + 1), allowed.bytes, c.engine());
   x.tensor = rlwe::take_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);
   if (x.seed) x.tensor = with_mask(c, x.tensor, *x.seed);
   double noise = rlwe::figures_from(k, "noise", 1)[0];
-  if (x.fresh && std::isnan(noise)) {  // seeded, or of an older Heliograph's public key
+  if (x.fresh && std::isnan(noise)) {  // fresh: encrypted with a seed, or by a public key of an older release
     const double fresh = x.seed ? c.noise().fresh_secret_key() : c.noise().fresh_public_key();
     noise = rlwe::log2_sum(fresh, c.noise().rounding());
   }
-  x.noise = {std::nan(""), noise};
+  const rlwe::Figure norm(std::nan(""), noise);
+  x.noise = x.fresh ? c.random(norm) : Noise(norm);
   if (const io::Json* const stored = ranges ? h.find("ranges") : nullptr) {
     x.ranges = Ranges::from(*stored, ring::element_count(shape));
-  } else if (const double bound = rlwe::figures_from(k, "bound", 1)[0]; !ranges && std::isfinite(bound)) {  // of format 2
+  } else if (const double bound = rlwe::figures_from(k, "bound", 1)[0]; !ranges && std::isfinite(bound)) {  // format 2
     const double most = std::exp2(bound);
     x.ranges = Ranges(RangePair{Range::unknown(), Range::of(-most, most, 1, 1)});
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/progress.h"
 #include "math/reducer.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/decrypt.h"
@@ -14,22 +15,23 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// What all processes know of the values, which the key holder alone has.
+/// Description of values to encrypt. All processes know it; only the key holder has the values.
 struct Described {
   std::size_t width = 0;
   bool complex = false;
 };
 
-/// The interval that everybody may know the values to lie in. Throws ParameterError, and PlaintextRangeError if it does not fit the
-/// level.
+/// Returns the public interval of the values. Throws ParameterError for an invalid interval, PlaintextRangeError if it does
+/// not fit the level.
 Interval public_interval(const Context& c, Interval given, bool complex, std::size_t level) {
   const bool said = given.low != 0 || given.high != 0;
   const double most = c.input_magnitude();
   const Interval in = said ? given : Interval{-most, most};
   if (!std::isfinite(in.low) || !std::isfinite(in.high) || !(in.low <= in.high))
-    throw ParameterError("a bound on values is a finite number above 0, or a lowest and a highest value, not " +
+    throw ParameterError("a bound on values must be a finite number above 0, or a lowest and a highest value, not " +
                          short_number(in.low) + " to " + short_number(in.high));
-  require<ParameterError>(!complex || in.low == -in.high, "a bound on complex values is one number: of their magnitudes");
+  require<ParameterError>(!complex || in.low == -in.high,
+                          "a bound on complex values must be one number, for their magnitudes");
   const double largest = std::max(-in.low, in.high);
   if (std::log2(largest) + std::log2(c.scale(level)) > c.log_modulus(level) - 1)
     throw PlaintextRangeError("values up to " + short_number(largest) + " do not fit level " + std::to_string(level));
@@ -56,7 +58,7 @@ void require_inside(const Values& values, Interval in, bool said) {
   }
 }
 
-/// Bounds on the values of each ciphertext, five numbers each; of all together for many ciphertexts.
+/// Returns the bounds of each ciphertext as five numbers; one entry for all if there are many ciphertexts.
 std::vector<double> measured(const Values& values, std::size_t period) {
   const Ranges ranges = ranges_of(values, period);
   std::vector<double> all;
@@ -67,9 +69,9 @@ std::vector<double> measured(const Values& values, std::size_t period) {
   return all;
 }
 
-/// `numbers` as `measured` gives them; `in` is what everybody knows.
+/// Makes the ranges of values. `numbers`: the result of `measured`; `in`: the public interval.
 Ranges ranges_of(const std::vector<double>& numbers, Interval in, std::size_t width, std::size_t period) {
-  // Rounded as in a file: bytes are equal whether a tensor was loaded or not.
+  // Round as in a file, so that a tensor and its copy from a file give the same bytes.
   const Range assumed = rounded(Range::of(in.low, in.high, width, period));
   if (numbers.empty()) return Ranges(RangePair{assumed, assumed});
   std::vector<RangePair> list;
@@ -80,11 +82,19 @@ Ranges ranges_of(const std::vector<double>& numbers, Interval in, std::size_t wi
   return Ranges::of(std::move(list));
 }
 
-/// `encrypt_zero` is called in the key holder. `seed`: of the masks, where they have one.
-template <class EncryptZero>
-CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
-                       const Values& values, std::size_t level, Interval bound, rlwe::Figure fresh_noise,
-                       const std::optional<Key256>& seed, const Progress& progress, EncryptZero encrypt_zero) {
+/// The part of an encryption that depends on the kind of key.
+struct Encryption {
+  std::shared_ptr<Context> context;
+  rlwe::KeyId key;
+  std::shared_ptr<rlwe::Context> own;  // context of the key, in the key holder
+  rlwe::Figure noise;                  // noise of an encryption of zero
+  std::optional<Key256> seed;          // seed of the masks, if the masks have one
+  /// Encrypts zeros in the key holder: the items of `out`, numbered from `first`.
+  std::function<void(math::u32 first, const RnsTensor& out)> encrypt_zero;
+};
+
+CiphertextData encrypt(const Encryption& by, const Values& values, std::size_t level, Interval bound) {
+  const std::shared_ptr<Context>& c = by.context;
   CiphertextData data;
   data.level = c->require_level(level);
   data.scale = c->scale(data.level);
@@ -103,33 +113,34 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
     numbers = measured(values, c->period());
   });
   const std::size_t items = ring::element_count(shape);
-  require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
+  require<ShapeError>(items < (std::size_t{1} << 32), "one call must encrypt fewer than 2^32 ciphertexts; split the array");
   const device::PrimeList chain = c->rlwe().chain(data.level);
   c->engine().require_memory(checked_product(items, std::size_t{2}, c->rlwe().polynomial_bytes(chain.size())),
                              "encrypting this array");
-  data.context = c, data.key = key, data.width = described.width, data.complex = described.complex, data.fresh = true;
+  data.context = c, data.key = by.key, data.width = described.width, data.complex = described.complex, data.fresh = true;
   const RnsTensor all(c->rlwe().engine(), {items}, 2, chain, Domain::ntt);
   const std::size_t stretch = encoding_stretch(*c, chain.size());
+  ProgressSteps steps(items);
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
-    rlwe::key_holder_writes(all.slice(0, first, 1, count), seed ? 1 : 2, own, [&](const RnsTensor& out) {
+    rlwe::key_holder_writes(all.slice(0, first, 1, count), by.seed ? 1 : 2, by.own, [&](const RnsTensor& out) {
       Context& k = *c->key_holder();
       ring::Engine& e = k.engine();
       const RnsTensor zero(k.rlwe().engine(), {count}, 2, chain, Domain::coefficient);
-      encrypt_zero(static_cast<math::u32>(first), zero);
+      by.encrypt_zero(static_cast<math::u32>(first), zero);
       const RnsTensor body = zero.with_components(0, 1);
       const RnsTensor message =
           upload_polynomials(k, rounded_polynomials(k, values, data.scale, first, count), chain, ring::Secrecy::passing);
       e.enqueue(device::Add{e.prepared(), chain, body.view(), message.view(), body.view()});
       e.enqueue(device::ForwardNtt{e.prepared(), chain, zero.view(), out.view()});
     });
-    if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
+    steps.add(count);
   }
-  if (seed) rlwe::key_holder_left_masks(all, *seed);
+  if (by.seed) rlwe::key_holder_left_masks(all, *by.seed);
   data.tensor = all.reshape(shape);
-  data.noise = rlwe::log2_sum(fresh_noise, c->noise().rounding());
+  data.noise = c->random(rlwe::log2_sum(by.noise, c->noise().rounding()));
   data.ranges = ranges_of(numbers, in, described.width, c->period());
-  data.seed = seed;
+  data.seed = by.seed;
   return data;
 }
 
@@ -137,16 +148,16 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
 
 namespace {
 
-/// By a sparse key that is gone afterwards.
-rlwe::BootstrappingKeys bootstrapping_keys(const SecretKeyData& dense, const Progress& progress) {
+/// Makes bootstrapping's keys with a temporary sparse key.
+rlwe::BootstrappingKeys bootstrapping_keys(const SecretKeyData& dense) {
   Context& c = *dense.context;
   const rlwe::BootstrappingLayouts layouts = c.bootstrapping_layouts();
-  c.engine().require_memory(layouts.bytes(c.rlwe()), "generating the keys of bootstrapping");
+  c.engine().require_memory(layouts.bytes(c.rlwe()), "generating the bootstrapping keys");
   std::optional<rlwe::SecretKey> sparse;  // in the key holder
-  std::size_t done = 0;
+  ProgressSteps steps(layouts.turns.size() + 2);
   const auto make = [&](const rlwe::KeyLayout& layout, const auto& key) {
     rlwe::SwitchKey made = rlwe::broadcast_key(c.rlwe_shared(), layout, key);
-    if (progress) progress(static_cast<double>(++done) / static_cast<double>(layouts.turns.size() + 2));
+    steps.add();
     return made;
   };
   rlwe::SwitchKey to_sparse = make(layouts.to_sparse, [&] {
@@ -176,7 +187,7 @@ PublicKey SecretKey::public_key() const {
 }
 
 EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-                                          const Progress& progress, bool bootstrapping) const {
+                                          bool bootstrapping) const {
   Context& c = *data_->context;
   std::vector<u64> galois;
   const auto add = [&](const std::vector<std::int64_t>& all) {
@@ -188,13 +199,10 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
     galois.insert(galois.end(), turns.begin(), turns.end());
   }
   if (conjugate || bootstrapping) galois.push_back(c.conjugation());
-  const auto part = [&](double begin, double end) -> Progress {
-    if (!progress) return {};
-    return [&progress, begin, end](double share) { progress(begin + share * (end - begin)); };
-  };
-  const double end = bootstrapping ? 0.5 : 1;
-  EvaluationKeysData made{schemes::make_evaluation_keys(*data_, relinearize || bootstrapping, galois, part(0, end))};
-  if (bootstrapping) made.keys.bootstrapping = bootstrapping_keys(*data_, part(end, 1));
+  ProgressSteps steps(bootstrapping ? 2 : 1);
+  EvaluationKeysData made{
+      steps.part(1, [&] { return schemes::make_evaluation_keys(*data_, relinearize || bootstrapping, galois); })};
+  if (bootstrapping) made.keys.bootstrapping = steps.part(1, [&] { return bootstrapping_keys(*data_); });
   return EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(made)));
 }
 
@@ -220,7 +228,7 @@ std::int64_t EvaluationKeys::cheapest(const std::vector<std::int64_t>& steps) co
 std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
-Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress, Interval bound) const {
+Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, Interval bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   Secret<Key256> errors;
   const auto seed = ring::broadcast<Key256>(c->engine().device(), [&] {
@@ -228,44 +236,55 @@ Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Pro
     errors = data_->entropy->next_secret();
     return masks;
   });
-  return finish(ckks::encrypt(
-      c, data_->key.id(), data_->key.context(), values, level, bound, c->noise().fresh_secret_key(), seed, progress,
-      [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, errors, first, out); }));
+  const Encryption by{.context = c,
+                      .key = data_->key.id(),
+                      .own = data_->key.context(),
+                      .noise = c->noise().fresh_secret_key(),
+                      .seed = seed,
+                      .encrypt_zero = [&](math::u32 first, const RnsTensor& out) {
+                        rlwe::encrypt_zero(data_->key, seed, errors, first, out);
+                      }};
+  return finish(ckks::encrypt(by, values, level, bound));
 }
 
-Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress, Interval bound) const {
+Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, Interval bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
-  const Secret<Key256> secret = entropy.next_secret();  // of which only the key holder makes use
-  // What all processes know: the key holder alone has the key.
+  const Secret<Key256> secret = entropy.next_secret();  // used by the key holder only
+  // Known to all processes; only the key holder has the key.
   const bool divides =
       ring::broadcast<unsigned char>(c->engine().device(), [&] { return data_->key.divides() ? 1 : 0; }) != 0;
   const double noise =
       divides ? c->noise().fresh_public_key(rlwe::log2_product(c->spec().special)) : c->noise().fresh_public_key();
   const rlwe::Figure fresh(data_->vouched ? noise : std::nan(""), noise);
-  return finish(
-      ckks::encrypt(c, data_->key.id, data_->key.context, values, level, bound, fresh, std::nullopt, progress,
-                    [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, secret, first, out); }));
+  const Encryption by{
+      .context = c,
+      .key = data_->key.id,
+      .own = data_->key.context,
+      .noise = fresh,
+      .seed = std::nullopt,
+      .encrypt_zero = [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, secret, first, out); }};
+  return finish(ckks::encrypt(by, values, level, bound));
 }
 
 namespace {
 
 std::string bits_text(double bits) { return std::isnan(bits) ? "unknown" : "2^" + short_number(std::ceil(bits * 10) / 10); }
 
-/// RoomError of an item. `why`: what was seen of it.
+/// Throws RoomError for an item. `why`: the reason for which the values are in doubt.
 [[noreturn]] void no_room(const CiphertextData& x, std::size_t item, const std::string& why, bool promise = false) {
   const Fits f = fits(x, item);
   std::string text = "values of this tensor may have outgrown their modulus and decrypt to wrong numbers: " + why +
                      ". Room for " + bits_text(f.room) + ", bound on the values " + bits_text(f.bits);
   if (x.tensor.items() > 1) text += " (ciphertext " + std::to_string(item) + ")";
   const double needs = std::ceil(f.bits - f.room + x.context->room());
-  const bool noisy = !std::isfinite(x.noise.assumed);  // of a file that does not tell
-  if (noisy) text += ", noise unknown: compute it anew from encryptions";
+  const bool noisy = !std::isfinite(x.noise.assumed);  // the tensor comes from a file without a noise figure
+  if (noisy) text += ", noise unknown: compute the tensor anew from encryptions";
   text += noisy ? ", choose parameters with more room" : ". Choose parameters with more room";
   if (std::isfinite(needs) && needs > x.context->room() && needs <= 40)
     text += " (integer_bits=" + std::to_string(static_cast<int>(needs)) + " holds this bound)";
   if (promise)
-    text += ", or encrypt and compute in this process";
+    text += ", or encrypt and compute in the process that decrypts";
   else if (!noisy)
     text += ", or declare a smaller bound where it holds (bound= of encrypt, within())";
   text += promise ? "" : ", or pass unchecked=True to take the numbers as they are";
@@ -274,21 +293,21 @@ std::string bits_text(double bits) { return std::isnan(bits) ? "unknown" : "2^" 
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-/// What decryption looks at in each ciphertext.
+/// Properties of one decrypted ciphertext.
 struct Evidence {
-  double largest = 0;        // coefficient, in units of the phase
-  double apart_squared = 0;  // the largest distance of a place behind the values from what is known to be there
-  double low = 0, high = 0;  // of real values
-  double square = 0;         // of the largest magnitude of complex ones; a root would branch on its argument
+  double largest = 0;        // largest coefficient, in units of the phase
+  double apart_squared = 0;  // largest squared distance of a padding slot from its known contents
+  double low = 0, high = 0;  // of real values: the lowest and the highest
+  double square = 0;         // square of the largest magnitude of complex values; its root would branch on a secret
 };
 
-/// The larger number by masks: compilers make branches of comparisons.
+/// Returns the larger number by masks, because compilers make branches of comparisons.
 double larger(double a, double b) {
   const u64 less = math::mask_of(a < b);
   return std::bit_cast<double>((std::bit_cast<u64>(b) & less) | (std::bit_cast<u64>(a) & ~less));
 }
 
-/// The largest of many numbers, without a branch that depends on them: in lanes, which processors compare at once.
+/// Returns the largest of many numbers in constant time, in lanes for SIMD comparisons.
 template <class Number>
 double most_of(std::size_t count, Number number) {
   constexpr std::size_t lanes = 16;
@@ -303,7 +322,7 @@ double most_of(std::size_t count, Number number) {
   return most[0];
 }
 
-/// `behind`: what the places from `width` to `period` are known to hold.
+/// Measures a decrypted ciphertext. `behind`: known contents of the slots from `width` to `period`.
 Evidence evidence_of(std::span<const double> polynomial, std::span<const std::complex<double>> places,
                      const Packing& packing, const std::optional<std::complex<double>>& behind) {
   const auto square = [](double x, double y) { return x * x + y * y; };
@@ -323,11 +342,12 @@ Evidence evidence_of(std::span<const double> polynomial, std::span<const std::co
   return seen;
 }
 
-/// A fifth more: words like "about 1" are meant well, and bounds are rounded. A word of complex values may be of both parts.
+/// Factors by which values may exceed a declared bound, because declared bounds are often rounded. A caller may have
+/// meant a complex bound for each part (kParts).
 constexpr double kMeantWell = 1.2, kParts = 1.42;
 
-/// Throws RoomError for values outside of the bounds that were said of them: a word or a file's bound is wrong, and what was
-/// computed from it may be.
+/// Throws RoomError for values outside their declared bounds: the caller's or the file's bound is wrong, and so may be
+/// results that depend on it.
 void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& seen) {
   const Range& said = x.ranges.at(item).assumed;
   if (!said.known() || !std::isfinite(x.noise.assumed)) return;
@@ -341,18 +361,19 @@ void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& 
   throw RoomError(
       "values of this tensor" + (x.tensor.items() > 1 ? " (ciphertext " + std::to_string(item) + ")" : std::string()) +
       " lie outside of the bounds that were declared, " + short_number(said.low) + " to " + short_number(said.high) +
-      ": a bound= of encrypt, within() or bootstrap(), or one in a file, does not hold, and results that rest on it may be "
-      "wrong. Declare bounds that hold, or pass unchecked=True to take the numbers as they are");
+      ": a bound given to encrypt, within() or bootstrap(), or one in a file, is wrong, and results that depend on it may "
+      "be "
+      "wrong too. Declare correct bounds, or pass unchecked=True to take the numbers as they are");
 }
 
-/// Known places behind the values show every wrap: a wrap adds 2 R w, w an integer polynomial that is not 0, which vanishes at no
-/// place.
+/// Least number of padding slots whose known contents reveal a wrap. A wrap adds 2 R w for a nonzero integer polynomial
+/// w, which is nonzero in all slots.
 constexpr std::size_t kLeastPlaces = 2;
-/// Bits below the room at which coefficients show by themselves that they fit: a wrapped one is there with probability 2^-bits. Small
-/// rooms, which many results leave, ask for more of them. `room`: log2, of values.
+/// Returns how many bits below the room coefficients must be to prove that they did not wrap: a wrapped coefficient is that
+/// small with probability 2^-bits. Small rooms, which many results exceed, require more bits. `room`: log2, of values.
 double empty_bits(double room) { return 14 + std::clamp(20 - room, 0.0, 10.0); }
 
-/// Throws RoomError for a ciphertext that neither its known places, nor a bound, nor empty bits show to be right.
+/// Throws RoomError unless known padding slots, a bound, or small coefficients show that a ciphertext has not wrapped.
 void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, double room, bool publication) {
   const double modulus = std::exp2(room - 1), largest_place = std::exp2(room - 1) / x.scale;
   const Fits f = fits(x, item);
@@ -361,14 +382,15 @@ void judge(const CiphertextData& x, std::size_t item, const Evidence& seen, doub
     const double noise = rlwe::log2_sum(x.noise.assumed, tail_noise(x).assumed), relative = 0x1p-12 * largest_place;
     const double known = std::isnan(noise) ? relative : std::min(relative, 2 * std::exp2(noise) / x.scale);
     const double most = std::max(0x1p-8, known);
-    if (declassified(seen.apart_squared > most * most)) no_room(x, item, "places behind them are not what they should be");
+    if (declassified(seen.apart_squared > most * most))
+      no_room(x, item, "their padding slots do not have the known contents");
     return;
   }
   if (f.vouched) return;
   const bool edge = declassified(seen.largest > 0.98 * modulus);
   if (f.assumed && !publication && !edge) return;
   if (declassified(seen.largest <= modulus * std::exp2(-empty_bits(f.room)))) return;
-  if (edge) no_room(x, item, "a coefficient lies at the edge of it");
+  if (edge) no_room(x, item, "a coefficient is at the limit of the modulus");
   if (!std::isfinite(x.noise.assumed)) no_room(x, item, "no bound on their noise is known");
   no_room(x, item, std::isnan(f.bits) ? "no bound on them is known" : "no bound shows that they fit");
 }
@@ -380,15 +402,16 @@ void require_vouched(const CiphertextData& x) {
     const Fits f = fits(x, i);
     if (f.vouched) continue;
     if (!x.ranges.at(i).vouched.known() || std::isnan(x.noise.vouched))
-      no_room(x, i, "a proof is asked for (checked=True or hg.strict), and an operand, a key or the tensor came from a file",
+      no_room(x, i, "a proof is required (checked=True or hg.strict), but an operand, a key or the tensor came from a file",
               true);
     no_room(x, i,
-            "a proof is asked for (checked=True or hg.strict), and the bound of what this process encrypted does not fit",
+            "a proof is required (checked=True or hg.strict), but the bound of the values encrypted in this process does "
+            "not fit",
             true);
   }
 }
 
-Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress, Checked checked,
+Values decrypted(const SecretKeyData& key, const CiphertextData& x, Checked checked,
                  const std::function<void(std::span<double>)>& disturb) {
   require_same(x, key.context, key.key.id(), "this secret key");
   Context& c = *key.context;
@@ -401,6 +424,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
   const double room = c.decoding_room(x.level, x.scale);
   const RnsTensor flat = x.tensor.reshape({items});
   const std::size_t stretch = encoding_stretch(c, primes.size());
+  ProgressSteps steps(items);
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
     const RnsTensor some = ring::limbs_of(flat.slice(0, first, 1, count), primes);
@@ -410,7 +434,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
       if (looks) {
         std::vector<Evidence> seen(count);
         const bool known = x.tail.kind() == Tail::Kind::known && c.period() >= x.width + kLeastPlaces;
-        // Noise for publication comes after the tests.
+        // Publication noise is added after the tests.
         read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data(),
                    [&](std::size_t i, std::span<const double> polynomial, std::span<const std::complex<double>> places) {
                      seen[i] = evidence_of(polynomial, places, x.packing(),
@@ -421,14 +445,14 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
       if (disturb) disturb(polynomials);
       if (disturb || !looks) read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());
     });
-    if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
+    steps.add(count);
   }
   return v;
 }
 
 Ciphertext stand_in(const Ciphertext& x, const SecretKey& key) {
   const std::shared_ptr<Context>& c = key.data().context;
-  require<MismatchError>(c->hash() == x.data().context->hash(), "a stand-in has the parameters of its tensor");
+  require<MismatchError>(c->hash() == x.data().context->hash(), "the key of a stand-in must have the tensor's parameters");
   CiphertextData r = x.data();
   r.context = c, r.key = key.data().key.id();
   r.tensor = RnsTensor(c->rlwe().engine(), x.shape(), x.degree() + 1, c->rlwe().chain(r.level), Domain::ntt);
@@ -436,25 +460,24 @@ Ciphertext stand_in(const Ciphertext& x, const SecretKey& key) {
   return finish(std::move(r));
 }
 
-Values SecretKey::decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, const Progress& progress,
-                             Checked checked) const {
+Values SecretKey::decrypt_as(const Ciphertext& ciphertext, const Ciphertext& like, Checked checked) const {
   const CiphertextData &x = ciphertext.data(), &known = like.data();
   if (x.shape() != known.shape() || x.width != known.width || x.level != known.level || x.scale != known.scale ||
       x.degree() != known.degree() || x.complex != known.complex)
-    throw MismatchError("this tensor is not what that computation gives: it has shape " + ring::to_string(x.shape()) + ", " +
+    throw MismatchError("this tensor does not match that computation: it has shape " + ring::to_string(x.shape()) + ", " +
                         std::to_string(x.width) + " slots, level " + std::to_string(x.level) + ", degree " +
-                        std::to_string(x.degree()) + "; there these are " + ring::to_string(known.shape()) + ", " +
+                        std::to_string(x.degree()) + "; the computation gives " + ring::to_string(known.shape()) + ", " +
                         std::to_string(known.width) + ", " + std::to_string(known.level) + ", " +
                         std::to_string(known.degree()) + ", or scales or kinds of values differ");
   CiphertextData r = x;
   r.noise = known.noise;
   if (r.tail.kind() == Tail::Kind::unknown) r.tail = known.tail;
   r.ranges = known.ranges;
-  return decrypted(*data_, r, progress, checked, {});
+  return decrypted(*data_, r, checked, {});
 }
 
-Values SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress, Checked checked) const {
-  return decrypted(*data_, ciphertext.data(), progress, checked, {});
+Values SecretKey::decrypt(const Ciphertext& ciphertext, Checked checked) const {
+  return decrypted(*data_, ciphertext.data(), checked, {});
 }
 
 }  // namespace heliograph::ckks

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/progress.h"
 #include "rlwe/transformed.h"
 #include "schemes/ckks/operations.h"
 
@@ -19,7 +20,7 @@ std::vector<u64> galois_of(const Context& c, const std::vector<std::int64_t>& ro
   return elements;
 }
 
-/// Noise and bounds of the sum before it is rescaled, where `r` is the operand's.
+/// Computes noise and bounds of the sum before rescaling. `r` has those of the operand on entry.
 void describe(CiphertextData& r, const LinearSum& sum, double scale) {
   const Context& c = *sum.context;
   const auto& plan = *sum.plan;
@@ -34,17 +35,17 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
     r.noise = rlwe::log2_sum(r.noise, rlwe::log2_sum(noise + norm, values + rounding));
     most += std::exp2(sum.bounds[t]);
   }
-  // Each giant step that turns divides its second component by P, rounded, and switches it.
+  // A giant step that rotates divides the second component by P, with rounding, and switches its key.
   const double giants = static_cast<double>(device::LinearPlan::turning(plan.giants));
   if (giants > 0) r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(sum.level) + std::log2(giants));
   r.scale = x.scale * scale;
-  r.ranges = x.ranges.map([&](const Range& a) {  // each place a sum of terms
+  r.ranges = x.ranges.map([&](const Range& a) {  // each slot is a sum of as many values as there are terms
     const double largest = a.peak * most;
     return Range{-largest, largest, largest, std::min(largest, a.rms * most), largest, a.word};
   });
 }
 
-/// Makes the plaintexts, of so many words a limb, and returns 0; or how many one of them takes, where that is more.
+/// Encodes the plaintexts with `words` words per limb and returns 0. If one of them needs more words, returns that number.
 std::size_t encode(LinearSum& sum, const std::function<Values(std::size_t first, std::size_t count)>& values,
                    std::size_t words) {
   Context& c = *sum.context;
@@ -54,7 +55,7 @@ std::size_t encode(LinearSum& sum, const std::function<Values(std::size_t first,
   e.require_memory(checked_mul(count, c.rlwe().polynomial_bytes(primes.size()) / n * words), "the diagonals of this matrix");
   sum.plaintexts = RnsTensor(c.rlwe().engine(), {}, count, primes, Domain::ntt, ring::Secrecy::open, words);
   sum.bounds.clear(), sum.complex = false;
-  const double scale = c.scale(sum.level);  // a rescaled product is then at the scale of the level below
+  const double scale = c.scale(sum.level);  // the rescaled product then has the scale of the level below
   const std::size_t stretch = encoding_stretch(c, primes.size());
   for (std::size_t first = 0; first < count; first += stretch) {
     const std::size_t some = std::min(stretch, count - first);
@@ -98,7 +99,7 @@ LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, con
   return sum;
 }
 
-RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys, const Progress& progress) {
+RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys) {
   std::vector<const rlwe::SwitchKey*> switch_keys;
   for (const std::int64_t r : sum.rotations) {
     if (r == 0) continue;
@@ -106,12 +107,12 @@ RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& 
     switch_keys.push_back(sum.own_keys ? &keys.data().keys.bootstrapping->to_coefficients.at(galois)
                                        : &rotation_key(keys, galois, r));
   }
-  return rlwe::linear_sum(x, sum.plan, switch_keys, sum.plaintexts, progress);
+  return rlwe::linear_sum(x, sum.plan, switch_keys, sum.plaintexts);
 }
 
 namespace {
 
-/// The rescaled sum: everything but the tensor.
+/// Returns the metadata of the rescaled sum.
 CiphertextData described(const LinearSum& sum, const CiphertextData& x, const EvaluationKeys& keys) {
   CiphertextData r = derived(x);
   describe(r, sum, sum.context->scale(sum.level));
@@ -121,19 +122,20 @@ CiphertextData described(const LinearSum& sum, const CiphertextData& x, const Ev
   return r;
 }
 
-/// Some terms of a sum, whose steps have keys: of the operand rotated by `before`, the result to be rotated by `after`.
+/// Terms of a sum whose steps have keys. They apply to the operand rotated by `before`; their sum is rotated by `after`.
 struct Part {
   std::int64_t before = 0, after = 0;
-  std::vector<std::size_t> terms;            // of the sum
-  std::vector<std::int64_t> babies, giants;  // of each term
+  std::vector<std::size_t> terms;            // indices of terms of the whole sum
+  std::vector<std::int64_t> babies, giants;  // steps of each term
 };
 
-/// A step by keys: what comes before the last key switch of a baby step, what comes after the first one of a giant step.
+/// A step as the sum of a step with a key and the rest. The rest of a baby step is applied before it, the rest of a giant
+/// step after it.
 struct Split {
   std::int64_t key = 0, rest = 0;
 };
 
-/// The parts of a sum, ascending by `after`; empty: every step has a key. MissingKeyError.
+/// Returns the parts of a sum, in ascending order of `after`; empty if every step has a key. Throws MissingKeyError.
 std::vector<Part> parts_of(const LinearSum& sum, const EvaluationKeys& keys) {
   const Context& c = *sum.context;
   const auto period = static_cast<std::int64_t>(c.period());
@@ -166,7 +168,6 @@ std::vector<Part> parts_of(const LinearSum& sum, const EvaluationKeys& keys) {
   return list;
 }
 
-/// The sum of some terms.
 LinearSum taken(const LinearSum& sum, const Part& part) {
   Context& c = *sum.context;
   const std::set<std::int64_t> babies(part.babies.begin(), part.babies.end());
@@ -174,7 +175,7 @@ LinearSum taken(const LinearSum& sum, const Part& part) {
   const auto place_in = [](const std::set<std::int64_t>& all, std::int64_t step) {
     return static_cast<math::u32>(std::distance(all.begin(), all.find(step)));
   };
-  std::map<std::pair<math::u32, math::u32>, std::size_t> ordered;  // giant and baby step: the term
+  std::map<std::pair<math::u32, math::u32>, std::size_t> ordered;  // term of each pair (giant step, baby step)
   for (std::size_t i = 0; i < part.terms.size(); ++i)
     ordered[{place_in(giants, part.giants[i]), place_in(babies, part.babies[i])}] = part.terms[i];
   LinearSum some{.context = &c, .level = sum.level, .places = sum.places, .rotations = {babies.begin(), babies.end()}};
@@ -197,7 +198,6 @@ LinearSum taken(const LinearSum& sum, const Part& part) {
   return some;
 }
 
-/// `a` plus `b`, of one sum.
 void accumulate(std::optional<CiphertextData>& a, CiphertextData b) {
   if (!a) {
     a = std::move(b);
@@ -207,19 +207,20 @@ void accumulate(std::optional<CiphertextData>& a, CiphertextData b) {
   a->noise = rlwe::log2_sum(a->noise, b.noise);
 }
 
-/// The sum by its parts: the operand's rotations that keys have to be composed for are computed first, from each other; so are the
-/// rotations that come after giant steps, one level down.
+/// Computes the sum from its parts. The operand's composed rotations come first, each from a previous one. The rotations
+/// after giant steps follow, one level down.
 CiphertextData composed(const LinearSum& sum, const std::vector<Part>& parts, const Ciphertext& a,
-                        const EvaluationKeys& keys, const Progress& progress) {
+                        const EvaluationKeys& keys) {
   const Context& c = *sum.context;
   std::vector<std::int64_t> before;
   for (const Part& part : parts)
     if (part.before != 0) before.push_back(part.before);
   std::sort(before.begin(), before.end());
   before.erase(std::unique(before.begin(), before.end()), before.end());
+  ProgressSteps steps(parts.size());
   CiphertextData rotated;
   if (!before.empty()) rotated = turned(a, galois_of(c, before, sum.places), before, keys, true);
-  std::optional<CiphertextData> total, group;  // of all, of those with one rotation after
+  std::optional<CiphertextData> total, group;  // sum of all parts; sum of the parts with the same later rotation
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Part& part = parts[i];
     CiphertextData x = a.data();
@@ -229,7 +230,7 @@ CiphertextData composed(const LinearSum& sum, const std::vector<Part>& parts, co
     }
     const LinearSum some = taken(sum, part);
     CiphertextData made = described(some, x, keys);
-    made.tensor = apply(some, x.tensor, keys, {});
+    made.tensor = apply(some, x.tensor, keys);
     accumulate(group, std::move(made));
     if (i + 1 < parts.size() && parts[i + 1].after == part.after) continue;
     if (part.after != 0) {
@@ -238,25 +239,25 @@ CiphertextData composed(const LinearSum& sum, const std::vector<Part>& parts, co
     }
     accumulate(total, std::move(*group));
     group.reset();
-    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(parts.size()));
+    steps.add_until(i + 1);
   }
   return std::move(*total);
 }
 
 }  // namespace
 
-Ciphertext apply(const LinearSum& sum, const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext apply(const LinearSum& sum, const Ciphertext& a, const EvaluationKeys& keys) {
   const CiphertextData& x = a.data();
   require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
   require<InternalError>(x.context.get() == sum.context && x.level == sum.level && a.degree() == 1,
-                         "a linear sum's operand is of its parameters and level, and of degree one");
+                         "the operand of a linear sum must have its parameters and level, and degree one");
   require_room(x, x.scale * sum.context->scale(sum.level));
   CiphertextData r = described(sum, x, keys);
   if (const std::vector<Part> parts = parts_of(sum, keys); !parts.empty()) {
-    const CiphertextData made = composed(sum, parts, a, keys, progress);
+    const CiphertextData made = composed(sum, parts, a, keys);
     r.tensor = made.tensor, r.noise = made.noise;
   } else {
-    r.tensor = apply(sum, x.tensor, keys, progress);
+    r.tensor = apply(sum, x.tensor, keys);
   }
   return finish(std::move(r));
 }

@@ -1,4 +1,4 @@
-// Sums of plaintexts times rotations of one ciphertext, rescaled: one operation, with one rounding at its end.
+// Sums of plaintexts times rotations of one ciphertext, then rescaled: one operation with a single final rounding.
 #pragma once
 
 #include <functional>
@@ -11,36 +11,37 @@ namespace heliograph::ckks {
 using LinearTerm = device::LinearPlan::Term;
 
 struct LinearSum {
-  Context* context = nullptr;           // which outlives it
-  std::size_t level = 0;                // of the operand
-  std::size_t places = 0;               // that rotations turn
-  std::vector<std::int64_t> rotations;  // of the baby steps, then the giant steps; 0 is none
+  Context* context = nullptr;           // must outlive the sum
+  std::size_t level = 0;                // level of the operand
+  std::size_t places = 0;               // modulus of rotation steps
+  std::vector<std::int64_t> rotations;  // rotations of the baby steps, then of the giant steps; 0: no rotation
   std::shared_ptr<const device::LinearPlan> plan;
   RnsTensor plaintexts;        // one component each, over the level's and the special primes; words: see make_linear_sum
-  bool own_keys = false;       // those of BootstrappingKeys::to_coefficients
+  bool own_keys = false;       // uses BootstrappingKeys::to_coefficients
   std::vector<double> bounds;  // log2 of each plaintext's largest value
   bool complex = false;
 };
 
-/// What a sum's keys are given in where they are not the usual ones: `special` are those among the primes that are divided by.
+/// Primes of a sum's own keys, if they are not the usual ones. `special`: the divisor's primes.
 struct OwnKeys {
   device::PrimeList special, primes;
 };
 
-/// Babies and giants are rotations, 0 first where it is one of them; values(first, count) gives the plaintexts of some of the
-/// terms, [count] of any width. `places`: those that rotations turn, the period at least. Where all plaintexts repeat along the slots,
-/// the words of their limbs come in runs and are kept once each: those of the one that repeats least say how many.
-/// Throws PlaintextRangeError, OutOfMemoryError.
+/// `babies` and `giants` are rotations, with 0 first if present. values(first, count) returns the plaintexts of some terms,
+/// [count], of any width. `places`: the modulus of rotation steps, at least the period. If all plaintexts repeat along the
+/// slots, each run of equal words is stored once; the plaintext with the longest period decides. Throws PlaintextRangeError,
+/// OutOfMemoryError.
 LinearSum make_linear_sum(Context& context, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values,
                           const OwnKeys* own = nullptr);
 
-/// The same of a tensor, whose noise and values the caller knows.
-RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys, const Progress& progress = {});
-/// sum over terms of plaintext * rotations, giant steps applied after: rotate(sum_b plaintext * rotate(x, b), g), one level
-/// down. `x` has degree one and the sum's level. Where keys compose rotations, the terms of steps without a key are sums of their own,
-/// each rounded, of rotations of `x` or rotated after. Throws MissingKeyError and the like.
-Ciphertext apply(const LinearSum& sum, const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress = {});
+/// Applies the sum to a tensor without metadata.
+RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys);
+/// Returns the sum over terms of rotate(plaintext * rotate(x, baby), giant), one level down. `x` has degree one and the
+/// sum's level. If keys compose rotations, terms whose steps have no key form separate sums, each rounded. These act on
+/// rotations of `x`, or are rotated afterwards. Throws MissingKeyError, MismatchError or
+/// LevelError.
+Ciphertext apply(const LinearSum& sum, const Ciphertext& x, const EvaluationKeys& keys);
 
 }  // namespace heliograph::ckks

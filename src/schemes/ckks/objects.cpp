@@ -1,4 +1,4 @@
-// What the handles tell of themselves.
+// Accessors of the public handles (objects.h, ckks.h).
 #include "schemes/objects.h"
 
 #include <cmath>
@@ -60,7 +60,7 @@ double Ciphertext::precision() const {
   const double noise = x.noise.vouched;
   if (!std::isnan(noise) && !fits(x).vouched) return -std::numeric_limits<double>::infinity();
   const double bits = std::log2(x.scale) - noise;
-  return bits < 0 ? 0 : bits;  // NaN stays
+  return bits < 0 ? 0 : bits;  // preserves NaN
 }
 
 Interval Ciphertext::bounds() const {
@@ -81,7 +81,7 @@ double Ciphertext::known_bound() const { return ckks::known_bound(*data_); }
 
 double Ciphertext::assumed_precision() const {
   const double bits = std::log2(data_->scale) - data_->noise.assumed;
-  return bits < 0 ? 0 : bits;  // NaN stays
+  return bits < 0 ? 0 : bits;  // preserves NaN
 }
 
 bool Ciphertext::rests_on_word() const {

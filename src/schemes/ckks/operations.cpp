@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/progress.h"
 #include "rlwe/transformed.h"
 #include "schemes/ckks/figures.h"
 #include "schemes/ckks/spec.h"
@@ -34,19 +35,19 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
   return r;
 }
 
-/// The other summand, of these bounds, at scale `scale` of r.
-void add_noise(CiphertextData& r, rlwe::Figure noise, const Ranges& ranges, double scale) {
-  r.noise = rlwe::log2_sum(r.noise, added_noise(noise, ranges.peak(), scale, r.scale));
+/// Adds the noise of another summand to r. The summand has these bounds, and its scale becomes `scale`.
+void add_noise(CiphertextData& r, const Noise& noise, const Ranges& ranges, double scale) {
+  r.noise = both(r.noise, added_noise(noise, ranges.peak(), scale, r.scale));
 }
 
-/// Bounds of a tensor that becomes wider: zeros follow its values, or what its tail has.
+/// Returns the bounds of a tensor that is extended to `width` values by zeros or by its known padding.
 Ranges widened(const Ranges& ranges, const Packing& packing, const Tail& tail, std::size_t width) {
   if (width <= packing.width) return ranges;
   return ranges.map([&](const Range& r) { return moved(r, packing, tail); });
 }
 
-/// `over`: into x's memory, where it is what is added to.
-/// `negative`: a difference.
+/// Combines two tensors. `over`: writes into x's memory, if x is the tensor to which the other is added. `negative`:
+/// computes the difference.
 template <class Op, class TailOp>
 Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, TailOp tail_op, bool negative) {
   const auto [p, q] = aligned(x, y);
@@ -66,9 +67,11 @@ Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, T
   return finish(std::move(r));
 }
 
-/// The ciphertext at a level that the plaintext reaches, and the plaintext's limbs there.
+/// Returns the ciphertext at a level that the plaintext has, and the plaintext's limbs there.
 std::pair<Ciphertext, RnsTensor> aligned(const Ciphertext& a, const Plaintext& b) {
-  require<MismatchError>(a.data().context == b.data().context, "the plaintext was encoded for other parameters");
+  require<MismatchError>(
+      a.data().context == b.data().context,
+      "the plaintext and the ciphertext have different parameter sets; encode it for the ciphertext's set");
   const std::size_t width = std::min(b.data().width, a.data().context->slots());
   const Ciphertext wide = b.data().width > width ? cleared(of_width(a, width)) : of_width(a, width);
   const Ciphertext x = lower(wide, std::min(wide.level(), b.level()));
@@ -82,7 +85,7 @@ CiphertextData derived(const CiphertextData& a, const PlaintextData& b) {
   return r;
 }
 
-/// The bounds of a plaintext: its places behind are zeros.
+/// Returns the bounds of a plaintext, whose padding slots are zero.
 Ranges plain_ranges(const PlaintextData& b, std::size_t width, std::size_t period) {
   return widened(b.ranges, {b.width, period, b.complex}, Tail(), width);
 }
@@ -92,12 +95,13 @@ Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, bool over, Op 
   const auto [p, m] = aligned(x, y);
   const PlaintextData& b = y.data();
   if (b.level != p.level() && std::abs(b.scale / p.scale() - 1) > kScaleTolerance)
-    throw ScaleError("the plaintext was encoded for level " + std::to_string(b.level) + ", the ciphertext is at level " +
-                     std::to_string(p.level()) + " with another scale: encode at its level and scale");
+    throw ScaleError("cannot combine: the plaintext was encoded for level " + std::to_string(b.level) +
+                     ", the ciphertext is at level " + std::to_string(p.level()) +
+                     " with another scale; encode it at that level and scale");
   require_scales(p.scale(), b.scale);
   const CiphertextData& a = p.data();
   CiphertextData r = derived(a, b);
-  add_noise(r, a.context->noise().rounding(), b.ranges, b.scale);
+  add_noise(r, a.context->random(a.context->noise().rounding()), b.ranges, b.scale);
   const Shape to = ring::broadcast_shapes(p.shape(), y.shape());
   if (b.width <= r.width && a.tail.kind() == Tail::Kind::known) r.tail = a.tail.broadcast(p.shape(), to);
   const bool complex = r.complex;
@@ -115,13 +119,13 @@ Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, bool over, Op 
 void require_scales(double a, double b) {
   if (std::abs(a / b - 1) <= kScaleTolerance) return;
   throw ScaleError("the operands have scales of " + bits_of(a) + " and " + bits_of(b) +
-                   ": rescale products, or encode at the other's scale");
+                   "; rescale products first, or encode at the other operand's scale");
 }
 
 void settle_scale(CiphertextData& x, double scale) {
   if (x.scale == scale) return;
   require_scales(x.scale, scale);
-  x.noise = rlwe::log2_sum(x.noise, x.peak() + std::log2(scale) + std::log2(std::abs(x.scale / scale - 1)));
+  x.noise = both(x.noise, x.peak() + std::log2(scale) + std::log2(std::abs(x.scale / scale - 1)));
   x.scale = scale;
 }
 
@@ -129,14 +133,14 @@ void require_scale(const Context& c, std::size_t level, double scale) {
   const double least = std::min(c.scale(level), std::exp2(c.rounding_noise(2)));
   if (scale >= least * (1 - kScaleTolerance)) return;
   throw ScaleError("rescaling would leave a scale of " + bits_of(scale) + " at level " + std::to_string(level) +
-                   ", and of the values nothing but its rounding error: nothing was multiplied since the last time. The "
-                   "smallest scale there is " +
+                   ", below the rounding error, because nothing was multiplied since the last rescaling. The "
+                   "smallest scale is " +
                    bits_of(least));
 }
 
 void require_room(const CiphertextData& x, double scale) {
   if (std::log2(scale) + 1 <= x.context->log_modulus(x.level)) return;
-  throw LevelError("no room is left for this product at level " + std::to_string(x.level) + " of " +
+  throw LevelError("the modulus is too small for this product at level " + std::to_string(x.level) + " of " +
                    std::to_string(x.context->top_level()) +
                    ": its scale would exceed the modulus. Rescale the factors, or choose parameters of greater depth");
 }
@@ -153,10 +157,10 @@ RnsTensor times_whole(Context& c, const RnsTensor& x, double whole) {
 
 namespace {
 
-/// What a += b refuses besides: NumPy has no place for imaginary parts in real numbers either.
+/// Refuses complex values added in place to a real tensor, as NumPy does.
 void require_place(const Ciphertext& a, bool complex) {
   if (complex && !a.complex())
-    throw DtypeError("in place, complex values do not go into a tensor of real ones: make a new one, y = x + ...");
+    throw DtypeError("cannot add complex values in place to a tensor of real ones; make a new tensor, y = x + ...");
 }
 
 Ciphertext sum_of(const Ciphertext& a, const Ciphertext& b, bool over) {
@@ -206,7 +210,7 @@ Ciphertext weighted_sum(std::vector<Summand> summands, double constant) {
   const bool alone = summands.size() == 1 && !summands[0].factor;
   if (alone && constant == 0) return lead;
   const bool over = lead.unique() && !lead.data().shared() && !device::observed();
-  // Figures as one operation after the other gives them; what stands for their tensors is but of their shape.
+  // Gives the metadata of the separate operations, computed on tensors that have a shape but no words.
   std::optional<Ciphertext> figures;
   std::vector<ring::WeightedTerm> terms;
   const auto wider = [](const RnsTensor& a, const RnsTensor& b, bool) {
@@ -214,7 +218,7 @@ Ciphertext weighted_sum(std::vector<Summand> summands, double constant) {
   };
   for (const Summand& s : summands) {
     const CiphertextData& x = s.x.data();
-    require<InternalError>(x.level == lead.level() && x.width == lead.slots(), "summands have one level and one width");
+    require<InternalError>(x.level == lead.level() && x.width == lead.slots(), "summands must have one level and one width");
     double whole = 1, scale = s.scale;
     Ciphertext part = s.x;
     if (s.factor) {
@@ -247,8 +251,7 @@ Ciphertext negate(const Ciphertext& a) {
 Ciphertext multiply(const Ciphertext& x, const Ciphertext& y) {
   const auto [p, q] = aligned(x, y);
   const CiphertextData &a = p.data(), &b = q.data();
-  require<MismatchError>(a.degree() == 1 && b.degree() == 1,
-                         "a factor is itself a product of ciphertexts: relinearize it first");
+  require<MismatchError>(a.degree() == 1 && b.degree() == 1, "a factor is a product of degree two; relinearize it first");
   require_room(a, a.scale * b.scale);
   CiphertextData r = derived(a, b);
   const rlwe::Figure la = a.peak() + std::log2(a.scale), lb = b.peak() + std::log2(b.scale);
@@ -270,8 +273,8 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   const PlaintextData& b = y.data();
   require_room(a, a.scale * b.scale);
   CiphertextData r = derived(a, b);
-  r.noise =
-      product_noise(a.noise, a.peak() + std::log2(a.scale), a.context->noise().rounding(), b.bound + std::log2(b.scale));
+  r.noise = product_noise(a.noise, a.peak() + std::log2(a.scale), a.context->random(a.context->noise().rounding()),
+                          b.bound + std::log2(b.scale));
   r.scale = a.scale * b.scale;
   r.tensor = ring::multiply_polynomial(a.tensor, m);
   if (b.width <= r.width || a.tail.is_zero()) r.tail = {};
@@ -299,60 +302,60 @@ const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys) {
 }
 
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys) {
+  const Unreported preparation;
   return a.degree() > 1 ? relinearize(a, keys) : a;
 }
 
-Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys) {
   const CiphertextData& x = a.data();
   require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
   if (a.degree() == 1) return a;
   const rlwe::SwitchKey& key = relinearization_key(keys);
   CiphertextData r = derived(x);
   r.tail = x.tail;
-  r.noise = after_keys(rlwe::log2_sum(x.noise, x.context->key_switch_noise(x.level)), keys.data());
-  r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, x.level, 1, progress);
+  r.noise = after_keys(both(x.noise, x.context->random(x.context->key_switch_noise(x.level))), keys.data());
+  r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, x.level, 1);
   return finish(std::move(r));
 }
 
 CiphertextData rescaled(const CiphertextData& x, std::size_t components, double extra) {
   Context& c = *x.context;
-  if (x.level == 1)
-    throw LevelError("level 1 is the lowest: there is nothing left to rescale by. Choose parameters of greater depth");
+  if (x.level == 1) throw LevelError("cannot rescale at level 1, the lowest; choose parameters of greater depth");
   CiphertextData r = derived(x);
   r.tail = x.tail;
   const double ratio = c.ratio(x.level);
   r.level = x.level - 1;
   r.scale = x.scale / ratio;
   require_scale(c, r.level, r.scale);
-  r.noise = rlwe::log2_sum(rlwe::log2_sum(x.noise, extra) - std::log2(ratio), c.rounding_noise(components));
-  // A product of numbers at their level's scale is at the next one's but for roundings of the division above.
+  r.noise = both(both(x.noise, c.random(extra)).times(-std::log2(ratio)), c.random(c.rounding_noise(components)));
+  // A product of numbers at their level's scale has the next level's scale, except for rounding.
   if (std::abs(r.scale / c.scale(r.level) - 1) < 0x1p-40) settle_scale(r, c.scale(r.level));
   return r;
 }
 
-Ciphertext rescale(const Ciphertext& a, const Progress& progress) {
+Ciphertext rescale(const Ciphertext& a) {
   const CiphertextData& x = a.data();
   CiphertextData r = rescaled(x, x.degree() + 1, -1e9);
-  r.tensor = rlwe::divide(x.context->rlwe(), x.tensor, x.level, r.level, 1, progress);
+  r.tensor = rlwe::divide(x.context->rlwe(), x.tensor, x.level, r.level, 1);
   return finish(std::move(r));
 }
 
-Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys) {
   const CiphertextData& x = a.data();
   require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
-  if (a.degree() == 1) return rescale(a, progress);
+  if (a.degree() == 1) return rescale(a);
   const rlwe::SwitchKey& key = relinearization_key(keys);
   CiphertextData r = rescaled(x, 2, x.context->key_product_noise(x.level));
   r.noise = after_keys(r.noise, keys.data());
-  r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, r.level, 1, progress);
+  r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, r.level, 1);
   return finish(std::move(r));
 }
 
-Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys) {
   require_same(a.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   if (std::min(a.level(), b.level()) == 1)
-    throw LevelError("a factor is at level 1, the lowest: no multiplication is left. Choose parameters of greater depth");
-  return relinearize_rescale(multiply(of_degree_one(a, keys), of_degree_one(b, keys)), keys, progress);
+    throw LevelError("cannot multiply: a factor is at level 1, the lowest; choose parameters of greater depth");
+  return relinearize_rescale(multiply(of_degree_one(a, keys), of_degree_one(b, keys)), keys);
 }
 
 Ciphertext lower(const Ciphertext& a, std::size_t level) {
@@ -360,9 +363,9 @@ Ciphertext lower(const Ciphertext& a, std::size_t level) {
   Context& c = *x.context;
   if (level == x.level) return a;
   if (level < 1 || level > x.level)
-    throw LevelError("this ciphertext is at level " + std::to_string(x.level) + "; it cannot go to " +
+    throw LevelError("this ciphertext is at level " + std::to_string(x.level) + "; the level must be 1 to that, not " +
                      std::to_string(level));
-  // From the lowest level above whose primes are all here.
+  // Starts at the lowest higher level whose primes the ciphertext has.
   const device::PrimeList have = c.rlwe().chain(x.level);
   const auto within = [&](const device::PrimeList& some) {
     return std::all_of(some.begin(), some.end(),
@@ -374,22 +377,23 @@ Ciphertext lower(const Ciphertext& a, std::size_t level) {
   const double ratio = modulus_ratio(c.rlwe().moduli(chain), c.rlwe().moduli(c.rlwe().chain(level)));
   const double wanted = c.scale(level) * ratio / x.scale, whole = std::rint(wanted);
   if (!(whole >= 0x1p20))
-    throw ScaleError("a scale of " + bits_of(x.scale) + " is too large for level " + std::to_string(level) +
-                     ": rescale first");
+    throw ScaleError("a scale of " + bits_of(x.scale) + " exceeds the limit of level " + std::to_string(level) +
+                     "; rescale first");
   CiphertextData r = derived(x);
   r.tail = x.tail;
   r.level = level;
-  r.noise = rlwe::log2_sum(x.noise + std::log2(whole) - std::log2(ratio), c.rounding_noise(x.degree() + 1));
+  r.noise = both(x.noise.times(std::log2(whole) - std::log2(ratio)), c.random(c.rounding_noise(x.degree() + 1)));
   r.scale = x.scale * (whole / ratio);
   settle_scale(r, c.scale(level));
   const RnsTensor scaled = times_whole(c, ring::limbs_of(x.tensor, chain), whole);
+  const Unreported preparation;
   r.tensor = rlwe::divide(c.rlwe(), scaled, from, level);
   return finish(std::move(r));
 }
 
 Ciphertext confined(const Ciphertext& a, std::size_t level) {
   const CiphertextData& x = a.data();
-  require<LevelError>(level >= 1 && level <= x.level, "a ciphertext has no level above its own");
+  require<LevelError>(level >= 1 && level <= x.level, "the level must be at most the ciphertext's");
   const device::PrimeList have = x.context->rlwe().chain(x.level), chain = x.context->rlwe().chain(level);
   if (level == x.level) return a;
   for (const math::PrimeIndex p : chain)

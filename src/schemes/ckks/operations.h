@@ -1,4 +1,4 @@
-// What the operations share.
+// Helpers shared by the operations.
 #pragma once
 
 #include <functional>
@@ -9,69 +9,72 @@
 
 namespace heliograph::ckks {
 
-/// Scales that differ by less than this share are taken as one.
+/// Scales whose relative difference is at most this count as equal.
 inline constexpr double kScaleTolerance = 0x1p-30;
 
-/// One number for all ciphertexts.
 inline Values number(double value) { return {{value}, {}, 1, false}; }
-/// Throws ScaleError where the scales differ by more.
+/// Throws ScaleError if the scales differ by more than the tolerance.
 void require_scales(double a, double b);
-/// The ciphertext said to be at `scale`: the difference becomes noise.
+/// Sets the scale to `scale`; the relative difference becomes noise.
 void settle_scale(CiphertextData& x, double scale);
-/// Throws ScaleError where a rescaling to that level and scale would leave nothing but its rounding error.
+/// Throws ScaleError if rescaling to that level and scale would leave only rounding error.
 void require_scale(const Context& c, std::size_t level, double scale);
-/// Throws LevelError unless `scale` leaves room at the ciphertext's level.
+/// Throws LevelError unless a product at `scale` fits the modulus of its level.
 void require_room(const CiphertextData& x, double scale);
-/// One level down: everything but the tensor. `extra` is noise, log2, that is divided too. LevelError, ScaleError.
+/// Returns the metadata of a rescaled ciphertext, one level down. `extra`: log2 of noise that is added before the
+/// division. Throws LevelError, ScaleError.
 CiphertextData rescaled(const CiphertextData& x, std::size_t components, double extra);
-/// All limbs times `whole`.
 RnsTensor times_whole(Context& c, const RnsTensor& x, double whole);
-/// At a lower level as it is, at its own scale, where that level's primes are all among its own; else `lower`.
+/// Drops limbs to reach a lower level at the same scale, if the ciphertext has all primes of that level; else applies
+/// `lower`.
 Ciphertext confined(const Ciphertext& a, std::size_t level);
-/// The numbers in the tail (where it is one of numbers) subtracted: by a plaintext, at no level.
+/// Subtracts a plaintext with the known numbers of the padding slots, which makes these slots zero and takes no level.
 Ciphertext cleared(const Ciphertext& a);
-/// The values alone, whatever stands behind them: one level down, but where that is zero. LevelError.
+/// Sets the padding slots to zero. Takes one level, unless they are zero already. Throws LevelError.
 Ciphertext masked(const Ciphertext& a);
-/// What rotations may turn: nothing that is not the tensor's own stands behind its values. Masks, at a level, what is unknown there.
+/// Returns a tensor that may be rotated: if padding slots have other contents than the tensor's own values, masks them,
+/// which takes a level.
 Ciphertext own(const Ciphertext& a);
-/// What may meet operands of `width` values: with zeros behind its own where they are fewer, or what it has everywhere.
+/// Extends `a` to `width` values. The new slots are zero, except in a tensor with Tail::even: there they equal the
+/// ciphertext's one value.
 Ciphertext of_width(const Ciphertext& a, std::size_t width);
-/// How far a tail's numbers may be off, which doubles follow.
+/// Returns the error of the known numbers of padding slots, which are tracked as doubles.
 rlwe::Figure tail_noise(const CiphertextData& x);
-/// The number of each item plus a tensor of its shape, at a scale.
-/// `over`: into x's memory.
+/// Adds one number per item at `scale`; the number of items is x's. `over`: writes into x's memory.
 RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers,
                        bool over = false);
-/// All of a sum or a product with numbers but its tensor, of `shape`; `numbers` are its items'. A scale of 0 becomes the one meant.
+/// Return the metadata of a sum with numbers, or a product with numbers, of the shape `shape`. `numbers` has one number
+/// per item. A scale of 0 is replaced by the default.
 CiphertextData plus_figures(const CiphertextData& x, const Values& values, const Shape& shape);
 CiphertextData times_figures(const CiphertextData& x, const Values& values, const Shape& shape,
                              const std::vector<std::complex<double>>& numbers, double& scale);
-/// What a sum takes of a ciphertext: it times a number that is rounded at `scale`, or as it is.
+/// Term of a weighted sum: the ciphertext times a number that is encoded at `scale`, or the ciphertext alone.
 struct Summand {
   Ciphertext x;
   std::optional<double> factor = {};
   double scale = 1;
 };
-/// In one pass what multiply_constants of each, add and, of a constant that is not 0, add_constants give one after the other. The
-/// summands have one level and one width.
+/// Computes a weighted sum in one pass, with the bits of multiply_constants of each summand, their sum, and add_constants
+/// of a nonzero constant. All summands must have the same level and the same width.
 Ciphertext weighted_sum(std::vector<Summand> summands, double constant = 0);
-/// add_constants; `over`: into a's memory.
+/// Applies add_constants. `over`: writes into a's memory.
 Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over);
-/// A number times what each slot has of its own, encoded for a level at a scale.
+/// Encodes a number times a fixed weight per slot, for a level at a scale.
 using Weights = std::function<Plaintext(std::complex<double> number, std::size_t level, double scale)>;
-/// The sum of coefficients[k] * 2 T_k(x / 2), k >= 1, and of coefficients[0]; x of degree one (circuits/ckks/polynomial.cpp).
-/// With weights: times them, in no more levels.
+/// Returns the sum of coefficients[k] * 2 T_k(x / 2), k >= 1, plus coefficients[0]; x has degree one
+/// (circuits/ckks/polynomial.cpp). `weights` multiplies the sum, without another level.
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients,
-                            const EvaluationKeys& keys, const Progress& progress = {}, const Weights& weights = {});
-/// evaluate_polynomial with complex coefficients.
+                            const EvaluationKeys& keys, const Weights& weights = {});
+/// Evaluates a polynomial with complex coefficients.
 Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients, Basis basis,
-                            const EvaluationKeys& keys, const Progress& progress = {});
+                            const EvaluationKeys& keys);
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
-/// The automorphisms of every item, along a new first axis where they are to be stacked; `steps` name them where keys are missing.
+/// Applies the automorphisms to every item; `stack` stacks the results along a new first axis. Errors name missing keys
+/// by their `steps`.
 CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
-                      const EvaluationKeys& keys, bool stack, const Progress& progress = {});
+                      const EvaluationKeys& keys, bool stack);
 const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
-/// MissingKeyError, which names the rotation by its steps.
+/// Throws MissingKeyError, which names the rotation by its steps.
 const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps);
 
 }  // namespace heliograph::ckks

@@ -1,4 +1,4 @@
-// Decryption whose results may be published: noise flooding.
+// Decryption of results for publication: noise flooding.
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -10,7 +10,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Whole numbers near a Gaussian, from a ChaCha20 stream nobody else reads.
+/// Draws rounded Gaussian integers from a private ChaCha20 stream.
 class Gaussian {
  public:
   Gaussian(const Key256& key, double sigma) : key_(key), sigma_(sigma) {}
@@ -41,7 +41,7 @@ class Gaussian {
   double sigma_;
   bool has_second_ = false;
   Secret<double> second_;
-  std::array<u64, 8> words_{};  // of a block
+  std::array<u64, 8> words_{};  // position in a block of the stream
   std::size_t used_ = words_.size();
   u64 blocks_ = 0;
 };
@@ -49,27 +49,28 @@ class Gaussian {
 }  // namespace
 
 Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits, double precision,
-                                          const Progress& progress, Checked checked) const {
+                                          Checked checked) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
-  require<ParameterError>(noise_bits >= 0 && noise_bits <= 128, "the noise for publication has 0 to 128 bits");
+  require<ParameterError>(noise_bits >= 0 && noise_bits <= 128, "the noise for publication must be 0 to 128 bits");
   if (checked == Checked::proof) require_vouched(x);
-  const double given = std::log2(x.scale) - precision;  // NaN where nothing was given
-  const double known = x.noise.vouched;                 // never what a file says
+  const double given = std::log2(x.scale) - precision;  // NaN if the caller gives no precision
+  const double known = x.noise.vouched;                 // trusted noise, which never comes from a file
   const double bound = std::isnan(known) || given > known ? given : known;
   if (std::isnan(bound))
     throw NoiseError(
-        "the noise of this ciphertext is not known, so no noise is known to hide it: say what precision the same "
-        "computation has where it is made from fresh encryptions");
-  // The bound on the canonical norm also bounds the Euclidean norm of the coefficients: the width against which a
-  // Gaussian mechanism is measured.
+        "cannot hide the noise of this ciphertext, because no bound on it is known; give the precision that the same "
+        "computation has on fresh encryptions");
+  // The bound on the canonical norm also bounds the Euclidean norm of the coefficients, which is the sensitivity of the
+  // Gaussian mechanism.
   const double log_sigma = bound + noise_bits;
   const double after = data_->context->noise().random(2 * log_sigma);
   if (after >= std::log2(x.scale))
-    throw NoiseError("noise of 2^" + std::to_string(static_cast<int>(std::ceil(std::min(after - std::log2(x.scale), 1e6)))) +
-                     " would be added to each value: nothing would be left. Ask for fewer bits, or take a larger scale");
-  std::optional<Gaussian> gaussian;  // drawn and made in the key holder
-  return decrypted(*data_, x, progress, checked, [&](std::span<double> polynomials) {
+    throw NoiseError("cannot publish: noise of 2^" +
+                     std::to_string(static_cast<int>(std::ceil(std::min(after - std::log2(x.scale), 1e6)))) +
+                     " would be added to each value, and no correct bit would be left; use fewer bits or a larger scale");
+  std::optional<Gaussian> gaussian;  // drawn in the key holder
+  return decrypted(*data_, x, checked, [&](std::span<double> polynomials) {
     if (!gaussian) gaussian.emplace(data_->entropy->next_secret(), std::exp2(log_sigma));
     for (double& v : polynomials) v += (*gaussian)();
   });

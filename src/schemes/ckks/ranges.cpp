@@ -14,10 +14,10 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-/// a b, where 0 times an unknown bound is 0.
+/// Returns a b, with 0 if a is 0 and b is unknown (infinite).
 double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
-/// An infinite interval is unknown as a whole: a bound that overflowed says no more than one that was never there.
+/// Makes a range unknown if one of its bounds is NaN, as after an overflow.
 Range checked(Range a) {
   if (std::isnan(a.low) || std::isnan(a.high) || std::isnan(a.peak) || std::isnan(a.rms) || std::isnan(a.mean)) {
     const bool word = a.word;
@@ -100,7 +100,7 @@ Range product(const Range& a, const Range& b, const Packing& packing, bool squar
   }
   r.peak = times(a.peak, b.peak);
   r.rms = std::min(times(a.peak, b.rms), times(a.rms, b.peak));
-  r.mean = std::sqrt(mean_square(a, packing)) * std::sqrt(mean_square(b, packing));  // Cauchy and Schwarz
+  r.mean = std::sqrt(mean_square(a, packing)) * std::sqrt(mean_square(b, packing));  // Cauchy-Schwarz inequality
   if (a.largest() == 0 || b.largest() == 0) r.mean = 0;
   return checked(r);
 }
@@ -128,7 +128,7 @@ Range moved(const Range& a, const Packing& from, const Tail& tail) {
 Range narrowed(const Range& a, const Range& b) {
   Range r{std::max(a.low, b.low), std::min(a.high, b.high), std::min(a.peak, b.peak),
           std::min(a.rms, b.rms), std::min(a.mean, b.mean), a.word || b.word};
-  if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // of doubles' last bits
+  if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // for rounding of doubles
   return r;
 }
 
@@ -144,7 +144,7 @@ double value_at(double x, const std::vector<double>& c, Basis basis) {
   for (std::size_t k = c.size(); k-- > 0;) {
     if (basis == Basis::monomial) {
       next = next * x + c[k];
-    } else {  // Clenshaw
+    } else {  // Clenshaw's recurrence
       const double here = c[k] + (k == 0 ? x : 2 * x) * next - after;
       after = next, next = here;
     }
@@ -159,7 +159,7 @@ Range polynomial_of(const Range& x, const std::vector<double>& c, Basis basis) {
   r.word = x.word;
   if (!x.known()) return r;
   const auto range_over = [&](double low, double high) {
-    // On K > d points of Chebyshev a polynomial of degree d reaches cos(pi d / 2K) of its largest value (Ehlich and Zeller).
+    // On K > d Chebyshev points, a polynomial of degree d reaches cos(pi d / 2K) of its largest value (Ehlich and Zeller).
     const std::size_t degree = std::max<std::size_t>(1, c.size() - 1), points = 16 * degree;
     const double middle = (high + low) / 2, half = (high - low) / 2;
     double least = kUnbounded, most = -kUnbounded, terms = 0, power = 1;
@@ -175,7 +175,7 @@ Range polynomial_of(const Range& x, const std::vector<double>& c, Basis basis) {
     return std::pair(least - more, most + more);
   };
   std::tie(r.low, r.high) = range_over(x.low, x.high);
-  // Places behind the values lie anywhere within `peak`.
+  // Padding slots have any value within `peak`.
   const auto [least, most] = range_over(-x.peak, x.peak);
   r.peak = std::max({-least, most, r.largest(), std::abs(value_at(0, c, basis))});
   r.rms = r.peak, r.mean = r.largest();
@@ -232,7 +232,7 @@ Ranges Ranges::summed(const Shape& shape, std::size_t axis) const {
 }
 
 Ranges Ranges::gathered(const std::vector<double>& weights, const device::GatheredProduct& p) const {
-  constexpr std::size_t most = std::size_t{1} << 22;  // terms that are looked at one by one
+  constexpr std::size_t most = std::size_t{1} << 22;  // largest number of terms that are examined one by one
   const auto times = [&](std::size_t weight, const RangePair& r) {
     return RangePair{scaled(r.vouched, weights[weight]), scaled(r.assumed, weights[weight])};
   };
@@ -241,7 +241,7 @@ Ranges Ranges::gathered(const std::vector<double>& weights, const device::Gather
   };
   const auto none = [](std::size_t) { return RangePair{}; };
   const std::size_t rows = p.groups * p.outputs;
-  // A result that has one range for each row, or for all, is not longer than it is worth.
+  // Compute ranges per item only if the result has few entries.
   if (!uniform() && device::element_count({rows, p.positions}) <= kMost &&
       device::element_count({rows, p.positions, p.terms}) <= most)
     return Ranges(schemes::PerItem<RangePair>::gathered(items_, p, none, times, add));
@@ -316,7 +316,8 @@ bool Ranges::inside(const Ranges& other) const {
 
 namespace {
 
-/// A magnitude upward, or else downward, to one of `steps` numbers between a power of two and the next: mantissas in [1/2, 1).
+/// Rounds a magnitude up or down to one of `steps`. These are mantissas in [1/2, 1); every power of two has the same
+/// ones.
 double to_grid(double size, std::span<const double> steps, bool up) {
   if (size == 0 || !std::isfinite(size)) return size;
   int exponent = 0;
@@ -328,7 +329,7 @@ double to_grid(double size, std::span<const double> steps, bool up) {
   return std::ldexp(*std::prev(std::upper_bound(steps.begin(), steps.end(), mantissa)), exponent);
 }
 
-/// The same to 16 significant bits.
+/// Rounds a magnitude to 16 significant bits.
 double to_bits(double size, bool up) {
   if (size == 0 || !std::isfinite(size)) return size;
   int exponent = 0;
@@ -336,7 +337,7 @@ double to_bits(double size, bool up) {
   return std::ldexp(up ? std::ceil(mantissa) : std::floor(mantissa), exponent - 16);
 }
 
-/// A number upward; downward: -upward(-v).
+/// Rounds up; -upward(-v) rounds down.
 template <class Round>
 double upward(double v, Round round) {
   return v >= 0 ? round(v, true) : -round(-v, false);
@@ -362,14 +363,12 @@ Range coarse(const Range& a) {
   return r;
 }
 
-// Files.
-
 namespace {
 
 io::Json stored_range(const Range& exact) {
   const Range r = rounded(exact);
   io::Json list = io::Json::array();
-  // Bounds that follow from the interval are left out.
+  // Bounds that follow from the interval are omitted.
   std::vector<double> bounds = {r.low, r.high, r.rms, r.mean, r.peak};
   if (!r.word)
     while (bounds.size() > 2 && bounds.back() == r.largest()) bounds.pop_back();
@@ -380,7 +379,7 @@ io::Json stored_range(const Range& exact) {
 
 Range range_from(const io::Json& json) {
   const io::Json::Array& list = json.as_array("a range", 6);
-  require<DamagedFileError>(list.size() >= 2, "the file has a range of values that is none");
+  require<DamagedFileError>(list.size() >= 2, "a range of values must have at least two bounds");
   std::vector<double> bounds;
   for (std::size_t i = 0; i < std::min<std::size_t>(5, list.size()); ++i) bounds.push_back(list[i].as_double("a range"));
   Range r{.low = bounds[0], .high = bounds[1]};
@@ -390,14 +389,14 @@ Range range_from(const io::Json& json) {
   if (bounds.size() > 4) r.peak = bounds[4];
   if (list.size() > 5) r.word = list[5].as_bool("a range");
   require<DamagedFileError>(r.low <= r.high && r.rms >= 0 && r.mean >= 0 && r.peak >= 0,
-                            "the file has a range of values that is none");
+                            "a range of values must have low <= high and no negative size");
   return r;
 }
 
 }  // namespace
 
 std::optional<io::Json> Ranges::stored() const {
-  const bool few = list().size() <= 256;  // a header stays small
+  const bool few = list().size() <= 256;  // limits the size of the header
   io::Json all = io::Json::array();
   if (few) {
     for (const RangePair& r : list()) all.push_back(stored_range(r.assumed));
@@ -411,7 +410,8 @@ std::optional<io::Json> Ranges::stored() const {
 
 Ranges Ranges::from(const io::Json& stored, std::size_t items) {
   const io::Json::Array& all = stored.as_array("ranges", 256);
-  require<DamagedFileError>(all.size() == 1 || all.size() == items, "the file has ranges of another number of ciphertexts");
+  require<DamagedFileError>(all.size() == 1 || all.size() == items,
+                            "the number of ranges must be 1 or the number of ciphertexts");
   std::vector<RangePair> list;
   for (const io::Json& one : all) list.push_back({Range::unknown(), range_from(one)});
   return of(std::move(list));

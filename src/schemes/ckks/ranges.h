@@ -1,8 +1,8 @@
-// Bounds on the values of each ciphertext: what decides whether they fit their modulus.
+// Bounds on the values of each ciphertext. They decide whether the values fit the modulus.
 //
-// A polynomial with the values v_j at its N/2 places (slots, used or not) has coefficients whose squares sum to the mean of |v_j|^2
-// (Parseval). So each coefficient is at most S, the root mean square over all places. A ciphertext decrypts right if S fits the
-// room, even if max |v_j| does not.
+// The squared coefficients of a polynomial with the values v_j in its N/2 slots (padding included) sum to the mean of
+// |v_j|^2 (Parseval). So each coefficient is at most S, the root mean square over all slots. A ciphertext decrypts correctly
+// if S fits the room, even if max |v_j| does not.
 #pragma once
 
 #include <algorithm>
@@ -21,73 +21,70 @@ namespace heliograph::ckks {
 
 using Tail = schemes::Tail<std::complex<double>>;
 
-/// Bounds on one ciphertext's values, as real numbers. An infinite bound says nothing.
+/// Bounds on one ciphertext's values, as real numbers; infinite if unknown.
 struct Range {
-  double low = 0, high = 0;  // of the real parts; of complex values: of |v|, and its negative
-  double peak = 0;           // of |v| at all places, those behind the values included
-  double rms = 0;            // of the root mean square over all places
-  double mean = 0;           // of |the mean of the values|
-  bool word = false;         // it holds on somebody's word (`within`, a Chebyshev argument), not by computation
+  double low = 0, high = 0;  // bounds on the real parts; for complex values: on |v| and -|v|
+  double peak = 0;           // largest |v| over all slots, padding included
+  double rms = 0;            // bound on the root mean square over all slots
+  double mean = 0;           // bound on |the mean of the values|
+  bool word = false;         // a caller declared the bounds (`within`, a Chebyshev argument's interval)
 
-  /// Bounds of `n` of `period` places whose values lie in [low, high]; zeros behind them.
+  /// Returns the bounds of `n` values in [low, high], padded with zeros to `period` slots.
   static Range of(double low, double high, std::size_t n, std::size_t period);
-  /// Those values' own.
   static Range of_values(std::span<const std::complex<double>> values, bool complex, std::size_t period);
   static Range unknown();
   bool operator==(const Range&) const = default;
 
   bool known() const { return std::isfinite(rms) && std::isfinite(peak); }
-  /// The largest |value|.
   double largest() const { return std::max(-low, high); }
-  /// Whether each bound is at most the other's.
+  /// Returns whether each bound is at most that of `other`.
   bool inside(const Range& other) const;
 };
 
-/// Bounds of a ciphertext, kept for two purposes.
+/// Trusted and assumed bounds of a ciphertext.
 struct RangePair {
-  Range vouched;  // from values that this process encrypted: secret, never in files
-  Range assumed;  // from bounds said in public and in files
+  Range vouched;  // from values that this process encrypted; secret, never in files
+  Range assumed;  // from public bounds at encryption and from files
   bool operator==(const RangePair&) const = default;
 };
 
-/// How a ciphertext is packed: `width` values in each `period` of places.
+/// Packing of a ciphertext: `width` values per period of slots.
 struct Packing {
   std::size_t width = 0, period = 0;
   bool complex = false;
 };
 
-// Rules for one ciphertext. Figures of doubles: the comparison at decryption leaves room for their roundings.
+// Rules that give the range of one ciphertext. The comparison at decryption has a margin for the roundings of these
+// doubles.
 Range sum(const Range& a, const Range& b);
 Range negated(const Range& a);
-/// Times a real number.
 Range scaled(const Range& a, double factor);
-/// As bounds of complex values, which a product with i makes of them.
+/// Returns the same bounds as bounds on magnitudes, for complex values, for example after multiplication by i.
 Range magnitudes(const Range& a);
-/// Plus a number at every place.
 Range shifted(const Range& a, std::complex<double> number);
-/// `square`: both factors are one.
+/// Returns the bounds of a product. `square`: both factors are the same tensor.
 Range product(const Range& a, const Range& b, const Packing& packing, bool square = false);
-/// The sum of the values at every place.
+/// Returns the bounds of the sum of the values, in every slot.
 Range summed_values(const Range& a, const Packing& packing);
-/// Bounds after values moved: places behind them may have become values.
+/// Returns the bounds after a rotation, which may move padding to slots with values.
 Range moved(const Range& a, const Packing& from, const Tail& tail);
-/// The tighter of two ranges of the same values, bound by bound.
+/// Returns, of two ranges of the same values, the tighter one of each bound.
 Range narrowed(const Range& a, const Range& b);
-/// The smallest range that holds two ciphertexts' ranges.
 Range merged(const Range& a, const Range& b);
-/// The range of a polynomial or a Chebyshev series on [low, high], coefficients lowest first.
+/// Returns the range of a polynomial or Chebyshev series on [low, high]. The coefficients start at the constant.
 Range polynomial_of(const Range& x, const std::vector<double>& coefficients, Basis basis);
-/// The mean square of the values alone, at most.
+/// Returns an upper bound on the mean square of the values, without padding.
 double mean_square(const Range& a, const Packing& packing);
 
-/// The bounds of all ciphertexts of a tensor: one for all, or one for each. Tensors of more than kMost items have one for all.
+/// The bounds of all ciphertexts of a tensor: one range for all, or one per item. Tensors of more than kMost items have
+/// one range for all.
 class Ranges {
  public:
   static constexpr std::size_t kMost = 4096;
 
   Ranges() : items_(RangePair{Range::unknown(), Range::unknown()}) {}
   explicit Ranges(RangePair all) : items_(all) {}
-  /// The same for both purposes, as public constants have.
+  /// Makes equal trusted and assumed bounds, as for public constants.
   explicit Ranges(Range all) : items_(RangePair{all, all}) {}
   static Ranges of(std::vector<RangePair> list);
 
@@ -95,12 +92,12 @@ class Ranges {
   const std::vector<RangePair>& list() const { return items_.list(); }
   const RangePair& at(std::size_t item) const { return items_.at(item); }
   RangePair merged() const;
-  /// log2 of the largest |v| at any place of any item; NaN where it is unknown.
+  /// Returns log2 of the largest |v| over all slots and items; NaN if unknown.
   rlwe::Figure peak() const;
-  /// log2 of the largest coefficient: of rms over the items.
+  /// Returns log2 of the largest coefficient: the largest rms over the items.
   rlwe::Figure coefficient() const;
 
-  /// op(range) for both purposes.
+  /// Applies `op` to the trusted ranges and to the assumed ranges.
   template <class Op>
   Ranges map(Op op) const {
     return Ranges(items_.map([&](const RangePair& r) { return RangePair{op(r.vouched), op(r.assumed)}; }));
@@ -118,22 +115,22 @@ class Ranges {
     return Ranges(items_.transposed(shape, order));
   }
   Ranges sliced(const Shape& shape, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const;
-  /// The sum along an axis, which goes to length 1.
+  /// Returns the bounds of a sum along an axis, which gets length 1.
   Ranges summed(const Shape& shape, std::size_t axis) const;
-  /// A matrix product along the items: weights are real.
+  /// Returns the bounds of a matrix product along the items, with real weights.
   Ranges gathered(const std::vector<double>& weights, const device::GatheredProduct& p) const;
   static Ranges joined(const Ranges& a, const Shape& of_a, const Ranges& b, const Shape& of_b, std::size_t axis);
-  /// Tightens the ranges by the packing (values in each period) and the tail (known numbers in unused places).
+  /// Tightens the ranges by the packing (values per period) and the tail (known numbers in padding slots).
   Ranges settled(const Packing& packing, const Tail& tail) const;
-  /// The same assumed ranges; the vouched ones unknown.
+  /// Returns the same assumed ranges, without trusted ranges.
   Ranges unvouched() const;
-  /// Whether the assumed bounds of each item are at most the other's.
+  /// Returns whether the assumed bounds of each item are at most those of `other`.
   bool inside(const Ranges& other) const;
 
-  // In a file: the assumed bounds, rounded outward.
+  // Writes the assumed bounds to a header, rounded outward.
 
   std::optional<io::Json> stored() const;
-  /// `items`: of the tensor. DamagedFileError.
+  /// Throws DamagedFileError. `items`: number of items of the tensor.
   static Ranges from(const io::Json& stored, std::size_t items);
 
  private:
@@ -143,10 +140,10 @@ class Ranges {
   schemes::PerItem<RangePair> items_;
 };
 
-/// Rounds outward to 16 significant bits, as files keep bounds: the last bits of another machine's library make the same file.
+/// Rounds outward to 16 significant bits, as in files, so that files do not depend on the last bits of a math library.
 Range rounded(const Range& a);
-/// Rounds outward to quarters of a bit, the root mean square and the mean more coarsely: tensors of similar data then have equal ranges
-/// and share one recording of a program.
+/// Rounds outward to quarters of a bit; rounds root mean square and mean more coarsely. Tensors of similar data then have
+/// equal ranges, so a recorded program accepts both.
 Range coarse(const Range& a);
 
 }  // namespace heliograph::ckks

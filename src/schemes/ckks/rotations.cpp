@@ -1,9 +1,10 @@
-// Automorphisms and sums: of slots, of an axis.
+// Automorphisms, and sums over slots and axes.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
 
+#include "base/progress.h"
 #include "rlwe/rotate.h"
 #include "rlwe/transformed.h"
 #include "schemes/ckks/operations.h"
@@ -25,26 +26,25 @@ schemes::Turns turns_of(const EvaluationKeys& keys, const std::vector<u64>& galo
 }  // namespace
 
 CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
-                      const EvaluationKeys& keys, bool stack, const Progress& progress) {
+                      const EvaluationKeys& keys, bool stack) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   Context& c = *x.data().context;
   const schemes::Turns turns = turns_of(keys, galois, steps);
   const Ciphertext a = of_degree_one(x, keys);
   CiphertextData r = derived(a.data());
-  const double key_switch = c.key_switch_noise(r.level);
-  r.noise = after_keys(turns.noise(r.noise, [&](const rlwe::Figure& noise) { return rlwe::log2_sum(noise, key_switch); }),
-                       keys.data());
+  const Noise key_switch = c.random(c.key_switch_noise(r.level));
+  r.noise = after_keys(turns.noise(r.noise, [&](const Noise& noise) { return both(noise, key_switch); }), keys.data());
   const ring::Stack out(a.data().tensor, galois.size(), stack);
   const auto plan = c.rlwe().ntt_switch_plan(r.level, r.level);
   if (turns.plan) {
-    const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& by, const std::vector<RnsTensor>& to,
-                               const Progress& part) {
+    const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& by,
+                               const std::vector<RnsTensor>& to) {
       const auto elements = schemes::galois_of(by, [&](std::int64_t s) { return c.galois(s); });
-      rlwe::rotate(from, elements, turns_of(keys, elements, by).keys, to, plan, nullptr, part);
+      rlwe::rotate(from, elements, turns_of(keys, elements, by).keys, to, plan, nullptr);
     };
-    rlwe::rotate(*turns.plan, a.data().tensor, out.entries(), rotate_by, progress);
+    rlwe::rotate(*turns.plan, a.data().tensor, out.entries(), rotate_by);
   } else {
-    rlwe::rotate(a.data().tensor, galois, turns.keys, out.entries(), plan, nullptr, progress);
+    rlwe::rotate(a.data().tensor, galois, turns.keys, out.entries(), plan, nullptr);
   }
   r.tensor = out.whole();
   return r;
@@ -52,7 +52,7 @@ CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const
 
 namespace {
 
-/// Sums along an axis, which goes. Sums of residues: no order changes a bit.
+/// Sums along an axis and drops it. Sums of residues are exact in any order.
 RnsTensor summed(Context& c, const RnsTensor& x, std::size_t axis) {
   Shape shape = x.shape();
   const std::size_t count = shape[axis];
@@ -65,7 +65,7 @@ RnsTensor summed(Context& c, const RnsTensor& x, std::size_t axis) {
     return out;
   }
   RnsTensor rest = x;
-  for (std::size_t left = count; left > 1;) {  // the second half onto the first
+  for (std::size_t left = count; left > 1;) {  // adds the second half of the axis to the first half
     const std::size_t half = (left + 1) / 2, other = left - half;
     const RnsTensor sums = ring::add(rest.slice(axis, 0, 1, other), rest.slice(axis, half, 1, other));
     if (other == half) {
@@ -79,22 +79,24 @@ RnsTensor summed(Context& c, const RnsTensor& x, std::size_t axis) {
 }
 
 void require_axis(const Shape& shape, std::size_t axis) {
-  if (axis >= shape.size()) throw ShapeError("there is no axis " + std::to_string(axis) + " in " + ring::to_string(shape));
+  if (axis >= shape.size())
+    throw ShapeError("axis out of range: no axis " + std::to_string(axis) + " in " + ring::to_string(shape));
 }
 
 double log2_count(std::size_t count) { return std::log2(static_cast<double>(std::max<std::size_t>(1, count))); }
 
 CiphertextData described_sum(const CiphertextData& x, std::size_t count) {
   CiphertextData r = derived(x);
-  r.noise += log2_count(count);
+  r.noise = x.noise.times(log2_count(count));
   return r;
 }
 
-/// sum over `axis` of op(a, b), products in stretches: all of them at once might be more than there is memory for.
+/// Sums op(a, b) over `axis`, some products at a time, to limit memory.
 template <class Factor, class Multiply>
 Ciphertext summed_products(const Ciphertext& a, const Factor& b, std::size_t axis, Multiply product_of) {
   const std::size_t count = a.shape()[axis];
-  const std::size_t stretch = a.data().tensor.items() > 0 ? 16 : std::max<std::size_t>(1, count);  // of nothing: at once
+  const std::size_t stretch = a.data().tensor.items() > 0 ? 16 : std::max<std::size_t>(1, count);  // one stretch if there
+                                                                                                   // are no items
   Ciphertext total;
   for (std::size_t first = 0; first < count || first == 0; first += stretch) {
     const std::size_t some = std::min(stretch, count - first);
@@ -104,20 +106,21 @@ Ciphertext summed_products(const Ciphertext& a, const Factor& b, std::size_t axi
   return total;
 }
 
-Ciphertext finished_product(const Ciphertext& sums, std::size_t count, const EvaluationKeys& keys,
-                            const Progress& progress) {
-  return sum_slots(relinearize_rescale(sums, keys, progress), count, keys);
+Ciphertext finished_product(const Ciphertext& sums, std::size_t count, const EvaluationKeys& keys) {
+  const double sum_steps = log2_count(count);
+  ProgressSteps steps(1 + sum_steps);
+  const Ciphertext product = steps.part(1, [&] { return relinearize_rescale(sums, keys); });
+  return steps.part(sum_steps, [&] { return sum_slots(product, count, keys); });
 }
 
 }  // namespace
 
-Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
-                  const Progress& progress) {
+Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys) {
   const auto galois = schemes::galois_of(steps, [&](std::int64_t s) { return a.data().context->galois(s); });
   const Ciphertext x = own(a);
-  CiphertextData r = turned(x, galois, steps, keys, true, progress);
-  r.width = r.context->slots();                    // values move into slots that were padding
-  const auto stays_inside = [&](std::int64_t s) {  // turned to the right, not around the end
+  CiphertextData r = turned(x, galois, steps, keys, true);
+  r.width = r.context->slots();                    // values move into padding slots
+  const auto stays_inside = [&](std::int64_t s) {  // the rotation moves values to the right, and none wraps around
     const auto period = static_cast<std::int64_t>(r.context->period());
     return x.slots() + static_cast<std::size_t>(((-s % period) + period) % period) <= r.width;
   };
@@ -133,15 +136,15 @@ Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, c
   return finish(std::move(r));
 }
 
-Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
-  CiphertextData r = turned(a, {a.data().context->conjugation()}, {0}, keys, false, progress);
+Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys) {
+  CiphertextData r = turned(a, {a.data().context->conjugation()}, {0}, keys, false);
   r.tail = a.data().tail.map([](const auto& v) { return std::conj(v); });
   return finish(std::move(r));
 }
 
 namespace {
 
-/// A sum over all places, as one over the values: less what is known to stand behind them.
+/// Turns sums over all slots into sums over the values, by subtracting the known contents of padding slots.
 Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
   Context& c = *x.context;
   CiphertextData r = derived(sums);
@@ -151,7 +154,7 @@ Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
     std::vector<std::complex<double>> numbers(x.tensor.items());
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = -behind * x.tail.at(i);
     r.tensor = plus_numbers(c, sums.tensor, sums.scale, numbers);
-    r.noise = rlwe::log2_sum(r.noise, rlwe::log2_sum(rlwe::Figure(0), tail_noise(x) + log2_count(c.period())));
+    r.noise = both(r.noise, rlwe::log2_sum(rlwe::Figure(0), tail_noise(x) + log2_count(c.period())));
   } else {
     r.tensor = sums.tensor;
   }
@@ -162,11 +165,11 @@ Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
 
 }  // namespace
 
-Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys) {
   Context& c = *a.data().context;
   require<ShapeError>(std::has_single_bit(count) && count <= c.period(),
-                      "slots are summed by a power of two, as many as there are at most");
-  for (std::size_t k = 1; k < count; k *= 2) {  // named before the work starts
+                      "the number of slots to sum must be a power of two of at most the period");
+  for (std::size_t k = 1; k < count; k *= 2) {  // missing keys are reported before the computation starts
     const u64 g = c.galois(static_cast<std::int64_t>(k));
     turns_of(keys, {g}, {static_cast<std::int64_t>(k)});
   }
@@ -177,23 +180,30 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
   if (all && x.data().tail.kind() != Tail::Kind::known) x = masked(x);
   if (!all && count > 1) x = own(x);
   Ciphertext sums = x;
+  ProgressSteps progress(log2_count(count));
+  const double log_n = std::log2(static_cast<double>(c.spec().n));
+  const Noise key_switch = c.random(c.key_switch_noise(x.level()));
+  Noise noise = of_rotations(x.data().noise, log2_count(count), log_n);
   for (std::size_t k = 1; k < count; k *= 2) {
     const auto steps = static_cast<std::int64_t>(k);
-    CiphertextData r = turned(sums, {c.galois(steps)}, {steps}, keys, false, {});
+    CiphertextData r = turned(sums, {c.galois(steps)}, {steps}, keys, false);
     const CiphertextData& own = sums.data();
-    r.noise = rlwe::log2_sum(r.noise, own.noise);
+    // Adds the noise of this key switch. The later steps rotate and add it too.
+    const auto switches = turns_of(keys, {c.galois(steps)}, {steps}).switches;
+    noise = both(noise, of_rotations(key_switch.times(log2_count(switches)), log2_count(count / (2 * k)), log_n));
+    r.noise = after_keys(noise, keys.data());
     r.tensor = ring::add(own.tensor, r.tensor);
-    if (!all) r.width = c.slots();  // values move into slots that were padding
+    if (!all) r.width = c.slots();  // values move into padding slots
     const Packing packing = own.packing();
     r.ranges = own.ranges.map([&](const Range& a) { return sum(a, moved(a, packing, own.tail)); });
     if (x.data().tail.kind() == Tail::Kind::even) r.tail = Tail::even();
     if (!all && x.data().tail.is_own()) r.tail = Tail::turned();
     sums = finish(std::move(r));
-    if (progress) progress(log2_count(2 * k) / log2_count(count));
+    progress.add();
   }
   if (all) return sum_of_values(sums.data(), x.data());
   if (count == 1 || count != c.period()) return sums;
-  CiphertextData r = sums.data();  // each place has the sum of all values
+  CiphertextData r = sums.data();  // every slot has the sum of all values
   const Packing packing = x.data().packing();
   r.ranges = Ranges::both(r.ranges, x.shape(), x.data().ranges, x.shape(), x.shape(),
                           [&](const Range& u, const Range& v) { return narrowed(u, summed_values(v, packing)); });
@@ -211,7 +221,7 @@ Ciphertext sum(const Ciphertext& a, std::size_t axis) {
 }
 
 Ciphertext inner_product(const Ciphertext& x, const Ciphertext& y, std::size_t axis, std::size_t count,
-                         const EvaluationKeys& keys, const Progress& progress) {
+                         const EvaluationKeys& keys) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   relinearization_key(keys);
   const Shape shape = ring::broadcast_shapes(x.shape(), y.shape());
@@ -222,11 +232,11 @@ Ciphertext inner_product(const Ciphertext& x, const Ciphertext& y, std::size_t a
   const auto product_of = [&](const Ciphertext& some, const Ciphertext& all, std::size_t first, std::size_t many) {
     return multiply(some, slice(all, axis, first, 1, many));
   };
-  return finished_product(summed_products(a, b, axis, product_of), count, keys, progress);
+  return finished_product(summed_products(a, b, axis, product_of), count, keys);
 }
 
 Ciphertext inner_product(const Ciphertext& x, const Plaintext& y, std::size_t axis, std::size_t count,
-                         const EvaluationKeys& keys, const Progress& progress) {
+                         const EvaluationKeys& keys) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   const Shape shape = ring::broadcast_shapes(x.shape(), y.shape());
   require_axis(shape, axis);
@@ -239,7 +249,7 @@ Ciphertext inner_product(const Ciphertext& x, const Plaintext& y, std::size_t ax
     part->shape = part->tensor.shape();
     return multiply(some, Plaintext(std::move(part)));
   };
-  return finished_product(summed_products(a, whole, axis, product_of), count, keys, progress);
+  return finished_product(summed_products(a, whole, axis, product_of), count, keys);
 }
 
 }  // namespace heliograph::ckks

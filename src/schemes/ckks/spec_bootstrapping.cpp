@@ -1,4 +1,4 @@
-// Parameter sets with bootstrapping: its levels above those of ciphertexts.
+// Parameter sets with bootstrapping, whose levels are above those of ciphertexts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include "math/sampler.h"
 #include "rlwe/noise.h"
 #include "schemes/ckks/spec.h"
+#include "schemes/word_size.h"
 
 namespace heliograph::ckks {
 
@@ -14,7 +15,7 @@ namespace {
 
 using math::u64;
 
-/// A set with bootstrapping; the number after "b" counts the levels that it leaves.
+/// A set with bootstrapping. In its name, the number after "b" is the number of levels that bootstrapping leaves.
 struct NamedBootstrapping {
   const char* name;
   int log_n;
@@ -34,17 +35,15 @@ const std::vector<NamedBootstrapping>& bootstrapping_sets() {
   return sets;
 }
 
-std::string edition_of(const std::string& name) { return name.ends_with("/w32") ? "w32" : "w64"; }
-
-/// What bootstrapping's own levels are made of.
-enum class Form { of_one, in_pairs, of_short };  // a prime below 2^50; or two shorter ones; two or three below 2^30
+/// Primes of one of bootstrapping's own levels.
+enum class Form { of_one, in_pairs, of_short };  // one prime below 2^50; two shorter primes; two or three primes below 2^30
 Form form_of(const Bootstrapping& b) {
   return b.log_scale > kLongest64 ? Form::of_short : b.log_scale > kLongest64 - 4 ? Form::in_pairs : Form::of_one;
 }
 
-/// Bits by which scales are longer than bootstrapping's own, from the highest level. It begins with a square near 0, whose
-/// rounding counts for most (its derivative is small), and with squares of that: there scales are some bits longer, which they become
-/// by themselves, from level to level; and levels are longer that bring them back.
+/// Bits by which scales exceed bootstrapping's nominal scale, from the highest level down. The sine begins with squares
+/// near 0, where its derivative is small and rounding matters most, so scales there are a few bits longer. The excess
+/// doubles at each level; levels with longer primes reduce it again.
 using Longer = std::array<double, kCoefficientsToSlots + kSineLevels + 1>;
 Longer longer(const Bootstrapping& b) {
   constexpr double first = 0.7125;
@@ -58,9 +57,9 @@ Longer longer(const Bootstrapping& b) {
   }
 }
 
-/// Primes whose product is near `wanted`, as few as can be.
+/// Returns the fewest primes whose product is near `wanted`.
 std::vector<u64> primes_of_level(const Spec& s, double wanted, const std::vector<u64>& taken) {
-  if (s.edition == "w32") {
+  if (s.word_size == 32) {
     const auto count = static_cast<std::size_t>(std::ceil(std::log2(wanted) / kLongest32));
     return short_primes_near(wanted, count, s.n, taken);
   }
@@ -71,11 +70,11 @@ std::vector<u64> primes_of_level(const Spec& s, double wanted, const std::vector
   return pair;
 }
 
-/// The levels of bootstrapping, from the top: of its matrices, then of the sine.
+/// Adds the levels of bootstrapping, from the top: first those of its matrices, then those of the sine.
 void add_sine_levels(Spec& s) {
   const Longer bits = longer(s.bootstrapping);
   const auto target = [&](std::size_t down) { return fresh_scale(s.bootstrapping.log_scale + bits[down]); };
-  std::vector<std::vector<u64>> upper;  // the top level's first
+  std::vector<std::vector<u64>> upper;  // primes of each added level, from the top level down
   std::vector<u64> taken = s.chain;
   double scale = target(0);
   for (std::size_t down = 1; down < bits.size(); ++down) {
@@ -93,7 +92,7 @@ void add_sine_levels(Spec& s) {
   }
 }
 
-/// Digits of at most `most` bits, as full as they go.
+/// Fills digits of at most `most` bits greedily.
 void fill_digits(Spec& s, double most) {
   s.digits.clear();
   double bits = most;
@@ -106,21 +105,21 @@ void fill_digits(Spec& s, double most) {
 
 void check(const Spec& s, std::size_t depth) {
   const Bootstrapping& b = s.bootstrapping;
-  require<ParameterError>(std::has_single_bit(s.n) && s.n >= 2048 && s.n <= (1 << 17), "N is a power of two, 2^11 to 2^17");
-  require<ParameterError>(depth >= 1 && depth <= 60, "bootstrapping leaves 1 to 60 levels");
-  require<ParameterError>(b.entry >= 2 && b.entry <= 5, "values become coefficients in 2 to 5 levels");
-  if (s.edition == "w32") {
-    require<ParameterError>(b.log_scale >= 56 && b.log_scale <= 59.5,
-                            "bootstrapping's own scales have 56 to 59.5 bits in edition w32");
+  require<ParameterError>(std::has_single_bit(s.n) && s.n >= 2048 && s.n <= (1 << 17),
+                          "N must be a power of two from 2^11 to 2^17");
+  require<ParameterError>(depth >= 1 && depth <= 60, "depth must be 1 to 60 with bootstrapping");
+  require<ParameterError>(b.entry >= 2 && b.entry <= 5, "entry must be 2 to 5");
+  if (s.word_size == 32) {
+    require<ParameterError>(b.log_scale >= 56 && b.log_scale <= 59.5, "log_top must be 56 to 59.5 with 32-bit words");
     require<ParameterError>((s.log_scale >= 25 && s.log_scale <= 29.8) || (s.log_scale >= 43 && s.log_scale <= 53),
-                            "scales with bootstrapping have 25 to 29.8 bits in edition w32, or 43 to 53");
+                            "log_scale with bootstrapping must be 25 to 29.8 or 43 to 53 with 32-bit words");
     return;
   }
-  require<ParameterError>(s.edition == "w64", "there are editions w64 and w32");
+  schemes::require_word_size(s.word_size);
   require<ParameterError>(b.log_scale <= kLongest64 - 4 || (b.log_scale >= 49.5 && b.log_scale <= 49.9),
-                          "bootstrapping's own scales have 46 bits at most, or 49.5 to 49.9");
+                          "log_top must be at most 46, or 49.5 to 49.9");
   require<ParameterError>(s.log_scale >= 30 && s.log_scale <= b.log_scale - 2.5,
-                          "scales with bootstrapping have 30 bits or more, and 2.5 less than its own");
+                          "log_scale with bootstrapping must be at least 30 and at most log_top - 2.5");
 }
 
 }  // namespace
@@ -128,15 +127,15 @@ void check(const Spec& s, std::size_t depth) {
 double top_log_scale(const Bootstrapping& b) { return b.log_scale + longer(b)[0]; }
 
 Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry,
-                             const std::string& edition, bool insecure, bool corrected) {
+                             int word_size, bool insecure, bool corrected) {
   const std::size_t corrections = corrected ? kCorrectionLevels : 0, levels = 1 + entry + depth + corrections;
-  Spec s{.edition = edition,
+  Spec s{.word_size = word_size,
          .n = n,
          .log_scale = log_scale,
          .bootstrapping = {kCoefficientsToSlots + kSineLevels + corrections, log_top, entry}};
   check(s, depth);
-  const int longest = edition == "w32" ? kLongest32 : kLongest64;
-  if (edition == "w32") {
+  const int longest = word_size == 32 ? kLongest32 : kLongest64;
+  if (word_size == 32) {
     add_short_levels(s, levels, log_top);
   } else {
     s.chain = {nearest_prime(std::exp2(log_top), n, longest, {})};
@@ -145,19 +144,19 @@ Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale,
   add_sine_levels(s);
   s.insecure = insecure;
   const double log_q = rlwe::log2_product(s.chain), room = rlwe::largest_secure_log_qp(n) - log_q;
-  // What a digit's product adds stays below the rounding: see finish_gadget.
+  // A digit's product noise stays below the rounding (see finish_gadget).
   const double slack = std::log2(math::kSigma) + 1.5;
   std::optional<Spec> best;
   for (std::size_t special = 3;
        special < s.chain.size() && (insecure || static_cast<double>(special) * 0.6 * longest < room); ++special) {
-    fill_digits(s, static_cast<double>(special) * (longest - (edition == "w32" ? 0.05 : 0.01)) - slack);
+    fill_digits(s, static_cast<double>(special) * (longest - (word_size == 32 ? 0.05 : 0.01)) - slack);
     const int bits = static_cast<int>(std::ceil((log2_of_largest_digit(s) + slack) / static_cast<double>(special)));
     s.special = math::largest_primes(std::min(bits, longest), special, 2 * n, s.chain);
     if (!insecure && rlwe::log2_product(s.special) > room) break;
     if (!best || s.digits.size() < best->digits.size()) best = s;
     if (s.digits.size() <= 3 && insecure) break;
   }
-  require<ParameterError>(best.has_value(), "no 128-bit set leaves so many levels: fewer, or a larger N");
+  require<ParameterError>(best.has_value(), "no 128-bit set leaves that many levels; use a smaller depth or a larger N");
   return *best;
 }
 
@@ -171,7 +170,7 @@ std::optional<Spec> named_bootstrapping_spec(const std::string& name, bool insec
   for (const NamedBootstrapping& set : bootstrapping_sets()) {
     if (name != set.name) continue;
     Spec s = make_bootstrapping_spec(std::size_t{1} << set.log_n, set.depth, set.log_scale, set.log_top, set.entry,
-                                     edition_of(name), insecure, set.corrected);
+                                     schemes::word_size_of_name(name), insecure, set.corrected);
     s.name = name;
     return s;
   }
@@ -180,7 +179,7 @@ std::optional<Spec> named_bootstrapping_spec(const std::string& name, bool insec
 
 std::string known_bootstrapping_name(const Spec& spec) {
   for (const NamedBootstrapping& set : bootstrapping_sets()) {
-    if (std::size_t{1} << set.log_n == spec.n && edition_of(set.name) == spec.edition &&
+    if (std::size_t{1} << set.log_n == spec.n && schemes::word_size_of_name(set.name) == spec.word_size &&
         hash_of(*named_bootstrapping_spec(set.name)) == hash_of(spec))
       return set.name;
   }

@@ -1,4 +1,4 @@
-// Chains of edition w32: primes below 2^30, several to a level.
+// Chains of 32-bit words: primes below 2^30, several per level.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,9 +14,9 @@ namespace {
 using math::u64;
 
 constexpr int kLongest = kLongest32;
-constexpr double kLongestBits = 29.9;  // of primes that must be near a given number
+constexpr double kLongestBits = 29.9;  // bits of the longest primes near a given number
 
-/// A scale of one prime: level l has the base primes and l - 1 more.
+/// Adds levels with a scale of one prime: level l has the base primes and l - 1 more.
 void add_single_primes(Spec& s, std::size_t levels, double base_bits) {
   const auto bases = static_cast<std::size_t>(std::ceil(base_bits / kLongest));
   const int each = static_cast<int>(std::ceil(base_bits / static_cast<double>(bases)));
@@ -24,23 +24,23 @@ void add_single_primes(Spec& s, std::size_t levels, double base_bits) {
   add_levels(s, levels, kLongest);
 }
 
-// A scale of two primes and less (rational rescaling): the primes of a level are the first few of four terminal primes, two
-// of which make a scale, and the first few of the main primes, which are as long as primes may be. Going up a level adds two
-// terminals, or takes some away and adds mains.
+// Scales of up to two primes (rational rescaling). The chain starts with four terminal primes, followed by the main
+// primes. A level has a prefix of the terminals and a prefix of the mains. The product of two terminals is about a scale;
+// mains are as long as possible. The next higher level adds two terminals, or removes some and adds mains.
 
 struct Step {
-  std::size_t pairs = 0, mains = 0;  // pairs of terminals at the level; mains it adds
+  std::size_t pairs = 0, mains = 0;  // pairs of terminals at the level; mains that the level adds
 };
 
-/// Mains for so many bits, each 24 bits at least; nothing where there is no such number.
+/// Returns the number of mains of at least 24 bits whose product has `bits` bits; 0 if there is none.
 std::size_t mains_for(double bits) {
   const double count = std::ceil(bits / kLongestBits);
   return count >= 1 && bits / count >= 24 ? static_cast<std::size_t>(count) : 0;
 }
 
-/// The steps of all levels with the fewest primes in all levels together.
+/// Returns the steps of all levels with the fewest primes in total.
 std::vector<Step> planned(std::size_t levels, double log_scale, double base_bits) {
-  constexpr std::size_t kPairs = 3;  // 0, 1 or 2
+  constexpr std::size_t kPairs = 3;  // a level has 0, 1 or 2 pairs
   constexpr double never = std::numeric_limits<double>::infinity();
   struct State {
     double cost = never;
@@ -48,7 +48,7 @@ std::vector<Step> planned(std::size_t levels, double log_scale, double base_bits
     Step step;
   };
   const std::size_t most = 3 * levels + 8;
-  // states[level][pairs][mains so far]
+  // states[level][pairs][number of mains up to this level]
   std::vector<std::array<std::vector<State>, kPairs>> states(levels);
   for (auto& level : states) level.fill(std::vector<State>(most));
   for (std::size_t pairs = 0; pairs < kPairs; ++pairs) {
@@ -78,7 +78,7 @@ std::vector<Step> planned(std::size_t levels, double log_scale, double base_bits
       if (states.back()[p][m].cost < best) best = states.back()[p][m].cost, pairs = p, mains = m;
     }
   }
-  require<ParameterError>(best < never, "there is no chain of short primes for this scale");
+  require<ParameterError>(best < never, "no chain of primes below 2^30 has this scale");
   std::vector<Step> steps(levels);
   for (std::size_t level = levels; level-- > 0;) {
     const State& s = states[level][pairs][mains];
@@ -88,12 +88,12 @@ std::vector<Step> planned(std::size_t levels, double log_scale, double base_bits
   return steps;
 }
 
-/// Two pairs of primes, the product of each nearest to the scale.
+/// Returns two pairs of primes whose products are nearest to the scale.
 std::vector<u64> terminals(std::size_t n, double scale) {
   std::vector<u64> some;
   try {
     while (some.size() < 48) some.push_back(nearest_prime(std::sqrt(scale), n, kLongest - 3, some));
-  } catch (const ParameterError&) {  // these are all there are
+  } catch (const ParameterError&) {  // no further primes exist
   }
   std::vector<u64> chosen;
   const auto taken = [&](u64 p) { return std::find(chosen.begin(), chosen.end(), p) != chosen.end(); };
@@ -106,13 +106,13 @@ std::vector<u64> terminals(std::size_t n, double scale) {
         if (p < q && off < least && !taken(p) && !taken(q)) least = off, first = p, second = q;
       }
     }
-    require<ParameterError>(first != 0, "there are too few short primes for this set");
+    require<ParameterError>(first != 0, "too few primes below 2^30 exist for this set");
     chosen.insert(chosen.end(), {first, second});
   }
   return chosen;
 }
 
-/// Returns how many primes the first digit has at least.
+/// Returns the least number of primes in the first digit.
 std::size_t add_prime_groups(Spec& s, std::size_t levels, double base_bits) {
   const std::size_t n = s.n;
   const std::vector<Step> steps = planned(levels, s.log_scale, base_bits);
@@ -121,7 +121,7 @@ std::size_t add_prime_groups(Spec& s, std::size_t levels, double base_bits) {
   for (const Step& step : steps) pairs = std::max(pairs, step.pairs), fewest = std::min(fewest, step.pairs);
   std::vector<u64> ends = terminals(n, fresh), taken = ends;
   ends.resize(2 * pairs);
-  const auto product_of = [&](std::size_t first, std::size_t last) {  // of pairs
+  const auto product_of = [&](std::size_t first, std::size_t last) {  // product of the pairs [first, last)
     double product = 1;
     for (std::size_t i = 2 * first; i < 2 * last; ++i) product *= static_cast<double>(ends[i]);
     return product;
@@ -134,7 +134,7 @@ std::size_t add_prime_groups(Spec& s, std::size_t levels, double base_bits) {
   double scale = fresh;
   for (std::size_t level = levels; level-- > 1;) {
     const std::size_t above = steps[level].pairs, below = steps[level - 1].pairs;
-    double target = scale * scale / fresh;  // of the ratio: all that went before is made up for
+    double target = scale * scale / fresh;  // target of the levels' ratio; compensates the scale above
     target = above > below ? target / product_of(below, above) : target * product_of(above, below);
     take(level, target);
     for (u64 p : mains[level]) target /= static_cast<double>(p);
@@ -188,9 +188,8 @@ std::size_t add_short_levels(Spec& s, std::size_t levels, double base_bits) {
 
 Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count) {
   require<ParameterError>((log_scale >= 20 && log_scale <= 29.8) || (log_scale >= 48 && log_scale <= 53),
-                          "a scale of edition w32 has 20 to 29.8 bits, or 48 to 53");
-  require<ParameterError>(base_bits > log_scale && base_bits <= 120,
-                          "the lowest level has more bits than the scale, and 120 at most");
+                          "log_scale must be 20 to 29.8 or 48 to 53 with 32-bit words");
+  require<ParameterError>(base_bits > log_scale && base_bits <= 120, "base_bits must be above log_scale and at most 120");
   Spec s{.n = n, .log_scale = log_scale};
   const std::size_t in_first_digit = add_short_levels(s, levels, base_bits);
   finish_gadget(s, in_first_digit, special_count, kLongest);

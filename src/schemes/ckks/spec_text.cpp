@@ -1,4 +1,5 @@
 #include "schemes/ckks/spec.h"
+#include "schemes/word_size.h"
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +28,7 @@ Spec spec_from_json(const io::Json& j) {
   j.require_only({"scheme", "name", "edition", "n", "chain", "special", "digits", "levels", "log_scale", "slots", "insecure",
                   "bootstrapping", "repeat", "bound"},
                  "parameters");
-  if (j.string_at("scheme", 16) != "ckks") throw DamagedFileError("the parameters are not CKKS's");
+  if (j.string_at("scheme", 16) != "ckks") throw DamagedFileError("the scheme of the parameters must be ckks");
   Spec s = schemes::ring_from_json<Spec>(j);
   for (const io::Json& level : j.array_at("levels", 128)) {
     std::vector<std::uint16_t> primes;
@@ -41,7 +42,7 @@ Spec spec_from_json(const io::Json& j) {
     s.bootstrapping = {.levels = b->unsigned_at("levels", 64),
                        .log_scale = b->double_at("log_scale"),
                        .entry = b->unsigned_at("entry", 16)};
-    if (s.bootstrapping.levels == 0) throw DamagedFileError("a bootstrapping takes levels");
+    if (s.bootstrapping.levels == 0) throw DamagedFileError("the levels of bootstrapping must be at least 1");
   }
   if (j.contains("repeat")) s.repeat = j.bool_at("repeat");
   if (j.contains("bound")) s.bound = j.double_at("bound");
@@ -56,7 +57,6 @@ std::string with_digits(double value, int digits) {
   return text;
 }
 
-/// Chain primes of a level.
 std::vector<std::uint64_t> primes_of_level(const Spec& s, std::size_t level) {
   if (s.levels.empty()) return {s.chain.begin(), s.chain.begin() + static_cast<std::ptrdiff_t>(level)};
   std::vector<std::uint64_t> primes;
@@ -78,13 +78,14 @@ std::string short_text(const Spec& s) {
   const std::string bound = s.bound == 0 ? "" : "bound " + short_number(s.bound) + ", ";
   return name + "(N=2^" + std::to_string(std::countr_zero(s.n)) + ", log q " + with_digits(rlwe::log2_product(s.chain), 0) +
          ", " + std::to_string(level_count(s) - s.bootstrapping.levels) + " levels, scale 2^" + with_digits(s.log_scale, 1) +
-         ", room 2^" + with_digits(std::floor(log2_room(s)), 0) + ", " + bound + slots + s.edition + ")";
+         ", room 2^" + with_digits(std::floor(log2_room(s)), 0) + ", " + bound + slots + schemes::word_text(s.word_size) +
+         ")";
 }
 
 std::string difference_text(const Spec& a, const Spec& b) {
   const auto kind = [](const Spec& s) {
     const Bootstrapping& g = s.bootstrapping;
-    return std::tuple(s.n, s.edition, level_count(s), s.log_scale, s.slots, s.repeat, s.insecure, g.levels, g.log_scale,
+    return std::tuple(s.n, s.word_size, level_count(s), s.log_scale, s.slots, s.repeat, s.insecure, g.levels, g.log_scale,
                       g.entry);
   };
   const std::string text = "parameters: " + short_text(a) + " and " + short_text(b);
@@ -97,7 +98,7 @@ std::string difference_text(const Spec& a, const Spec& b) {
 
 void require_bound(double bound) {
   if (!(bound >= 0) || !std::isfinite(bound))
-    throw ParameterError("a bound on inputs is a finite number above 0, not " + short_number(bound));
+    throw ParameterError("a bound on inputs must be a finite number above 0, not " + short_number(bound));
 }
 
 std::size_t level_count(const Spec& s) { return s.levels.empty() ? s.chain.size() : s.levels.size(); }

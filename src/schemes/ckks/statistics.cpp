@@ -1,4 +1,4 @@
-// Bounds on statistics, tighter than those of the sums and products that compute them.
+// Bounds on variances and covariances. They are tighter than those of the sums and products that compute them.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// var <= min(mean of |v|^2, (high - low)^2 / 4), times `factor` (n / (n - ddof)); (Popoviciu).
+/// var <= min(mean of |v|^2, (high - low)^2 / 4) times `factor` (n / (n - ddof)) (Popoviciu).
 Range variance_of(const Range& a, const Packing& packing, double factor) {
   double most = mean_square(a, packing);
   if (!packing.complex && a.known()) most = std::min(most, (a.high - a.low) * (a.high - a.low) / 4);
@@ -33,7 +33,8 @@ Ciphertext with_variances(const Ciphertext& results, const Ciphertext& x, double
 
 Ciphertext with_covariances(const Ciphertext& results, const Ciphertext& x, double factor) {
   const std::size_t items = x.data().tensor.items();
-  require<ShapeError>(results.shape() == Shape{items, items}, "covariances are a matrix of as many rows as variables");
+  require<ShapeError>(results.shape() == Shape{items, items},
+                      "covariances must be a matrix with one row and one column per variable");
   const Packing packing = x.data().packing();
   const Ranges each = x.data().ranges.map([&](const Range& a) { return variance_of(a, packing, factor); });
   const auto both = [](const Range& a, const Range& b) {

@@ -1,15 +1,16 @@
-// The places behind a tensor's values (schemes/tail.h).
+// Padding slots of a tensor (schemes/tail.h).
 #include <algorithm>
 #include <cmath>
 
 #include "base/checked.h"
+#include "base/progress.h"
 #include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
 
 namespace {
 
-/// Numbers behind the first `width` places of each period.
+/// Returns the polynomials of the numbers in the padding slots, which start at `width` in each period.
 Values behind(const Context& c, std::size_t width, const Tail& tail, std::size_t first, std::size_t count) {
   Values values{{}, {count}, c.period(), true};
   values.data.resize(checked_mul(count, values.width));
@@ -28,7 +29,7 @@ Ciphertext cleared(const Ciphertext& a) {
   if (!x.tail.is_number()) return a;
   Context& c = *x.context;
   CiphertextData r = derived(x);
-  r.noise = rlwe::log2_sum(rlwe::log2_sum(x.noise, c.noise().rounding()), tail_noise(x));
+  r.noise = both(both(x.noise, c.random(c.noise().rounding())), tail_noise(x));
   r.tail = {};
   const auto subtracted = [&](const RnsTensor& from, std::size_t first, std::size_t count) {
     const Plaintext plain = encode(a.parameters(), behind(c, x.width, x.tail, first, count), x.level, x.scale);
@@ -55,18 +56,20 @@ Ciphertext masked(const Ciphertext& a) {
   const Context& c = *x.context;
   if (x.tail.is_zero()) return a;
   const auto refuse = [&](const char* why) {
-    throw LevelError("what stands behind the " + std::to_string(x.width) +
-                     " values of this tensor is not known here: it is secret, or a file does not tell. Hiding it takes a "
-                     "level, " +
-                     why);
+    throw LevelError(
+        "the contents of the padding slots behind the " + std::to_string(x.width) +
+        " values of this tensor are unknown here: they are secret, or a file does not state them. Masking them takes a "
+        "level, " +
+        why);
   };
   if (x.level == 1)
-    refuse("and level 1 is the lowest: choose parameters of greater depth, or multiply by an array of ones earlier");
+    refuse("but level 1 is the lowest; choose parameters of greater depth, or multiply by an array of ones earlier");
   const double ratio = c.ratio(x.level);
   const double scale = x.scale > 2 * c.scale(x.level) ? ratio : ratio * (c.scale(x.level - 1) / x.scale);
   if (std::log2(x.scale * scale) + 1 > c.log_modulus(x.level))
-    refuse("and a product has no room for it here: rescale it first");
+    refuse("but the modulus has no room for that product; rescale first");
   const Values ones{std::vector<std::complex<double>>(x.width, 1), {}, x.width, false};
+  const Unreported preparation;
   return rescale(multiply(a, encode(a.parameters(), ones, x.level, scale)));
 }
 

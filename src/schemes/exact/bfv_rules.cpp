@@ -9,7 +9,6 @@ namespace heliograph::bfv {
 
 namespace {
 
-using exact::Progress;
 using math::Domain;
 using math::u64;
 using ring::RnsTensor;
@@ -34,29 +33,27 @@ class BfvRules : public exact::Rules {
 
   u64 noise_multiplier(std::size_t part) const override { return plain(part); }
 
-  RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b, const Progress& progress) override {
+  RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b) override {
     ring::Engine& e = engine();
     RnsTensor out(rlwe().engine(), a.shape(), 3, a.primes(), Domain::coefficient);
-    e.enqueue(device::BfvMultiply{multiply_plan(a.primes().size(), part), a.view(), b.view(), out.view()}, progress);
+    e.enqueue_reporting(device::ScaledTensor{multiply_plan(a.primes().size(), part), a.view(), b.view(), out.view()});
     return out;
   }
 
-  RnsTensor relinearize(std::size_t, const RnsTensor& x, const rlwe::SwitchKey& key, const Progress& progress) override {
+  RnsTensor relinearize(std::size_t, const RnsTensor& x, const rlwe::SwitchKey& key) override {
     ring::Engine& e = engine();
-    const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
+    const RnsTensor pairs = key.pairs();  // keeps the key in memory: the allocation below may evict other keys
     const std::size_t last = x.components() - 1;
     RnsTensor out(rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-    e.enqueue(
-        device::KeySwitch{rlwe().key_switch_plan(x.primes().size()), Domain::coefficient, x.with_components(last, 1).view(),
-                          pairs.view(), x.with_components(0, last).view(), out.view()},
-        progress);
+    e.enqueue_reporting(device::KeySwitch{rlwe().key_switch_plan(x.primes().size()), Domain::coefficient,
+                                          x.with_components(last, 1).view(), pairs.view(), x.with_components(0, last).view(),
+                                          out.view()});
     return out;
   }
 
   void rotate(std::size_t, const RnsTensor& x, const std::vector<u64>& galois,
-              const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
-              const Progress& progress) override {
-    rlwe::rotate(x, galois, keys, out, rlwe().key_switch_plan(x.primes().size()), nullptr, progress);
+              const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out) override {
+    rlwe::rotate(x, galois, keys, out, rlwe().key_switch_plan(x.primes().size()), nullptr);
   }
 
   RnsTensor switch_level(std::size_t, const RnsTensor& x, std::size_t level) override {
@@ -74,10 +71,10 @@ class BfvRules : public exact::Rules {
 
   double message_noise(std::size_t, double, u64) const override { return model().rounding(); }
 
-  double integer_noise(std::size_t) const override { return -1; }  // the rounding of one constant: at most 1/2
+  double integer_noise(std::size_t) const override { return -1; }  // one rounding of the integer's multiple of Q/t
 
   double multiply_noise(std::size_t part, double a, double b) const override {
-    // (t/Q) c(s) multiplies the other operand's noise; the rounding falls on three components.
+    // (t/Q) c(s) multiplies the other operand's noise. The rounding of three components adds to it.
     const double k = log_plain(part) + model().phase_over_modulus();
     return rlwe::log2_sum(rlwe::log2_sum(a, b) + k, model().rounding_times_secret(3));
   }
@@ -97,13 +94,13 @@ class BfvRules : public exact::Rules {
     const std::lock_guard lock(mutex_);
     const auto found = multiply_plans_.find({level, part});
     if (found != multiply_plans_.end()) return found->second;
-    // The scaled product is below t N Q / 2 and must fit R, centred, with a bit to spare.
+    // R must hold the scaled product, which is below t N Q / 2 in magnitude, with one bit of margin.
     const rlwe::RingParameters& p = rlwe().parameters();
     const double need = log_modulus(level) + log_plain(part) + std::log2(static_cast<double>(p.n)) + 1;
     std::size_t count = 0;
     double have = 0;
     while (have < need && count < p.auxiliary.size()) have += std::log2(static_cast<double>(p.auxiliary[count++]));
-    require<ParameterError>(have >= need, "the set has too few auxiliary primes to multiply");
+    require<ParameterError>(have >= need, "cannot multiply: the set has too few auxiliary primes; make it with make_spec");
     rlwe::Context& c = rlwe();
     device::MultiplyPlan plan{.ring = engine().prepared(), .chain = c.chain(level), .auxiliary = c.auxiliary(count)};
     plan.extended = plan.chain;

@@ -1,4 +1,4 @@
-// BFV's rules: full RNS, HPS multiplication (ePrint 2018/117); ciphertexts rest in the coefficient domain.
+// Rules of BFV: full RNS, HPS multiplication (ePrint 2018/117). Ciphertexts are stored in the coefficient domain.
 #pragma once
 
 #include "schemes/exact/rules.h"

@@ -1,4 +1,4 @@
-// BFV's parameter sets.
+// Parameter sets of BFV.
 #include <algorithm>
 #include <cmath>
 
@@ -16,9 +16,9 @@ using exact::log2_largest_of;
 using math::u64;
 
 const std::vector<exact::NamedSet>& named_sets() {
-  // The "-2020" sets are those of Al Badawi and others, IEEE TPDS 2020, section 5; special primes are ours. hcnn5 is what
-  // parameters_for finds for the shipped networks at 128 bits; hcnn11 what it finds for the paper's CIFAR-10 network
-  // with 8-bit weights of root mean square 30, with five bits to spare (tests repeat both searches).
+  // The "-2020" sets are those of Al Badawi and others, IEEE TPDS 2020, section 5, with special primes of this project.
+  // hcnn5 is the result of parameters_for for the shipped networks at 128 bits. hcnn11 is its result for the paper's
+  // CIFAR-10 network with 8-bit weights of root mean square 30, plus five bits of margin. Tests repeat both searches.
   static const std::vector<u64> ten = {2424833, 2654209, 2752513, 3604481, 3735553,
                                        4423681, 4620289, 4816897, 4882433, 5308417};
   static const std::vector<exact::NamedSet> sets = {
@@ -29,7 +29,8 @@ const std::vector<exact::NamedSet>& named_sets() {
   return sets;
 }
 
-/// Noise after `depth` levels, each a sum of products, a key switch and a rotation (log2), at the worst plaintext modulus.
+/// Returns the noise (log2) after `depth` levels at the largest plaintext modulus. A level is a sum of products, a key
+/// switch and a rotation.
 double noise_after(const Spec& s, const Request& r) {
   const rlwe::NoiseModel::Deviations deviations = exact::deviations_of(r);
   const rlwe::NoiseModel model(s.n, rlwe::NoiseModel::Spoils::coefficients, deviations);
@@ -38,8 +39,8 @@ double noise_after(const Spec& s, const Request& r) {
   double v = rlwe::log2_sum(model.fresh_public_key(), model.rounding());
   for (int level = 0; level < r.depth; ++level) {
     v = rlwe::log2_sum(v + 1 + k, model.rounding_times_secret(3));  // one product
-    v += std::log2(static_cast<double>(r.terms));                   // summed
-    v = rlwe::log2_sum(rlwe::log2_sum(v, key_switch), key_switch);  // relinearized, rotated
+    v += std::log2(static_cast<double>(r.terms));                   // the sum of `terms` products
+    v = rlwe::log2_sum(rlwe::log2_sum(v, key_switch), key_switch);  // relinearization, rotation
   }
   return v;
 }
@@ -56,14 +57,14 @@ double transforms(const Spec& s) {
 
 }  // namespace
 
-Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
-               const std::string& edition, std::size_t slots, bool insecure) {
-  Spec s = exact::make_spec("bfv", n, log_q, special_count, std::move(plain_moduli), edition, slots, insecure);
+Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli, int word_size,
+               std::size_t slots, bool insecure) {
+  Spec s = exact::make_spec("bfv", n, log_q, special_count, std::move(plain_moduli), word_size, slots, insecure);
   std::vector<u64> taken = s.plain_moduli;
   for (const auto* list : {&s.chain, &s.special}) taken.insert(taken.end(), list->begin(), list->end());
-  const int longest = exact::longest_prime(edition);
+  const int longest = exact::longest_prime(word_size);
   const double need = rlwe::log2_product(s.chain) + log2_largest_of(s.plain_moduli) + std::log2(static_cast<double>(n)) + 2;
-  // Primes just below 2^longest lose less than a thousandth of a bit each.
+  // Primes just below 2^longest have less than a thousandth of a bit less than `longest` bits.
   const auto count = static_cast<std::size_t>(std::ceil(need / (longest - 0.01)));
   s.auxiliary = math::largest_primes(longest, count, 2 * n, taken);
   return s;

@@ -1,4 +1,4 @@
-// BGV's noise, the whole phase f m + t e, by the model: for a set at work and for a search of one. All values are log2.
+// BGV's noise model. Noise is the whole phase f m + t e, as log2. Computations and the search for parameter sets use it.
 #pragma once
 
 #include "rlwe/noise.h"
@@ -9,12 +9,12 @@ class Noise {
  public:
   Noise(std::size_t n, double log_t, rlwe::NoiseModel::Deviations deviations = {});
 
-  /// A centred message modulo t, whatever it is: N t / 2.
+  /// Returns a bound on any centred message modulo t: N t / 2.
   double message() const { return message_; }
   double fresh(bool public_key) const;
-  /// Of rounding to a smaller modulus: t times a rounding error on each component.
+  /// Returns the noise of the rounding in a modulus switch: t times a rounding error in each component.
   double floor(std::size_t degree) const;
-  /// What one key switch adds; `plain` is the model's.
+  /// Returns the noise that one key switch adds; `plain`: the model's bound without the factor t.
   double key_switch(double plain) const { return log_t_ + plain; }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/progress.h"
 #include "rlwe/rotate.h"
 #include "rlwe/transformed.h"
 #include "schemes/exact/bgv_noise.h"
@@ -11,7 +12,6 @@ namespace heliograph::bgv {
 
 namespace {
 
-using exact::Progress;
 using math::Domain;
 using math::u64;
 using ring::RnsTensor;
@@ -46,26 +46,26 @@ class BgvRules : public exact::Rules {
 
   u64 noise_multiplier(std::size_t) const override { return 1; }
 
-  RnsTensor multiply(std::size_t, const RnsTensor& a, const RnsTensor& b, const Progress& progress) override {
+  RnsTensor multiply(std::size_t, const RnsTensor& a, const RnsTensor& b) override {
     if (a.items() == 0) return RnsTensor(rlwe().engine(), a.shape(), 3, a.primes(), Domain::ntt);
+    ProgressSteps steps(1);
     RnsTensor out = rlwe::multiply(a, b);
-    if (progress) progress(1);
+    steps.add();
     return out;
   }
 
-  RnsTensor relinearize(std::size_t part, const RnsTensor& x, const rlwe::SwitchKey& key,
-                        const Progress& progress) override {
-    return rlwe::switch_last(rlwe(), x, key, x.primes().size(), x.primes().size(), plain(part), progress, &inverses_[part]);
+  RnsTensor relinearize(std::size_t part, const RnsTensor& x, const rlwe::SwitchKey& key) override {
+    return rlwe::switch_last(rlwe(), x, key, x.primes().size(), x.primes().size(), plain(part), &inverses_[part]);
   }
 
   void rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
-              const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
-              const Progress& progress) override {
+              const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out) override {
     const std::size_t level = x.primes().size();
-    rlwe::rotate(x, galois, keys, out, rlwe().ntt_switch_plan(level, level, plain(part)), &inverses_[part], progress);
+    rlwe::rotate(x, galois, keys, out, rlwe().ntt_switch_plan(level, level, plain(part)), &inverses_[part]);
   }
 
   RnsTensor switch_level(std::size_t part, const RnsTensor& x, std::size_t level) override {
+    const Unreported preparation;
     return rlwe::divide(rlwe(), ring::to_domain(x, Domain::ntt), x.primes().size(), level, plain(part));
   }
 
@@ -78,12 +78,12 @@ class BgvRules : public exact::Rules {
   }
 
   bool multiplies_low() const override { return true; }
-  bool independent() const override { return false; }  // messages are part of the noise
+  bool independent() const override { return false; }  // the noise contains the messages, which may be correlated
 
   double fresh_noise(std::size_t part, bool public_key) const override { return noise_[part].fresh(public_key); }
 
   double message_noise(std::size_t part, double log_norm, u64 factor) const override {
-    return factor == 1 ? log_norm : noise_[part].message();  // f m modulo t is anything
+    return factor == 1 ? log_norm : noise_[part].message();  // f m modulo t can be any residue
   }
 
   double integer_noise(std::size_t part) const override { return log_plain(part) - 1; }
@@ -105,7 +105,7 @@ class BgvRules : public exact::Rules {
 
  private:
   std::vector<Noise> noise_;
-  std::vector<device::LimbConstants> inverses_;  // of t modulo each chain prime
+  std::vector<device::LimbConstants> inverses_;  // inverse of t modulo each chain prime
 };
 
 }  // namespace

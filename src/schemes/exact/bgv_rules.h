@@ -1,5 +1,5 @@
-// BGV's rules (Brakerski, Gentry, Vaikuntanathan, ePrint 2011/277; full RNS as in ePrint 2021/204): ciphertexts rest in the
-// NTT domain. Keys are BFV's: what is switched is first multiplied by t^-1, and what comes back by t.
+// Rules of BGV (Brakerski, Gentry, Vaikuntanathan, ePrint 2011/277; full RNS as in ePrint 2021/204). Ciphertexts are stored
+// in the NTT domain. Keys are those of BFV: a key switch multiplies its input by t^-1 and its output by t.
 #pragma once
 
 #include "schemes/exact/rules.h"

@@ -1,4 +1,4 @@
-// BGV's parameter sets.
+// Parameter sets of BGV.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +13,8 @@ namespace heliograph::bgv {
 namespace {
 
 const std::vector<exact::NamedSet>& named_sets() {
-  // Chains of 11 and 6 primes of w64 for benchmarks: at least 10 and 4 multiplications in sequence (see tests). hcnn5-bgv is
-  // what parameters_for finds for the shipped network hcnn5.
+  // bgv-n15 and bgv-n14 are for benchmarks: chains of 11 and 6 primes of w64, for at least 10 and 4 sequential
+  // multiplications (tests). hcnn5-bgv is the result of parameters_for for the shipped network hcnn5.
   static const std::vector<exact::NamedSet> sets = {
       {"bgv-n15", 15, 550, 6, 10, {65537}, false, 0},
       {"bgv-n14", 14, 270, 3, 5, {65537}, false, 0},
@@ -23,8 +23,8 @@ const std::vector<exact::NamedSet>& named_sets() {
   return sets;
 }
 
-/// Bits missing after `depth` levels, each operands switched to the level best for their product, a sum of products, a key
-/// switch and a rotation, at the worst plaintext modulus.
+/// Returns the bits that Q lacks for `depth` levels at the largest plaintext modulus. A level switches operands to the best
+/// level for their product, then takes a sum of products, a key switch and a rotation.
 double missing(const Spec& s, const Request& r) {
   const rlwe::NoiseModel::Deviations deviations = exact::deviations_of(r);
   const Noise noise(s.n, exact::log2_largest_of(s.plain_moduli), deviations);
@@ -48,7 +48,8 @@ double missing(const Spec& s, const Request& r) {
     const double key_switch = noise.key_switch(exact::key_switch_noise(s, level, deviations));
     v = rlwe::log2_sum(rlwe::log2_sum(v, key_switch), key_switch);
     const double excess = v + 1 + rlwe::kRoundingSlack - log_modulus[level];
-    // Bits of Q lower an excess by up to twice their number; each level yet to come takes at least a floor's.
+    // Estimate of the missing bits: each bit of Q lowers the excess by at most two bits, and each remaining level needs
+    // at least the floor.
     if (excess > 0) return excess / 2 + (r.depth - 1 - depth) * noise.floor(1);
   }
   return v + 1 + rlwe::kRoundingSlack - log_modulus[level];
@@ -57,14 +58,14 @@ double missing(const Spec& s, const Request& r) {
 double transforms(const Spec& s) {
   const double q = static_cast<double>(s.chain.size()), p = static_cast<double>(s.special.size());
   const double d = static_cast<double>(s.digits.size());
-  return d * (q + p) + 4 * q + 2 * p;  // raised digits, mod down, one modulus switch
+  return d * (q + p) + 4 * q + 2 * p;  // transforms of raised digits, of the division by P, of one modulus switch
 }
 
 }  // namespace
 
-Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
-               const std::string& edition, std::size_t slots, bool insecure) {
-  return exact::make_spec("bgv", n, log_q, special_count, std::move(plain_moduli), edition, slots, insecure);
+Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli, int word_size,
+               std::size_t slots, bool insecure) {
+  return exact::make_spec("bgv", n, log_q, special_count, std::move(plain_moduli), word_size, slots, insecure);
 }
 
 std::vector<std::string> named_specs() { return exact::named_specs(exact::kBgv); }

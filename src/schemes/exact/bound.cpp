@@ -215,7 +215,8 @@ void Growth::add(std::uint32_t degree, const Magnitude& coefficient) {
     terms_.insert(at, {degree, coefficient});
 }
 
-/// As many terms as are kept: those of the lowest degrees join the next one, as D >= 1. Unknown where a number is too large.
+/// Limits the number of terms: the lowest degree is merged into the next one, which increases the bound because D >= 1.
+/// The result is unknown if a number is too large.
 Growth Growth::settled() && {
   for (const Term& t : terms_)
     if (!t.coefficient.known() || t.degree > kMostDegree) return {};

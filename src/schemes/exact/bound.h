@@ -1,5 +1,5 @@
-// Bounds on values. A result is the integer that was to be computed while that integer lies within half the plaintext modulus; beyond,
-// it is another one modulo t, and nothing in a ciphertext tells. Bounds are integers, exact: t/2 + 1 is not t/2.
+// Bounds on values. A result is the intended integer while that integer is within half the plaintext modulus; otherwise it
+// wraps modulo t undetectably. Bounds are exact integers, so that t/2 + 1 differs from t/2.
 #pragma once
 
 #include <cstdint>
@@ -9,36 +9,35 @@
 
 namespace heliograph::exact {
 
-/// A bound on magnitudes: an integer below 2^4096, or none at all, which makes none of all it meets.
+/// A bound on magnitudes: an integer below 2^4096, or unknown. A result is unknown if an operand is.
 class Magnitude {
  public:
-  Magnitude() = default;            // 0
+  Magnitude() = default;            // the bound 0
   Magnitude(std::uint64_t value) {  // NOLINT(google-explicit-constructor): a number is a bound
     if (value) words_ = {value};
   }
   static Magnitude none();
-  /// Of lower-case hexadecimal digits without leading zeros; nothing where they are not that.
+  /// Parses lower-case hexadecimal digits without leading zeros; nullopt for any other text.
   static std::optional<Magnitude> from(const std::string& hex);
-  /// Of words, the lowest first.
+  /// `words`: lowest first.
   static Magnitude of_words(std::vector<std::uint64_t> words);
   static Magnitude product_of(const std::vector<std::uint64_t>& factors);
 
   bool known() const { return known_; }
   bool is_zero() const { return known_ && words_.empty(); }
-  int bits() const;  // of a known one: the least b with value < 2^b
+  int bits() const;  // least b with value < 2^b, for a known bound
   std::string hex() const;
   double log2() const;
   const std::vector<std::uint64_t>& words() const { return words_; }
-  /// Half of it, rounded down.
   Magnitude half() const;
-  /// To so many leading binary digits, at most 32, upwards.
+  /// Rounds up to the given number of leading binary digits, at most 32.
   Magnitude rounded_up(int digits) const;
 
   friend Magnitude operator+(const Magnitude& a, const Magnitude& b);
   friend Magnitude operator*(const Magnitude& a, const Magnitude& b);
-  /// a - b for known a >= b.
+  /// Returns a - b for known a >= b.
   friend Magnitude operator-(const Magnitude& a, const Magnitude& b);
-  /// Known, and no larger than a known one.
+  /// Returns whether both are known and a is at most b.
   friend bool operator<=(const Magnitude& a, const Magnitude& b);
   friend bool operator==(const Magnitude&, const Magnitude&) = default;
 
@@ -46,7 +45,7 @@ class Magnitude {
   static constexpr std::size_t kMostWords = 64;
   Magnitude trimmed() &&;
 
-  std::vector<std::uint64_t> words_;  // from the lowest on, the last one not 0
+  std::vector<std::uint64_t> words_;  // lowest word first; the last word is not 0
   bool known_ = true;
 };
 Magnitude larger(const Magnitude& a, const Magnitude& b);
@@ -55,16 +54,16 @@ inline std::uint64_t magnitude_of(std::int64_t value) {
 }
 Magnitude power(const Magnitude& base, std::size_t exponent);
 
-/// What values are at most if files are what they say: sum c_i D^i, D >= 1. D bounds what one key encrypted in one process where no
-/// bound was said, and is its secret; the coefficients follow from public numbers alone.
+/// A bound on values that holds if all files are truthful: sum c_i D^i, D >= 1. D is a secret: the largest magnitude that
+/// one key encrypted in one process without a declared bound. The coefficients are public.
 class Growth {
  public:
-  /// Which process: 0 is the one that made the key. Others have drawn numbers.
+  /// Identifies the encrypting process: 0 for the one that made the key, else a random number.
   using Session = std::uint64_t;
 
-  Growth() = default;  // nothing is known
+  Growth() = default;  // an unknown bound
   static Growth constant(Magnitude bound);
-  /// D of a session.
+  /// Returns the bound D of a session.
   static Growth own(Session session);
 
   struct Term {
@@ -74,19 +73,17 @@ class Growth {
   };
   bool known() const { return known_; }
   const std::vector<Term>& terms() const { return terms_; }
-  /// Whether D is in it.
   bool open() const { return known_ && !terms_.empty() && terms_.back().degree > 0; }
   Session session() const { return session_; }
   Growth in(Session session) const;
-  /// Terms in ascending order of their degrees; nothing where they are not that.
+  /// Makes a bound from terms; nullopt unless their degrees ascend.
   static std::optional<Growth> from(std::vector<Term> terms, Session session);
 
-  /// With D.
   Magnitude at(const Magnitude& d) const;
-  /// Whether it is no larger than another, whatever D: coefficient by coefficient.
+  /// Returns whether each coefficient is at most that of `other`, so that the bound is at most `other` for every D.
   bool below(const Growth& other) const;
 
-  // Where two sessions meet, both are taken at `most`, the largest value that a set encrypts.
+  // Bounds of different sessions are combined at D = `most`, the largest value that the set encrypts.
   static Growth sum(const Growth& a, const Growth& b, const Magnitude& most);
   static Growth product(const Growth& a, const Growth& b, const Magnitude& most);
   static Growth larger(const Growth& a, const Growth& b, const Magnitude& most);
@@ -108,9 +105,9 @@ class Growth {
   bool known_ = false;
 };
 
-/// Of one tensor: of all its values, and of what stands behind them.
+/// Bounds on all values of a tensor, padding slots included.
 struct Bounds {
-  Magnitude vouched = Magnitude::none();  // from the values encrypted in this process: secret, and no promise of a file's
+  Magnitude vouched = Magnitude::none();  // trusted and secret, because it follows from values that this process encrypted
   Growth assumed;
 
   Bounds times(const Magnitude& factor) const { return {vouched * factor, assumed.times(factor)}; }

@@ -1,19 +1,20 @@
-// Rows of bytes times an encrypted vector. The vector comes as few ciphertexts with a number in each coefficient, and becomes one
-// ciphertext for each number (Angel et al., SealPIR, ePrint 2017/1142, section 3.3); products with the rows are one inner product
-// of polynomials for each block of rows.
+// Rows of bytes times an encrypted vector. The vector arrives in few ciphertexts with a number per coefficient, and is
+// expanded to one ciphertext per number (Angel et al., SealPIR, ePrint 2017/1142, section 3.3). The products are then one
+// inner product of polynomials per block of rows.
 #include "schemes/exact/clear_rows.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "schemes/exact/derive.h"
 
 namespace heliograph::exact {
 
 namespace {
 
-/// Coefficients of X^(-shift) a.
+/// Returns the signed permutation of coefficients that multiplies by X^(-shift).
 device::Permutation shifted_down(std::size_t n, std::size_t shift) {
   device::Permutation p{.source = std::vector<math::u32>(n), .negate = std::vector<bool>(n)};
   for (std::size_t i = 0; i < n; ++i) {
@@ -23,14 +24,14 @@ device::Permutation shifted_down(std::size_t n, std::size_t shift) {
   return p;
 }
 
-/// Rows [rows][columns] as polynomials [columns][limbs][n].
+/// Transposes rows [rows][columns] to polynomials [columns][limbs][n].
 template <class Word>
 std::vector<Word> transposed(std::span<const std::int8_t> values, std::size_t columns, std::size_t n,
                              const std::vector<u64>& moduli) {
-  constexpr std::size_t kTile = 64;  // rows whose lines stay in a cache while their columns are written
+  constexpr std::size_t kTile = 64;  // number of rows that stay in cache while their columns are written
   const std::size_t rows = values.size() / columns, limbs = moduli.size();
   std::vector<Word> words(columns * limbs * n);
-  constexpr std::size_t kTogether = 16;  // columns of a thread
+  constexpr std::size_t kTogether = 16;  // number of columns per thread
   parallel_for((columns + kTogether - 1) / kTogether, columns * limbs * n, [&](std::size_t group) {
     const std::size_t begin = group * kTogether, end = std::min(columns, begin + kTogether);
     for (std::size_t first = 0; first < rows; first += kTile) {
@@ -49,14 +50,15 @@ std::vector<Word> transposed(std::span<const std::int8_t> values, std::size_t co
   return words;
 }
 
-/// The number in each coefficient below the spread, of each of x's ciphertexts, in a ciphertext of its own, times the spread:
-/// [spread, ciphertexts]. Step i splits a polynomial in X^(2^i) in its even and its odd part.
-RnsTensor expanded(Context& c, const ClearRowsData& d, const RnsTensor& x, const std::vector<const rlwe::SwitchKey*>& keys,
-                   const Progress& progress) {
+/// Expands each coefficient below the spread, of each of x's ciphertexts, to its own ciphertext, multiplied by the
+/// spread. The result has the shape [spread, ciphertexts]. Step i splits a polynomial in X^(2^i) into its even and odd
+/// parts.
+RnsTensor expanded(Context& c, const ClearRowsData& d, const RnsTensor& x, const std::vector<const rlwe::SwitchKey*>& keys) {
   ring::Engine& e = c.engine();
   const std::size_t count = d.plan.ciphertexts;
   const RnsTensor all(c.rlwe().engine(), {d.plan.spread, count}, 2, x.primes(), Domain::coefficient);
   e.enqueue(device::Copy{x.view(), all.drop_axis(0, 0).view()});
+  ProgressSteps steps(d.plan.spread);
   for (std::size_t i = 0, n = 1; n < d.plan.spread; ++i, n *= 2) {
     const RnsTensor some = all.slice(0, 0, 1, n), rest = all.slice(0, n, 1, n);
     const RnsTensor turned = ring::automorphism(some, c.spec().n / n + 1);
@@ -68,20 +70,21 @@ RnsTensor expanded(Context& c, const ClearRowsData& d, const RnsTensor& x, const
     const RnsTensor odd = ring::subtract(some, switched);
     e.enqueue(device::Add{e.prepared(), x.primes(), some.view(), switched.view(), some.view()});
     e.enqueue(device::Permute{e.prepared(), x.primes(), d.shifts[i], odd.view(), rest.view()});
-    if (progress) progress(static_cast<double>(2 * n) / static_cast<double>(d.plan.spread));
+    steps.add_until(2 * n);
   }
   return all;
 }
 
-// Slices. A tensor of slices has a first axis for limbs and their slices, and its own limb is one.
+// A slice is a range of a limb's words. The first axis of a sliced tensor counts the slices of all limbs; each entry has
+// one limb of a slice's words.
 
-/// Words in a slice: the fewest, so that a call takes all slices as its limbs. 0: none, limbs stay whole.
+/// Returns the fewest words per slice for which the number of slices is at most the limbs of one call; 0: limbs are not
+/// sliced.
 std::size_t slice_words(Context& c, std::size_t level) {
   if (!c.engine().cuts_batches()) return 0;
   return std::min(c.spec().n, std::max(kLeastSlice, c.spec().n * std::bit_ceil(level) / device::PrimeList::kMost));
 }
 
-/// The words of one limb as slices.
 device::View slices_of(const device::View& x, std::size_t limb, std::size_t words) {
   device::View v = x.with_limbs(limb, 1);
   for (int i = v.axes; i > 0; --i) v.shape[i] = v.shape[i - 1], v.stride[i] = v.stride[i - 1];
@@ -90,7 +93,7 @@ device::View slices_of(const device::View& x, std::size_t limb, std::size_t word
   return v;
 }
 
-/// A tensor of slices with all of them as limbs.
+/// Views the slice axis of a tensor as limbs.
 device::View with_slices_as_limbs(const RnsTensor& x) {
   device::View v = x.view();
   v.limbs = v.shape[0], v.limb_stride = static_cast<std::size_t>(v.stride[0]);
@@ -99,7 +102,6 @@ device::View with_slices_as_limbs(const RnsTensor& x) {
   return v;
 }
 
-/// Room for slices of polynomials of these primes.
 RnsTensor make_slices(Context& c, const device::PrimeList& primes, ring::Shape shape, std::size_t components,
                       std::size_t words) {
   shape.insert(shape.begin(), primes.size() * c.spec().n / words);
@@ -117,8 +119,8 @@ void copy_slices(ring::Engine& e, To to, const RnsTensor& whole, const RnsTensor
   }
 }
 
-/// The inner products of the rows with vectors, of whose ciphertexts each, [columns] in the NTT domain, is one number: a pass over the
-/// rows for all. Two components a vector.
+/// Returns the inner products of the rows with several vectors in one pass over the rows, two components per vector. A
+/// vector has one ciphertext per number, [columns], in the NTT domain.
 RnsTensor products(Context& c, const ClearRowsData& d, const std::vector<RnsTensor>& vectors) {
   ring::Engine& e = c.engine();
   const std::size_t columns = d.plan.columns, n = c.spec().n, words = d.words.view().n, results = 2 * vectors.size();
@@ -140,7 +142,7 @@ RnsTensor products(Context& c, const ClearRowsData& d, const std::vector<RnsTens
   const RnsTensor factors = make_slices(c, primes, {columns}, results, words);
   for (std::size_t v = 0; v < vectors.size(); ++v) copy_slices(e, To::slices, vectors[v], factors.with_components(2 * v, 2));
   device::View key = with_slices_as_limbs(factors);
-  key.axes = 0, key.components = columns * results;  // a column's lie behind those of the one before
+  key.axes = 0, key.components = columns * results;  // the columns are contiguous
   const RnsTensor parts = make_slices(c, primes, {d.blocks()}, results, words);
   device::PrimeList prime_of;
   for (std::size_t i = 0; i < parts.shape()[0]; ++i) prime_of.push_back(primes[i * words / n]);
@@ -150,25 +152,25 @@ RnsTensor products(Context& c, const ClearRowsData& d, const std::vector<RnsTens
   return sums;
 }
 
-/// Throws what `ClearRows::times` throws for a vector.
+/// Throws the errors of `ClearRows::times` for one vector.
 void require_vector(const ClearRowsData& d, const CiphertextData& x, const EvaluationKeys& keys) {
-  require<MismatchError>(x.context == d.context, "the vector is encrypted for other parameters than the rows");
+  require<MismatchError>(x.context == d.context,
+                         "the vector and the rows have different parameter sets; encrypt the vector with the rows' set");
   require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
   require<ShapeError>(
       x.shape() == Shape{d.plan.ciphertexts} && x.packing == Packing::coefficients && x.width == d.plan.spread,
-      "this tensor is no encrypted vector of as many components as the rows have columns");
+      "this tensor is not a vector for these rows; make it with encrypt_vector, one component per column");
   require<LevelError>(x.level() == d.context->rlwe().top_level() && x.degree() == 1,
-                      "the vector is not as it was encrypted");
+                      "the vector was changed by an operation; pass the result of encrypt_vector");
 }
 
-/// A number in a ciphertext, at the plan's level.
-RnsTensor numbers_of(Context& c, const ClearRowsData& d, const CiphertextData& x, const EvaluationKeys& keys,
-                     const Progress& progress) {
+/// Returns one ciphertext per number of a vector, at the plan's level.
+RnsTensor numbers_of(Context& c, const ClearRowsData& d, const CiphertextData& x, const EvaluationKeys& keys) {
   std::vector<const rlwe::SwitchKey*> switch_keys;
   for (const std::int64_t step : d.plan.rotations)
     switch_keys.push_back(
         &schemes::key_of(keys, c.row_galois(step), step, c.column_galois(), "no column rotation is needed"));
-  const RnsTensor all = expanded(c, d, ring::to_domain(x.front(), Domain::coefficient), switch_keys, progress);
+  const RnsTensor all = expanded(c, d, ring::to_domain(x.front(), Domain::coefficient), switch_keys);
   const RnsTensor some = all.reshape({d.plan.spread * d.plan.ciphertexts}).slice(0, 0, 1, d.plan.columns);
   return ring::to_domain(c.rules().switch_level(0, some, d.plan.level), Domain::ntt);
 }
@@ -201,8 +203,9 @@ void ClearRows::set(std::size_t block, std::span<const std::int8_t> values) cons
   const ClearRowsData& d = *data_;
   Context& c = *d.context;
   const std::size_t n = c.spec().n, columns = d.plan.columns;
-  require<ShapeError>(block < d.blocks(), "there is no such block of rows");
-  require<ShapeError>(values.size() == std::min(n, d.rows - block * n) * columns, "these are not the rows of a block");
+  require<ShapeError>(block < d.blocks(), "the index of the block is out of range");
+  require<ShapeError>(values.size() == std::min(n, d.rows - block * n) * columns,
+                      "the number of values must be the rows of the block times the columns");
   const RnsTensor rows(c.rlwe().engine(), {}, columns, c.rlwe().chain(d.plan.level), Domain::coefficient);
   const std::vector<u64> moduli = c.rlwe().moduli(rows.primes());
   const auto load = [&]<class Word>(Word) {
@@ -218,22 +221,20 @@ void ClearRows::set(std::size_t block, std::span<const std::int8_t> values) cons
     e.enqueue(device::Copy{rows.view(), d.words.drop_axis(0, block).view()});
 }
 
-std::vector<Ciphertext> ClearRows::times(const std::vector<Ciphertext>& vectors, const std::vector<EvaluationKeys>& keys,
-                                         const Progress& progress) const {
-  constexpr std::size_t kTogether = 4;  // more are another pass: what a slice is multiplied by must stay in a cache
+std::vector<Ciphertext> ClearRows::times(const std::vector<Ciphertext>& vectors,
+                                         const std::vector<EvaluationKeys>& keys) const {
+  constexpr std::size_t kTogether = 4;  // vectors per pass, so that the factors of a slice stay in cache
   const ClearRowsData& d = *data_;
   Context& c = *d.context;
-  require<ShapeError>(vectors.size() == keys.size(), "each vector has its evaluation keys");
+  require<ShapeError>(vectors.size() == keys.size(), "the number of evaluation keys must equal the number of vectors");
   for (std::size_t v = 0; v < vectors.size(); ++v) require_vector(d, vectors[v].data(), keys[v]);
-  const double all = static_cast<double>(vectors.size());
+  ProgressSteps steps(2 * vectors.size());  // a vector's expansion, and its products
   std::vector<Ciphertext> made;
   for (std::size_t first = 0; first < vectors.size(); first += kTogether) {
     const std::size_t count = std::min(kTogether, vectors.size() - first);
     std::vector<RnsTensor> numbers;
-    for (std::size_t v = first; v < first + count; ++v) {
-      const Progress watch = [&](double share) { progress((static_cast<double>(v) + share / 2) / all); };
-      numbers.push_back(numbers_of(c, d, vectors[v].data(), keys[v], progress ? watch : Progress()));
-    }
+    for (std::size_t v = first; v < first + count; ++v)
+      numbers.push_back(steps.part(1, [&] { return numbers_of(c, d, vectors[v].data(), keys[v]); }));
     const RnsTensor sums = ring::to_domain(products(c, d, numbers), Domain::coefficient);
     for (std::size_t v = 0; v < count; ++v) {
       const CiphertextData& x = vectors[first + v].data();
@@ -245,7 +246,7 @@ std::vector<Ciphertext> ClearRows::times(const std::vector<Ciphertext>& vectors,
       r.parts = {count == 1 ? sums : ring::copy(sums.with_components(2 * v, 2))};
       made.push_back(finish(std::move(r)));
     }
-    if (progress) progress(static_cast<double>(first + count) / all);
+    steps.add(count);
   }
   return made;
 }

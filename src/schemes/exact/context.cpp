@@ -15,10 +15,11 @@ namespace heliograph::exact {
 namespace {
 
 void check_plain_moduli(const Spec& s) {
-  require<ParameterError>(!s.plain_moduli.empty() && s.plain_moduli.size() <= 64, "a set has 1 to 64 plaintext moduli");
+  require<ParameterError>(!s.plain_moduli.empty() && s.plain_moduli.size() <= 64,
+                          "the number of plaintext moduli must be 1 to 64");
   for (std::size_t i = 0; i < s.plain_moduli.size(); ++i) {
     const u64 t = s.plain_moduli[i];
-    require<ParameterError>(t >= 2 && t < (u64{1} << 60), "a plaintext modulus lies between 2 and 2^60");
+    require<ParameterError>(t >= 2 && t < (u64{1} << 60), "a plaintext modulus must be at least 2 and below 2^60");
     for (const auto* list : {&s.chain, &s.auxiliary}) {
       for (u64 q : *list)
         require<ParameterError>(std::gcd(q, t) == 1, "a plaintext modulus must be coprime to the ciphertext primes");
@@ -26,7 +27,7 @@ void check_plain_moduli(const Spec& s) {
     for (std::size_t k = 0; k < i; ++k) {
       require<ParameterError>(std::gcd(s.plain_moduli[k], t) == 1, "plaintext moduli must be coprime");
     }
-    require<ParameterError>(!s.exact || t % 2 == 1, "a set of exact integers has odd plaintext moduli");
+    require<ParameterError>(!s.exact || t % 2 == 1, "the plaintext moduli of a set of exact integers must be odd");
   }
 }
 
@@ -35,9 +36,9 @@ void check_plain_moduli(const Spec& s) {
 Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
     : RingContext(std::move(given), std::move(own_device)), family_(family_of(spec().scheme)) {
   if (family_ == nullptr)
-    throw ParameterError("there is no scheme \"" + spec().scheme + "\" of exact integers in slots; there are bfv and bgv");
+    throw ParameterError("unknown scheme \"" + spec().scheme + "\" of exact integers: it must be bfv or bgv");
   require<ParameterError>(spec().n >= 1024, "N must be at least 2^10");
-  require<ParameterError>(spec().slots <= spec().n, "there are at most N slots");
+  require<ParameterError>(spec().slots <= spec().n, "slots must be at most N");
   check_plain_moduli(spec());
   open();
   most_ = Magnitude::product_of(spec().plain_moduli).half();
@@ -79,22 +80,23 @@ std::string moduli_text(const CiphertextData& x) {
 
 void require_same_moduli(const CiphertextData& a, const CiphertextData& b) {
   if (a.first_part == b.first_part && a.parts.size() == b.parts.size()) return;
-  throw MismatchError("one tensor holds " + moduli_text(a) + ", the other " + moduli_text(b));
+  throw MismatchError("the tensors hold different plaintext moduli: one " + moduli_text(a) + ", the other " +
+                      moduli_text(b));
 }
 
 void require_whole(const CiphertextData& a, const char* purpose) {
-  if (!a.whole()) throw MismatchError("this tensor holds " + moduli_text(a) + ": join them before " + purpose);
+  if (!a.whole()) throw MismatchError("this tensor holds " + moduli_text(a) + "; join all of them before " + purpose);
 }
 
 namespace {
 
-/// The sets that have names, by their numbers' hashes.
+/// Returns the named sets, by the hashes of their numbers.
 std::map<std::string, std::string> known_names() {
   std::map<std::string, std::string> names;
-  for (const char* edition : {"", "/w32"}) {
+  for (const char* ending : {"", "/w32"}) {
     for (const Family* family : kFamilies) {
       for (const std::string& name : named_specs(*family))
-        names.emplace(hash_of(named_spec(*family, name + edition, true)), name + edition);
+        names.emplace(hash_of(named_spec(*family, name + ending, true)), name + ending);
     }
   }
   return names;

@@ -1,4 +1,4 @@
-// A parameter set of BFV or BGV at work: the RLWE context, the plaintext rings and the scheme's rules.
+// Context of a BFV or BGV parameter set: the RLWE context, the plaintext rings and the scheme's rules.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,9 @@ using math::u64;
 using ring::RnsTensor;
 using rlwe::Key256;
 
-/// One plaintext modulus.
 struct PlainModulus {
   u64 t = 0;
-  std::shared_ptr<const device::RingConstant> ring;  // null where t has no slots
+  std::shared_ptr<const device::RingConstant> ring;  // ring modulo t; null if t has no slots
 };
 
 class Context : public schemes::RingContext<Context, Spec> {
@@ -34,18 +33,17 @@ class Context : public schemes::RingContext<Context, Spec> {
 
   const Family& family() const { return *family_; }
   Rules& rules() { return *rules_; }
-  /// What public keys are given in.
   device::PrimeList public_key_primes() const { return device::PrimeList::range(0, spec().chain.size()); }
   std::size_t parts() const { return plain_.size(); }
   const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
-  /// t/2, rounded down: the largest magnitude that is encrypted, and for odd t the largest that is decrypted as itself.
+  /// Returns t/2, rounded down: the largest magnitude that can be encrypted and, for odd t, decrypted.
   const Magnitude& most() const { return most_; }
   bool has_slots() const { return !slot_positions_.empty(); }
   std::size_t slots() const { return spec().slots ? spec().slots : spec().n; }
-  /// NTT position of each slot: row 0's N/2 slots, then row 1's.
+  /// Returns the NTT position of each slot: the N/2 slots of row 0, then of row 1.
   const std::vector<math::u32>& slot_positions() const { return slot_positions_; }
 
-  /// 3^steps (left) modulo 2N; the column swap is 2N - 1.
+  /// Returns the Galois element of a rotation to the left, 3^steps modulo 2N. The column swap is 2N - 1.
   u64 row_galois(std::int64_t steps) const;
   u64 column_galois() const { return 2 * spec().n - 1; }
 
@@ -62,21 +60,21 @@ using Tail = schemes::Tail<u64>;
 struct CiphertextData {
   std::shared_ptr<Context> context;
   rlwe::KeyId key{};
-  std::vector<RnsTensor> parts;  // one for each plaintext modulus, from the set's `first_part`-th on
+  std::vector<RnsTensor> parts;  // one per plaintext modulus, in the set's order from index `first_part`
   std::size_t first_part = 0;
   Packing packing = Packing::slots;
-  std::size_t width = 0;      // values used in each ciphertext
-  std::vector<u64> factors;   // what each part's message is multiplied by, modulo t: 1 but for BGV's switched ones
-  std::vector<double> noise;  // log2 of the model's bound if files are what they say, one for each part; NaN: unknown
-  bool vouched = true;        // nothing came from a file, keys included: the bound is this process's own
-  std::vector<Key256> seeds;  // masks' seeds of fresh secret-key encryptions, one for each part; else empty
-  bool fresh = false;         // an encryption nothing was computed on
-  /// Whether the items' noises may be taken as independent (sums then grow with the root of the squared weights), and
-  /// whether the items are known to be different ciphertexts, so that a multiplication makes them independent again.
+  std::size_t width = 0;      // number of values per ciphertext
+  std::vector<u64> factors;   // factor of each part's message modulo t; 1, except for switched BGV ciphertexts
+  std::vector<double> noise;  // log2 of each part's noise bound, if all files are truthful; NaN: unknown
+  bool vouched = true;        // the noise bound is trusted: neither operands nor keys came from a file
+  std::vector<Key256> seeds;  // mask seeds of fresh secret-key encryptions, one per part; else empty
+  bool fresh = false;         // an encryption before any operation
+  /// independent: the items' noises are independent, so the noise of a sum grows with the root of the sum of squared
+  /// weights. distinct: the items are different ciphertexts, so multiplication makes their noises independent again.
   bool independent = false, distinct = false;
-  /// In the slots from `width` on, one for each part; zero where there are none, and for coefficients.
+  /// Contents of the slots from `width` on, one tail per part; zero if there are none. Coefficients have zero tails.
   std::vector<Tail> tails;
-  /// Of the integers, in all slots or coefficients: those behind the values too.
+  /// Bounds on the integers in all slots or coefficients, padding included.
   Bounds bounds = {};
 
   const RnsTensor& front() const { return parts.front(); }
@@ -88,7 +86,7 @@ struct CiphertextData {
     return std::any_of(parts.begin(), parts.end(), [](const RnsTensor& t) { return t.shared(); });
   }
   std::size_t bytes() const;
-  /// Whether all plaintext moduli of the set are there.
+  /// Returns whether the tensor holds all plaintext moduli of the set.
   bool whole() const;
 };
 
@@ -97,23 +95,23 @@ struct PlaintextData {
   Packing packing = Packing::slots;
   std::size_t width = 0;
   Shape shape;
-  std::vector<RnsTensor> lifted;           // centred, NTT domain, all chain primes; made at first use
-  std::vector<device::View> coefficients;  // modulo t: [items] of one 64-bit limb, one for each part
+  std::vector<RnsTensor> lifted;           // centred, NTT domain, all chain primes; computed at first use
+  std::vector<device::View> coefficients;  // the coefficients modulo t: [items] of one 64-bit limb, one view per part
   std::vector<double> log_norm;            // log2 of the largest canonical norm over the items
-  Magnitude largest, row;                  // magnitude of a value; sum of a ciphertext's magnitudes, over the items
+  Magnitude largest, row;                  // largest magnitude of a value; largest sum of the magnitudes in a ciphertext
 };
 
-// Files (files.cpp).
-/// A bound in a header, and the checked reading of it (DamagedFileError).
+// Files: files.cpp. growth_from checks a bound that to_json wrote (DamagedFileError).
+/// Writes a bound to a header; growth_from reads and checks it (DamagedFileError).
 io::Json to_json(const Growth& bound);
 Growth growth_from(const io::Json& json);
 io::Container describe(const CiphertextData& x, ring::Words words);
 Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 
-/// What one key encrypted in one process, no bound said: D of Growth.
+/// Largest magnitude that one key encrypted in one process without a declared bound: D of Growth.
 class Encrypted {
  public:
-  /// `read`: the key came from a file, and others have it.
+  /// `read`: the key came from a file, so other processes may have it too.
   explicit Encrypted(bool read);
   Growth::Session session() const { return session_; }
   void add(const Magnitude& largest);
@@ -130,14 +128,14 @@ struct SecretKeyData : schemes::RingSecretKey<Context> {
 };
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
 struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {
-  std::size_t period() const { return context->spec().n / 2; }  // of the rotations of rows
+  std::size_t period() const { return context->spec().n / 2; }  // period of row rotations
 };
 
 using schemes::require_same;
 
 /// Throws MismatchError unless two ciphertexts hold the same plaintext moduli.
 void require_same_moduli(const CiphertextData& a, const CiphertextData& b);
-/// Throws MismatchError where some plaintext moduli are missing.
+/// Throws MismatchError if some plaintext moduli are missing.
 void require_whole(const CiphertextData& a, const char* purpose);
 
 }  // namespace heliograph::exact

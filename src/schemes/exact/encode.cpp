@@ -1,4 +1,4 @@
-// Values to polynomials and back.
+// Conversion of values to polynomials and back.
 #include "schemes/exact/encode.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ PlainBatch make_plain_batch(Context& c, std::size_t items, ring::Secrecy secrecy
 
 void require_packing(const Context& c, Packing packing) {
   if (packing == Packing::slots && !c.has_slots()) {
-    throw SlotsError("this set has no slots: a plaintext modulus is not a prime that is 1 modulo 2N; use coefficients");
+    throw SlotsError("this set has no slots: a plaintext modulus is not a prime congruent to 1 modulo 2N; use coefficients");
   }
 }
 
@@ -30,7 +30,7 @@ void check_values(const Context& c, const Values& values, Packing packing) {
   }
   const std::size_t count = checked_product(ring::element_count(values.shape), values.width);
   require<ShapeError>(values.words > 0 && values.data.size() == checked_mul(count, values.words),
-                      "values and shape do not agree");
+                      "the number of values must be the product of shape, width and words");
   if (values.words > 1) {
     const Magnitude whole = Magnitude::product_of(c.spec().plain_moduli), high = whole.half();
     const bool even = high + high == whole;
@@ -39,11 +39,13 @@ void check_values(const Context& c, const Values& values, Packing packing) {
       const Magnitude value = magnitude_of(values, at);
       if (!(value <= high) || (even && !negative && value == high))
         throw PlaintextRangeError("a value of " + std::to_string(value.known() ? value.bits() : 0) +
-                                  " bits is beyond half the plaintext modulus, which has " + std::to_string(whole.bits()));
+                                  " bits is beyond half the plaintext modulus, whose bits are " +
+                                  std::to_string(whole.bits()));
     }
     return;
   }
-  // |v| <= M/2 for M the product of the plaintext moduli; beyond 2^63 every value fits.
+  // Every value is valid if |v| <= M/2, where M is the product of the plaintext moduli. If M is at least 2^64, every
+  // 64-bit value is valid.
   math::u128 product = 1;
   for (std::size_t i = 0; i < c.parts() && product < (math::u128{1} << 64); ++i) product *= c.plain(i).t;
   if (product >= (math::u128{1} << 64)) return;
@@ -52,7 +54,7 @@ void check_values(const Context& c, const Values& values, Packing packing) {
   for (std::int64_t v : values.data) {
     if (v < low || v > high) {
       throw PlaintextRangeError(std::to_string(v) + " is not between " + std::to_string(low) + " and " +
-                                std::to_string(high) + ", what the plaintext modulus holds");
+                                std::to_string(high) + ", the range of the plaintext modulus");
     }
   }
 }
@@ -126,7 +128,8 @@ void download_values(Context& c, std::size_t part, Packing packing, std::size_t 
 double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
   const std::size_t n = c.spec().n, items = b.view.items();
   ring::Engine& e = c.engine();
-  // On a device that computes nothing: a polynomial of uniform coefficients, six deviations.
+  // The null device has no coefficients: return six standard deviations of the norm of a polynomial with uniform
+  // coefficients.
   if (e.device().counter()) return std::log2(6 * static_cast<double>(t) * std::sqrt(static_cast<double>(n) / 12));
   std::vector<u64> words(items * n);
   e.download(b.view, std::as_writable_bytes(std::span(words)));
@@ -134,7 +137,7 @@ double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
   std::vector<double> polynomial(n);
   double largest = 1;
   for (std::size_t i = 0; i < items; ++i) {
-    for (std::size_t k = 0; k < n; ++k) {  // as lift() centres: t/2 goes to -t/2
+    for (std::size_t k = 0; k < n; ++k) {  // centre as lift() does: t/2 becomes -t/2
       const u64 v = words[i * n + k];
       polynomial[k] = static_cast<double>(v) - (2 * v >= t ? static_cast<double>(t) : 0);
     }

@@ -1,4 +1,4 @@
-// Objects as files and bytes (io/container.h). Everything read is checked before it is used.
+// Objects as files and bytes (io/container.h). All data is checked before use.
 #include <numeric>
 
 #include "schemes/exact/tails.h"
@@ -7,17 +7,17 @@ namespace heliograph::exact {
 
 namespace {
 
-// Ciphertexts: what is not an array is in the header. Of noise the estimate travels: a fresh encryption's follows from the
-// model, any other's is in the file. It is assumed where it was read, never vouched for.
+// Ciphertexts. Everything except arrays is in the header. The noise of a fresh encryption follows from the model; any other
+// noise estimate is stored. A reader assumes the estimate without trust.
 
-/// The factors in a file, checked.
 std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh) {
   if (!c.family().has_factors) return std::vector<u64>(c.parts(), 1);
   std::vector<u64> factors = k.header.unsigned_array_at("factors", 64, u64{1} << 60);
-  if (factors.size() != c.parts()) throw DamagedFileError("a ciphertext has one factor for each plaintext modulus");
+  if (factors.size() != c.parts()) throw DamagedFileError("the number of factors must equal the number of plaintext moduli");
   for (std::size_t part = 0; part < factors.size(); ++part) {
     const u64 t = c.plain(part).t, f = factors[part];
-    if (f >= t || std::gcd(f, t) != 1 || (fresh && f != 1)) throw DamagedFileError("a factor has no inverse, or is not 1");
+    if (f >= t || std::gcd(f, t) != 1 || (fresh && f != 1))
+      throw DamagedFileError("a factor must be invertible modulo t, and 1 in a fresh ciphertext");
   }
   return factors;
 }
@@ -36,22 +36,23 @@ Growth growth_from(const io::Json& json) {
   json.require_only({"degrees", "coefficients", "session"}, "a bound on values");
   const std::vector<u64> degrees = json.unsigned_array_at("degrees", 64, 1 << 20);
   const io::Json::Array& coefficients = json.array_at("coefficients", 64);
-  if (degrees.size() != coefficients.size()) throw DamagedFileError("a bound on values has a coefficient for each degree");
+  if (degrees.size() != coefficients.size())
+    throw DamagedFileError("a bound on values must have one coefficient for each degree");
   std::vector<Growth::Term> terms;
   for (std::size_t i = 0; i < degrees.size(); ++i) {
     const std::optional<Magnitude> m = Magnitude::from(coefficients[i].as_string("a coefficient", 1 << 12));
-    if (!m) throw DamagedFileError("a bound on values has a coefficient that is none");
+    if (!m) throw DamagedFileError("a coefficient of a bound on values is not a hexadecimal number");
     terms.push_back({static_cast<std::uint32_t>(degrees[i]), *m});
   }
   const std::optional<Growth> bound =
       Growth::from(std::move(terms), json.contains("session") ? json.unsigned_at("session") : 0);
-  if (!bound) throw DamagedFileError("a bound on values is none");
+  if (!bound) throw DamagedFileError("the degrees of a bound on values must ascend");
   return *bound;
 }
 
 io::Container describe(const CiphertextData& given, ring::Words words) {
   require_whole(given, "saving");
-  // Public numbers behind the values stay here: the file has zeros there, which later rotations and sums rely on.
+  // Padding slots are not published: the file contains zeros for them, and later rotations and sums rely on these zeros.
   const bool numbers = std::any_of(given.tails.begin(), given.tails.end(), [](const Tail& t) { return t.is_number(); });
   std::optional<Ciphertext> shown;
   if (numbers) shown = cleared(Ciphertext(std::make_shared<CiphertextData>(given)));
@@ -60,7 +61,7 @@ io::Container describe(const CiphertextData& given, ring::Words words) {
   k.header["shape"] = io::Json::array_of(x.shape());
   k.header["degree"] = x.degree();
   k.header["level"] = x.level();
-  k.header["ntt"] = x.seeds.empty() && x.front().domain() == Domain::ntt;  // seeds give masks as coefficients
+  k.header["ntt"] = x.seeds.empty() && x.front().domain() == Domain::ntt;  // masks from seeds are in the coefficient domain
   k.header["packing"] = x.packing == Packing::slots ? "slots" : "coefficients";
   k.header["width"] = x.width;
   k.header["fresh"] = x.fresh;
@@ -111,31 +112,33 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
                         "a ciphertext");
   x.key = ring::key_of(k);
   const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
-  if (degree < 1 || level < 1) throw DamagedFileError("a ciphertext has degree 1 or 2 and at least one prime");
+  if (degree < 1 || level < 1) throw DamagedFileError("a ciphertext must have degree 1 or 2 and at least one prime");
   const Shape shape =
       ring::read_shape(k, c.parts() * c.rlwe().polynomial_bytes(level) * (degree + 1), allowed.bytes, c.engine());
   const std::string& packing = k.header.string_at("packing", 16);
-  if (packing != "slots" && packing != "coefficients")
-    throw DamagedFileError("the packing is neither slots nor coefficients");
+  if (packing != "slots" && packing != "coefficients") throw DamagedFileError("the packing must be slots or coefficients");
   x.packing = packing == "slots" ? Packing::slots : Packing::coefficients;
   if (x.packing == Packing::slots && !c.has_slots())
-    throw DamagedFileError("the file packs slots, which its parameters do not have");
+    throw DamagedFileError("the packing is slots, but the file's parameters have none");
   x.width = k.header.unsigned_at("width", c.spec().n);
   const Domain domain = k.header.bool_at("ntt") ? Domain::ntt : Domain::coefficient;
   for (const io::Json& s : k.header.array_at("seeds", c.parts())) x.seeds.push_back(ring::seed_from(s, "a seed"));
   x.fresh = k.header.bool_at("fresh");
   if (x.fresh && (degree != 1 || level != c.rlwe().top_level()))
-    throw DamagedFileError("a fresh ciphertext has degree 1 and all primes");
+    throw DamagedFileError("a fresh ciphertext must have degree 1 and all primes");
   if (!x.seeds.empty() && (x.seeds.size() != c.parts() || !x.fresh || domain != Domain::coefficient)) {
-    throw DamagedFileError("only fresh ciphertexts are seeded, once for each plaintext modulus");
+    throw DamagedFileError("seeds must be one for each plaintext modulus of a fresh ciphertext");
   }
-  if (x.fresh && k.header.find("noise")) throw DamagedFileError("a fresh ciphertext's noise follows from its parameters");
-  require<DamagedFileError>(!x.fresh || !k.header.contains("tail"), "a fresh ciphertext has zeros behind its values");
+  if (x.fresh && k.header.find("noise"))
+    throw DamagedFileError("a fresh ciphertext must not state its noise, which follows from its parameters");
+  require<DamagedFileError>(
+      !x.fresh || !k.header.contains("tail"),
+      "the header of a fresh ciphertext must not have the field \"tail\": its unused slots are always zero");
   x.tails.assign(c.parts(), Tail::from(k.header, x.fresh));
   x.noise = rlwe::figures_from(k, "noise", c.parts());
   x.vouched = false;
   if (k.version > 2 && k.header.contains("bound")) x.bounds.assumed = growth_from(k.header.at("bound"));
-  if (k.arrays.size() != c.parts()) throw DamagedFileError("the file has another number of parts than plaintext moduli");
+  if (k.arrays.size() != c.parts()) throw DamagedFileError("the number of arrays must equal the number of plaintext moduli");
   for (std::size_t part = 0; part < c.parts(); ++part) {
     x.parts.push_back(read_part(k, c, shape, part, degree + 1, level, domain, x.seeds));
     if (x.fresh) x.noise[part] = c.rules().fresh_noise(part, x.seeds.empty());

@@ -4,51 +4,61 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/progress.h"
 #include "schemes/exact/encode.h"
 
 namespace heliograph::exact {
 
 namespace {
 
-/// Items encrypted or decrypted in one go: bounds the scratch beside the result.
+/// Number of items that are encrypted or decrypted at a time, which limits the scratch memory.
 constexpr std::size_t kStretch = 32;
 
-/// Of 64-bit integers.
 constexpr u64 kLargestValue = u64{1} << 63;
 
-/// Digits of base 2, upwards, of values: what results of like values say of themselves is alike, by which recorded programs go.
+/// Binary digits to which magnitudes are rounded up, so that similar data give equal metadata and reuse recorded programs.
 constexpr int kDigits = 5;
 
-/// For an error.
 std::string shown(const Magnitude& m) {
   return m.bits() > 64 ? "0x" + m.hex() : std::to_string(m.is_zero() ? 0 : m.words()[0]);
 }
 
-/// The largest magnitude. PlaintextRangeError where it is above a bound.
+/// Returns the largest magnitude. Throws PlaintextRangeError if it exceeds the bound.
 Magnitude largest_within(const Values& values, const std::optional<Magnitude>& bound) {
   Magnitude largest = largest_of(values);
   if (bound && !(largest <= *bound))
-    throw PlaintextRangeError("a value of magnitude " + shown(largest) + " is above " + shown(*bound) + ", the bound given");
+    throw PlaintextRangeError("a value of magnitude " + shown(largest) + " exceeds " + shown(*bound) + ", the given bound");
   return largest;
 }
 
 std::optional<Magnitude> magnitude_from(const std::optional<Bound>& bound) {
   if (!bound) return std::nullopt;
   std::optional<Magnitude> found = Magnitude::from(bound->hex);
-  require<ParameterError>(found.has_value(), "a bound is lower-case hexadecimal digits, of at most 4096 bits");
+  require<ParameterError>(found.has_value(), "a bound must be lower-case hexadecimal digits of at most 4096 bits");
   return found;
 }
 
-/// `draw` draws for one plaintext modulus and returns the masks' seed, or nothing that means anything with a public key;
-/// `encrypt_zero` then encrypts. Both are called in the key holder, which has the values as well.
-template <class Draw, class EncryptZero>
-Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& keys,
-                   const Values& values, Packing packing, Moduli moduli, bool public_key, const Progress& progress,
-                   Draw draw, EncryptZero encrypt_zero, const std::optional<Bound>& said, Encrypted* encrypted,
-                   bool vouched = true) {
-  const std::optional<Magnitude> bound = magnitude_from(said);
+/// The part of an encryption that depends on the kind of key. The functions run in the key holder.
+struct Encryption {
+  std::shared_ptr<Context> context;
+  rlwe::KeyId key;
+  std::shared_ptr<rlwe::Context> own;  // context of the key, in the key holder
+  bool is_public;
+  /// Draws the randomness of one plaintext modulus. Returns the masks' seed, or zeros for a public key.
+  std::function<Key256()> draw;
+  /// Encrypts zeros with errors multiplied by `times`: the items of `out`, numbered from `first`.
+  std::function<void(const Key256& seed, math::u32 first, u64 times, const RnsTensor& out)> encrypt_zero;
+  Encrypted* encrypted = nullptr;  // largest magnitude that this secret key encrypted
+  bool vouched = true;
+};
+
+Ciphertext encrypt(const Encryption& by, const Values& values, Packing packing, Moduli moduli,
+                   const std::optional<Bound>& given_bound) {
+  const std::shared_ptr<Context>& c = by.context;
+  Encrypted* const encrypted = by.encrypted;
+  const std::optional<Magnitude> bound = magnitude_from(given_bound);
   device::Device& device = c->engine().device();
-  Shape shape;  // and what else the key holder alone knows
+  Shape shape;  // broadcast, followed by other data of the key holder
   ring::broadcast(device, shape, [&] {
     check_values(*c, values, packing);
     const Magnitude largest = largest_within(values, bound);
@@ -67,49 +77,48 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   std::vector<u64> words(next());
   for (std::size_t k = words.size(); k-- > 0;) words[k] = next();
   const Magnitude largest = Magnitude::of_words(std::move(words)), own = largest.rounded_up(kDigits);
-  const Magnitude ceiling = larger(c->most(), kLargestValue);  // bounds of smaller sets are kept as they were said
+  const Magnitude ceiling = larger(c->most(), kLargestValue);  // larger declared bounds are reduced to this
   data->bounds = {own <= c->most() ? own : c->most(),
                   bound ? Growth::constant(*bound <= ceiling ? *bound : ceiling)
                         : (encrypted ? Growth::own(session) : Growth::constant(c->most()))};
   if (encrypted && !bound) encrypted->add(largest);
   const std::size_t items = ring::element_count(shape), level = c->rlwe().top_level();
-  require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
+  require<ShapeError>(items < (std::size_t{1} << 32), "one call must encrypt fewer than 2^32 ciphertexts; split the array");
   require<ParameterError>(moduli.first < c->parts() && moduli.count <= c->parts() - moduli.first,
-                          "the set has no such plaintext moduli");
+                          "the range of plaintext moduli is outside the set");
   const std::size_t parts = moduli.count ? moduli.count : c->parts() - moduli.first;
   c->engine().require_memory(checked_product(items, parts, std::size_t{2}, c->rlwe().polynomial_bytes(level)),
                              "encrypting this array");
-  data->context = c, data->key = key, data->packing = packing;
+  data->context = c, data->key = by.key, data->packing = packing;
   data->first_part = moduli.first;
   data->independent = data->distinct = c->rules().independent();
-  data->fresh = true, data->vouched = vouched;
+  data->fresh = true, data->vouched = by.vouched;
+  ProgressSteps steps(parts * items);
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t modulus = moduli.first + part;
     const Domain home = c->rules().home();
     const RnsTensor all(c->rlwe().engine(), {items}, 2, c->rlwe().chain(level), home);
     Key256 seed{};
-    if (items > 0) ring::broadcast(device, std::span(&seed, 1), [&] { seed = draw(); });
+    if (items > 0) ring::broadcast(device, std::span(&seed, 1), [&] { seed = by.draw(); });
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
-      rlwe::key_holder_writes(all.slice(0, first, 1, count), public_key ? 2 : 1, keys, [&](const RnsTensor& out) {
+      rlwe::key_holder_writes(all.slice(0, first, 1, count), by.is_public ? 2 : 1, by.own, [&](const RnsTensor& out) {
         Context& k = *c->key_holder();
-        ring::Engine& e = k.engine();  // coefficients first, whatever the domain it is to have
-        encrypt_zero(seed, static_cast<math::u32>(first), k.rules().error_multiplier(modulus), out);
+        ring::Engine& e = k.engine();  // encryption in the coefficient domain, transformed below if the scheme requires it
+        by.encrypt_zero(seed, static_cast<math::u32>(first), k.rules().error_multiplier(modulus), out);
         const PlainBatch plain = make_plain_batch(k, count, ring::Secrecy::passing);
         upload_values(k, modulus, values, packing, first, plain);
         const RnsTensor message = scale_up(k, modulus, plain, level, 1), body = out.with_components(0, 1);
         e.enqueue(device::Add{e.prepared(), body.primes(), body.view(), message.view(), body.view()});
         if (home == Domain::ntt) e.enqueue(device::ForwardNtt{e.prepared(), out.primes(), out.view(), out.view()});
       });
-      if (progress)
-        progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
-                 static_cast<double>(parts));
+      steps.add(count);
     }
-    if (!public_key) rlwe::key_holder_left_masks(all, seed);
-    if (!public_key && items > 0) data->seeds.push_back(seed);
+    if (!by.is_public) rlwe::key_holder_left_masks(all, seed);
+    if (!by.is_public && items > 0) data->seeds.push_back(seed);
     data->parts.push_back(all.reshape(shape));
     data->factors.push_back(1);
-    data->noise.push_back(c->rules().fresh_noise(modulus, public_key));
+    data->noise.push_back(c->rules().fresh_noise(modulus, by.is_public));
     data->tails.emplace_back();
   }
   return Ciphertext(std::move(data));
@@ -123,16 +132,15 @@ PublicKey SecretKey::public_key() const {
   return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{schemes::make_public_key(*data_)}));
 }
 
-EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns,
-                                          const Progress& progress) const {
+EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns) const {
   const Context& c = *data_->context;
   if ((!rotations.empty() || columns) && !c.has_slots())
-    throw SlotsError("this set has no slots, so there is nothing to rotate");
+    throw SlotsError("cannot make rotation keys: this set has no slots");
   std::vector<u64> galois;
   for (const std::int64_t steps : rotations) galois.push_back(c.row_galois(steps));
   if (columns) galois.push_back(c.column_galois());
-  return EvaluationKeys(std::make_shared<EvaluationKeysData>(
-      EvaluationKeysData{schemes::make_evaluation_keys(*data_, relinearize, galois, progress)}));
+  return EvaluationKeys(
+      std::make_shared<EvaluationKeysData>(EvaluationKeysData{schemes::make_evaluation_keys(*data_, relinearize, galois)}));
 }
 
 bool EvaluationKeys::has_relinearization() const { return data_->keys.relinearization.has_value(); }
@@ -156,7 +164,7 @@ std::int64_t EvaluationKeys::cheapest(const std::vector<std::int64_t>& steps) co
 std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
-Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli,
+Ciphertext SecretKey::encrypt(const Values& values, Packing packing, Moduli moduli,
                               const std::optional<Bound>& bound) const {
   Secret<Key256> errors;
   const auto draw = [&] {
@@ -164,15 +172,20 @@ Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progr
     errors = data_->entropy->next_secret();
     return seed;
   };
-  return exact::encrypt(
-      data_->context, data_->key.id(), data_->key.context(), values, packing, moduli, false, progress, draw,
-      [&](const Key256& seed, math::u32 first, u64 times, const RnsTensor& out) {
-        rlwe::encrypt_zero(data_->key, seed, errors, first, out, times);
-      },
-      bound, data_->encrypted.get());
+  const auto encrypt_zero = [&](const Key256& seed, math::u32 first, u64 times, const RnsTensor& out) {
+    rlwe::encrypt_zero(data_->key, seed, errors, first, out, times);
+  };
+  const Encryption by{.context = data_->context,
+                      .key = data_->key.id(),
+                      .own = data_->key.context(),
+                      .is_public = false,
+                      .draw = draw,
+                      .encrypt_zero = encrypt_zero,
+                      .encrypted = data_->encrypted.get()};
+  return exact::encrypt(by, values, packing, moduli, bound);
 }
 
-Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli,
+Ciphertext PublicKey::encrypt(const Values& values, Packing packing, Moduli moduli,
                               const std::optional<Bound>& bound) const {
   rlwe::Entropy entropy;
   Secret<Key256> secret;
@@ -180,17 +193,22 @@ Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progr
     secret = entropy.next_secret();
     return Key256{};
   };
-  return exact::encrypt(
-      data_->context, data_->key.id, data_->key.context, values, packing, moduli, true, progress, draw,
-      [&](const Key256&, math::u32 first, u64 times, const RnsTensor& out) {
-        rlwe::encrypt_zero(data_->key, secret, first, out, times);
-      },
-      bound, nullptr, data_->vouched);
+  const auto encrypt_zero = [&](const Key256&, math::u32 first, u64 times, const RnsTensor& out) {
+    rlwe::encrypt_zero(data_->key, secret, first, out, times);
+  };
+  const Encryption by{.context = data_->context,
+                      .key = data_->key.id,
+                      .own = data_->key.context,
+                      .is_public = true,
+                      .draw = draw,
+                      .encrypt_zero = encrypt_zero,
+                      .vouched = data_->vouched};
+  return exact::encrypt(by, values, packing, moduli, bound);
 }
 
 namespace {
 
-/// Residues of each item of a phase, 64-bit whatever the edition's word.
+/// Returns the residues of each item of a phase as 64-bit words, for any word size.
 SecretVector<u64> widened(const RnsTensor& phase) {
   const SecretVector<std::byte> bytes = ring::download_secret(phase);
   SecretVector<u64> words(bytes.size() / phase.view().word_size());
@@ -206,34 +224,33 @@ SecretVector<u64> widened(const RnsTensor& phase) {
   return words;
 }
 
-/// Bits that the estimate leaves to one part; NaN: unknown.
+/// Returns the bits that the estimate leaves to one part; NaN if unknown.
 double estimated_budget(const CiphertextData& x, std::size_t part) {
   return x.context->rules().noise_limit(x.first_part + part, x.level()) - x.noise[part];
 }
 
-/// Bits that noise measured must leave to one part, in whatever coefficient: what the estimate leaves, for noise beyond an
-/// honest estimate has another cause than chance. Where there is none, or it is not to count, one bit: noise that wrapped in
-/// few values often comes near the limit in none of them (docs/adr/0014).
+/// Returns the bits that the measured noise of one part must leave in every coefficient. They are those of the estimate,
+/// because noise from correct operations exceeds its estimate with negligible probability. One bit if the estimate is
+/// unknown or ignored. Noise that wrapped a few values often leaves all coefficients away from the limit (docs/adr/0014).
 double required_budget(const CiphertextData& x, std::size_t part) {
   constexpr double unknown = 1, least = 0.03, finest = 40;
   const double budget = estimated_budget(x, part);
   return budget >= 0 ? std::clamp(budget, least, finest) : unknown;
 }
 
-/// Throws NoiseError where the estimate says that noise is exhausted.
 void require_budget(const CiphertextData& x) {
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const double budget = estimated_budget(x, part);
     if (budget < 0) {
-      throw NoiseError("the noise of this ciphertext is exhausted: by the estimate " +
+      throw NoiseError("the noise budget of this ciphertext is exhausted: by the estimate " +
                        std::to_string(static_cast<int>(std::ceil(std::min(-budget, 1e6)))) +
-                       " more bits are needed, and it may decrypt to anything. Fewer multiplications, or a larger set, are "
-                       "needed; or say that the noise measured is to decide, not its estimate (beyond_estimate)");
+                       " more bits are needed, and the result may be wrong. Use fewer multiplications or a larger set, "
+                       "or decrypt with beyond_estimate, which checks the measured noise alone");
     }
   }
 }
 
-/// Throws NoiseError where noise measured leaves a coefficient less than so many bits.
+/// Throws NoiseError if the measured noise leaves a coefficient fewer than `budget` bits.
 void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli, u64 multiplier, double budget) {
   const std::size_t n = phase.view().n, each = n * moduli.size();
   const SecretVector<u64> words = widened(phase);
@@ -242,8 +259,9 @@ void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli,
     largest = std::max(largest, rlwe::largest_fraction(words.data() + i * each, n, moduli, multiplier));
   if (declassified(largest > std::exp2(-1 - budget))) {
     throw NoiseError(
-        "the noise of this ciphertext is exhausted, or not what its estimate says: it no longer decrypts. Fewer "
-        "multiplications, or a larger set, are needed, and ciphertexts and keys that are what their files say");
+        "cannot decrypt: the noise budget of this ciphertext is exhausted, by measurement. Use fewer multiplications or a "
+        "larger "
+        "set, and check that the files of ciphertext and keys are unaltered");
   }
 }
 
@@ -251,10 +269,11 @@ void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli,
 
 namespace {
 
-/// Values that all lie within t/2 of this are taken to be right: one that wrapped, and may be anything, does with this probability.
+/// Values below t/2 times 2 to this power are accepted: a wrapped value, which may be any residue, is that small with
+/// this probability.
 constexpr double kEmptyLog2 = -14;
 
-/// Digits in groups of three, or a power of two.
+/// Formats a magnitude with digits in groups of three, or as a power of two.
 std::string text_of(const Magnitude& value) {
   if (value.bits() > 63) return "2^" + std::to_string(value.bits());
   const std::string digits = std::to_string(value.is_zero() ? 0 : value.words()[0]);
@@ -266,7 +285,7 @@ std::string text_of(const Magnitude& value) {
   return text;
 }
 
-/// What keeps the values of a ciphertext within half its plaintext modulus, as one key's owner knows it.
+/// The key owner's evidence that a ciphertext's values are at most half its plaintext modulus.
 class Room {
  public:
   Room(const SecretKeyData& key, const CiphertextData& x) : x_(x), most_(x.context->most()) {
@@ -284,21 +303,21 @@ class Room {
     const Magnitude known = by_vouched || vouched_ <= assumed_ || !assumed_.known() ? vouched_ : assumed_;
     std::string text = "the integers of this tensor may have wrapped modulo t: t/2 is " + text_of(limit_) + ", and ";
     if (known.known())
-      text += "all that is known is that none is larger than " + text_of(known);
+      text += "the known bound on their magnitudes is " + text_of(known);
     else
-      text += by_vouched ? "what came from a file proves nothing of their size" : "nothing is known of their size";
-    text += ". Take a set of more plain_bits";
+      text += by_vouched ? "a bound that came from a file is not trusted" : "no bound on their magnitudes is known";
+    text += ". Use a set of more plain_bits";
     if (known.known()) text += " (plain_bits=" + std::to_string(known.bits() + 1) + " holds them)";
     if (const Magnitude said = bound_that_does(); !said.is_zero())
-      text +=
-          "; or say a bound at encryption: bound=" + text_of(said) + " is enough, where no value is larger (it is public)";
+      text += "; or give a public bound at encryption: bound=" + text_of(said) + " is enough, if no value is larger";
     else if (!by_vouched)
-      text += "; or say a smaller bound at encryption, where no value is larger (encrypt(..., bound=), which is public)";
-    throw RoomError(text + "; or decrypt(..., unchecked=True), where you know that they fit");
+      text += "; or give a smaller public bound at encryption, if no value is larger (encrypt(..., bound=))";
+    throw RoomError(text + "; or decrypt(..., unchecked=True), if you know that they fit");
   }
 
  private:
-  /// The largest D of inputs that leaves the values within t/2; 0 where it is not D that makes them large.
+  /// Returns the largest magnitude D of inputs for which the result's bound is at most t/2; 0 if the bound does not
+  /// depend on D.
   Magnitude bound_that_does() const {
     if (!x_.bounds.assumed.open()) return 0;
     u64 found = 0;
@@ -314,8 +333,7 @@ class Room {
 
 }  // namespace
 
-std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress, bool beyond_estimate,
-                                              Proof proof) const {
+std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, bool beyond_estimate, Proof proof) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
   require_whole(x, "decrypting");
@@ -323,16 +341,17 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
   Context& c = *data_->context;
   const Room room(*data_, x);
   const bool asked =
-      c.engine().device().counter() == nullptr && (proof == Proof::vouched || (proof == Proof::any && c.spec().exact));
-  unsigned char proven = 0;  // as the key holder knows it
+      c.engine().device().counter() == nullptr && (proof == Proof::trusted || (proof == Proof::any && c.spec().exact));
+  unsigned char proven = 0;  // in the key holder
   if (asked)
     ring::broadcast(c.engine().device(), std::span(&proven, 1),
-                    [&] { proven = proof == Proof::vouched ? room.vouched() : room.proven(); });
-  if (asked && !proven && proof == Proof::vouched) room.refuse(true);
+                    [&] { proven = proof == Proof::trusted ? room.vouched() : room.proven(); });
+  if (asked && !proven && proof == Proof::trusted) room.refuse(true);
   const std::size_t items = x.front().items();
   const std::vector<u64> moduli = c.rlwe().moduli(x.front().primes());
   std::vector<std::uint64_t> out =
       c.engine().host_array<std::uint64_t>(checked_product(c.parts(), items, x.width), "decrypting this tensor");
+  ProgressSteps steps(c.parts() * items);
   for (std::size_t part = 0; part < c.parts(); ++part) {
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t first = 0; first < items; first += kStretch) {
@@ -352,9 +371,7 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
           for (u64& v : values) v = math::mul_mod(v, inverse, t);
         }
       });
-      if (progress)
-        progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
-                 static_cast<double>(c.parts()));
+      steps.add(count);
     }
   }
   if (asked && !proven &&
@@ -382,7 +399,7 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext, bool beyond_estimat
         noise = rlwe::log2_largest(words.data(), n, moduli, c.rules().noise_multiplier(x.first_part + part));
       });
       const double budget = whole - 1 - noise;
-      if (budget < required_budget(x, part)) return 0;  // decryption refuses it
+      if (budget < required_budget(x, part)) return 0;  // decrypt would throw NoiseError
       worst = std::min(worst, budget);
     }
   }

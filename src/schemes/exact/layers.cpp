@@ -1,13 +1,14 @@
-// A convolution, its squares and their pool, in stretches of output channels.
+// A convolution, its squares and their pooling, in stretches of output channels.
 #include <algorithm>
 
+#include "base/progress.h"
 #include "schemes/exact/linear.h"
 
 namespace heliograph::exact {
 
 namespace {
 
-/// Output channels first ... first + count of a convolution, and the inputs they read.
+/// The weights of output channels [first, first + count) of a convolution, and the inputs that these channels need.
 struct Stretch {
   Convolution shape;
   std::vector<std::int64_t> weights, bias;
@@ -19,7 +20,7 @@ Stretch stretch_of(const std::vector<std::int64_t>& weights, const Convolution& 
   const std::size_t each = s.inputs_per_group * s.height * s.width, unit = s.outputs / s.groups;
   Stretch r{.shape = s, .inputs = s.groups * s.inputs_per_group};
   r.shape.outputs = count;
-  if (s.groups > 1) {  // whole groups
+  if (s.groups > 1) {  // a stretch has complete groups
     r.shape.groups = count / unit;
     r.first_input = first / unit * s.inputs_per_group, r.inputs = r.shape.groups * s.inputs_per_group;
   }
@@ -33,41 +34,35 @@ Stretch stretch_of(const std::vector<std::int64_t>& weights, const Convolution& 
   return r;
 }
 
-/// Channels in a stretch: what `room` bytes hold of outputs and squares, at least `unit`, evenly.
+/// Returns the number of channels per stretch, a multiple of `unit`. Outputs and squares of a stretch fit in `room`
+/// bytes; all stretches have about the same size.
 std::size_t channels_in(std::size_t room, std::size_t each, std::size_t outputs, std::size_t unit) {
   const std::size_t most = std::clamp<std::size_t>(room / std::max<std::size_t>(1, each) / unit, 1, outputs / unit);
   const std::size_t stretches = (outputs / unit + most - 1) / most;
   return (outputs / unit + stretches - 1) / stretches * unit;
 }
 
-/// Nobody watches the parts of what nobody watches: whole calls keep a device busy.
-Progress third_of(const Progress& watch, int which) {
-  if (!watch) return {};
-  return [&watch, which](double share) { watch((which + share) / 3); };
-}
-
-/// The convolution of one stretch, described by `like`.
-Ciphertext convolved_stretch(const Ciphertext& x, const Stretch& some, CiphertextData like, const Shape& shape,
-                             const Progress& watch) {
+/// Returns the convolution of one stretch, with the metadata of `like`.
+Ciphertext convolved_stretch(const Ciphertext& x, const Stretch& some, CiphertextData like, const Shape& shape) {
   const Ciphertext from = slice(x, 0, some.first_input, 1, some.inputs);
   const GatheredProduct product = convolution_product(*x.data().context, from.shape(), some.weights, some.shape);
-  like.parts = {product_of(from.data(), 0, product, shape, some.bias, third_of(watch, 0))};
+  like.parts = {product_of(from.data(), 0, product, shape, some.bias)};
   like.tails = {tail_of(from.data(), 0, product, some.bias)};
   return finish(std::move(like));
 }
 
-Ciphertext square_pool(Ciphertext x, std::size_t level, std::size_t pool, const EvaluationKeys& keys,
-                       const Progress& watch) {
-  x = square(switch_level(relinearize(x, keys), level), &keys, third_of(watch, 1));
-  x = sum_pool2d(x, pool);
-  return relinearize(x, keys, third_of(watch, 2));
+Ciphertext square_pool(Ciphertext x, std::size_t level, std::size_t pool, const EvaluationKeys& keys) {
+  ProgressSteps steps(2);
+  const Ciphertext low = switch_level(relinearize(x, keys), level);
+  x = sum_pool2d(steps.part(1, [&] { return square(low, &keys); }), pool);
+  return steps.part(1, [&] { return relinearize(x, keys); });
 }
 
 }  // namespace
 
 Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
                               const std::vector<std::int64_t>& bias, std::size_t pool, const EvaluationKeys& keys,
-                              const Progress& progress, std::size_t stretch) {
+                              std::size_t stretch) {
   const CiphertextData& a = x.data();
   Context& c = *a.context;
   const Shape in = x.shape();
@@ -75,7 +70,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   if (!keys.has_relinearization())
     throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
   if (in.size() != 3) throw ShapeError("this layer takes (channels, H, W), not " + ring::to_string(in));
-  require<ShapeError>(s.outputs > 0, "a layer has at least one output");
+  require<ShapeError>(s.outputs > 0, "a layer must have at least one output");
   check_bias(c, bias, s.outputs);
   const CiphertextData convolved = derived_by(a, convolution_product(c, in, weights, s), bias);
   const Shape plane = convolution_shape(in, s);
@@ -83,7 +78,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
     throw ShapeError("windows of " + std::to_string(pool) + " x " + std::to_string(pool) +
                      " do not tile a tensor of shape " + ring::to_string(plane));
   const Shape pooled = {s.outputs, plane[1] / pool, plane[2] / pool};
-  CiphertextData squared = convolved;  // what the squares are taken of
+  CiphertextData squared = convolved;  // metadata of the squares' operand
   for (std::size_t part = 0; part < a.parts.size() && a.degree() > 1; ++part)
     squared.noise[part] = rlwe::log2_sum(squared.noise[part], c.rules().key_switch_noise(a.first_part + part, a.level()));
   const std::size_t level = product_level(squared, x.level(), squared, x.level());
@@ -97,23 +92,20 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   const std::size_t most = channels_in(room, each, s.outputs, unit), stretches = (s.outputs + most - 1) / most;
 
   std::vector<Ciphertext> done;
+  ProgressSteps steps(3 * parts * stretches);  // convolution, square, relinearization
   for (std::size_t part = 0; part < parts; ++part) {
     const Ciphertext own = take_moduli(x, {a.first_part + part, 1});
-    CiphertextData from = convolved;  // noise and independence are the whole layer's, whatever the stretch
+    CiphertextData from = convolved;  // noise and independence of the complete layer
     from.first_part = own.data().first_part, from.noise = {convolved.noise[part]}, from.factors = {convolved.factors[part]};
     RnsTensor out;
     Tail tail;
     for (std::size_t k = 0; k < stretches; ++k) {
       const std::size_t first = k * most, count = std::min(most, s.outputs - first);
-      Progress watch;
-      if (progress) {
-        watch = [&](double share) {
-          progress((static_cast<double>(part * stretches + k) + share) / static_cast<double>(parts * stretches));
-        };
-      }
       const Stretch some = stretch_of(weights, s, bias, first, count);
-      const Ciphertext z =
-          square_pool(convolved_stretch(own, some, from, {count, plane[1], plane[2]}, watch), level, pool, keys, watch);
+      const Ciphertext image = steps.part(1, [&] {
+        return convolved_stretch(own, some, from, {count, plane[1], plane[2]});
+      });
+      const Ciphertext z = steps.part(2, [&] { return square_pool(image, level, pool, keys); });
       if (stretches == 1) {
         done.push_back(z);
         break;

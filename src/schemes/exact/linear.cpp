@@ -1,9 +1,11 @@
-// Matrix products, convolutions and sums with plaintext weights: each one gathered modular product. And shapes.
+// Matrix products, convolutions and sums with plaintext weights, each as one gathered modular product; operations on
+// shapes.
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "base/checked.h"
+#include "base/progress.h"
 #include "schemes/exact/encode.h"
 #include "schemes/exact/linear.h"
 #include "schemes/exact/tails.h"
@@ -12,7 +14,7 @@ namespace heliograph::exact {
 
 namespace {
 
-/// Largest row of |weights| summed (exponent 1) or of their squares, rooted (exponent 2).
+/// Returns the largest row sum of |weights| (exponent 1), or the root of the largest row sum of squares (exponent 2).
 double largest_row(const GatheredProduct& p, int exponent) {
   double largest = 1;
   for (std::size_t row = 0; row * p.terms < p.weights.size(); ++row) {
@@ -24,7 +26,7 @@ double largest_row(const GatheredProduct& p, int exponent) {
   return largest;
 }
 
-/// Largest row of |weights| summed, exactly.
+/// Returns the largest row sum of |weights|, exactly.
 Magnitude largest_row_sum(const GatheredProduct& p) {
   Magnitude largest;
   for (std::size_t row = 0; row * p.terms < p.weights.size(); ++row) {
@@ -38,7 +40,8 @@ Magnitude largest_row_sum(const GatheredProduct& p) {
   return largest;
 }
 
-/// The largest of biases: of integers, or of residues modulo each plaintext modulus, which are those of the smallest integers.
+/// Returns the largest magnitude of biases. A bias is an integer, or its residues modulo each plaintext modulus; these
+/// stand for the integer of smallest magnitude.
 Magnitude largest_bias(const Context& c, const std::vector<std::int64_t>& bias, std::size_t rows) {
   Magnitude largest;
   if (bias.size() <= rows) {
@@ -47,7 +50,7 @@ Magnitude largest_bias(const Context& c, const std::vector<std::int64_t>& bias, 
   }
   const Magnitude all = Magnitude::product_of(c.spec().plain_moduli);
   for (std::size_t row = 0; row < rows; ++row) {
-    Magnitude value, weight = 1;  // mixed radix: value + weight digit is right modulo one modulus more
+    Magnitude value, weight = 1;  // mixed radix: each step makes `value` correct modulo one more modulus
     for (std::size_t i = 0; i < c.parts(); ++i) {
       const u64 t = c.plain(i).t;
       const auto modulo = [t](const Magnitude& m) {
@@ -65,7 +68,7 @@ Magnitude largest_bias(const Context& c, const std::vector<std::int64_t>& bias, 
   return largest;
 }
 
-/// No two outputs are the same combination of the same inputs, and none is empty.
+/// Returns whether every output combines inputs, and no two outputs are the same combination.
 bool outputs_distinct(const GatheredProduct& p) {
   std::set<std::vector<std::int64_t>> rows;
   std::set<std::vector<math::u32>> windows;
@@ -85,7 +88,7 @@ bool outputs_distinct(const GatheredProduct& p) {
   return true;
 }
 
-/// Each input is used by at most one output.
+/// Returns whether at most one output uses each input.
 bool inputs_disjoint(const GatheredProduct& p) {
   if (p.outputs > 1) return false;
   std::vector<bool> used(p.inputs);
@@ -97,17 +100,18 @@ bool inputs_disjoint(const GatheredProduct& p) {
   return true;
 }
 
-/// The smallest integers of the same residues modulo t.
+/// Replaces the weights by the smallest integers congruent modulo t.
 GatheredProduct reduced(GatheredProduct product, u64 t) {
   for (std::int64_t& w : product.weights) w = math::centered(math::signed_mod(w, t), t);
   return product;
 }
 
 Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shape& shape,
-                 const std::vector<std::int64_t>& bias, const Progress& progress) {
+                 const std::vector<std::int64_t>& bias) {
   CiphertextData r = derived_by(x.data(), product, bias);
+  ProgressSteps steps(x.data().parts.size());
   for (std::size_t part = 0; part < x.data().parts.size(); ++part) {
-    r.parts.push_back(product_of(x.data(), part, product, shape, bias, progress));
+    r.parts.push_back(steps.part(1, [&] { return product_of(x.data(), part, product, shape, bias); }));
     r.tails[part] = tail_of(x.data(), part, product, bias);
   }
   return finish(std::move(r));
@@ -130,11 +134,11 @@ CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& produc
 }
 
 RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product, const Shape& shape,
-                     const std::vector<std::int64_t>& bias, const Progress& progress) {
+                     const std::vector<std::int64_t>& bias) {
   Context& c = *x.context;
   const std::size_t modulus = x.first_part + part, rows = bias.empty() ? 0 : shape.front();
   const auto prepared = c.engine().product(reduced(product, c.plain(modulus).t));
-  const RnsTensor out = ring::gathered_product(x.parts[part], prepared, shape, progress);
+  const RnsTensor out = ring::gathered_product(x.parts[part], prepared, shape);
   const std::int64_t* values = bias.data() + (bias.size() > rows ? modulus * rows : 0);
   for (std::size_t i = 0; i < rows && out.items() > 0; ++i) {
     if (values[i] == 0) continue;
@@ -166,13 +170,13 @@ void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t r
 }
 
 Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, std::size_t columns, const Ciphertext& x,
-                  const std::vector<std::int64_t>& bias, const Progress& progress) {
+                  const std::vector<std::int64_t>& bias) {
   Context& c = *x.data().context;
   const GatheredProduct p = ring::matrix_product(c.engine(), weights, rows, columns, x.shape());
   check_bias(c, bias, rows);
   Shape out = x.shape();
   out[0] = rows;
-  return apply(x, p, out, bias, progress);
+  return apply(x, p, out, bias);
 }
 
 namespace {
@@ -183,7 +187,7 @@ struct Image {
 
 std::size_t padded(std::size_t length, const Convolution& s) { return checked_add(length, checked_mul(2, s.padding)); }
 
-/// Flat input index of each term of each output position: one group.
+/// Appends, for one group, the flat input index of each term of each output position.
 void append_windows(GatheredProduct& p, const Convolution& s, const Image& image, std::size_t group, std::size_t out_height,
                     std::size_t out_width) {
   for (std::size_t y = 0; y < out_height; ++y) {
@@ -204,10 +208,11 @@ void append_windows(GatheredProduct& p, const Convolution& s, const Image& image
 }
 
 Ciphertext convolve_one(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
-                        const std::vector<std::int64_t>& bias, const Progress& progress) {
+                        const std::vector<std::int64_t>& bias) {
   const Shape in = x.shape();
-  const GatheredProduct product = convolution_product(*x.data().context, in, weights, s);  // refuses before shapes are made
-  return apply(x, product, convolution_shape(in, s), bias, progress);
+  const GatheredProduct product =
+      convolution_product(*x.data().context, in, weights, s);  // throws before shapes are computed
+  return apply(x, product, convolution_shape(in, s), bias);
 }
 
 }  // namespace
@@ -219,7 +224,7 @@ Shape convolution_shape(const Shape& in, const Convolution& s) {
 GatheredProduct convolution_product(Context& c, const Shape& in, const std::vector<std::int64_t>& weights,
                                     const Convolution& s) {
   require<ShapeError>(weights.size() == checked_product(s.outputs, s.inputs_per_group, s.height, s.width),
-                      "the weights do not fill their shape");
+                      "the number of weights must be outputs x inputs_per_group x height x width");
   const Image image{in[0], in[1], in[2]};
   if (s.groups == 0 || s.stride == 0 || image.channels != s.groups * s.inputs_per_group || s.outputs % s.groups != 0 ||
       padded(image.height, s) < s.height || padded(image.width, s) < s.width || s.height * s.width == 0) {
@@ -239,15 +244,16 @@ GatheredProduct convolution_product(Context& c, const Shape& in, const std::vect
 }
 
 Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
-                  const std::vector<std::int64_t>& bias, const Progress& progress) {
+                  const std::vector<std::int64_t>& bias) {
   const Shape in = x.shape();
   check_bias(*x.data().context, bias, s.outputs);
-  if (in.size() == 3) return convolve_one(x, weights, s, bias, progress);
+  if (in.size() == 3) return convolve_one(x, weights, s, bias);
   if (in.size() != 4)
     throw ShapeError("a convolution takes (channels, H, W) or (batch, channels, H, W), not " + ring::to_string(in));
   std::vector<Ciphertext> parts;
+  ProgressSteps steps(in[0]);
   for (std::size_t i = 0; i < in[0]; ++i) {
-    const Ciphertext y = convolve_one(index(x, 0, i), weights, s, bias, progress);
+    const Ciphertext y = steps.part(1, [&] { return convolve_one(index(x, 0, i), weights, s, bias); });
     if (i == 0) x.data().context->engine().require_memory(checked_mul(in[0], y.bytes()), "this convolution");
     Shape one = y.shape();
     one.insert(one.begin(), 1);
@@ -258,7 +264,7 @@ Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights,
 
 Ciphertext sum(const Ciphertext& a, std::size_t axis) {
   Shape shape = a.shape();
-  require<ShapeError>(axis < shape.size(), "no such axis to sum over");
+  require<ShapeError>(axis < shape.size(), "the axis to sum over is out of range");
   const std::size_t length = shape[axis];
   std::vector<std::size_t> order = {axis};
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -291,16 +297,15 @@ Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size) {
   ring::reserve_index(a.data().context->engine(), p);
   p.weights.assign(p.terms, 1);
   for (std::size_t at = 0; at < p.positions; ++at) {
-    const std::size_t x = at % (width / size), row = at / (width / size);  // rows of all planes lie below each other
+    const std::size_t x = at % (width / size), row = at / (width / size);  // row of the outputs, over all planes
     for (std::size_t i = 0; i < size * size; ++i)
       p.index.push_back(static_cast<math::u32>((row * size + i / size) * width + x * size + i % size));
   }
-  return apply(a, p, out, {}, {});
+  return apply(a, p, out, {});
 }
 
 namespace {
 
-/// view(part) and walked(tail) of each part.
 template <class View, class Walked>
 Ciphertext viewed(const Ciphertext& a, View view, Walked walked) {
   CiphertextData r = derived(a.data());
@@ -314,7 +319,7 @@ Ciphertext viewed(const Ciphertext& a, View view, Walked walked) {
 
 Ciphertext reshape(const Ciphertext& a, const Shape& shape) {
   CiphertextData r = derived(a.data());
-  r.seeds = a.data().seeds;  // the flat order is the same, so are the masks' positions
+  r.seeds = a.data().seeds;  // the order of the items is unchanged, so the seeds give the same masks
   r.fresh = a.data().fresh, r.bounds = a.data().bounds;
   for (const RnsTensor& part : a.data().parts) r.parts.push_back(part.reshape(shape));
   r.tails = a.data().tails;
@@ -350,7 +355,7 @@ Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
 }
 
 Ciphertext concatenate(const std::vector<Ciphertext>& given, std::size_t axis) {
-  require<ShapeError>(!given.empty(), "nothing to concatenate");
+  require<ShapeError>(!given.empty(), "concatenate needs at least one tensor");
   std::size_t level = given.front().level(), width = 0;
   for (const Ciphertext& p : given) width = std::max(width, p.slots());
   std::vector<Ciphertext> parts;

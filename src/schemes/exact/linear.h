@@ -1,4 +1,4 @@
-// What matrix products and convolutions share with layers computed in stretches.
+// Helpers shared by matrix products, convolutions and layers computed in stretches.
 #pragma once
 
 #include "schemes/exact/derive.h"
@@ -7,22 +7,23 @@ namespace heliograph::exact {
 
 using device::GatheredProduct;
 
-/// The product that convolves one image (channels, H, W). Throws ShapeError where the weights do not fit it,
+/// Returns the product that convolves one image (channels, H, W). Throws ShapeError if the weights do not fit it,
 /// OutOfMemoryError.
 GatheredProduct convolution_product(Context& c, const Shape& image, const std::vector<std::int64_t>& weights,
                                     const Convolution& s);
-/// (outputs, height, width) of that product's result.
+/// Returns the shape of the convolution's result: (outputs, height, width).
 Shape convolution_shape(const Shape& image, const Convolution& s);
-/// A bias is empty, or one integer for each row, or for each plaintext modulus of the set and row. Throws ShapeError,
+/// Checks a bias: none, one integer per row, or one residue per plaintext modulus of the set and row. Throws ShapeError,
 /// PlaintextRangeError.
 void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows);
-/// What x times a product is, but for its tensors: its noise and bounds, and what is known of its independence.
+/// Returns the metadata of the product of x and a matrix, without tensors: noise, bounds and independence.
 CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, const std::vector<std::int64_t>& bias);
-/// What that product leaves in the tail of one part.
+/// Returns the tail of the product's result in one part.
 Tail tail_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product,
              const std::vector<std::int64_t>& bias);
-/// One part of x, flattened, times the product; `bias`, checked, is added along the first axis of `shape`, the result's.
+/// Returns one part of x, flattened, times the matrix. Adds the checked `bias` along the first axis of the result, which
+/// has the shape `shape`.
 RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product, const Shape& shape,
-                     const std::vector<std::int64_t>& bias, const Progress& progress);
+                     const std::vector<std::int64_t>& bias);
 
 }  // namespace heliograph::exact

@@ -1,4 +1,4 @@
-// One tensor, several plaintext moduli: taken apart and joined. Views only.
+// Splits a tensor of several plaintext moduli, and joins the parts, without copies.
 #include <algorithm>
 
 #include "schemes/exact/derive.h"
@@ -28,7 +28,7 @@ Ciphertext take_moduli(const Ciphertext& a, Moduli moduli) {
 }
 
 Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
-  require<MismatchError>(!parts.empty(), "nothing to join");
+  require<MismatchError>(!parts.empty(), "join_moduli needs at least one tensor");
   const CiphertextData& lead = parts.front().data();
   std::size_t level = parts.front().level();
   Domain domain = lead.front().domain();
@@ -36,21 +36,21 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
   for (const Ciphertext& p : parts) {
     require_same(p.data(), lead.context, lead.key, "the other tensor");
     require<MismatchError>(p.packing() == lead.packing, "one tensor packs slots, another coefficients");
-    require<ShapeError>(p.shape() == lead.shape(), "tensors to join have one shape");
-    require<MismatchError>(p.degree() == lead.degree(), "tensors to join have one degree: relinearize all or none");
+    require<ShapeError>(p.shape() == lead.shape(), "tensors to join must have one shape");
+    require<MismatchError>(p.degree() == lead.degree(), "tensors to join must have one degree: relinearize all or none");
     level = std::min(level, p.level());
     if (p.data().front().domain() != domain) domain = lead.context->rules().home();
     seeded = seeded && p.seeded();
   }
   CiphertextData r = derived(lead);
   r.noise.clear(), r.factors.clear(), r.tails.clear();
-  r.fresh = true, r.bounds = lead.bounds;  // of the same integers, modulo other numbers
+  r.fresh = true, r.bounds = lead.bounds;  // all parts hold the same integers, so lead's bounds apply
   for (const Ciphertext& p : parts) r.width = std::max(r.width, p.slots());
   for (const Ciphertext& p : parts) {
     const Ciphertext low = switch_level(p, level);
     const CiphertextData& x = low.data();
     if (x.first_part != r.first_part + r.parts.size())
-      throw MismatchError("tensors to join hold adjacent plaintext moduli, in order: number " +
+      throw MismatchError("tensors to join must hold adjacent plaintext moduli, in order: number " +
                           std::to_string(x.first_part + 1) + " does not follow number " +
                           std::to_string(r.first_part + r.parts.size()));
     for (const RnsTensor& part : x.parts) r.parts.push_back(ring::to_domain(part, domain));

@@ -1,4 +1,4 @@
-// What the handles tell of themselves.
+// Accessors of the public handles (objects.h, exact.h).
 #include "schemes/objects.h"
 
 #include <algorithm>

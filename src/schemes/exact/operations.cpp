@@ -5,6 +5,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/progress.h"
 #include "schemes/exact/derive.h"
 #include "schemes/exact/encode.h"
 #include "schemes/exact/tails.h"
@@ -25,13 +26,13 @@ CiphertextData derived(const CiphertextData& a) {
 Ciphertext finish(CiphertextData data) {
   if (data.packing == Packing::coefficients || data.width >= data.context->spec().n)
     data.tails.assign(data.parts.size(), Tail());
-  require<InternalError>(data.tails.size() == data.parts.size(), "a tensor has a tail for each of its parts");
+  require<InternalError>(data.tails.size() == data.parts.size(), "a tensor must have one tail for each of its parts");
   return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
 }
 
 namespace {
 
-/// Part number `part` times a small integer, which leaves its factor at `factor`.
+/// Multiplies one part by the small integer `times`. The part's new factor is `factor`.
 Ciphertext rescaled(const Ciphertext& a, std::size_t part, std::int64_t times, u64 factor) {
   if (times == 1) return a;
   Context& c = *a.data().context;
@@ -50,10 +51,10 @@ Ciphertext rescaled(const Ciphertext& a, std::size_t part, std::int64_t times, u
   return finish(std::move(r));
 }
 
-/// Small integers with x f = y g modulo t, coprime to t: the best remainder of Euclid's algorithm on t and f / g.
+/// Returns small integers x, y with x f = y g modulo t, coprime to t, by Euclid's algorithm on t and f / g.
 std::pair<std::int64_t, std::int64_t> meeting(u64 f, u64 g, u64 t) {
   auto last = static_cast<std::int64_t>(t), rest = static_cast<std::int64_t>(math::mul_mod(f, math::inverse_mod(g, t), t));
-  std::int64_t last_x = 0, x = 1;  // x f / g = rest modulo t
+  std::int64_t last_x = 0, x = 1;  // invariant: x f / g = rest modulo t
   std::pair<std::int64_t, std::int64_t> best{1, math::centered(static_cast<u64>(rest), t)};
   const auto size = [](const std::pair<std::int64_t, std::int64_t>& p) {
     return std::max(std::abs(p.first), std::abs(p.second));
@@ -67,7 +68,7 @@ std::pair<std::int64_t, std::int64_t> meeting(u64 f, u64 g, u64 t) {
   return best;
 }
 
-/// Both with one factor in part number `part`.
+/// Multiplies the operands by small integers, so that their factors in one part are equal.
 std::pair<Ciphertext, Ciphertext> of_one_factor(const Ciphertext& a, const Ciphertext& b, std::size_t part) {
   const u64 f = a.data().factors[part], g = b.data().factors[part];
   if (f == g) return {a, b};
@@ -77,18 +78,22 @@ std::pair<Ciphertext, Ciphertext> of_one_factor(const Ciphertext& a, const Ciphe
   return {rescaled(a, part, x, both), rescaled(b, part, y, both)};
 }
 
-/// Throws WrongKeyError or MismatchError unless both are of one set, key, packing and plaintext moduli.
+/// Throws WrongKeyError or MismatchError unless the operands have the same set, key, packing and plaintext moduli.
 void require_alike(const Ciphertext& a, const Ciphertext& b) {
   require_same(b.data(), a.data().context, a.data().key, "the other operand");
   require<MismatchError>(a.packing() == b.packing(), "one operand packs slots, the other coefficients");
   require_same_moduli(a.data(), b.data());
 }
 
-/// Both at the lower of the two levels.
+/// Switches both operands to a level, and extends them to the larger of their widths.
+std::pair<Ciphertext, Ciphertext> at_level(const Ciphertext& a, const Ciphertext& b, std::size_t level) {
+  const std::size_t width = std::max(a.slots(), b.slots());
+  return {of_width(switch_level(a, level), width), of_width(switch_level(b, level), width)};
+}
+
 std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext& b) {
   require_alike(a, b);
-  const std::size_t width = std::max(a.slots(), b.slots()), level = std::min(a.level(), b.level());
-  return {of_width(switch_level(a, level), width), of_width(switch_level(b, level), width)};
+  return at_level(a, b, std::min(a.level(), b.level()));
 }
 
 CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
@@ -101,17 +106,16 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
   return r;
 }
 
-/// The modulus t of a part.
 u64 modulus_of(const CiphertextData& x, std::size_t part) { return x.context->plain(x.first_part + part).t; }
 
-/// `over`: into x's memory, where it is what is added to.
+/// Combines two tensors. `over`: writes into x's memory, if x is the tensor to which the other is added.
 template <class Op, class TailOp>
 Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, TailOp tail_op) {
   auto [a, b] = aligned(x, y);
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) std::tie(a, b) = of_one_factor(a, b, part);
   CiphertextData r = derived(a.data(), b.data());
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape());
-  std::vector<std::pair<RnsTensor, RnsTensor>> operands;  // all of them, before the first is written over
+  std::vector<std::pair<RnsTensor, RnsTensor>> operands;  // complete before the first part is overwritten
   for (std::size_t part = 0; part < r.noise.size(); ++part) {
     const RnsTensor &p = a.data().parts[part], &q = b.data().parts[part];
     const Domain domain = p.domain() == q.domain() ? p.domain() : a.data().context->rules().home();
@@ -127,13 +131,13 @@ Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, T
 }
 
 const EvaluationKeys& need_keys(const EvaluationKeys* keys) {
-  if (!keys)
-    throw MissingKeyError("a degree-two ciphertext must be relinearized here, and there are no evaluation keys at hand");
+  if (!keys) throw MissingKeyError("cannot relinearize an operand of degree two: no evaluation keys were given");
   return *keys;
 }
 
-Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys* keys, const Progress& progress) {
-  return a.degree() > 1 ? relinearize(a, need_keys(keys), progress) : a;
+Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys* keys) {
+  const Unreported preparation;
+  return a.degree() > 1 ? relinearize(a, need_keys(keys)) : a;
 }
 
 }  // namespace
@@ -173,41 +177,46 @@ Ciphertext negate(const Ciphertext& a) {
 
 namespace {
 
-/// Products that a slot, or a coefficient, of a product is the sum of.
+/// Returns the number of products that are summed in a slot or coefficient of a product.
 std::size_t terms_of_product(const CiphertextData& a, const CiphertextData& b) {
   if (a.packing == Packing::slots) return 1;
   const auto filled = [](const CiphertextData& x) { return x.fresh ? x.width : x.context->spec().n; };
   return std::min(filled(a), filled(b));
 }
 
-}  // namespace
-
-Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKeys* keys, const Progress& progress) {
-  const bool same = &x.data() == &y.data();
-  const Ciphertext dx = of_degree_one(x, keys, {}), dy = same ? dx : of_degree_one(y, keys, {});
-  const auto [a, b] = same ? std::pair{dx, dx} : aligned(dx, dy);
+/// Multiplies operands of degree one, equal level and equal width.
+Ciphertext product_of(const Ciphertext& a, const Ciphertext& b) {
+  const bool same = &a.data() == &b.data();
   Context& c = *a.data().context;
   exact::Rules& rules = c.rules();
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape());
   CiphertextData r = derived(a.data(), b.data());
-  r.independent = r.distinct;  // each product's noise meets a ciphertext of its own
+  r.independent = r.distinct;  // the noise of each product depends on another ciphertext
   r.bounds = Bounds::product(a.data().bounds, b.data().bounds, c.most()).times(terms_of_product(a.data(), b.data()));
+  ProgressSteps steps(a.data().parts.size());
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     r.noise[part] = rules.multiply_noise(modulus, a.data().noise[part], b.data().noise[part]);
     r.factors[part] = math::mul_mod(a.data().factors[part], b.data().factors[part], c.plain(modulus).t);
     const RnsTensor p = ring::to_domain(a.data().parts[part], rules.home()).broadcast_to(shape);
     const RnsTensor q = same ? p : ring::to_domain(b.data().parts[part], rules.home()).broadcast_to(shape);
-    r.parts.push_back(rules.multiply(modulus, p, q, progress));
+    r.parts.push_back(steps.part(1, [&] { return rules.multiply(modulus, p, q); }));
     r.tails[part] = Tail::product(a.data().tails[part], a.shape(), b.data().tails[part], b.shape(), shape,
                                   product_modulo(c.plain(modulus).t));
   }
   return finish(std::move(r));
 }
 
-Ciphertext square(const Ciphertext& a, const EvaluationKeys* keys, const Progress& progress) {
-  return multiply(a, a, keys, progress);
+}  // namespace
+
+Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKeys* keys) {
+  const Ciphertext a = of_degree_one(x, keys);
+  if (&x.data() == &y.data()) return product_of(a, a);
+  const auto [p, q] = aligned(a, of_degree_one(y, keys));
+  return product_of(p, q);
 }
+
+Ciphertext square(const Ciphertext& a, const EvaluationKeys* keys) { return multiply(a, a, keys); }
 
 std::size_t product_level(const CiphertextData& x, std::size_t x_level, const CiphertextData& y, std::size_t y_level) {
   exact::Rules& rules = x.context->rules();
@@ -239,17 +248,20 @@ std::size_t product_level(const Ciphertext& a, const Ciphertext& b) {
   return product_level(a.data(), a.level(), b.data(), b.level());
 }
 
-Ciphertext multiply_switched(const Ciphertext& x, const Ciphertext& y, const EvaluationKeys* keys,
-                             const Progress& progress) {
+Ciphertext multiply_switched(const Ciphertext& x, const Ciphertext& y, const EvaluationKeys* keys) {
   const bool same = &x.data() == &y.data();
   if (!same) require_alike(x, y);
-  const Ciphertext a = of_degree_one(x, keys, {}), b = same ? a : of_degree_one(y, keys, {});
+  const Ciphertext a = of_degree_one(x, keys), b = same ? a : of_degree_one(y, keys);
   const std::size_t level = product_level(a, b);
-  const Ciphertext low = switch_level(a, level);
-  return multiply(low, same ? low : switch_level(b, level), keys, progress);
+  if (same) {
+    const Ciphertext low = switch_level(a, level);
+    return product_of(low, low);
+  }
+  const auto [p, q] = at_level(a, b, level);
+  return product_of(p, q);
 }
 
-Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys) {
   require_same(a.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   if (a.degree() == 1) return a;
   if (!keys.has_relinearization())
@@ -258,10 +270,12 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
   CiphertextData r = derived(a.data());
   r.vouched = r.vouched && keys.data().vouched;
   r.tails = a.data().tails, r.bounds = a.data().bounds;
+  ProgressSteps steps(a.data().parts.size());
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     const RnsTensor x = ring::to_domain(a.data().parts[part], c.rules().home());
-    r.parts.push_back(c.rules().relinearize(modulus, x, *keys.data().keys.relinearization, progress));
+    const rlwe::SwitchKey& key = *keys.data().keys.relinearization;
+    r.parts.push_back(steps.part(1, [&] { return c.rules().relinearize(modulus, x, key); }));
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().key_switch_noise(modulus, a.level()));
   }
   return finish(std::move(r));
@@ -274,36 +288,37 @@ schemes::Turns turns_of(const EvaluationKeys& keys, const std::vector<u64>& galo
                            "the column rotation is not among the keys (make them with columns=True)");
 }
 
-/// The rotations of `x`, which has the home domain, by keys or compositions of them.
+/// Rotates `x`, which is in the home domain, by keys or by compositions of keys.
 void rotate(Context& c, std::size_t modulus, const RnsTensor& x, const std::vector<u64>& galois, const schemes::Turns& turns,
-            const EvaluationKeys& keys, const std::vector<RnsTensor>& out, const Progress& progress) {
-  if (!turns.plan) return c.rules().rotate(modulus, x, galois, turns.keys, out, progress);
-  const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& steps, const std::vector<RnsTensor>& to,
-                             const Progress& part) {
+            const EvaluationKeys& keys, const std::vector<RnsTensor>& out) {
+  if (!turns.plan) return c.rules().rotate(modulus, x, galois, turns.keys, out);
+  const auto rotate_by = [&](const RnsTensor& from, const std::vector<std::int64_t>& steps,
+                             const std::vector<RnsTensor>& to) {
     const auto elements = schemes::galois_of(steps, [&](std::int64_t s) { return c.row_galois(s); });
-    c.rules().rotate(modulus, from, elements, turns_of(keys, elements, steps).keys, to, part);
+    c.rules().rotate(modulus, from, elements, turns_of(keys, elements, steps).keys, to);
   };
-  rlwe::rotate(*turns.plan, x, out, rotate_by, progress);
+  rlwe::rotate(*turns.plan, x, out, rotate_by);
 }
 
 Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
-                  const EvaluationKeys& keys, bool stack, const Progress& progress) {
+                  const EvaluationKeys& keys, bool stack) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   Context& c = *x.data().context;
   require_packing(c, Packing::slots);
   require<SlotsError>(x.packing() == Packing::slots, "this tensor packs coefficients: it has no slots to rotate");
   const schemes::Turns turns = turns_of(keys, galois, steps);
-  const Ciphertext a = of_degree_one(x, &keys, {});
+  const Ciphertext a = of_degree_one(x, &keys);
   CiphertextData r = derived(a.data());
-  r.width = c.spec().n;  // values move into slots that were padding
+  r.width = c.spec().n;  // values move into padding slots
   r.bounds = a.data().bounds;
   r.vouched = r.vouched && keys.data().vouched;
   r.independent = r.distinct = false;
+  ProgressSteps moduli(a.data().parts.size());
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     const RnsTensor p = ring::to_domain(a.data().parts[part], c.rules().home());
     const ring::Stack out(p, galois.size(), stack);
-    rotate(c, modulus, p, galois, turns, keys, out.entries(), progress);
+    moduli.part(1, [&] { rotate(c, modulus, p, galois, turns, keys, out.entries()); });
     r.parts.push_back(out.whole());
     const double key_switch = c.rules().key_switch_noise(modulus, a.level());
     r.noise[part] = turns.noise(r.noise[part], [&](double noise) { return rlwe::log2_sum(noise, key_switch); });
@@ -313,19 +328,18 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
 
 }  // namespace
 
-Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
-                       const Progress& progress) {
+Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys) {
   const auto galois = schemes::galois_of(steps, [&](std::int64_t s) { return a.data().context->row_galois(s); });
-  return rotate(own(a), galois, steps, keys, true, progress);
+  return rotate(own(a), galois, steps, keys, true);
 }
 
-Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
-  return rotate(own(a), {a.data().context->column_galois()}, {0}, keys, false, progress);
+Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys) {
+  return rotate(own(a), {a.data().context->column_galois()}, {0}, keys, false);
 }
 
 namespace {
 
-/// A sum over all slots, as one over the values: less what is known to stand behind them.
+/// Converts sums over all slots to sums over the values, by subtracting the known contents of padding slots.
 Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
   Context& c = *x.context;
   CiphertextData r = sums;
@@ -349,7 +363,7 @@ Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
 
 }  // namespace
 
-Ciphertext sum_slots(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext sum_slots(const Ciphertext& a, const EvaluationKeys& keys) {
   const Context& c = *a.data().context;
   require_same(a.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   require_packing(c, Packing::slots);
@@ -358,21 +372,23 @@ Ciphertext sum_slots(const Ciphertext& a, const EvaluationKeys& keys, const Prog
   for (std::size_t step = 1; step < c.spec().n / 2; step *= 2)
     turns.emplace_back(c.row_galois(static_cast<std::int64_t>(step)), static_cast<std::int64_t>(step));
   turns.emplace_back(c.column_galois(), 0);
-  for (const auto& [galois, step] : turns) turns_of(keys, {galois}, {step});  // named before the work starts
-  Ciphertext x = of_degree_one(a, &keys, {});
+  for (const auto& [galois, step] : turns)
+    turns_of(keys, {galois}, {step});  // missing keys are reported before the work starts
+  Ciphertext x = of_degree_one(a, &keys);
   if (common_tail(x.data()).kind() == Tail::Kind::even)
     return multiply_integers(x, {{static_cast<std::int64_t>(x.slots())}, {}, 1});
   const auto unknown = [](const Tail& t) { return t.kind() != Tail::Kind::known; };
   if (std::any_of(x.data().tails.begin(), x.data().tails.end(), unknown)) x = masked(x);
   Ciphertext sums = x;
+  ProgressSteps steps(turns.size());
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    CiphertextData r = rotate(sums, {turns[i].first}, {turns[i].second}, keys, false, {}).data();
+    CiphertextData r = rotate(sums, {turns[i].first}, {turns[i].second}, keys, false).data();
     for (std::size_t part = 0; part < r.parts.size(); ++part) {
       r.parts[part] = ring::add(ring::to_domain(sums.data().parts[part], r.parts[part].domain()), r.parts[part]);
       r.noise[part] = rlwe::log2_sum(r.noise[part], sums.data().noise[part]);
     }
     sums = finish(std::move(r));
-    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(turns.size()));
+    steps.add();
   }
   return sum_of_values(sums.data(), x.data());
 }
@@ -384,12 +400,13 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
     return to < x.level() ? c.rules().switched_noise(x.first_part + part, x.noise[part], x.level(), to, x.degree())
                           : x.noise[part];
   };
-  if (level == 0) {  // the fewest primes that leave two bits by the estimate
+  if (level == 0) {  // the fewest primes that leave two bits of the estimated noise budget
     for (const double noise : x.noise) {
       if (std::isnan(noise))
         throw NoiseError(
-            "nobody knows this ciphertext's noise (it was read from a file that does not tell), so none knows how small a "
-            "modulus leaves it enough: say the level");
+            "cannot choose the smallest level: the noise of this ciphertext is unknown, because it came from a file that "
+            "does "
+            "not state it; give the level");
     }
     const auto enough = [&](std::size_t to) {
       for (std::size_t part = 0; part < x.parts.size(); ++part) {
@@ -401,7 +418,7 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
   }
   if (level == x.level()) return a;
   if (level < 1 || level > x.level()) {
-    throw LevelError("this ciphertext has " + std::to_string(x.level()) + " primes left; it cannot go to " +
+    throw LevelError("this ciphertext has " + std::to_string(x.level()) + " primes left; the level must be 1 to that, not " +
                      std::to_string(level));
   }
   CiphertextData r = derived(x);

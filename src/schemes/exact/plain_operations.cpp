@@ -1,4 +1,4 @@
-// Plaintext and integer operands.
+// Operations of ciphertexts with plaintexts and integers.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,9 @@ namespace heliograph::exact {
 namespace {
 
 void require_plain(const CiphertextData& a, const PlaintextData& b) {
-  require<MismatchError>(a.context == b.context, "the plaintext was encoded for other parameters");
+  require<MismatchError>(
+      a.context == b.context,
+      "the plaintext and the ciphertext have different parameter sets; encode it for the ciphertext's set");
   require<MismatchError>(a.packing == b.packing, "one operand packs slots, the other coefficients");
 }
 
@@ -27,7 +29,7 @@ Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negati
   r.distinct = r.independent = false;
   r.bounds = a.bounds.plus(b.largest);
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape);
-  std::vector<RnsTensor> added;  // all of them, before the first part is written over
+  std::vector<RnsTensor> added;  // complete before the first part is overwritten, because an allocation may throw
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const std::size_t modulus = a.first_part + part;
     const PlainBatch batch{.view = b.coefficients[modulus]};
@@ -43,7 +45,7 @@ Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negati
 }
 
 void require_one(const Values& values) {
-  require<ShapeError>(values.width == 1, "one integer for each ciphertext is wanted");
+  require<ShapeError>(values.width == 1, "values must have one integer for each ciphertext");
 }
 
 std::vector<u64> residues_of(const Values& values, u64 t) {
@@ -76,8 +78,8 @@ Ciphertext multiply(const Ciphertext& narrow, const Plaintext& y) {
     const RnsTensor& factor = b.lifted[a.first_part + part];
     r.parts.push_back(
         ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), factor.with_limbs(0, a.level())));
-    r.noise[part] += b.log_norm[a.first_part + part];  // canonical norms multiply
-    r.tails[part] = {};                                // zeros of the plaintext
+    r.noise[part] += b.log_norm[a.first_part + part];  // the canonical norm of a product is at most the product of the norms
+    r.tails[part] = {};                                // the plaintext has zeros in the padding slots
   }
   return finish(std::move(r));
 }
@@ -91,7 +93,7 @@ device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t 
 
 namespace {
 
-/// The integers are negated as residues: 64 bits hold no negative of -2^63, and t/2 is none of an even t's values.
+/// Adds or subtracts integers. Negates residues, because -INT64_MIN overflows and -t/2 is not representable for even t.
 Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative, bool over) {
   const CiphertextData& a = x.data();
   Context& c = *a.context;
@@ -100,9 +102,10 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative,
   const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
   CiphertextData r = derived(a);
   r.bounds = a.bounds.plus(largest_of(values));
-  std::vector<std::vector<u64>> residues;  // of each part's items
+  std::vector<std::vector<u64>> residues;  // residues of each part's items
   if (shape != a.shape()) r.distinct = r.independent = false;
-  for (std::size_t part = 0; part < a.parts.size(); ++part) {  // all that may fail, before the first part is written over
+  for (std::size_t part = 0; part < a.parts.size();
+       ++part) {  // all steps that may throw, before the first part is overwritten
     const std::size_t modulus = a.first_part + part;
     const u64 t = c.plain(modulus).t;
     c.rules().encoding(modulus, a.level(), a.factors[part]);
@@ -117,7 +120,7 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative,
     const std::size_t modulus = a.first_part + part;
     const u64 t = c.plain(modulus).t;
     const std::vector<u64>& scalars = residues[part];
-    for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // runs of one integer
+    for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // one addition for each run of equal integers
       for (end = i + 1; end < scalars.size() && scalars[end] == scalars[i];) ++end;
       const u64 residue = scalars[i];
       if (residue == 0) continue;

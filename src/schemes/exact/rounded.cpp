@@ -1,4 +1,4 @@
-// Products in the fewest bytes. A word of a ciphertext modulo Q is a fraction of Q; decryption needs its first bits alone.
+// Compressed products. A word of a ciphertext modulo Q is a fraction of Q, and decryption needs only its leading bits.
 #include <cstring>
 #include <memory>
 
@@ -12,7 +12,7 @@ namespace {
 
 using math::u128;
 
-/// Numbers of some bits, the first in the lowest bits of the first byte; words of eight bytes at a time.
+/// Writes numbers of a fixed bit width, lowest bits first, in words of eight bytes.
 class BitWriter {
  public:
   explicit BitWriter(std::byte* to) : to_(to) {}
@@ -53,7 +53,7 @@ class BitReader {
   int count_ = 0;
 };
 
-/// [(Q / q_i)^-1]_(q_i) / q_i of each prime, as 128 bits of a turn.
+/// The factor [(Q / q_i)^-1]_(q_i) / q_i of a prime, as a 128-bit fraction of a turn.
 struct Turn {
   u64 upper, lower;
 };
@@ -73,7 +73,7 @@ std::vector<Turn> turns_of(const std::vector<u64>& moduli) {
 template <class Word>
 void write(BitWriter& out, const std::byte* bytes, std::size_t n, const std::vector<Turn>& turns, int bits) {
   for (std::size_t k = 0; k < n; ++k) {
-    u64 turn = 0;  // whole turns overflow
+    u64 turn = 0;  // integer turns vanish in overflows
     for (std::size_t i = 0; i < turns.size(); ++i) {
       Word x;
       std::memcpy(&x, bytes + (i * n + k) * sizeof(Word), sizeof(Word));
@@ -83,7 +83,7 @@ void write(BitWriter& out, const std::byte* bytes, std::size_t n, const std::vec
   }
 }
 
-/// round(fraction Q / 2^bits) modulo each prime.
+/// Computes round(fraction Q / 2^bits) modulo each prime, for a rounded fraction.
 class Residues {
  public:
   explicit Residues(const std::vector<u64>& moduli) : moduli_(moduli) {
@@ -105,8 +105,8 @@ class Residues {
   u128 whole_ = 1;
 };
 
-/// f(item, component, first byte, bits) for each polynomial, on the host's threads: all bodies come first, then all masks. N is a
-/// multiple of 64, so that each one's numbers fill whole words of eight bytes.
+/// Calls f(item, component, first byte, bits) for each polynomial, on the host's threads. All bodies precede all masks. N
+/// is a multiple of 64, so each polynomial fills complete words of eight bytes.
 template <class F>
 void each_polynomial(std::size_t items, std::size_t n, const RowsPlan& plan, F f) {
   const std::size_t body = n / 8 * static_cast<std::size_t>(plan.body_bits),
@@ -123,10 +123,10 @@ Bytes rounded(const Ciphertext& products, const RowsPlan& plan) {
   const CiphertextData& x = products.data();
   Context& c = *x.context;
   require<ShapeError>(x.degree() == 1 && x.level() == plan.level && x.shape().size() == 1,
-                      "these are no products with rows");
+                      "the tensor must be a result of ClearRows::times for this plan");
   const RnsTensor words = ring::to_domain(x.front(), Domain::coefficient).contiguous();
   c.engine().require_host_memory(words.bytes(), "the products");
-  // Not zeroed before it is filled: threads meet its pages as they copy.
+  // Left uninitialised, so that the copying threads are the first to write its pages.
   const auto bytes = std::make_unique_for_overwrite<std::byte[]>(words.bytes());
   c.engine().download(words.view(), {bytes.get(), words.bytes()});
   const std::vector<Turn> turns = turns_of(c.rlwe().moduli(words.primes()));
@@ -145,11 +145,11 @@ Ciphertext from_rounded(const SecretKey& secret, std::span<const std::byte> byte
   const std::shared_ptr<Context>& c = secret.data().context;
   const std::size_t n = c->spec().n, blocks = (rows + n - 1) / n;
   require<DamagedFileError>(bytes.size() == plan.rounded_bytes(secret.parameters(), rows),
-                            "these are not the products with so many rows");
+                            "the number of bytes is not that of products with so many rows");
   const RnsTensor words(c->rlwe().engine(), {blocks}, 2, c->rlwe().chain(plan.level), Domain::coefficient);
   const std::vector<u64> moduli = c->rlwe().moduli(words.primes());
   require<ParameterError>(c->rules().log_modulus(plan.level) + plan.mask_bits < kMostProductBits,
-                          "products modulo so large a number are not rounded");
+                          "cannot round the products: the modulus is too large");
   const Residues residues(moduli);
   std::vector<std::byte> host = c->engine().host_array<std::byte>(words.bytes(), "the products");
   const std::size_t each = moduli.size() * n * words.view().word_size();

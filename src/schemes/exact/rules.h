@@ -1,8 +1,9 @@
-// What BFV and BGV do differently: how a message lies in a phase, how ciphertexts are multiplied, switched and brought to
-// smaller moduli, and what that does to noise. All else (schemes/bfv) is common to both.
+// The differences between BFV and BGV: encoding of messages in a phase, multiplication, key switching, modulus switching,
+// and their noise. The rest of schemes/exact is common to both.
 //
-// A ciphertext holds one residue tensor for each plaintext modulus t, its part. BFV's phase is round(Q m / t) + e, its noise
-// e. BGV's phase is f m + t e for a factor f modulo t, its noise the whole phase. Noise is log2 of the canonical norm.
+// A ciphertext holds one residue tensor, its part, for each plaintext modulus t. BFV's phase is round(Q m / t) + e with
+// noise e. BGV's phase is f m + t e for a factor f modulo t; its noise is the whole phase. Noise is log2 of the canonical
+// norm.
 #pragma once
 
 #include <map>
@@ -16,10 +17,9 @@ namespace heliograph::exact {
 
 using math::Domain;
 using math::u64;
-using ring::Progress;
 using ring::RnsTensor;
 
-/// Noise of a key switch at a level before anything multiplies it.
+/// Returns the noise of a key switch at a level, without the factor t of BGV.
 double key_switch_noise(const rlwe::RingParameters& parameters, std::size_t level,
                         rlwe::NoiseModel::Deviations deviations = {});
 
@@ -30,51 +30,49 @@ class Rules {
   Rules(const Rules&) = delete;
   Rules& operator=(const Rules&) = delete;
 
-  /// Where ciphertexts that were computed on rest. Fresh ones rest in the coefficient domain.
+  /// Returns the domain of computed ciphertexts. Fresh ones are in the coefficient domain.
   virtual Domain home() const = 0;
 
-  // Messages.
-  /// What an encryption of zero multiplies its errors by.
+  // Messages. Returns the multiplier of the errors in an encryption of zero.
+  /// Returns the multiplier of the errors in an encryption of zero.
   virtual u64 error_multiplier(std::size_t part) const = 0;
-  /// m -> what adds m to a phase of this factor: a conversion from t to the chain of a level.
+  /// Returns the conversion of m from t to the chain of a level. Its result is the term that adds m to a phase of this
+  /// factor.
   virtual const std::shared_ptr<const device::ConversionConstant>& encoding(std::size_t part, std::size_t level,
                                                                             u64 factor) = 0;
-  /// phase -> factor * m: a conversion from the chain of a level to t.
+  /// Returns the conversion of a phase from the chain of a level to factor * m modulo t.
   virtual const std::shared_ptr<const device::ConversionConstant>& decoding(std::size_t part, std::size_t level) = 0;
-  /// The noise is what is left of this multiple of a phase modulo Q.
+  /// Returns the multiplier of a phase. The product modulo Q is the noise.
   virtual u64 noise_multiplier(std::size_t part) const = 0;
-  /// m -> its centred representative in every chain prime.
+  /// Returns the conversion of m to its centred representative modulo every chain prime.
   const std::shared_ptr<const device::ConversionConstant>& lift(std::size_t part);
 
-  // Operations on ciphertexts of one level in the home domain; relinearize from degree two, rotate from degree one.
-  virtual RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b, const Progress& progress) = 0;
-  virtual RnsTensor relinearize(std::size_t part, const RnsTensor& x, const rlwe::SwitchKey& key,
-                                const Progress& progress) = 0;
-  /// One result for each Galois element, written to `out` (of x's shape and primes, in the home domain); 1 has no key and
+  // Operations on ciphertexts of one level, in the home domain. relinearize takes degree two, rotate degree one.
+  virtual RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b) = 0;
+  virtual RnsTensor relinearize(std::size_t part, const RnsTensor& x, const rlwe::SwitchKey& key) = 0;
+  /// Writes one result per Galois element to `out`, of x's shape and primes, in the home domain. Element 1 has no key and
   /// gives a copy.
   virtual void rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
-                      const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
-                      const Progress& progress) = 0;
-  /// In any domain.
+                      const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out) = 0;
+  /// Accepts ciphertexts in either domain.
   virtual RnsTensor switch_level(std::size_t part, const RnsTensor& x, std::size_t level) = 0;
-  /// What switch_level multiplies the factor by.
+  /// Returns the factor by which switch_level multiplies the message.
   virtual u64 switched_factor(std::size_t part, std::size_t from, std::size_t to) const = 0;
 
   // Noise.
-  /// Whether a product of operands at a lower level may leave a larger noise budget.
+  /// Returns whether a product at a lower level may have a larger noise budget.
   virtual bool multiplies_low() const = 0;
-  /// Whether noises of separate encryptions are independent, so that the variances of sums add up.
+  /// Returns whether the noises of separate encryptions are independent, so that variances of sums add up.
   virtual bool independent() const = 0;
   virtual double fresh_noise(std::size_t part, bool public_key) const = 0;
-  /// Of adding a plaintext polynomial of this norm (log2), and of adding an integer.
+  /// Return the noise that a plaintext polynomial of this norm (log2), or an integer, adds to a sum.
   virtual double message_noise(std::size_t part, double log_norm, u64 factor) const = 0;
   virtual double integer_noise(std::size_t part) const = 0;
   virtual double multiply_noise(std::size_t part, double a, double b) const = 0;
-  /// What one key switch adds.
   virtual double key_switch_noise(std::size_t part, std::size_t level) const = 0;
   virtual double switched_noise(std::size_t part, double noise, std::size_t from, std::size_t to,
                                 std::size_t degree) const = 0;
-  /// Where noise ends.
+  /// Returns the noise at which decryption fails.
   virtual double noise_limit(std::size_t part, std::size_t level) const = 0;
   double log_modulus(std::size_t level) const;
 
@@ -86,7 +84,7 @@ class Rules {
   double log_plain(std::size_t part) const;
   double switch_noise(std::size_t level) const { return exact::key_switch_noise(rlwe_->parameters(), level); }
   enum class Kind : unsigned char { lift, encode, decode };
-  /// The conversion of a kind, made by `make` at its first use.
+  /// Returns the conversion of a kind from a cache; `make` computes it at first use.
   const std::shared_ptr<const device::ConversionConstant>& cached(Kind kind, std::size_t part, std::size_t level, u64 factor,
                                                                   const std::function<math::Conversion()>& make);
 

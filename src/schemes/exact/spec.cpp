@@ -1,4 +1,5 @@
 #include "schemes/exact/spec.h"
+#include "schemes/word_size.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,10 +12,9 @@ namespace heliograph::exact {
 
 using math::u64;
 
-int longest_prime(const std::string& edition) {
-  if (edition == "w64") return 50;
-  if (edition == "w32") return 30;
-  throw ParameterError("there is no edition \"" + edition + "\"; there are w64 and w32");
+int longest_prime(int word_size) {
+  schemes::require_word_size(word_size);
+  return word_size == 64 ? 50 : 30;
 }
 
 double log2_largest_of(const std::vector<u64>& values) {
@@ -25,19 +25,19 @@ namespace {
 
 void require_degree(std::size_t n) {
   require<ParameterError>(std::has_single_bit(n) && n >= 1024 && n <= (std::size_t{1} << 17),
-                          "N is a power of two, 2^10 to 2^17");
+                          "N must be a power of two from 2^10 to 2^17");
 }
 
 }  // namespace
 
 Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t special_count, std::vector<u64> plain_moduli,
-               const std::string& edition, std::size_t slots, bool insecure) {
+               int word_size, std::size_t slots, bool insecure) {
   if (plain_moduli.empty()) throw ParameterError("a set of exact integers needs a plaintext modulus");
-  const int longest = longest_prime(edition);
+  const int longest = longest_prime(word_size);
   require_degree(n);
-  require<ParameterError>(special_count <= 64, "a set has at most 64 special primes");
+  require<ParameterError>(special_count <= 64, "special primes must be at most 64");
   Spec s{.scheme = scheme,
-         .edition = edition,
+         .word_size = word_size,
          .n = n,
          .plain_moduli = std::move(plain_moduli),
          .slots = slots,
@@ -61,8 +61,8 @@ double key_switch_noise(const Spec& s, std::size_t level, rlwe::NoiseModel::Devi
 rlwe::NoiseModel::Deviations deviations_of(const Request& r) {
   if (r.version == kPresentRules) return {};
   if (r.version == kFormerRules) return rlwe::NoiseModel::kFormer;
-  throw ParameterError("sets are chosen by the rules of version " + std::string(kFormerRules) + " or " + kPresentRules +
-                       ", not of \"" + r.version + "\"");
+  throw ParameterError("the version of the rules must be " + std::string(kFormerRules) + " or " + kPresentRules +
+                       ", not \"" + r.version + "\"");
 }
 
 std::vector<u64> batching_primes(std::size_t n, int bits, std::size_t count) {
@@ -70,7 +70,7 @@ std::vector<u64> batching_primes(std::size_t n, int bits, std::size_t count) {
   if (bits < 2 || bits > 1200) throw ParameterError("plain_bits must lie between 2 and 1200");
   if (count == 0) count = static_cast<std::size_t>((bits + 58) / 59);
   const int each = std::max((bits + static_cast<int>(count)) / static_cast<int>(count), math::bit_length(2 * n) + 1);
-  // The product of `count` primes just below 2^each exceeds 2^bits: each is at least 2^(bits / count).
+  // Each prime is at least 2^(bits / count), so the product of `count` primes just below 2^each exceeds 2^bits.
   for (int length = std::min(each, 60); length <= 60; ++length) {
     try {
       return math::largest_primes(length, count, 2 * n);
@@ -89,21 +89,22 @@ std::vector<std::string> named_specs(const Family& family) {
 
 Spec named_spec(const Family& family, const std::string& name, bool insecure) {
   const std::size_t slash = name.find('/');
-  const std::string base = name.substr(0, slash), edition = slash == std::string::npos ? "w64" : name.substr(slash + 1);
+  const std::string base = name.substr(0, slash);
+  const int word_size = schemes::word_size_of_name(name);
   std::string known;
   for (const NamedSet& set : family.named()) {
     known += std::string(known.empty() ? "" : ", ") + set.name;
     if (base != set.name) continue;
     if (set.insecure && !insecure) {
-      throw SecurityError("\"" + base + "\" is below 128 bits of security; say insecure=True to use it all the same");
+      throw SecurityError("\"" + base + "\" is below 128 bits of security; pass insecure=True to use it anyway");
     }
-    const int special = edition == "w32" ? set.special32 : set.special64;
+    const int special = word_size == 32 ? set.special32 : set.special64;
     Spec s = family.make(std::size_t{1} << set.log_n, set.log_q, static_cast<std::size_t>(special), set.plain_moduli,
-                         edition, set.slots, set.insecure);
+                         word_size, set.slots, set.insecure);
     s.name = name;
     return s;
   }
-  throw ParameterError("there is no parameter set \"" + name + "\"; there are " + known + " (each also with /w32)");
+  throw ParameterError("unknown parameter set \"" + name + "\"; the named sets are " + known + " (each also with /w32)");
 }
 
 const Family* family_of(const std::string& scheme) {
@@ -115,22 +116,22 @@ const Family* family_of(const std::string& scheme) {
 
 namespace {
 
-/// What the search minimises: transforms times N log N.
+/// Returns the cost that the search minimises: the number of transforms times N log N.
 double cost_of(const Family& family, const Spec& s) {
   return static_cast<double>(s.plain_moduli.size()) * family.transforms(s) * static_cast<double>(s.n) *
          std::log2(static_cast<double>(s.n));
 }
 
-/// The smallest chain of ring degree n for the request with this many special primes, or nothing.
+/// Finds the smallest chain of ring degree n for the request with this many special primes; returns false if there is none.
 bool fit(const Family& family, std::size_t n, std::size_t special, const std::vector<u64>& plain, const Request& r,
          Spec& found) {
-  const int bound = rlwe::largest_secure_log_qp(n), longest = longest_prime(r.edition);
+  const int bound = rlwe::largest_secure_log_qp(n), longest = longest_prime(r.word_size);
   int log_q = 2 * math::bit_length(n) + static_cast<int>(log2_largest_of(plain));
   while (log_q + static_cast<int>(special) * longest <= bound) {
     Spec s;
     try {
-      s = family.make(n, log_q, special, plain, r.edition, r.slots, false);
-    } catch (const ParameterError&) {  // no primes of that length: a little longer
+      s = family.make(n, log_q, special, plain, r.word_size, r.slots, false);
+    } catch (const ParameterError&) {  // there are too few primes for log_q bits; try one bit more
       ++log_q;
       continue;
     }
@@ -148,13 +149,13 @@ bool fit(const Family& family, std::size_t n, std::size_t special, const std::ve
 
 Spec choose(const Family& family, const Request& r) {
   if (r.depth < 0) throw ParameterError("depth must not be negative");
-  if (r.plain_bits <= 0 && r.plain_moduli.empty()) throw ParameterError("say plain_bits or plain_modulus");
-  if (r.slots > (std::size_t{1} << 17)) throw ParameterError("there are at most 2^17 slots");
-  if (r.terms < 1) throw ParameterError("a level sums at least one term");
+  if (r.plain_bits <= 0 && r.plain_moduli.empty()) throw ParameterError("give plain_bits or plain_modulus");
+  if (r.slots > (std::size_t{1} << 17)) throw ParameterError("slots must be at most 2^17");
+  if (r.terms < 1) throw ParameterError("terms must be at least 1");
   deviations_of(r);
   for (int log_n = 11; log_n <= 17; ++log_n) {
     const std::size_t n = std::size_t{1} << log_n;
-    if (n < r.slots || r.depth > rlwe::largest_secure_log_qp(n)) continue;  // each level takes a bit at the least
+    if (n < r.slots || r.depth > rlwe::largest_secure_log_qp(n)) continue;  // each level takes at least one bit
     Spec best;
     bool any = false;
     const std::size_t fewest = r.plain_moduli.empty() ? static_cast<std::size_t>((r.plain_bits + 58) / 59) : 1;

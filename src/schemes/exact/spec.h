@@ -1,4 +1,4 @@
-// Parameter sets, as BFV and BGV both have them: made, chosen, as text.
+// Parameter sets of BFV and BGV: construction, search, text.
 #pragma once
 
 #include <array>
@@ -9,16 +9,19 @@
 
 namespace heliograph::exact {
 
-/// Longest primes of an edition: products stay below what AVX-512 IFMA (w64) and 32-bit words take. ParameterError.
-int longest_prime(const std::string& edition);
+/// Returns the largest number of bits of a prime: for 64-bit words, AVX-512 IFMA's products of 52 bits limit it; for 32-bit
+/// words, the products of these words.
+/// Throws ParameterError for other word sizes than 64 and 32.
+int longest_prime(int word_size);
 double log2_largest_of(const std::vector<std::uint64_t>& values);
 
-/// A chain of about log_q bits, special primes and the gadget; no auxiliary primes.
+/// Returns a set with a chain of about log_q bits, special primes and digits, but without auxiliary primes.
 Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t special_count,
-               std::vector<std::uint64_t> plain_moduli, const std::string& edition, std::size_t slots, bool insecure);
-/// Of a key switch before anything multiplies it (log2).
+               std::vector<std::uint64_t> plain_moduli, int word_size, std::size_t slots, bool insecure);
+/// Returns log2 of the noise of a key switch, without the factor t of BGV.
 double key_switch_noise(const Spec& spec, std::size_t level, rlwe::NoiseModel::Deviations deviations);
-/// What a request's search bounds noise by. ParameterError for versions that there are not.
+/// Returns the number of standard deviations that bound noise in the search of a request. Throws ParameterError for
+/// unknown versions.
 rlwe::NoiseModel::Deviations deviations_of(const Request& request);
 
 struct NamedSet {
@@ -30,35 +33,35 @@ struct NamedSet {
   std::size_t slots;
 };
 
-/// What tells one scheme from the other.
+/// Scheme-specific parts of parameter sets.
 struct Family {
-  const char* scheme;  // as Spec has it
-  Spec (*make)(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
-               const std::string& edition, std::size_t slots, bool insecure);
-  /// Bits that a set lacks to hold a request's noise.
+  const char* scheme;  // Spec::scheme
+  Spec (*make)(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli, int word_size,
+               std::size_t slots, bool insecure);
+  /// Returns the bits that a set lacks to hold a request's noise.
   double (*missing)(const Spec& spec, const Request& request);
-  /// Of a multiplication and relinearization, in one-limb transforms.
+  /// Returns the cost of a multiplication with relinearization, in one-limb transforms.
   double (*transforms)(const Spec& spec);
   const std::vector<NamedSet>& (*named)();
   std::unique_ptr<Rules> (*rules)(std::shared_ptr<rlwe::Context> rlwe, std::vector<math::u64> plain_moduli);
-  bool has_factors;  // whether ciphertexts' factors can be other than 1
+  bool has_factors;  // whether factors of ciphertexts can differ from 1
 };
 extern const Family kBfv, kBgv;
 inline constexpr std::array kFamilies = {&kBfv, &kBgv};
-/// Null where there is no such scheme.
+/// Returns null for an unknown scheme.
 const Family* family_of(const std::string& scheme);
 
 Spec named_spec(const Family& family, const std::string& name, bool insecure);
 std::vector<std::string> named_specs(const Family& family);
-/// The smallest 128-bit set for a request. Throws ParameterError where none of N <= 2^17 does it.
+/// Returns the smallest 128-bit set for a request. Throws ParameterError if no set with N <= 2^17 fulfils it.
 Spec choose(const Family& family, const Request& request);
 
-// As text (schemes/spec_text.h).
+// Text form (schemes/spec_text.h).
 io::Json to_json(const Spec& spec);
-/// Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
+/// Throws DamagedFileError for missing fields, wrong types and values out of range.
 Spec spec_from_json(const io::Json& json);
 using schemes::hash_of;
-/// "hcnn5-2020 (N=2^14, log q 330)"
+/// Returns a short description such as "hcnn5-2020 (N=2^14, log q 330)".
 std::string short_text(const Spec& spec);
 
 }  // namespace heliograph::exact

@@ -9,7 +9,8 @@ namespace heliograph::exact {
 
 namespace {
 
-/// Polynomials of numbers behind the first `width` slots, items [first, first + count); and the log2 of their largest norm.
+/// Returns the polynomials of the numbers in the padding slots of items [first, first + count), and log2 of the
+/// polynomials' largest norm.
 std::pair<RnsTensor, double> behind(const CiphertextData& x, std::size_t part, std::size_t first, std::size_t count) {
   Context& c = *x.context;
   const std::size_t n = c.spec().n, modulus = x.first_part + part;
@@ -25,7 +26,7 @@ std::pair<RnsTensor, double> behind(const CiphertextData& x, std::size_t part, s
   return {ring::to_domain(words, x.parts[part].domain()), norm};
 }
 
-/// Items encoded in one go: bounds what lies beside the result.
+/// Number of items that are encoded at a time, which limits the scratch memory.
 constexpr std::size_t kStretch = 32;
 
 }  // namespace
@@ -37,7 +38,7 @@ Ciphertext cleared(const Ciphertext& a) {
   Context& c = *x.context;
   CiphertextData r = derived(x);
   r.distinct = r.independent = false;
-  r.parts = x.parts, r.tails = x.tails, r.bounds = x.bounds;  // what was bounded there becomes 0
+  r.parts = x.parts, r.tails = x.tails, r.bounds = x.bounds;  // the bounds remain valid, because the numbers become 0
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     if (!is_number(x.tails[part])) continue;
     double norm = 0;

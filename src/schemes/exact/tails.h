@@ -1,22 +1,22 @@
-// The places behind a tensor's values (schemes/tail.h).
+// Padding slots of a tensor (schemes/tail.h).
 #pragma once
 
 #include "schemes/exact/derive.h"
 
 namespace heliograph::exact {
 
-/// The numbers in the tails subtracted, by plaintexts.
+/// Subtracts plaintexts with the known numbers of the padding slots, which makes these slots zero.
 Ciphertext cleared(const Ciphertext& a);
-/// The values alone, whatever stands behind them: a product with a plaintext, but where that is zero.
+/// Sets the padding slots to zero by a product with a plaintext, unless they are zero already.
 Ciphertext masked(const Ciphertext& a);
-/// What rotations may turn: nothing that is not the tensor's own stands behind its values. Masks what is unknown there.
+/// Returns a tensor that may be rotated: masks padding slots with other contents than the tensor's own values.
 Ciphertext own(const Ciphertext& a);
-/// What may meet operands of `width` values: with zeros behind its own where they are fewer, or what it has everywhere.
+/// Extends `a` to `width` values. The new slots are zero, except in a tensor with Tail::even: there they equal the
+/// ciphertext's one value.
 Ciphertext of_width(const Ciphertext& a, std::size_t width);
-/// What a file says of a tensor: zero or even where the tails of all parts are, else unknown.
+/// Returns the tail that a file states: zero or even if the tails of all parts are so, else unknown.
 Tail common_tail(const CiphertextData& x);
 
-// Residues modulo t.
 inline auto sum_modulo(u64 t) {
   return [t](u64 a, u64 b) { return math::add_mod(a, b, t); };
 }

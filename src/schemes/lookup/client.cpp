@@ -11,7 +11,7 @@ namespace {
 using device::Distribution;
 using device::Secrecy;
 
-/// A small secret polynomial for each item, the same in both rings for one key and purpose.
+/// Samples a small secret polynomial per item. The same key and purpose give the same polynomials in both rings.
 RnsTensor sampled(const std::shared_ptr<Engine>& e, const device::Shape& shape, const PrimeList& primes, const Key256& key,
                   Distribution distribution, rlwe::Purpose purpose, u32 object = 0) {
   RnsTensor out(e, shape, 1, primes, Domain::coefficient, Secrecy::passing);
@@ -41,7 +41,7 @@ struct ClientData {
 
 struct QuestionData {
   std::shared_ptr<const ClientData> client;
-  RnsTensor secret;  // S, NTT domain of the exact ring
+  RnsTensor secret;  // the secret S, in the NTT domain of the exact ring
   std::vector<u32> words;
   std::vector<u64> keys;
 };
@@ -53,7 +53,7 @@ Client::Client(const Size& size, const std::string& seed, const std::string& dev
 
 namespace {
 
-/// e - a S modulo 2^32, with a message's place added to the one row.
+/// Returns e - a S modulo 2^32; the requested row's word has the unit of a message added.
 std::vector<u32> encrypted_unit(const ClientData& c, const RnsTensor& secret, const Key256& errors, std::size_t row) {
   const std::size_t parts = c.size.rows / kDegree;
   Engine& e = *c.exact;
@@ -78,7 +78,7 @@ std::vector<u32> encrypted_unit(const ClientData& c, const RnsTensor& secret, co
   return words;
 }
 
-/// Bodies of the two keys: e - a S + 2^kDigitShift turn(S), NTT domain.
+/// Returns the bodies of the two keys in the NTT domain: e - a S + 2^kDigitShift turn(S).
 std::vector<u64> key_bodies(const ClientData& c, const Key256& seed, const Key256& errors) {
   Engine& e = *c.packing;
   const RnsTensor s = ring::to_domain(sampled(c.packing, {}, kQ, seed, Distribution::ternary, rlwe::kSecret), Domain::ntt);
@@ -103,7 +103,7 @@ std::vector<u64> key_bodies(const ClientData& c, const Key256& seed, const Key25
 
 Question Client::ask(std::size_t row) const {
   const ClientData& c = *data_;
-  require<ShapeError>(declassified(row < c.size.rows), "a question is for a row that the table has");
+  require<ShapeError>(declassified(row < c.size.rows), "the row is outside the table");
   ring::Entropy entropy;
   const Secret<Key256> secret = entropy.next_secret(), errors = entropy.next_secret();
   auto data = std::make_shared<QuestionData>();
@@ -123,7 +123,7 @@ std::vector<std::uint8_t> Question::read(std::span<const std::uint16_t> bodies, 
   const ClientData& c = *data_->client;
   const std::size_t columns = c.size.columns, packs = columns / kDegree;
   require<ShapeError>(bodies.size() == columns && masks.size() == columns * kMaskBytes,
-                      "an answer has a body and a mask for each of the table's columns");
+                      "an answer must have a body and a mask for each of the table's columns");
   std::vector<u32> residues(2 * columns);
   for (std::size_t p = 0; p < packs; ++p) {
     for (std::size_t i = 0; i < kDegree; ++i) {
@@ -150,11 +150,11 @@ std::vector<std::uint8_t> Question::read(std::span<const std::uint16_t> bodies, 
   for (std::size_t j = 0; j < columns; ++j) {
     const std::size_t at = j / kDegree * 2 * kDegree + j % kDegree;
     const u32 phase = (u32{bodies[j]} << (kMaskBits - kBodyBits)) + joined(words[at], words[at + kDegree]);
-    const u32 raised = phase + kPlace / 2, noise = (raised & (kPlace - 1)) + kNoise - kPlace / 2;  // 0 to 2 kNoise
+    const u32 raised = phase + kPlace / 2, noise = (raised & (kPlace - 1)) + kNoise - kPlace / 2;  // valid: 0 to 2 kNoise
     far |= static_cast<u32>(math::mask_of(noise > 2 * kNoise));
     row[j] = static_cast<std::uint8_t>((raised >> (kMaskBits - 8)) + 128);
   }
-  require<WrongKeyError>(declassified(far) == 0, "this answer is none to this question, or was damaged");
+  require<WrongKeyError>(declassified(far) == 0, "the answer belongs to another question, or was damaged");
   return row;
 }
 

@@ -1,4 +1,4 @@
-// What of packing is known before a question: the digits of all key switches (parameters.h).
+// The precomputed part of packing: the digits of all key switches (parameters.h).
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,6 @@ namespace {
 using Words = std::vector<u64>;
 using math::Reducer;
 
-/// Polynomials one after another through a transform.
 class Transforms {
  public:
   explicit Transforms(std::shared_ptr<Engine> engine, std::size_t count)
@@ -49,10 +48,10 @@ Words transposed(const Words& square) {
   return out;
 }
 
-/// The sums of all automorphisms of a pack's masks, A_t for each t of `tables`, NTT domain. Values at psi^u of all p_j are a
-/// polynomial in j for each u: its value at psi^e is what A_t has at psi^e where u = e t.
+/// Returns A_t (parameters.h) of a pack's masks p_j for each t of `tables`, in the NTT domain. For each u, the
+/// values of all p_j at psi^u form a polynomial in j. Its value at psi^e is the value of A_t at psi^e for u = e t.
 Words automorphism_sums(const std::shared_ptr<Engine>& packing, std::span<const u32> hint, const std::vector<u32>& tables) {
-  constexpr std::size_t kLine = 8;  // words of a line of the cache
+  constexpr std::size_t kLine = 8;  // words per cache line
   const u64 q = packing_ring()->prime(0);
   const Reducer reduce(q);
   const Reducer::Factor part = reduce.factor(math::inverse_mod(kDegree, q));
@@ -75,7 +74,7 @@ Words automorphism_sums(const std::shared_ptr<Engine>& packing, std::span<const 
   return sums;
 }
 
-/// Residues of the digit of each: round(x / 2^kDigitShift), x nearest 0.
+/// Replaces each word by the residue of its digit round(x / 2^kDigitShift), x centred.
 void take_digits(Words& words) {
   const u64 q = packing_ring()->prime(0);
   for (u64& x : words) {
@@ -88,7 +87,7 @@ void take_digits(Words& words) {
 }  // namespace
 
 void TableData::pack(const std::vector<std::size_t>& packs) {
-  constexpr std::size_t kAtOnce = 4;  // each has kDegree^2 words meanwhile
+  constexpr std::size_t kAtOnce = 4;  // packs at a time; each of them needs kDegree^2 words
   for (std::size_t first = 0; first < packs.size(); first += kAtOnce)
     pack_some(std::span(packs).subspan(first, std::min(kAtOnce, packs.size() - first)));
 }
@@ -98,7 +97,7 @@ void TableData::repack() {
   stale.clear();
 }
 
-/// On the ways of either sign, side by side for all these packs: item 2 p + sign.
+/// Packs the packs `some` together, along the paths to 1 and to -1 (parameters.h). Item 2 p + sign has pack p.
 void TableData::pack_some(std::span<const std::size_t> some) {
   const Reducer reduce(packing_ring()->prime(0));
   const std::size_t items = 2 * some.size();
@@ -136,7 +135,7 @@ void TableData::pack_some(std::span<const std::size_t> some) {
       }
     }
   }
-  // The ways' ends are masks of S and of turn_-1(S).
+  // The masks at the ends of the paths belong to S and to turn_-1(S).
   const RnsTensor made = digits_of();
   for (std::size_t p = 0; p < some.size(); ++p) {
     packing->enqueue(device::Copy{made.drop_axis(0, 2 * p + 1).view(), last.with_components(some[p], 1).view()});

@@ -26,14 +26,16 @@ const std::shared_ptr<const math::Ring>& exact_ring() {
 void check(const Size& size) {
   const auto fits = [](std::size_t n, std::size_t most) { return n > 0 && n % kStep == 0 && n <= most; };
   if (fits(size.rows, kMostRows) && fits(size.columns, kMostColumns)) return;
-  throw ParameterError("a table of " + std::to_string(size.rows) + " x " + std::to_string(size.columns) +
-                       " bytes: rows are a multiple of 2,048 up to 1,048,576, columns one up to 131,072");
+  throw ParameterError(
+      "a table of " + std::to_string(size.rows) + " x " + std::to_string(size.columns) +
+      " bytes is not possible: rows must be a multiple of 2,048 up to 1,048,576, columns a multiple of 2,048 up to 131,072");
 }
 
-/// Variances as parts of a turn, of the worst bytes; a coefficient beyond 3/4 of half a byte's place is refused. Sums of so many
-/// independent bounded or Gaussian terms are taken as Gaussian.
 std::uint64_t key_modulus() { return packing_ring()->prime(0); }
 
+/// Variances are squared fractions of a turn, for the bytes with the largest noise. A coefficient counts as a failure if
+/// its error exceeds 3/4 of half a byte's unit. Sums of many independent bounded or Gaussian terms are modelled as
+/// Gaussian.
 double log2_failure(const Size& size) {
   check(size);
   const double n = kDegree, error = math::kSigma * math::kSigma, q = static_cast<double>(packing_ring()->prime(0)),
@@ -49,7 +51,7 @@ double log2_failure(const Size& size) {
 
 Key256 seed_of(const std::string& text) {
   Key256 seed{};
-  require<ParameterError>(text.size() == seed.size(), "the seed of a table is 32 bytes");
+  require<ParameterError>(text.size() == seed.size(), "the seed of a table must be 32 bytes");
   std::memcpy(seed.data(), text.data(), seed.size());
   return seed;
 }
@@ -61,7 +63,7 @@ std::shared_ptr<device::Device> device_of(const std::string& name) {
     device = {std::shared_ptr<void>(), &mesh::default_device()};
   else
     device = mesh::open_device(name);
-  require<DeviceError>(ring::is_whole(*device), "a private look-up is served by one process, not by several as one");
+  require<DeviceError>(ring::is_whole(*device), "private look-up does not work over several processes; use one process");
   return device;
 }
 

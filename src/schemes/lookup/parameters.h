@@ -1,15 +1,14 @@
-// The numbers of private look-up, and what server and client compute alike.
+// Private look-up: parameters, and computations common to server and client.
 //
-// A matrix D of bytes less 128, [row i][column j]. A question for row r is q_i = (a's part) + e_i + 2^24 [i = r] modulo 2^32:
-// kStep words are a ring ciphertext's body, -a S + e, under a secret S of the question's own; the masks a are the table's, from its
-// seed. The server's product b_j = sum_i D_ij q_i has, with S, the phase 2^24 D_rj + noise under the mask p_j, known beforehand:
-//   b_j + (constant coefficient of p_j S),   p_j = sum over the rows' parts of D_j(X^-1) a   modulo X^N + 1.
-// kStep of these become one ring ciphertext (InsPIRe, section 3): the constant coefficient is N^-1 times the sum of all
-// automorphisms, so with A_t = N^-1 sum_j X^j turn_t(p_j) the phase of column j is coefficient j of
-//   sum_j b_j X^j + sum over odd t of A_t turn_t(S)   modulo Q.
-// Each turn_t(S) is switched to the one before it on the way t = 5^i, 5^(i-1), .., 1, and -1 to 1 at last: two keys, of which the
-// client sends bodies, serve all, turned. Masks are known beforehand, so all their digits are: of a question there is left one
-// sum of 2046 products of polynomials for each kStep columns.
+// A matrix D holds bytes minus 128, [row i][column j]. A question for row r is q_i = (part of a) + e_i + 2^24 [i = r] modulo
+// 2^32. kStep of these words are the body -a S + e of a ring ciphertext under a fresh secret S; the masks a follow from the
+// table's seed. The server's product b_j = sum_i D_ij q_i has, under S, the phase 2^24 D_rj + noise with the precomputed
+// mask p_j: b_j + (constant coefficient of p_j S),   p_j = sum over the rows' parts of D_j(X^-1) a   modulo X^N + 1. kStep
+// of these are packed in one ring ciphertext (InsPIRe, section 3). The constant coefficient is N^-1 times the sum of all
+// automorphisms. So with A_t = N^-1 sum_j X^j turn_t(p_j), the phase of column j is coefficient j of sum_j b_j X^j + sum
+// over odd t of A_t turn_t(S)   modulo Q. Each turn_t(S) is switched to its predecessor on the path t = 5^i, 5^(i-1), .., 1,
+// and finally -1 to 1. Two keys, rotated, serve all of these switches; the client sends their bodies. All masks are known in
+// advance, and so are all their digits. The work per question is one sum of 2046 products of polynomials per kStep columns.
 #pragma once
 
 #include "base/secret.h"
@@ -30,32 +29,33 @@ using ring::Domain;
 using ring::Engine;
 using ring::RnsTensor;
 
-inline constexpr std::size_t kDegree = kStep;                   // N
-inline constexpr u64 kGenerator = 5, kMinus = 2 * kDegree - 1;  // of the odd numbers modulo 2N, with -1
-inline constexpr std::size_t kSteps = kDegree / 2 - 1;          // from 5^(N/2 - 1) to 1, of either sign
+inline constexpr std::size_t kDegree = kStep;                   // ring degree N
+inline constexpr u64 kGenerator = 5, kMinus = 2 * kDegree - 1;  // generators of the odd numbers modulo 2N: 5 and -1
+inline constexpr std::size_t kSteps = kDegree / 2 - 1;          // from 5^(N/2 - 1) to 1; as many from -5^(N/2 - 1) to -1
 inline constexpr std::size_t kTurns = 2 * kSteps;
-inline constexpr unsigned kDigitShift = 26;  // a mask's digit is what is left of it without so many bits, rounded
-inline constexpr unsigned kMaskBits = 24, kBodyBits = 16;  // of an answer
-inline constexpr unsigned kMessageShift = 24;              // of a question's 32 bits
+inline constexpr unsigned kDigitShift = 26;                // a mask's digit is mask / 2^kDigitShift, rounded
+inline constexpr unsigned kMaskBits = 24, kBodyBits = 16;  // bits of masks and bodies in an answer
+inline constexpr unsigned kMessageShift = 24;              // position of the message in a question's 32-bit words
 
-/// Modulo Q, one prime below 2^50: packing. Security as of all rings here: N = 2048 has 53 bits.
+/// Ring modulo Q, one prime below 2^50, for packing. N = 2048 allows 53 bits at 128 bits of security.
 const std::shared_ptr<const math::Ring>& packing_ring();
-/// Modulo two primes of 30 bits, whose product no coefficient that is wanted modulo 2^32 exceeds.
+/// Ring modulo two primes of 30 bits. Their product exceeds every coefficient that is computed modulo 2^32.
 const std::shared_ptr<const math::Ring>& exact_ring();
 inline const PrimeList kQ = {0}, kExact = {0, 1};
 
 void check(const Size& size);
 Key256 seed_of(const std::string& text);
-/// The device, of its own or the process's.
+/// Opens the named device, or returns the process's device for an empty name.
 std::shared_ptr<device::Device> device_of(const std::string& name);
 
-/// The masks of all questions, [row / N], in the NTT domain of the exact ring; and words of one part.
+/// Returns the masks of all questions, [row / N], in the NTT domain of the exact ring; mask_words returns the words of one
+/// part.
 RnsTensor question_masks(const std::shared_ptr<Engine>& exact, const Size& size, const Key256& seed);
 std::vector<u32> mask_words(const Key256& seed, std::size_t part);
-/// The masks of the two keys, components of the NTT domain.
+/// Returns the masks of the two keys as components in the NTT domain.
 RnsTensor key_masks(const std::shared_ptr<Engine>& packing, const Key256& seed);
 
-/// From residues modulo both primes of the exact ring to the number nearest 0, modulo 2^32. Its time tells nothing.
+/// Joins residues modulo both primes of the exact ring to the centred number, modulo 2^32, in constant time.
 class Joined {
  public:
   Joined();
@@ -71,7 +71,7 @@ class Joined {
   math::Reducer::Factor inverse_;
 };
 
-/// round(v 2^bits / Q) modulo 2^bits, v below Q: by one reciprocal, the same everywhere.
+/// Computes round(v 2^bits / Q) modulo 2^bits for v below Q by a reciprocal, with the same bits on every machine.
 class Lowered {
  public:
   Lowered() : reciprocal_(static_cast<u64>((u128{1} << 96) / packing_ring()->prime(0))) {}

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "heliograph/interrupt.h"
 #include "ring/entropy.h"
 
@@ -16,9 +17,9 @@ namespace heliograph::lookup {
 namespace {
 
 using Block = std::vector<unsigned char>;
-constexpr unsigned char kZero = 128;  // a byte stands for what it is less this
+constexpr unsigned char kZero = 128;  // a byte b represents the number b - kZero
 
-/// Columns of a matrix of rows `width` bytes long; what it has not is zero.
+/// Returns kBlock columns of a matrix whose rows are `width` bytes long, padded with zeros.
 Block block_of(std::span<const std::uint8_t> bytes, std::size_t width, const Size& size, std::size_t first) {
   Block block(TableData::kBlock * size.rows);
   if (first >= width) return block;
@@ -34,7 +35,7 @@ Block block_of(std::span<const std::uint8_t> bytes, std::size_t width, const Siz
   return block;
 }
 
-/// Adds delta X^-i times the mask of a row's part to a column's hint: row i of the part changed by delta.
+/// Updates a column's hint after a change of row i of a part by delta: adds delta X^-i times the part's mask.
 void add_turned(const std::vector<u32>& mask, std::size_t i, u32 delta, u32* hint) {
   for (std::size_t k = 0; k < i; ++k) hint[k + kDegree - i] -= delta * mask[k];
   for (std::size_t k = i; k < kDegree; ++k) hint[k - i] += delta * mask[k];
@@ -51,7 +52,7 @@ TableData::TableData(const Size& given, const Key256& given_seed, const std::str
       uploads(device->make_queue()),
       downloads(device->make_queue()) {
   packing->require_memory(size.rows * size.columns + (kTurns + 1) * packs() * kDegree * sizeof(u64), "this table");
-  packing->require_host_memory(size.columns * kDegree * sizeof(u32), "what is prepared of this table");
+  packing->require_host_memory(size.columns * kDegree * sizeof(u32), "the precomputed data of this table");
   masks = question_masks(exact, size, seed);
   bytes = device::View::dense(nullptr, math::Word::w32, {}, size.columns, 1, size.rows / 4);
   bytes = bytes.in(packing->allocate(bytes, {0}));
@@ -73,7 +74,7 @@ TableData::TableData(const Size& given, const Key256& given_seed, const std::str
 
 void TableData::prepare_hint(std::size_t first, std::span<const unsigned char> block) {
   const std::size_t parts = size.rows / kDegree;
-  u32 residue[2][2][256];  // of a byte less kZero, and its negative, modulo each prime
+  u32 residue[2][2][256];  // residue of a byte minus kZero, and of its negative, modulo each prime
   for (std::size_t l = 0; l < 2; ++l) {
     for (int b = 0; b < 256; ++b) {
       residue[l][0][b] =
@@ -108,25 +109,26 @@ void TableData::prepare_hint(std::size_t first, std::span<const unsigned char> b
 }
 
 Table::Table(const Size& size, const std::string& seed, std::span<const std::uint8_t> bytes, std::size_t width,
-             const std::string& device, const Progress& progress) {
+             const std::string& device) {
   check(size);
   require<ShapeError>(width > 0 && width <= size.columns && bytes.size() <= size.rows * width,
-                      "the rows are longer than the table, or there are more of them");
+                      "the bytes exceed the table: width must be 1 to columns, with at most `rows` rows");
   ring::Entropy entropy;
   data_ = std::make_shared<TableData>(size, seed.empty() ? entropy.next() : seed_of(seed), device);
   TableData& d = *data_;
+  constexpr double kHint = 0.9;  // share of the first loop
+  ProgressSteps steps(1);
   for (std::size_t first = 0; first < size.columns; first += TableData::kBlock) {
     const Block block = block_of(bytes, width, size, first);
     d.packing->upload(std::as_bytes(std::span(block)), d.block(first));
     d.prepare_hint(first, block);
-    Interruptible::heed();
-    if (progress) progress(0.9 * static_cast<double>(first + TableData::kBlock) / static_cast<double>(size.columns));
+    steps.add_until(kHint * static_cast<double>(first + TableData::kBlock) / static_cast<double>(size.columns));
   }
   for (std::size_t p = 0; p < d.packs(); p += 4) {
     std::vector<std::size_t> some;
     for (std::size_t k = p; k < std::min(p + 4, d.packs()); ++k) some.push_back(k);
     d.pack(some);
-    if (progress) progress(0.9 + 0.1 * static_cast<double>(p + some.size()) / static_cast<double>(d.packs()));
+    steps.add_until(kHint + (1 - kHint) * static_cast<double>(p + some.size()) / static_cast<double>(d.packs()));
   }
 }
 
@@ -138,11 +140,11 @@ void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uin
                    std::span<const std::uint8_t> bytes) {
   TableData& d = *data_;
   require<ShapeError>(columns.size() == rows.size() && bytes.size() == rows.size() * width,
-                      "an update has bytes for each row");
+                      "an update must have `width` bytes and one column for each row");
   for (std::size_t k = 0; k < rows.size(); ++k)
     require<ShapeError>(rows[k] < d.size.rows && columns[k] <= d.size.columns && width <= d.size.columns - columns[k],
-                        "an update is of a row or column that the table has not");
-  std::map<std::size_t, std::vector<std::size_t>> blocks;  // the updates that meet each
+                        "an update is outside the table's rows or columns");
+  std::map<std::size_t, std::vector<std::size_t>> blocks;  // updates of each block of columns
   std::map<u64, std::vector<u32>> parts;
   for (std::size_t k = 0; k < rows.size() && width > 0; ++k) {
     for (std::size_t b = columns[k] / d.kBlock; b <= (columns[k] + width - 1) / d.kBlock; ++b)
@@ -172,7 +174,7 @@ void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uin
 
 namespace {
 
-/// Some questions on their way, and what becomes of them on the device.
+/// A batch of questions in progress: its words, and its results on the device.
 struct Asked {
   std::size_t first, count;
   device::View words, products;
@@ -180,14 +182,14 @@ struct Asked {
   std::shared_ptr<device::Event> done;
 };
 
-/// What a question's keys are, on the device: [question][key], NTT domain.
+/// Uploads the keys of questions: [question][key], NTT domain.
 RnsTensor keys_of(const TableData& d, std::span<const std::uint64_t> keys, std::size_t questions) {
   RnsTensor made(d.packing, {questions}, 2, kQ, Domain::ntt);
   ring::upload(made, std::as_bytes(keys));
   return made;
 }
 
-/// Words go up beside the products of the questions before them, by a queue of their own.
+/// Uploads the words of questions on a separate queue, concurrently with the products of earlier questions.
 device::View uploaded(const TableData& d, std::span<const std::uint32_t> words, std::size_t questions) {
   const Engine& e = *d.packing;
   device::View v = device::View::dense(nullptr, math::Word::w32, {questions}, 1, 1, d.size.rows);
@@ -217,13 +219,12 @@ Asked ask(const TableData& d, std::span<const std::uint32_t> words, std::span<co
   return a;
 }
 
-/// What comes back from the device, one product after another.
 struct Back {
   std::vector<u32> product;
   std::vector<u64> sum;
 };
 
-/// Answers' bodies: what the questions' products and sums are, lowered. Copied beside the products of the questions after them.
+/// Downloads products and sums, concurrently with the products of later questions, and computes the answers' bodies.
 void read(const TableData& d, const Asked& a, Back& back, std::span<std::uint16_t> bodies) {
   const std::size_t columns = d.size.columns;
   const u64 q = key_modulus();
@@ -244,30 +245,30 @@ void read(const TableData& d, const Asked& a, Back& back, std::span<std::uint16_
 }  // namespace
 
 Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys) const {
-  // Questions of a product, and products on the device: while one is computed the words of the next go up, and the one before is
-  // read.
+  // Number of questions per product, and products in progress. During one product, the next product's words are uploaded
+  // and the previous product's results are read.
   constexpr std::size_t kTogether = 64, kProducts = 3;
   TableData& d = *data_;
   const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
   require<ShapeError>(keys.size() == questions * kKeyWords && words.size() == questions * d.size.rows,
-                      "questions have a word for each of the table's rows, and two keys");
+                      "questions must have one word for each of the table's rows, and two keys");
   const u64 q = key_modulus();
   require<DamagedFileError>(std::all_of(keys.begin(), keys.end(), [&](u64 w) { return w < q; }),
-                            "a question's keys are no residues of its modulus");
+                            "the words of a question's keys must be below key_modulus()");
   Answers answers;
   if (questions == 0) return answers;
   std::shared_lock lock(d.mutex);
-  while (!d.stale.empty()) {  // an update was interrupted
+  while (!d.stale.empty()) {  // an interrupted update left packs without their results
     lock.unlock();
     if (const std::unique_lock alone(d.mutex); !d.stale.empty()) d.repack();
     lock.lock();
   }
   std::deque<Asked> asked;
   Back back;
-  std::future<void> reading;  // of one product, on a thread of its own
+  std::future<void> reading;  // the thread that reads one product
   const auto read_first = [&] {
     if (reading.valid()) reading.get();
-    answers.bodies.resize(questions * columns);  // while the device is busy
+    answers.bodies.resize(questions * columns);  // allocated while the device computes
     reading = std::async(std::launch::async, [&, a = std::move(asked.front())] {
       read(d, a, back, std::span(answers.bodies).subspan(a.first * columns, a.count * columns));
     });

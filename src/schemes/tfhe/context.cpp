@@ -19,8 +19,8 @@ lwe::Noise noise_of(const Noise& n, const char* which) {
   const bool fits =
       n.tuniform ? n.value >= 0 && n.value <= 60 && n.value == std::floor(n.value) : n.value >= -63 && n.value <= -2;
   if (!fits) {
-    throw ParameterError(std::string("the noise of the ") + which + " key is TUniform(0) to TUniform(60), or a Gaussian " +
-                         "of 2^-63 to 2^-2 turns");
+    throw ParameterError(std::string("the noise of the ") + which +
+                         " key must be TUniform(0) to TUniform(60), or a Gaussian " + "of 2^-63 to 2^-2 turns");
   }
   return {.tuniform = n.tuniform, .value = n.value};
 }
@@ -36,18 +36,18 @@ lwe::Parameters parameters_of(const Spec& s) {
   } catch (const ShapeError& e) {
     throw ParameterError(e.what());
   }
-  require<ParameterError>(s.norm >= 1 && s.norm <= (1 << 20), "the largest sum of squared weights is 1 to 2^20");
+  require<ParameterError>(s.norm >= 1 && s.norm <= (1 << 20), "norm must be 1 to 2^20");
   require<ParameterError>(s.message_bits == 0 ? s.carry_bits == 0 : s.message_bits <= 8 && s.carry_bits <= 8,
-                          "a digit has at most 8 message bits and 8 carry bits, a bit has neither");
+                          "message_bits and carry_bits must be at most 8, and both 0 for booleans");
   require<ParameterError>((std::size_t{1} << (s.message_bits + s.carry_bits)) <= s.degree / 2,
-                          "a digit has more values than a test polynomial can hold");
+                          "message_bits + carry_bits is too large for the degree: a test polynomial holds N/2 values");
   return p;
 }
 
 void check_security(const Spec& s, const lwe::Parameters& p) {
   if (s.insecure || lwe::is_secure(p)) return;
   throw SecurityError(short_text(s) + " has about " + std::to_string(lwe::rough_security_bits(p)) +
-                      " bits of security, fewer than 128; say insecure=True to use it all the same");
+                      " bits of security, fewer than 128; pass insecure=True to use it anyway");
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
 
 lwe::Tensor Context::tensor_over(const device::View& view, std::size_t wires) const {
   require<DamagedFileError>(view.n == words() && view.word == math::Word::w64 && view.limbs == 1 && view.components == wires,
-                            "what is to be a ciphertext of a parameter set is none");
+                            "the words of a ciphertext must have the shape that its parameter set gives");
   return tensor({0}, wires).over(view);
 }
 
@@ -71,7 +71,7 @@ std::shared_ptr<const PreparedCircuit> Context::prepared(const std::shared_ptr<c
                        [](const PreparedCircuit& kept) { return kept.circuit().bootstraps(); });
 }
 
-/// Both keys of a device as long as it has room for them.
+/// Both evaluation keys on a device. They are evicted if the device needs their memory.
 class EvaluationKeysData::OnDevice final : public device::Resident {
  public:
   explicit OnDevice(std::size_t bytes) : bytes_(bytes) {}
@@ -98,7 +98,7 @@ class EvaluationKeysData::OnDevice final : public device::Resident {
 
  private:
   const std::size_t bytes_;
-  std::mutex mutex_;  // never held while anything is allocated
+  std::mutex mutex_;  // not held during an allocation, which may evict these keys
   std::shared_ptr<const PreparedKeys> keys_;
 };
 

@@ -1,4 +1,4 @@
-// A TFHE parameter set at work: shapes, noise, a device, and what the handles hold.
+// Context of a TFHE parameter set: shapes, noise, the device; and the data of the handles.
 #pragma once
 
 #include <mutex>
@@ -37,15 +37,14 @@ class Context : public schemes::Context<Spec> {
   const lwe::NoiseModel& noise() const { return noise_; }
   device::Session& session() const { return *session_; }
   const std::shared_ptr<device::Session>& session_shared() const { return session_; }
-  /// Words of a wide ciphertext.
   std::size_t words() const { return device::lwe_words(lwe_.wide()); }
-  /// Storage for ciphertexts.
   lwe::Tensor tensor(const Shape& shape, std::size_t wires) const { return {session_, shape, wires, words()}; }
 
-  /// The same of words that are elsewhere, for what a saved program makes. DamagedFileError where they are no such ciphertexts.
+  /// Makes a tensor over the existing words of a saved program's result. Throws DamagedFileError if their shape is not
+  /// that of `wires` wide ciphertexts.
   lwe::Tensor tensor_over(const device::View& view, std::size_t wires) const;
 
-  /// The circuit's layers on this device: the last few circuits asked for are kept.
+  /// Returns a circuit's launches on this device. Caches the most recent circuits.
   std::shared_ptr<const PreparedCircuit> prepared(const std::shared_ptr<const Circuit>& circuit);
 
  private:
@@ -53,33 +52,32 @@ class Context : public schemes::Context<Spec> {
   lwe::NoiseModel noise_;
   std::shared_ptr<device::Session> session_;
   std::mutex mutex_;
-  Recent<PreparedCircuit> circuits_{64, std::size_t{1} << 20};  // by bootstraps
+  Recent<PreparedCircuit> circuits_{64, std::size_t{1} << 20};  // at most 64 circuits, with at most 2^20 bootstraps together
 };
 
 struct CiphertextData {
   std::shared_ptr<Context> context;
-  std::optional<KeyId> key;  // none: trivial, every key's
+  std::optional<KeyId> key;  // nullopt: a trivial encryption, valid under every key
   Type type;
   lwe::Tensor tensor;
-  std::optional<Key256> seed;  // of the masks of a fresh encryption, items in the order of the tensor
+  std::optional<Key256> seed;  // seed of a fresh encryption's masks, in the order of the items
 
   Shape shape() const { return tensor.shape(); }
   bool seeded() const { return seed.has_value(); }
   std::size_t bytes() const { return tensor.bytes(); }
 };
 
-/// Of a device of several processes the key holder alone has the key (device/device.h); the others know its id.
+/// On a device of several processes only the key holder has the key (device/device.h); the other processes have its id only.
 struct SecretKeyData {
   std::shared_ptr<Context> context;
   KeyId key_id{};
   lwe::SecretKey key;
-  SecretVector<u64> masks;                 // the wide key as lwe::dot takes it
-  std::shared_ptr<ring::Entropy> entropy;  // asked by the key holder alone
+  SecretVector<u64> masks;                 // the wide key in the form that lwe::dot takes
+  std::shared_ptr<ring::Entropy> entropy;  // used by the key holder only
 
   const KeyId& id() const { return key_id; }
 };
 
-/// Both keys on a device.
 struct PreparedKeys {
   std::shared_ptr<const device::BootstrapKey> bootstrap;
   std::shared_ptr<const device::LweSwitchKey> key_switch;
@@ -87,28 +85,25 @@ struct PreparedKeys {
 
 struct EvaluationKeysData {
   static constexpr bool kAtKeyHolder = false;
-  static constexpr std::size_t kHeldPerStored = 1;  // bytes of the host's memory, of a file's
+  static constexpr std::size_t kHeldPerStored = 1;  // bytes in memory per byte in the file
 
   std::shared_ptr<Context> context;
   KeyId key_id{};
-  Key256 seed{};                    // of the masks
-  io::Array bootstrap, key_switch;  // the bodies, as a file has them: read when they are prepared
+  Key256 seed{};                    // seed of the masks
+  io::Array bootstrap, key_switch;  // the bodies as in a file, read when the keys are prepared
 
   const KeyId& id() const { return key_id; }
-  /// Prepared at first use, and again where they had to leave the device in between. They stay as long as they are held.
+  /// Prepares the keys at first use, and again after an eviction. The keys are not evicted while the result exists.
   std::shared_ptr<const PreparedKeys> prepared() const;
 
  private:
   class OnDevice;
-  mutable std::mutex mutex_;  // while they are prepared
+  mutable std::mutex mutex_;  // held while keys are prepared
   mutable std::shared_ptr<OnDevice> on_device_;
 };
 
 using schemes::require_same;
 
-// Files (files.cpp).
-
-/// A key's bodies as a file's array.
 io::Array bootstrap_array(const lwe::Parameters& parameters, const io::Held& bodies);
 io::Array key_switch_array(const lwe::Parameters& parameters, const io::Held& bodies);
 
@@ -120,7 +115,7 @@ EvaluationKeys read(io::Container&& from, const Allowed& allowed, schemes::As<Ev
 SecretKey new_key(const std::shared_ptr<Context>& context, std::shared_ptr<ring::Entropy> entropy, schemes::As<SecretKey>);
 SecretKey read(io::Container&& from, const Allowed& allowed, schemes::As<SecretKey>);
 
-/// An operand or result as a handle. `key` none: trivial.
+/// Makes a handle of an operand or result. Without `key` it is a trivial encryption.
 Ciphertext make_ciphertext(std::shared_ptr<Context> context, std::optional<KeyId> key, Type type, lwe::Tensor tensor);
 
 }  // namespace heliograph::tfhe

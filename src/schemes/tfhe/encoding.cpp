@@ -10,15 +10,15 @@ using u64 = std::uint64_t;
 
 unsigned bits_a_wire(const Spec& spec) { return spec.message_bits ? spec.message_bits : 1; }
 
-// Phases and values are secrets: nothing here branches on them.
+// Phases and values are secret, so this code does not branch on them.
 
-/// The number that the low `bits` bits are, as the type has it.
+/// Sign-extends the low `bits` bits if the type is signed.
 u64 extended(const Type& type, u64 value) {
   if (!type.is_signed || type.bits == 64) return value;
   return value | (u64{0} - (value >> (type.bits - 1) & 1)) << type.bits;
 }
 
-/// The nearest multiple of the unit, modulo one turn.
+/// Returns the nearest multiple of the unit, modulo one turn.
 u64 digit_of(const Spec& spec, u64 phase) {
   const u64 unit = unit_of(spec);
   return (phase + unit / 2) >> std::countr_zero(unit);
@@ -34,7 +34,7 @@ std::size_t wires_of(const Spec& spec, const Type& type) {
   if (type.boolean) return 1;
   const unsigned each = bits_a_wire(spec);
   if (type.bits == 0 || type.bits > 64 || type.bits % each != 0) {
-    std::string text = type.text() + " does not fit this set: its integers have ";
+    std::string text = type.text() + " does not fit this set: its integers must have ";
     text += each == 1 ? "1 to 64 bits" : "a multiple of " + std::to_string(each) + " bits, up to 64";
     throw DtypeError(text);
   }

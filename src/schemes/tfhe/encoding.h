@@ -1,19 +1,20 @@
-// How values become torus words: a wire a bit, or a wire a digit.
+// Encoding of values as torus words, with one bit or one digit per wire.
 #pragma once
 
 #include "heliograph/tfhe.h"
 
 namespace heliograph::tfhe {
 
-/// One unit of a digit, or of a bit 1/8 of a turn, in torus words.
+/// Returns one unit of a digit, or 1/8 of a turn for a bit, in torus words.
 std::uint64_t unit_of(const Spec& spec);
-/// LWE ciphertexts of one element. Throws DtypeError where digits do not make up the type.
+/// Returns the LWE ciphertexts per element. Throws DtypeError if the type's bits are not a multiple of a digit's bits.
 std::size_t wires_of(const Spec& spec, const Type& type);
-/// Low bits of `value` as torus words, least significant first: wires_of(type) of them, into `out`.
+/// Encodes the low bits of `value` as wires_of(type) torus words, least significant first.
 void encode(const Spec& spec, const Type& type, std::uint64_t value, std::uint64_t* out);
-/// The value nearest to phases, sign-extended where the type is signed. Digits may have used their carry bits.
+/// Returns the value nearest to the phases, sign-extended if the type is signed. Carry bits of a digit are added to the
+/// next digit.
 std::uint64_t decode(const Spec& spec, const Type& type, const std::uint64_t* phases);
-/// Phase less the nearest value that a wire can have, as a signed torus word.
+/// Returns the phase minus the nearest value of a wire, as a signed torus word.
 std::int64_t error_of(const Spec& spec, std::uint64_t phase);
 
 }  // namespace heliograph::tfhe

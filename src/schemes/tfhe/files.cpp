@@ -1,4 +1,4 @@
-// Objects as files and bytes (io/container.h). Everything read is checked before it is used.
+// Objects as files and bytes (io/container.h). All data is checked before use.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,7 @@
 
 namespace heliograph::tfhe {
 
-// Ciphertexts. Fresh ones are their bodies and the masks' seed; others their masks and bodies, bit for bit, without padding.
+// Fresh ciphertexts are stored as bodies and the masks' seed, other ciphertexts as masks and bodies without padding.
 
 io::Container describe(const CiphertextData& x, ring::Words words) {
   const std::size_t kept = x.seed ? 1 : x.context->lwe().wide() + 1, from = x.context->lwe().wide() + 1 - kept;
@@ -56,7 +56,7 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   ring::require_arrays(k, 1);
   if (!k.header.string_at("key", 32).empty()) x.key = ring::key_of(k);
   if (k.header.contains("seed")) x.seed = ring::seed_from(k.header.at("seed"), "the seed");
-  if (x.seed && !x.key) throw DamagedFileError("only encryptions are seeded");
+  if (x.seed && !x.key) throw DamagedFileError("a seed needs a key id: only encryptions have seeds");
   x.type = type_from(k, c.spec());
   const std::size_t wires = wires_of(c.spec(), x.type), kept = x.seed ? 1 : c.lwe().wide() + 1;
   const Shape shape = ring::read_shape(k, wires * c.words() * sizeof(u64), allowed.bytes, c.session());
@@ -65,7 +65,7 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   const io::Held held = k.take("words", "u64", expected);
   const std::span<const u64> words = held.values<u64>();
   const std::size_t items = device::element_count(shape);
-  require<DamagedFileError>(items * wires < std::size_t{1} << 32, "a file holds fewer than 2^32 LWE ciphertexts");
+  require<DamagedFileError>(items * wires < std::size_t{1} << 32, "a file must hold fewer than 2^32 LWE ciphertexts");
   const lwe::Tensor all = c.tensor({items}, wires);
   const std::size_t step = std::max<std::size_t>(1, 4096 / wires);
   std::vector<u64> stretch;
@@ -82,7 +82,7 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   return Ciphertext(std::make_shared<CiphertextData>(std::move(x)));
 }
 
-// Keys. Evaluation keys are their bodies and the masks' seed.
+// Evaluation keys are stored as bodies and the masks' seed.
 
 io::Array bootstrap_array(const lwe::Parameters& p, const io::Held& bodies) {
   const device::BootstrapShape& b = p.bootstrap;
@@ -135,7 +135,7 @@ SecretKey read(io::Container&& k, const Allowed&, schemes::As<SecretKey>) {
       mark_secret(key.data(), key.size());
       unsigned others = 0;
       for (unsigned char bit : key) others |= bit & ~1U;
-      require<DamagedFileError>(declassified(others) == 0, "a secret key's coefficients are 0 and 1");
+      require<DamagedFileError>(declassified(others) == 0, "a secret key's coefficients must be 0 or 1");
       return key;
     };
     data->key = {bits("narrow", p.narrow()), bits("wide", p.wide())};

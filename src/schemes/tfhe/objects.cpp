@@ -1,4 +1,4 @@
-// What the handles tell of themselves, and operations on shapes.
+// Accessors of the public handles (objects.h, tfhe.h), and operations on shapes.
 #include "schemes/objects.h"
 
 #include <algorithm>
@@ -23,7 +23,8 @@ template class SecretKeyOf<tfhe::Scheme>;
 namespace heliograph::tfhe {
 
 double Parameters::log2_failure() const {
-  // Half of the distance between two neighbouring values of a digit; a bit lies 1/8 from where its sign changes.
+  // Largest error that leaves a value unchanged: half the distance of a digit's neighbouring values, or 1/8 of a turn for
+  // a bit.
   const double half = static_cast<double>(unit_of(spec())) * 0x1p-64 / (is_boolean() ? 1 : 2);
   return lwe::log2_tail(context()->noise().before_table(spec().norm), half);
 }
@@ -56,7 +57,8 @@ Type type_of(const std::string& text) {
     if (error == std::errc() && end == digits.data() + digits.size() && bits >= 1 && bits <= 64 && digits[0] != '0')
       return {.boolean = false, .bits = bits, .is_signed = is_signed};
   }
-  throw DtypeError("\"" + text + "\" is no type of encrypted values: \"bool\", or \"int\" or \"uint\" and 1 to 64 bits");
+  throw DtypeError("\"" + text +
+                   "\" is not a type of encrypted values; use \"bool\", or \"int\" or \"uint\" with 1 to 64 bits");
 }
 
 std::size_t EvaluationKeys::bytes() const {
@@ -69,7 +71,8 @@ std::size_t Ciphertext::wires() const { return data_->tensor.wires(); }
 
 namespace {
 
-/// The same ciphertexts in another shape. A seed numbers them in their order: it stays only where that does.
+/// Returns the same ciphertexts in another shape. A seed generates the masks of the items in their
+/// order, so the result keeps the seed only if the order is the same.
 Ciphertext with_tensor(const Ciphertext& a, lwe::Tensor tensor, bool same_order = false) {
   CiphertextData data = a.data();
   data.tensor = std::move(tensor);
@@ -98,7 +101,7 @@ Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
 }
 
 Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
-  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+  require<ShapeError>(!parts.empty(), "concatenate needs at least one tensor");
   const CiphertextData& lead = parts.front().data();
   std::optional<KeyId> key;
   std::vector<lwe::Tensor> tensors;
@@ -106,7 +109,8 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     if (!key) key = p.data().key;
     require_same(p.data(), lead.context, key.value_or(KeyId{}), "the first to concatenate");
     if (!(p.type() == lead.type))
-      throw DtypeError("tensors of " + lead.type.text() + " and " + p.type().text() + " do not concatenate");
+      throw DtypeError("tensors of " + lead.type.text() + " and " + p.type().text() +
+                       " cannot be concatenated; they must have one type");
     tensors.push_back(p.data().tensor);
   }
   return make_ciphertext(lead.context, key, lead.type, lwe::concatenate(tensors, axis));

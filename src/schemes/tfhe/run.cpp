@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/progress.h"
 #include "device/chunks.h"
 
 namespace heliograph::tfhe {
 
 namespace {
 
-/// Places for wires, the lowest free one first. Those given back become free after the layer that gave them back.
+/// Allocates slots of the arena to wires, the lowest free slot first. Returned slots become free after their layer.
 class Slots {
  public:
   explicit Slots(std::size_t taken) : count_(taken) {}
@@ -26,7 +27,7 @@ class Slots {
     return slot;
   }
   void give_back(u32 slot) { free_.push(slot); }
-  /// So many in a row, beyond all others.
+  /// Takes consecutive slots after all others.
   std::size_t take_row(std::size_t count) {
     count_ += count;
     return count_ - count;
@@ -40,7 +41,7 @@ class Slots {
 
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-/// The last layer that reads each wire; kNever where none does. Throws MismatchError for circuits that do not hang together.
+/// Returns the last layer that reads each wire, or kNever. Throws MismatchError for inconsistent circuits.
 std::vector<std::size_t> last_reads(const Circuit& c) {
   std::vector<std::size_t> last(c.wires, kNever);
   std::vector<bool> made(c.wires);
@@ -50,13 +51,13 @@ std::vector<std::size_t> last_reads(const Circuit& c) {
       last[t.wire] = layer;
     }
   };
-  require<MismatchError>(c.inputs <= c.wires, "a circuit has fewer wires than inputs");
+  require<MismatchError>(c.inputs <= c.wires, "a circuit must have at least as many wires as inputs");
   std::fill_n(made.begin(), c.inputs, true);
   for (std::size_t layer = 0; layer < c.layers.size(); ++layer) {
     for (const Bootstrap& b : c.layers[layer]) reads(b.input, layer);
     for (const Bootstrap& b : c.layers[layer]) {
       require<MismatchError>(b.first_output <= c.wires && b.outputs <= c.wires - b.first_output && b.table < c.tables.size(),
-                             "a circuit's bootstrap has no such wires or table");
+                             "a circuit's bootstrap refers to a wire or table that does not exist");
       for (u32 o = 0; o < b.outputs; ++o) {
         require<MismatchError>(!made[b.first_output + o], "a circuit makes a wire twice");
         made[b.first_output + o] = true;
@@ -67,7 +68,7 @@ std::vector<std::size_t> last_reads(const Circuit& c) {
   return last;
 }
 
-/// The table's values over N coefficients.
+/// Appends the table's values, each repeated, so that they fill N coefficients.
 void append_table(const Table& table, std::size_t degree, std::vector<u64>& out) {
   require<MismatchError>(!table.values.empty() && table.values.size() <= degree && degree % table.values.size() == 0,
                          "a circuit's table does not fit the test polynomial");
@@ -82,13 +83,14 @@ void append_row(const Linear& x, const std::vector<u32>& slot, device::GateLayer
   to.constant.push_back(x.constant);
 }
 
-/// How many results a bootstrap of the layer, of 2^i results, is launched with: a launch costs the latency of a bootstrap, a
-/// result that nobody reads a place in the arena. So rows go with those of more results, where that takes few such places.
+/// Returns, for bootstraps of 2^i results, the number of results with which to launch them. A launch costs one
+/// bootstrap's latency, an unused result one slot of the arena. So bootstraps with fewer results join a launch with more
+/// results if few slots are wasted.
 std::array<u32, 4> launched_results(const std::vector<Bootstrap>& layer) {
   constexpr std::size_t kFew = 64;
   std::array<std::size_t, 4> rows{};
   for (const Bootstrap& b : layer) {
-    require<MismatchError>(std::has_single_bit(b.outputs) && b.outputs <= 8, "a bootstrap has 1, 2, 4 or 8 results");
+    require<MismatchError>(std::has_single_bit(b.outputs) && b.outputs <= 8, "a bootstrap must have 1, 2, 4 or 8 results");
     ++rows[static_cast<std::size_t>(std::countr_zero(b.outputs))];
   }
   std::array<u32, 4> launched{1, 2, 4, 8};
@@ -114,7 +116,7 @@ PreparedCircuit::PreparedCircuit(const Context& context, std::shared_ptr<const C
   std::vector<u32> slot(c.wires);
   for (u32 w = 0; w < c.inputs; ++w) slot[w] = w;
   Slots slots(c.inputs);
-  std::vector<std::vector<u32>> dies(c.layers.size() + 1);  // wires by the last layer that reads them
+  std::vector<std::vector<u32>> dies(c.layers.size() + 1);  // the wires that each layer is the last to read
   for (u32 w = 0; w < c.wires; ++w) {
     if (last[w] != kNever) dies[last[w]].push_back(w);
   }
@@ -124,7 +126,7 @@ PreparedCircuit::PreparedCircuit(const Context& context, std::shared_ptr<const C
                                                     [&] { return kernels.prepare(layer); }));
   };
   for (std::size_t l = 0; l < c.layers.size(); ++l) {
-    // Slots are given back after the layer: its launches read them all.
+    // A layer's slots are returned after the layer, because all its launches read them.
     std::vector<u32> unread;
     const std::array<u32, 4> launched = launched_results(c.layers[l]);
     const auto results = [&](const Bootstrap& b) { return launched[static_cast<std::size_t>(std::countr_zero(b.outputs))]; };
@@ -174,7 +176,8 @@ std::size_t sum(const std::vector<std::size_t>& values) {
   return total;
 }
 
-/// Elements in one go: as many as fit into a part of the memory left, no more than keep the device busy for long.
+/// Returns the number of elements to process at a time. Their memory is at most half of the free memory, their number at
+/// most 32 times the bootstraps that the device runs in parallel.
 std::size_t items_at_once(const Context& c, const PreparedCircuit& p, std::size_t items, std::size_t bytes_each) {
   const std::size_t room = c.session().free_memory() / 2,
                     fit = std::max<std::size_t>(1, room / std::max<std::size_t>(1, bytes_each));
@@ -185,24 +188,23 @@ std::size_t items_at_once(const Context& c, const PreparedCircuit& p, std::size_
 }  // namespace
 
 std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_ptr<const Circuit>& circuit,
-                             const std::vector<lwe::Tensor>& inputs, const std::vector<std::size_t>& outputs,
-                             const Progress& progress) {
+                             const std::vector<lwe::Tensor>& inputs, const std::vector<std::size_t>& outputs) {
   Context& c = *keys.context;
   Shape shape;
   std::vector<std::size_t> wires;
   for (const lwe::Tensor& x : inputs) {
     require<MismatchError>(x.session() == c.session_shared() && x.view().n == c.words(),
-                           "an operand belongs to other parameters");
+                           "an operand must have the parameter set of the evaluation keys");
     shape = device::broadcast_shapes(shape, x.shape());
     wires.push_back(x.wires());
   }
   require<MismatchError>(sum(wires) == circuit->inputs && sum(outputs) == circuit->outputs.size(),
-                         "operands and results do not fit the circuit");
+                         "the wires of operands and results must be those of the circuit");
   const std::shared_ptr<const PreparedCircuit> prepared = c.prepared(circuit);
   device::Session& session = c.session();
   const std::size_t items = device::element_count(shape), narrow_words = device::lwe_words(c.spec().n);
   const std::size_t each = prepared->slots() * c.words() * 8 + prepared->narrow_rows() * narrow_words * 4;
-  // Held before memory is counted: keys in use cannot leave to make room.
+  // The keys are held before memory is counted, because held keys cannot be evicted.
   const bool bootstraps = prepared->narrow_rows() > 0 && items > 0;
   const std::shared_ptr<const PreparedKeys> key = bootstraps ? keys.prepared() : nullptr;
   session.require_memory(checked_add(checked_product(items, sum(outputs), c.words(), std::size_t{8}), items ? each : 0),
@@ -219,13 +221,13 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
 
   const std::size_t at_once = items_at_once(c, *prepared, items, each);
   const lwe::Tensor arena = c.tensor({at_once}, prepared->slots());
-  // Views stay one-axis; rows without bootstraps need no narrow ciphertexts.
+  // The view has at least one row, which circuits without bootstraps do not use.
   device::View narrow = device::View::dense(nullptr, math::Word::w32, {at_once},
                                             std::max<std::size_t>(1, prepared->narrow_rows()), 1, narrow_words);
   narrow = narrow.in(session.allocate(narrow, device::PrimeList::range(0, 1)));
 
-  std::size_t done = 0;
-  device::for_chunks(views, at_once, {}, [&](const std::vector<device::View>& part) {
+  ProgressSteps steps(items * prepared->launches().size());
+  device::for_chunks(views, at_once, [&](const std::vector<device::View>& part) {
     const std::size_t count = part.front().items();
     const device::View flat = arena.view().with_leading(0, count), scratch = narrow.with_leading(0, count);
     const device::View shaped = *device::reshape_view(flat, device::shape_of(part.front()));
@@ -240,18 +242,13 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
         session.enqueue(device::Combine{layer, flat});
       else
         session.enqueue(device::Evaluate{key->key_switch, key->bootstrap, layer, flat, scratch});
-      if (progress) {
-        progress((static_cast<double>(done) + static_cast<double>(count) * static_cast<double>(l + 1) /
-                                                  static_cast<double>(prepared->launches().size())) /
-                 static_cast<double>(items));
-      }
+      steps.add(count);
     }
     at = prepared->first_output();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       session.enqueue(device::Copy{shaped.with_components(at, outputs[i]), part[inputs.size() + i]});
       at += outputs[i];
     }
-    done += count;
   });
   return results;
 }

@@ -11,7 +11,7 @@ io::Json to_json(const Noise& n) { return io::Json::object({{"tuniform", n.tunif
 Noise noise_from_json(const io::Json& j) {
   j.require_only({"tuniform", "value"}, "noise");
   const Noise n{.tuniform = j.bool_at("tuniform"), .value = j.double_at("value")};
-  if (!(std::abs(n.value) <= 64)) throw DamagedFileError("a noise is out of bounds");
+  if (!(std::abs(n.value) <= 64)) throw DamagedFileError("the magnitude of a noise value must be at most 64");
   return n;
 }
 
@@ -40,7 +40,7 @@ Spec spec_from_json(const io::Json& j) {
   j.require_only({"scheme", "name", "n", "k", "degree", "lwe_noise", "glwe_noise", "bootstrap_log_base", "bootstrap_levels",
                   "switch_log_base", "switch_levels", "group", "message_bits", "carry_bits", "norm", "insecure"},
                  "parameters");
-  if (j.string_at("scheme", 16) != "tfhe") throw DamagedFileError("the parameters are not TFHE's");
+  if (j.string_at("scheme", 16) != "tfhe") throw DamagedFileError("the scheme of the parameters must be tfhe");
   const auto small = [&](const char* key) { return static_cast<unsigned>(j.unsigned_at(key, 1 << 20)); };
   Spec s;
   s.name = j.string_at("name", 64);

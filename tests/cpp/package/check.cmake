@@ -1,6 +1,6 @@
-# cmake -DBUILD= -DSOURCE= -DWORK= -DVERSION= -DCXX= -DGENERATOR= -P check.cmake: installs the build into an empty prefix, moves
-# that, and builds the documents' programs against it, by find_package and by pkg-config, as somebody who has nothing else of
-# Heliograph.
+# cmake -DBUILD= -DSOURCE= -DWORK= -DVERSION= -DCXX= -DGENERATOR= -P check.cmake
+# Installs the build into an empty prefix and moves the prefix. Then builds the programs of the pages against it, by
+# find_package and by pkg-config.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(status)
@@ -18,7 +18,7 @@ file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/prefix)
 
-# The public headers and no others, one library, nothing of Python's.
+# The prefix has only the public headers and one library, and no part of the Python package.
 file(GLOB headers RELATIVE ${SOURCE}/include ${SOURCE}/include/heliograph/*.h)
 file(GLOB_RECURSE installed RELATIVE ${WORK}/prefix/include ${WORK}/prefix/include/*)
 if(NOT headers STREQUAL installed)
@@ -51,14 +51,14 @@ run(${CMAKE_COMMAND} --build ${WORK}/cmake)
 run(${WORK}/cmake/program)
 expect("${PRINTS_CKKS}")
 
-# Another minor version is refused.
+# find_package refuses another minor version.
 string(REGEX REPLACE "^([0-9]+)\\..*" "\\1.999" other ${VERSION})
 execute_process(COMMAND ${build} -DWANTED=${other} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE said)
 expect("compatible with requested version \"${other}\"")
 
 find_program(PKG_CONFIG pkg-config)
 if(NOT PKG_CONFIG)
-  message(STATUS "skipped: pkg-config, which is not here")
+  message(STATUS "skipped: pkg-config is not installed")
   return()
 endif()
 file(GLOB_RECURSE pc ${WORK}/prefix/heliograph.pc)

@@ -1,4 +1,4 @@
-// Matrix products with weights of any size, written once over an arithmetic E of canonical residues.
+// Matrix products with weights of any size, for any arithmetic E of canonical residues.
 #pragma once
 
 #include "backend/cpu/loops/scalar.h"
@@ -6,8 +6,8 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// Weights become residues of each block's modulus. So many outputs and vectors at a time stay in registers: an input is read once
-/// for all of these outputs.
+/// Weights are converted to residues of each block's modulus. kOutputs sums of kVectors vectors stay in registers, so that
+/// each input is read once for kOutputs outputs.
 template <class E>
 struct AnyProduct {
   static constexpr u32 kNone = ~u32{0};
@@ -88,7 +88,6 @@ constexpr ProductOps any_product(const char* name) {
           .run = P::run};
 }
 
-/// Products with narrow weights, of residues of any size.
 inline void set_narrow_products(InstructionSet& set, const ProductOps& (*of)(bool wide)) {
   for (int word = 0; word < 2; ++word) {
     for (int size = 0; size < 3; ++size) set.narrow_product[word][size] = &of(word);

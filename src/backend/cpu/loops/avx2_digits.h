@@ -1,4 +1,4 @@
-// Digit products by AVX2's 16-bit multiply-add.
+// Digit products with AVX2's 16-bit multiply-add.
 #pragma once
 
 #include <immintrin.h>
@@ -23,8 +23,8 @@ struct Avx2Digits {
     return High ? _mm256_unpackhi_epi16(x, y) : _mm256_unpacklo_epi16(x, y);
   }
 
-  /// 16 words to vectors of digits: 128-bit lane L holds the words 2L, 4+2L, 2L+1, 5+2L and the same plus 8, so that the
-  /// sums' even and odd lanes are four words in order.
+  /// Cuts 16 words into vectors of digits. 128-bit lane L holds the words 2L, 4+2L, 2L+1, 5+2L, and the words with these
+  /// numbers plus 8. The sums' even and odd lanes then hold four words in order.
   struct Cut {
     V digit[4];
     __m128i step;
@@ -58,8 +58,8 @@ struct Avx2Digits {
     }
   };
 
-  /// sum_d s_d 2^(bits d) mod q, by a small rounded quotient (see Avx512Digits): the two or three upper digits' sum is
-  /// below 2^51 and gives it, with the lowest added where three digits leave it comparable to q.
+  /// sum_d s_d 2^(bits d) mod q, by a small rounded quotient (see Avx512Digits). The upper digits' sum is below 2^51 and
+  /// gives the quotient; for three digits the lowest is added, because it is comparable to q.
   template <int D>
   struct Join {
     V q, step, magic;
@@ -80,7 +80,6 @@ struct Avx2Digits {
     HELIOGRAPH_INLINE __m256d to_double(V x) const {
       return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(x, magic)), magic_float);
     }
-    /// The low 64 bits of the product.
     static HELIOGRAPH_INLINE V multiply(V a, V b) {
       const V cross =
           _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b), _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));

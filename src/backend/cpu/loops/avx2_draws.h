@@ -1,4 +1,4 @@
-// ChaCha20 eight blocks at a time.
+// ChaCha20, eight blocks at a time.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +19,6 @@ HELIOGRAPH_INLINE void quarter_round8(__m256i& a, __m256i& b, __m256i& c, __m256
   c = _mm256_add_epi32(c, d), b = rotate8<7>(_mm256_xor_si256(b, c));
 }
 
-/// Rows of an 8 x 8 matrix of words become columns.
 HELIOGRAPH_INLINE void transpose8(__m256i* v) {
   __m256i t[8];
   unroll<4>([&](auto i) __attribute__((always_inline)) {

@@ -1,5 +1,5 @@
-// Bytes times words modulo 2^32 by AVX-512 VNNI: a word is four signed digits of base 256, each a plane of bytes, and a vector
-// instruction adds the products of 64 bytes with 64 digits. Its sums wrap, as those modulo 2^32 do.
+// Products of bytes with words modulo 2^32 by AVX-512 VNNI. A word is cut into four signed digits of base 256, one plane of
+// bytes per digit. One instruction adds the products of 64 bytes with 64 digits; overflow wraps modulo 2^32 as required.
 #pragma once
 
 #include <immintrin.h>
@@ -11,9 +11,9 @@ namespace heliograph::backend::cpu {
 namespace {
 
 struct VnniBytes {
-  static constexpr std::size_t kStep = 64;  // inputs of an instruction: their digits are four vectors side by side
+  static constexpr std::size_t kStep = 64;  // inputs per instruction; their digits are four adjacent vectors
 
-  /// The word plus 128 in each place has the digits plus 128 as its bytes.
+  /// Digit k plus 128 is byte k of the word plus 0x80808080.
   static void pack(const u32* words, std::size_t inputs, std::byte* packed) {
     const __m512i half = _mm512_set1_epi8(static_cast<char>(0x80)), carry = _mm512_set1_epi32(static_cast<int>(0x80808080U));
     for (std::size_t i = 0; i < inputs; i += kStep) {
@@ -30,20 +30,20 @@ struct VnniBytes {
     }
   }
 
-  /// sum over the planes of 2^(8 plane) times a vector's sum.
+  /// Returns the sum over the planes of 2^(8 plane) times the plane's sum.
   static HELIOGRAPH_INLINE u32 gathered(const __m512i (&sum)[4]) {
     const __m512i low = _mm512_add_epi32(sum[0], _mm512_slli_epi32(sum[1], 8));
     const __m512i high = _mm512_add_epi32(_mm512_slli_epi32(sum[2], 16), _mm512_slli_epi32(sum[3], 24));
     const __m512i all = _mm512_add_epi32(low, high);
     const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
-    // The library's own sum of a vector is of signed words, which must not wrap.
+    // The intrinsic for a vector's sum adds signed words, which must not overflow.
     __m128i some = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
     some = _mm_add_epi32(some, _mm_shuffle_epi32(some, 0x4e));
     some = _mm_add_epi32(some, _mm_shuffle_epi32(some, 0xb1));
     return static_cast<u32>(_mm_cvtsi128_si32(some));
   }
 
-  /// Of one vector: the sum of its words times 128.
+  /// Returns 128 times the sum of one vector's words.
   static u32 offset(const std::byte* planes, std::size_t inputs) {
     const __m512i ones = _mm512_set1_epi8(1);
     __m512i sum[4] = {};
@@ -108,7 +108,7 @@ struct VnniBytes {
   }
 
   static constexpr std::size_t kMostVectors = kMostByteVectors;
-  static constexpr std::size_t kAhead = 1024;  // bytes of a row that are asked for before they are wanted
+  static constexpr std::size_t kAhead = 1024;  // prefetch distance within a row, in bytes
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Digit products by AVX-512 VNNI.
+// Digit products with AVX-512 VNNI.
 #pragma once
 
 #include <immintrin.h>
@@ -17,7 +17,7 @@ struct Avx512Digits {
   static HELIOGRAPH_INLINE V load(const void* p) { return _mm512_load_si512(p); }
   static HELIOGRAPH_INLINE void store(void* p, V x) { _mm512_store_si512(p, x); }
   static HELIOGRAPH_INLINE V broadcast(u32 w) { return _mm512_set1_epi32(static_cast<int>(w)); }
-  /// By hand: g++ 12 copies the sum before and after its own builtin, and spills.
+  /// Written as inline assembly, because g++ 12 copies the sum around its builtin and spills registers.
   static HELIOGRAPH_INLINE V dot(V sum, V x, V w) {
     asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
     return sum;
@@ -27,8 +27,8 @@ struct Avx512Digits {
     return High ? _mm512_unpackhi_epi16(x, y) : _mm512_unpacklo_epi16(x, y);
   }
 
-  /// 32 words to vectors of digits: each 128-bit lane L holds the words 2L, 8+2L, 2L+1, 9+2L and the same plus 16, so that
-  /// the sums' even and odd lanes are eight words in order.
+  /// Cuts 32 words into vectors of digits. 128-bit lane L holds the words 2L, 8+2L, 2L+1, 9+2L, and the words with these
+  /// numbers plus 16. The sums' even and odd lanes then hold eight words in order.
   struct Cut {
     int bits;
     V mask, fields1, fields2, fields3;
@@ -44,11 +44,12 @@ struct Avx512Digits {
     static HELIOGRAPH_INLINE V load8(const u32* p) {
       return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     }
-    /// Digit d to bits 16 d of its word.
+    /// Moves digit d to bits 16 d of its word.
     HELIOGRAPH_INLINE V fields(V x) const {
       const __m128i step = _mm_cvtsi32_si128(16 - bits);
       const V x1 = _mm512_sll_epi64(x, step), x2 = _mm512_sll_epi64(x1, step), x3 = _mm512_sll_epi64(x2, step);
-      V r = _mm512_ternarylogic_epi64(fields1, x1, x, 0xca);  // where the mask is set the second, else the third
+      V r = _mm512_ternarylogic_epi64(fields1, x1, x,
+                                      0xca);  // selects the second operand where the mask is set, else the third
       r = _mm512_ternarylogic_epi64(fields2, x2, r, 0xca);
       r = _mm512_ternarylogic_epi64(fields3, x3, r, 0xca);
       return _mm512_and_si512(r, mask);
@@ -67,8 +68,8 @@ struct Avx512Digits {
     }
   };
 
-  /// sum_d s_d 2^(bits d) mod q. The quotient is small: a rounded floating-point product gives it, off by less than a half
-  /// more than rounding; with four digits it is taken from the upper two, the lower being below q / 2.
+  /// sum_d s_d 2^(bits d) mod q. A rounded floating-point product gives the quotient, which is small, with an error of less
+  /// than 1/2 beyond rounding. For D = 4 only the upper two sums determine the quotient; the lower two are below q / 2.
   template <int D>
   struct Join {
     V q, magic;
@@ -85,7 +86,7 @@ struct Avx512Digits {
           step(set(u64{1} << bits)) {}
     static V set(u64 x) { return _mm512_set1_epi64(static_cast<long long>(x)); }
 
-    /// Residues of eight words from the lower 32 bits of each 64-bit lane.
+    /// Returns the residues of eight words, from the lower 32 bits of each 64-bit lane.
     HELIOGRAPH_INLINE V residues(const V* s) const {
       const V one = set(1);
       const V low = _mm512_add_epi64(_mm512_mul_epi32(s[0], one), _mm512_mul_epi32(s[1], step));

@@ -1,4 +1,4 @@
-// ChaCha20 sixteen blocks at a time, and small draws.
+// ChaCha20, sixteen blocks at a time, and small draws.
 #pragma once
 
 #include <immintrin.h>
@@ -15,7 +15,6 @@ HELIOGRAPH_INLINE void quarter_round16(__m512i& a, __m512i& b, __m512i& c, __m51
   c = _mm512_add_epi32(c, d), b = _mm512_rol_epi32(_mm512_xor_si512(b, c), 7);
 }
 
-/// Rows of a 16 x 16 matrix of words become columns.
 HELIOGRAPH_INLINE void transpose16(__m512i* v) {
   __m512i t[16];
   unroll<8>([&](auto i) __attribute__((always_inline)) {
@@ -65,7 +64,7 @@ inline void avx512_chacha(const u32 key[8], u32 first, const u32 nonce[3], std::
   if (done < blocks) scalar_chacha(key, first + static_cast<u32>(done), nonce, blocks - done, out);
 }
 
-/// floor(3 draw / 2^64) - 1: two thresholds.
+/// floor(3 draw / 2^64) - 1, by comparison with two thresholds.
 inline void avx512_ternary(const u64* stream, i32* out, std::size_t count) {
   const __m512i third = _mm512_set1_epi64(0x5555555555555556),
                 two_thirds = _mm512_set1_epi64(static_cast<long long>(0xaaaaaaaaaaaaaaab));
@@ -94,7 +93,7 @@ inline void avx512_gaussian(const u64* stream, const u64* table, std::size_t ent
   }
 }
 
-/// Words of either width; |small| below q.
+/// Reduces small signed numbers modulo q, to words of either width; requires |small| < q.
 inline void avx512_spread64(const Modulus& m, const i32* small, void* out, std::size_t count) {
   const __m512i q = _mm512_set1_epi64(static_cast<long long>(m.q));
   for (std::size_t i = 0; i < count; i += 8) {

@@ -15,8 +15,8 @@ struct BlindRotation {
 
   enum class Turn { start, between, finish };
 
-  /// What lies between two products: the last inverse stages, the digits and the first forward stages, which touch the same
-  /// coefficients, so that these never go to memory.
+  /// Computes the steps between two products: the last inverse stages, the digits, and the first forward stages. These steps
+  /// use the same coefficients, which therefore stay in registers.
   template <int LogR, Turn kTurn, bool OneDigit>
   static void turn(const RotateBlock& b, double* data) {
     constexpr int kR = 1 << LogR;
@@ -82,7 +82,7 @@ struct BlindRotation {
     }
   }
 
-  /// The lanes' share of each bit's monomial.
+  /// Computes each vector lane's factor of the monomial X^exponent of each key bit.
   static void lane_monomials(const RotateBlock& b, std::size_t group) {
     const std::size_t mask = 2 * b.plan->n - 1;
     for (std::size_t s = 0; s < b.samples; ++s) {
@@ -97,7 +97,7 @@ struct BlindRotation {
     }
   }
 
-  /// The spectra of the digits times the key's bundle of a group, in place.
+  /// Multiplies the spectra of the digits by the key bundle of a group, in place.
   template <int Group, int Components>
   static void multiply(const RotateBlock& b, std::size_t group) {
     const FourierPlan& p = *b.plan;
@@ -117,7 +117,8 @@ struct BlindRotation {
     }
   }
 
-  /// A vector of it, of one sample or of `Together` samples with the same exponents, for which the bundle is made once.
+  /// Computes one vector of the product in `multiply`, for `Together` samples with the same exponents and therefore one key
+  /// bundle.
   template <int Group, int Components, int Together>
   static HELIOGRAPH_INLINE void multiply_vector(const RotateBlock& b, std::size_t group, std::size_t v, std::size_t s,
                                                 const double* from) {

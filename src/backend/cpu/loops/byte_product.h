@@ -1,4 +1,4 @@
-// Bytes times words modulo 2^32, as compilers make vectors of it.
+// Products of bytes with words modulo 2^32, in plain loops that compilers vectorise.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@ inline void pack_plain(const u32* words, std::size_t inputs, std::byte* packed) 
 }
 
 inline void plain_byte_rows(const ByteBlock& b) {
-  constexpr int kVectors = 4;  // that a byte meets once it is read
+  constexpr int kVectors = 4;  // vectors multiplied for each read of a row's byte
   for (std::size_t r = 0; r < b.count; ++r) {
     const unsigned char* const row = b.rows[r];
     for (std::size_t v = 0; v < b.vectors_count; v += kVectors) {

@@ -1,4 +1,4 @@
-// The most modular products an instruction set makes: butterflies on registers, no loads. A roof for figures to stand under.
+// Measures an instruction set's maximum rate of modular products: butterflies on registers, without loads.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// Products a second on the calling thread, the best of a few short runs.
+/// Returns products per second on the calling thread, the best of a few short runs.
 template <class A>
 double product_ceiling(const Modulus& m) {
   constexpr int kPairs = 6, kRounds = 20000;
@@ -34,11 +34,11 @@ double product_ceiling(const Modulus& m) {
     const double rate = static_cast<double>(kPairs) * kRounds * A::kLanes / seconds;
     best = rate > best ? rate : best;
   }
-  asm volatile("" : : "r"(x), "r"(y) : "memory");  // the results count
+  asm volatile("" : : "r"(x), "r"(y) : "memory");  // prevents the compiler from removing the computation
   return best;
 }
 
-/// Sums of products before their reduction, likewise.
+/// Returns products per second on the calling thread, for products that are added before one reduction.
 template <class E>
 double sum_ceiling(const Modulus& m) {
   constexpr int kSums = 6, kRounds = 20000;

@@ -1,11 +1,11 @@
-// A matrix product with weights of up to 15 bits: residues are cut into D digits of at most 15 bits, so that a product of
-// two terms is one 16-bit dot product into 32 bits, as many terms as 31 bits hold; then the digits' sums are put together
-// and reduced once.
+// Matrix product with weights of up to 15 bits. Residues are cut into D digits of at most 15 bits, so that one 16-bit dot
+// product adds the products of two terms into 32 bits. The digits' sums are recombined and reduced once, after as many terms
+// as 31 bits hold.
 //
-// Scratch: a block of zero digits, the digits of each input [input][tile of kTile words][digit], and one panel: the digits
-// of the terms of one position by pairs [pair][digit], as the dot product wants them.
-// S, the instruction set, gives: vectors of kTile 16-bit digits, their order such that interleaving two of them yields
-// kTile / 2 words a half; dot products; the last recombination.
+// Scratch: a block of zero digits; the digits of each input [input][tile of kTile words][digit]; and one panel: the digits
+// of one position's terms in pairs [pair][digit], in the dot product's order.
+// S, the instruction set, provides: vectors of kTile 16-bit digits, ordered such that interleaving two of them yields
+// kTile / 2 words per half; dot products; the final recombination.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// How a result goes to memory: over what is there, past the caches (aligned to a vector), or added to what is there.
+/// Store mode of a result: overwrite, write around the caches (aligned to a vector), or add.
 enum class Put { plain, stream, add };
 
 template <class S, class Word>
@@ -26,7 +26,7 @@ struct DigitProduct {
   static constexpr std::size_t kTile = S::kTile, kVector = sizeof(V), kMostDigits = 4;
   static constexpr u32 kNone = ~u32{0};
 
-  /// Digits of a modulus of so many bits, and their length.
+  /// Number of digits for modulus q, and their length in bits.
   static int digits(u64 q) {
     int bits = 1;
     while (q >> bits) ++bits;
@@ -38,7 +38,7 @@ struct DigitProduct {
     return (bits + count - 1) / count;
   }
 
-  // ---- weights: the largest magnitude, then [tile of outputs][pair of terms][output] pairs of 16 bits
+  // ---- packed weights: largest magnitude, then [tile of outputs][pair of terms][output] pairs of 16-bit weights
 
   static std::size_t pairs(std::size_t terms) { return (terms + 1) / 2; }
   static std::size_t weight_bytes(std::size_t outputs, std::size_t terms) { return 64 + outputs * pairs(terms) * 4; }
@@ -73,7 +73,7 @@ struct DigitProduct {
     const std::size_t each = input_bytes(b.count);
     for (std::size_t i = 0; i < each; i += kVector) S::store(to + i, S::zero());
     to += each;
-    constexpr std::size_t kAhead = 6;  // blocks lie far apart: the processor does not guess the next
+    constexpr std::size_t kAhead = 6;  // blocks are far apart: the hardware prefetcher cannot predict the next
     for (std::size_t i = 0; i < b.inputs; ++i, to += each) {
       if (i + kAhead < b.inputs) {
         for (std::size_t c = 0; c < b.count; c += 64 / sizeof(Word))
@@ -84,16 +84,14 @@ struct DigitProduct {
     }
   }
 
-  // ---- the product
-
   struct Panel {
     const ProductBlock& b;
-    std::size_t first, last;  // terms
+    std::size_t first, last;  // range of terms
     std::size_t tile, each;   // bytes of one input's digits
     char* at;
   };
 
-  /// Digits of one half of a tile for the terms k and k + 1 of position p, side by side.
+  /// Stores the digits of one half of a tile for terms k and k + 1 of position p, interleaved.
   template <int D, bool High>
   static HELIOGRAPH_INLINE void pair(const Panel& panel, const u32* index, std::size_t k, V* to) {
     const ProductBlock& b = panel.b;
@@ -117,7 +115,8 @@ struct DigitProduct {
     }
   }
 
-  /// Outputs first .. first + T - 1 at position p, words of one half of the tile; Direct: without the panel.
+  /// Computes outputs first .. first + T - 1 at position p for one half of the tile. Direct: reads the digits of the inputs
+  /// instead of the panel.
   template <int D, int T, bool High, bool Direct>
   static void tile(const Panel& panel, const typename S::template Join<D>& join, std::size_t p, std::size_t first) {
     const ProductBlock& b = panel.b;
@@ -172,14 +171,15 @@ struct DigitProduct {
   static void run_digits(const ProductBlock& b) {
     const int bits = digit_bits(b.modulus->q, D);
     const typename S::template Join<D> join(*b.modulus, bits);
-    // So many terms fit 31 bits; more are added modulo q, in the output.
+    // 31 bits hold the sum of `stretch` terms. Each further group of `stretch` terms is reduced and added to the output
+    // modulo q.
     const u64 largest = static_cast<u64>(*static_cast<const i64*>(b.weights)) * ((u64{1} << bits) - 1);
     const std::size_t stretch = static_cast<std::size_t>(0x7fffffff / largest) / 2 * 2, even = 2 * pairs(b.terms);
     Panel panel{b, 0, 0, 0, input_bytes(b.count), static_cast<char*>(b.scratch) + (b.inputs + 1) * input_bytes(b.count)};
     for (panel.tile = 0; panel.tile < b.count / kTile; ++panel.tile) {
       for (std::size_t p = 0; p < b.positions; ++p) {
         panel.first = 0;
-        do {  // once even where there are no terms: zeros
+        do {  // runs once even without terms, to store zeros
           panel.last = std::min(even, panel.first + stretch);
           half<D, false>(panel, join, p);
           half<D, true>(panel, join, p);

@@ -1,4 +1,4 @@
-// Negacyclic Fourier transforms of real polynomials as tfhe_ops.h lays them out: vectors of D::kLanes doubles.
+// Negacyclic Fourier transforms of real polynomials in the layout of tfhe_ops.h: vectors of D::kLanes doubles.
 #pragma once
 
 #include "backend/cpu/loops/unroll.h"
@@ -24,7 +24,7 @@ struct Fourier {
     return {D::fnma(a.im, b.im, D::mul(a.re, b.re)), D::fma(a.re, b.im, D::mul(a.im, b.re))};
   }
 
-  // ---- butterflies. Brothers' twiddles differ by the factor i, which costs nothing.
+  // ---- butterflies. Sibling blocks' twiddles differ by the factor i, which is applied by swapping parts.
   template <bool TimesI>
   static HELIOGRAPH_INLINE void split(Complex& u, Complex& v, const Complex& w) {
     const Complex t = mul(v, w), a = u;
@@ -49,7 +49,7 @@ struct Fourier {
     }
   }
 
-  /// Twiddles of `LogR` stages on one block: of its first, of the left child, of the left grandchildren.
+  /// Twiddles of `LogR` stages on one block: of the block, of its left child, and of its left grandchildren.
   template <int LogR>
   struct Twiddles {
     Complex w[1 << (LogR - 1)];
@@ -95,9 +95,7 @@ struct Fourier {
     unroll<kR / 2>([&](auto i) __attribute__((always_inline)) { join<false>(x[i()], x[i() + kR / 2], t.w[0]); });
   }
 
-  // ---- passes over one polynomial
-
-  /// `LogR` stages of pairs of vectors, from `stage` on.
+  /// Runs `LogR` stages of pairs of vectors, starting at `stage`.
   template <int LogR, bool Forward>
   static void pass(const FourierPlan& p, double* data, int stage) {
     constexpr int kR = 1 << LogR;
@@ -118,7 +116,6 @@ struct Fourier {
     }
   }
 
-  /// The stages within vectors.
   template <bool Forward>
   static void last_pass(const FourierPlan& p, double* data) {
     if constexpr (kLogLanes > 0) {
@@ -152,14 +149,14 @@ struct Fourier {
     unroll<static_cast<int>(kLanes)>([&](auto i) __attribute__((always_inline)) { x[i()].im = half[i()]; });
   }
 
-  /// How many of the `left` stages of pairs of vectors the next pass takes.
+  /// Returns how many of the `left` remaining stages the next pass runs.
   static int radix(int left) {
     if constexpr (D::kMaxLogRadix >= 3) {
       if (left == 3 || left >= 5) return 3;
     }
     return left >= 2 ? 2 : 1;
   }
-  /// The passes behind the first, `stage` stages of which are done; backward, in reverse.
+  /// Run all passes except the first `stage` stages; the inverse runs them in reverse order.
   static void forward_rest(const FourierPlan& p, double* data, int stage) {
     const int all = p.log_m - kLogLanes;
     while (stage < all) {
@@ -182,7 +179,7 @@ struct Fourier {
     : r == 2 ? pass<2, false>(p, data, stage)
              : pass<1, false>(p, data, stage);
   }
-  /// Radix 8 where the instruction set has the registers.
+  /// Uses radix 8 if the instruction set has enough registers.
   template <int LogR, bool Forward>
   static void pass_or_two(const FourierPlan& p, double* data, int stage) {
     pass<(D::kMaxLogRadix < LogR ? 2 : LogR), Forward>(p, data, stage);

@@ -1,6 +1,6 @@
 // Residues modulo numbers below 2^50 in double precision, four lanes (AVX2 with FMA). Products are exact:
 //   h = fl(y w), l = y w - h, c = round(fl(y fl(w / q))), y w - c q = (h - c q) + l,
-// each difference an integer below 2^53. Between the ends of a transform a word holds a double.
+// each difference an integer below 2^53. Within a transform, words hold doubles.
 #pragma once
 
 #include <immintrin.h>
@@ -12,7 +12,7 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// Integers between 0 and 2^52 and doubles, by the exponent of 2^52.
+/// Conversions between integers from 0 to 2^52 and doubles, with the exponent bits of 2^52.
 HELIOGRAPH_INLINE __m256d double_of(__m256i x) {
   const __m256i exponent = _mm256_set1_epi64x(0x4330000000000000);
   return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(x, exponent)), _mm256_set1_pd(4503599627370496.0));
@@ -28,7 +28,7 @@ struct Fp64 {
   using V = __m256d;
   using State = PlainFloats;
   struct Twiddle {
-    V w, ratio;  // w between -q/2 and q/2, w / q
+    V w, ratio;  // w between -q/2 and q/2, and w / q
   };
   static constexpr std::size_t kLanes = 4, kLaneCells = 1;
   static constexpr bool kRefresh = true, kShifts = false;
@@ -45,7 +45,6 @@ struct Fp64 {
         last_x{q, q},
         last_y{q, q} {}
 
-  // ---- table
   static double centred(u64 w, u64 q) {
     return static_cast<double>(w > q / 2 ? static_cast<i64>(w) - static_cast<i64>(q) : static_cast<i64>(w));
   }
@@ -96,7 +95,7 @@ struct Fp64 {
   }
   static HELIOGRAPH_INLINE void restore_back(V& a, V& b) { swap_halves(a, b); }
 
-  // ---- butterflies: |values| below 8q. Forward a stage takes u q to at most (1.19 u + 0.5) q, backward to 2 u q.
+  // ---- butterflies: |values| below 8q. A forward stage grows u q to at most (1.19 u + 0.5) q, an inverse stage to 2 u q.
   HELIOGRAPH_INLINE V load_canonical(const u64* p) const {
     return double_of(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
@@ -125,7 +124,7 @@ struct Fp64 {
     x = product(_mm256_add_pd(x, y), last_x);
     y = product(difference, last_y);
   }
-  /// Between 0 and q.
+  /// Returns r in [0, q).
   HELIOGRAPH_INLINE V positive(V r) const {
     return _mm256_add_pd(r, _mm256_and_pd(_mm256_cmp_pd(r, _mm256_setzero_pd(), _CMP_LT_OQ), q));
   }
@@ -138,7 +137,7 @@ struct Fp64 {
   }
 };
 
-/// Element-wise: integers at rest, products as above.
+/// Element-wise arithmetic on integers in memory, with the exact products described above.
 struct Fp64Words {
   using Word = u64;
   using V = __m256i;
@@ -186,7 +185,7 @@ struct Fp64Words {
     return f.product(double_of(a), {y, _mm256_mul_pd(y, f.reciprocal)});
   }
   HELIOGRAPH_INLINE V mul(V a, V b) const { return integer_of(f.positive(raw(a, b))); }
-  /// Eight terms below 0.9 q each.
+  /// A sum of up to eight products, each below 0.9 q in magnitude.
   using Sum = __m256d;
   HELIOGRAPH_INLINE Sum sum_zero() const { return _mm256_setzero_pd(); }
   HELIOGRAPH_INLINE Sum sum_from(V a) const { return f.refresh(double_of(a)); }
@@ -194,7 +193,7 @@ struct Fp64Words {
   HELIOGRAPH_INLINE V reduce(Sum s) const { return integer_of(f.positive(f.refresh(s))); }
 };
 
-/// Conversions: the sum takes a product with a constant as it comes, reduced to less than 0.8 q.
+/// Step two of a conversion: each product with a constant is reduced to less than 0.8 q and added.
 template <class Word>
 void fp64_combine(const CombineStep& s, const u64* y, std::size_t stride, const u64* v, const void* own, void* out,
                   std::size_t count) {

@@ -1,4 +1,4 @@
-// Residues modulo primes below 2^50, eight 64-bit lanes, products by AVX-512 IFMA (52-bit halves).
+// Residues modulo primes below 2^50 in eight 64-bit lanes; products by AVX-512 IFMA (52-bit halves).
 #pragma once
 
 #include <immintrin.h>
@@ -16,7 +16,7 @@ struct Ifma {
   using Word = u64;
   using Cell = u64;
   using V = __m512i;
-  /// w and w / q mod 2^52: Montgomery's product y w 2^-52 with one low and two high halves; w carries the factor 2^52.
+  /// w 2^52 mod q and w / q mod 2^52: the Montgomery product y w 2^-52 takes one low and two high halves.
   struct Twiddle {
     V w, m;
   };
@@ -34,8 +34,8 @@ struct Ifma {
   static HELIOGRAPH_INLINE V high(V c, V a, V b) { return _mm512_madd52hi_epu64(c, a, b); }
   static HELIOGRAPH_INLINE V fold(V x, V m) { return _mm512_min_epu64(x, _mm512_sub_epi64(x, m)); }
 
-  /// fold by vminpd, which leaves the multipliers' pipes free: a negative x - m is a NaN's pattern, so x comes back; else
-  /// both are denormals, in the order of integers. Needs the state of PlainFloats; |x|, |m| below 2^52.
+  /// fold with vminpd, which leaves the multipliers' ports free. A negative x - m has a NaN's bit pattern, so the result is
+  /// x; otherwise both are denormals, ordered as integers. Requires PlainFloats; |x|, |m| below 2^52.
   static HELIOGRAPH_INLINE V fold_float(V x, V m) {
     return _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(_mm512_sub_epi64(x, m)), _mm512_castsi512_pd(x)));
   }
@@ -54,7 +54,6 @@ struct Ifma {
         last_x{zero(), zero()},
         last_y{zero(), zero()} {}
 
-  // ---- table
   static constexpr u64 kMask = (u64{1} << 52) - 1;
   static u64 montgomery(u64 w, u64 q) { return static_cast<u64>((u128{w} << 52) % q); }
   static void encode_pair(const Modulus& m, u64 w, Cell* cell) {
@@ -62,11 +61,11 @@ struct Ifma {
     cell[1] = cell[0] * m.inverse52 & kMask;
   }
   static void encode_lanes(const Modulus& m, const u64* w, std::size_t count, Cell* cell) {
-    // Distance 1 meets as unpack leaves it: groups 0 4 1 5 2 6 3 7.
+    // For distance 1 the words are in the order of the unpack instructions: groups 0 4 1 5 2 6 3 7.
     for (std::size_t i = 0; i < count; ++i) cell[i] = montgomery(w[count == 8 ? i / 2 + i % 2 * 4 : i], m.q);
   }
   HELIOGRAPH_INLINE Twiddle pair(const Cell* cell) const { return {set(cell[0]), set(cell[1])}; }
-  /// The companion costs one product and halves what is read.
+  /// The twiddle's companion m is computed, not loaded: this costs one product and halves the table.
   template <int Period>
   HELIOGRAPH_INLINE Twiddle lane_twiddle(const Cell* cell) const {
     V w;
@@ -84,8 +83,8 @@ struct Ifma {
     last_y = {set(wy), set(wy * prime_inverse & kMask)};
   }
 
-  // (x0..x7, x8..x15) -> 4: (x0 x8 x1 x9 .. x3 x11, x4 x12 ..) -> 2: (x0 x4 x8 x12 x1 .., x2 x6 ..) -> 1: the even, the odd
-  // words of each vector, by turns -> unpacked again.
+  // (x0..x7, x8..x15) -> distance 4: (x0 x8 x1 x9 .. x3 x11, x4 x12 ..) -> 2: (x0 x4 x8 x12 x1 .., x2 x6 ..) -> 1: even and
+  // odd words of each vector, alternating -> original order.
   static HELIOGRAPH_INLINE void shuffle(V& a, V& b, V first, V second) {
     const V x = _mm512_permutex2var_epi64(a, first, b);
     b = _mm512_permutex2var_epi64(a, second, b);
@@ -128,14 +127,14 @@ struct Ifma {
     return fold_float(Shifted ? raise(x) : fold_float(x, q2), q);
   }
 
-  /// y w 2^-52 mod q, between 0 and 2q, for y below 2^52.
+  /// Returns y w 2^-52 mod q in [0, 2q), for y below 2^52.
   HELIOGRAPH_INLINE V product(V y, Twiddle t) const {
     const V m = _mm512_mullo_epi64(y, t.m);
     V p = _mm512_sub_epi64(high(zero(), y, t.w), high(minus_q, m, q));
-    asm("" : "+v"(p));  // or g++ spreads the difference over the sums that follow: one addition more
+    asm("" : "+v"(p));  // prevents g++ from distributing this difference over later sums, which would cost one more addition
     return p;
   }
-  /// Below 2q for x from -2q to 2q, likewise.
+  /// Returns x mod q below 2q, for x from -2q to 2q.
   HELIOGRAPH_INLINE V raise(V x) const {
     return _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(x), _mm512_castsi512_pd(_mm512_add_epi64(x, q2))));
   }
@@ -157,7 +156,6 @@ struct Ifma {
     y = product(difference, last_y);
   }
 
-  // ---- residues
   struct Factor {
     V w, shoup;
   };
@@ -187,7 +185,7 @@ struct Ifma {
   HELIOGRAPH_INLINE Sum sum_zero() const { return {zero(), zero()}; }
   HELIOGRAPH_INLINE Sum sum_from(V a) const { return {a, zero()}; }
   HELIOGRAPH_INLINE void accumulate(Sum& s, V a, V b) const { s.low = low(s.low, a, b), s.high = high(s.high, a, b); }
-  /// high * 2^52 + low mod q for high + low / 2^52 below 2^52, low below 2^63.
+  /// Returns high * 2^52 + low mod q, for high + low / 2^52 below 2^52 and low below 2^63.
   HELIOGRAPH_INLINE V reduce(const Sum& s) const {
     const V h = _mm512_add_epi64(s.high, _mm512_srli_epi64(s.low, 52));
     const V quotient = high(high(zero(), h, two52_shoup), s.low, one_shoup);

@@ -7,7 +7,7 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// Shift is the conversion's: 52 (fractions below 2^52) or 0 (all moduli below 2^30).
+/// Shift is the conversion's shift: 52 (fractions below 2^52) or 0 (all moduli below 2^30).
 template <class Word, int Shift>
 void ifma_lift(const LiftStep& s, const void* x, u64* y, u64* v, bool first, std::size_t count) {
   const PlainFloats state;
@@ -26,7 +26,7 @@ void ifma_lift(const LiftStep& s, const void* x, u64* y, u64* v, bool first, std
   }
 }
 
-/// Sums of 2^52 times the wanted residue: high halves add up to less than 4 q, so one Montgomery step ends it.
+/// Adds up 2^52 times the result, then divides by 2^52 in one Montgomery step, because the high halves sum to less than 4 q.
 template <class Word, bool Own, bool Rounded>
 void montgomery_combine(const CombineStep& s, const u64* y, std::size_t stride, const u64* v, const Word* own, Word* out,
                         std::size_t count) {
@@ -38,7 +38,7 @@ void montgomery_combine(const CombineStep& s, const u64* y, std::size_t stride, 
     Ifma::Sum sum[kVectors];
     unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
       sum[u()] = f.sum_zero();
-      if constexpr (Rounded) sum[u()].low = _mm512_mullo_epi64(f.load(v + i + 8 * u()), wrap);  // below 2^56
+      if constexpr (Rounded) sum[u()].low = _mm512_mullo_epi64(f.load(v + i + 8 * u()), wrap);  // this product is below 2^56
       if constexpr (Own) f.accumulate(sum[u()], f.load(own + i + 8 * u()), factor);
     });
     const u64* from = y + i;
@@ -49,7 +49,7 @@ void montgomery_combine(const CombineStep& s, const u64* y, std::size_t stride, 
     unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
       const __m512i high = _mm512_add_epi64(sum[u()].high, _mm512_srli_epi64(sum[u()].low, 52));
       const __m512i m = _mm512_mullo_epi64(sum[u()].low, f.inverse52);
-      const __m512i r = _mm512_sub_epi64(high, Ifma::high(f.minus_q, m, f.q));  // below 5 q
+      const __m512i r = _mm512_sub_epi64(high, Ifma::high(f.minus_q, m, f.q));  // r is below 5 q
       f.store(out + i + 8 * u(), Ifma::fold_float(Ifma::fold_float(Ifma::fold_float(r, f.q2), f.q2), f.q));
     });
   }
@@ -111,7 +111,7 @@ inline void permute_eights32(const void* a, const u32* block, const u64* lanes, 
   }
 }
 
-/// 128 bits in base 2^52: low + middle * 2^52 + top * 2^104.
+/// Reduces 128-bit numbers, split in base 2^52: low + middle * 2^52 + top * 2^104.
 template <class Word>
 void ifma_uniform(const Modulus& m, const u32* stream, void* out, std::size_t count) {
   const Ifma f(m);
@@ -128,7 +128,7 @@ void ifma_uniform(const Modulus& m, const u32* stream, void* out, std::size_t co
   }
 }
 
-/// What draws and permutations take of AVX-512, whatever the arithmetic of products.
+/// Sets the draws and permutations of AVX-512, which do not depend on the product arithmetic.
 template <class Word>
 constexpr LimbOps with_avx512_draws(LimbOps ops) {
   constexpr bool kWide = sizeof(Word) == 8;

@@ -1,4 +1,4 @@
-// A table of loops from a transform's arithmetic and an element-wise one.
+// Table of loops for a transform arithmetic and an element-wise arithmetic.
 #pragma once
 
 #include "backend/cpu/loops/ntt_network.h"
@@ -7,7 +7,7 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// `uniform` and `spread` are filled in by the caller. A vector loop takes 64 words at a time.
+/// The caller sets `uniform` and `spread`. Vector loops process 64 words at a time.
 template <class Transform, class Words>
 constexpr LimbOps limb_loops(const char* name) {
   using N = Network<Transform>;

@@ -1,4 +1,4 @@
-// Integer loops of LWE ciphertexts: linear combinations modulo 2^64 and the key switch modulo 2^32.
+// Integer loops on LWE ciphertexts: linear combinations modulo 2^64 and key switching modulo 2^32.
 #pragma once
 
 #include "backend/cpu/loops/unroll.h"
@@ -7,7 +7,7 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-// Plain loops: compilers know what to do with them for each instruction set.
+// Plain loops: compilers vectorise them for each instruction set.
 
 inline void lwe_digits(const u64* words, std::size_t count, unsigned log_base, unsigned gadget_length, u64* rest, i32* out) {
   const unsigned kept = log_base * gadget_length;
@@ -32,7 +32,7 @@ inline void lwe_combine(std::size_t terms, const u64* const* in, const i32* weig
   }
 }
 
-/// W: vectors of 32-bit words. `Samples` ciphertexts by `Vectors` vectors stay in registers.
+/// W: vectors of 32-bit words. `Samples` ciphertexts times `Vectors` vectors stay in registers.
 template <class W>
 struct SwitchRows {
   using V = typename W::V;

@@ -1,5 +1,5 @@
-// Residues modulo primes below 2^30 in 32-bit lanes: Shoup products by 32-bit multiplications, even and odd lanes apart.
-// S, the instruction set, gives a vector of S::kLanes 32-bit lanes and its operations; see below.
+// Residues modulo primes below 2^30 in 32-bit lanes: Shoup products by 32-bit multiplications, even and odd lanes
+// separately. S, the instruction set, provides a vector of S::kLanes 32-bit lanes and the operations listed below.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +19,7 @@ struct Mul32 {
   struct WordState {};
   struct Twiddle {
     V w, shoup;
-    V odd_shoup;  // the companion of odd lanes, in even lanes
+    V odd_shoup;  // Shoup companions of the odd lanes, moved to even lanes
   };
   static constexpr std::size_t kLanes = S::kLanes, kLaneCells = 2, kTerms = 15;
   static constexpr bool kRefresh = false, kShifts = false;
@@ -38,7 +38,6 @@ struct Mul32 {
     one_shoup = S::set(static_cast<u32>((u64{1} << 32) / m.q));
   }
 
-  // ---- table
   static void encode_pair(const Modulus& m, u64 w, Cell* cell) { cell[0] = static_cast<u32>(w), cell[1] = shoup(w, m.q); }
   static void encode_lanes(const Modulus& m, const u64* w, std::size_t count, Cell* cell) {
     for (std::size_t i = 0; i < count; ++i) cell[i] = static_cast<u32>(w[i]), cell[count + i] = shoup(w[i], m.q);
@@ -81,7 +80,7 @@ struct Mul32 {
     return fold(fold(x, q2), q);
   }
 
-  /// y w mod q below 2q, for any y.
+  /// Returns y w mod q below 2q, for any y.
   HELIOGRAPH_INLINE V product(V y, const Twiddle& t) const {
     const V quotient = S::join_high(S::mul(y, t.shoup), S::mul(S::odd(y), t.odd_shoup));
     return S::sub(S::mul_low(y, t.w), S::mul_low(quotient, q));
@@ -104,10 +103,9 @@ struct Mul32 {
     y = product(difference, last_y);
   }
 
-  // ---- residues
   using Factor = Twiddle;
   struct Sum {
-    V even, odd;  // 64-bit sums
+    V even, odd;  // 64-bit sums of even and odd lanes
   };
   HELIOGRAPH_INLINE V broadcast(u64 c) const { return S::set(static_cast<u32>(c)); }
   HELIOGRAPH_INLINE V add(V a, V b) const { return fold(S::add(a, b), q); }
@@ -116,13 +114,13 @@ struct Mul32 {
     return S::min(d, S::add(d, q));
   }
   HELIOGRAPH_INLINE V neg(V a) const { return fold(S::sub(q, a), q); }
-  /// Words wherever they lie, negated where a source is odd.
+  /// Gathers words from the positions source >> 1, negated if `source` is odd.
   HELIOGRAPH_INLINE V turned(const u32* a, const u32* source) const requires requires { S::gather_signed(a, source, q); }
   { return S::gather_signed(a, source, q); }
   Factor factor(u64 c) const { return constant(c); }
   HELIOGRAPH_INLINE V mul_factor(V a, const Factor& f) const { return fold(product(a, f), q); }
   HELIOGRAPH_INLINE V mul(V a, V b) const { return reduce({S::mul(a, b), S::mul(S::odd(a), S::odd(b))}); }
-  /// A sum of so many products and a residue is below 2^64.
+  /// Returns the number of products that fit 64 bits together with one residue.
   std::size_t terms() const { return static_cast<std::size_t>((~u64{0} - prime) / (u64{prime} * prime)); }
   HELIOGRAPH_INLINE Sum sum_zero() const { return {S::zero(), S::zero()}; }
   HELIOGRAPH_INLINE Sum sum_from(V a) const { return {S::low_halves(a), S::odd(a)}; }
@@ -130,7 +128,7 @@ struct Mul32 {
     s.even = S::add64(s.even, S::mul(a, b));
     s.odd = S::add64(s.odd, S::mul(S::odd(a), S::odd(b)));
   }
-  /// A 64-bit number below 4q: high * 2^32 + low, each by its lazy product.
+  /// Returns x modulo q, below 4q. x is high * 2^32 + low; each half takes one lazy product.
   HELIOGRAPH_INLINE V lazy(V x) const {
     const V high = S::odd(x);
     const V a = S::sub64(S::mul(high, two32), S::mul(S::odd(S::mul(high, two32_shoup)), q));
@@ -157,10 +155,9 @@ struct Lanes32x16 {
   static HELIOGRAPH_INLINE V mul(V a, V b) { return _mm512_mul_epu32(a, b); }
   static HELIOGRAPH_INLINE V add64(V a, V b) { return _mm512_add_epi64(a, b); }
   static HELIOGRAPH_INLINE V sub64(V a, V b) { return _mm512_sub_epi64(a, b); }
-  /// Odd lanes in even places, zeros beside.
   static HELIOGRAPH_INLINE V odd(V x) { return _mm512_srli_epi64(x, 32); }
   static HELIOGRAPH_INLINE V low_halves(V x) { return _mm512_and_si512(x, _mm512_set1_epi64(0xffffffff)); }
-  /// The upper halves of 64-bit lanes side by side; the lower halves.
+  /// Join the upper, or the lower, halves of the 64-bit lanes of two vectors.
   static HELIOGRAPH_INLINE V join_high(V even, V odd) {
     return _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
   }

@@ -1,13 +1,15 @@
-// The negacyclic NTT's network, written once over an arithmetic A (a vector type with butterflies).
+// The negacyclic NTT for any arithmetic A (a vector type with butterflies).
 //
-// Forward: Cooley-Tukey on blocks, depth first. The head runs up to three stages a pass, groups of 2^K columns in
-// registers; the last kTail stages run on blocks of 2^kVertical vectors: first whole vectors against each other, then
-// lanes against lanes, two vectors at a time, shuffled so that partners meet: A::spread<d> before the stage of distance d,
-// A::restore at the end (backwards A::gather<d> and A::restore_back), a stage's twiddles in the order of the lanes.
-// Inverse: the same backwards with Gentleman-Sande butterflies; the last stage multiplies by 1/n.
+// Forward: Cooley-Tukey on blocks, depth first. The head (the stages before the last kTail) runs up to three stages per
+// pass, on groups of 2^K columns in registers. The last kTail stages run on blocks of 2^kVertical vectors: first between
+// whole vectors, then between lanes, two vectors at a time. A::spread<d> moves the lanes of a stage's butterflies together
+// before the stage of distance d; A::restore restores the order. The inverse uses A::gather<d> and A::restore_back. A
+// stage's twiddles are stored in the order of the lanes. Inverse: runs the forward stages in reverse with Gentleman-Sande
+// butterflies; the last stage multiplies by 1/n.
 //
-// Table: pairs (twiddle, its companion) of the head, index m + i for group i of m; then for each block its vertical pairs
-// and its lane twiddles, in the order they are read, lines aligned.
+// Twiddle table: first pairs (twiddle, companion) of the head, at index m + i for group i of m groups. After the head, the
+// table has each block's pairs for whole vectors and its twiddles for lanes. A block's entries are in the order of reading
+// and aligned to cache lines.
 #pragma once
 
 #include "backend/cpu/limb_ops.h"
@@ -18,8 +20,8 @@ namespace {
 
 template <class A>
 struct Network {
-  using Word = typename A::Word;  // at rest
-  using Cell = typename A::Cell;  // in the table
+  using Word = typename A::Word;  // word in memory
+  using Cell = typename A::Cell;  // entry of the twiddle table
   using V = typename A::V;
   using Twiddle = typename A::Twiddle;
 
@@ -32,15 +34,15 @@ struct Network {
   static constexpr int kTail = A::kVertical + kLaneBits;
   static constexpr int kVectors = 1 << A::kVertical;
   static constexpr std::size_t kBlock = std::size_t{1} << kTail;
-  /// Lane stages take so many pairs of vectors at a time.
+  /// Pairs of vectors that a lane stage processes at a time.
   static constexpr int kGroup = kVectors / 2 < A::kPairs ? kVectors / 2 : A::kPairs;
   static constexpr int kGroups = kVectors / 2 / kGroup;
-  /// So many columns of 2^K vectors fill a pass's registers, as far as the shortest stride has them.
+  /// Columns of 2^K vectors that fill the registers of a pass, limited by the shortest stride.
   static constexpr int columns(int k) {
     const int most = A::kPassVectors >> k;
     return most < 1 ? 1 : most < kVectors ? most : kVectors;
   }
-  /// Cells of a block: its vertical pairs, padded, then its lane twiddles.
+  /// Table cells of a block: pairs for whole vectors, padding, then twiddles for lanes.
   static constexpr std::size_t kLaneCells = std::size_t{kVectors} / 2 * (2 * A::kLanes - 2) * A::kLaneCells;
   static constexpr std::size_t kBlockCells = 2 * kVectors + kLaneCells;
 
@@ -73,7 +75,7 @@ struct Network {
     }
   }
 
-  // ---- one network's state
+  // ---- state of one transform
 
   const A& f;
   const Cell* table;
@@ -85,13 +87,14 @@ struct Network {
       : f(arithmetic), table(static_cast<const Cell*>(cells)), n(degree), blocks(degree / kBlock) {
     int head = 0;
     while ((std::size_t{1} << head) < blocks) ++head;
-    // Columns lie a power of two apart and so in few sets of the first cache: eight at a time at most, and four where
-    // there are passes enough, measured faster than sixteen.
+    // The addresses of columns differ by powers of two and map to few sets of the first-level cache. So a pass has at most
+    // eight columns, or four if there are many passes; both measured faster than sixteen.
     passes = (head + (head < 9 ? 2 : 3)) / 3;
     for (int p = 0; p < passes; ++p) radix[p] = head / passes + (p < head % passes ? 1 : 0);
   }
   const Cell* block_cells(std::size_t b) const { return table + head_cells(blocks) + b * kBlockCells; }
-  /// Twiddles of a block to come: they are more than its words, and a ring's tables together outgrow the caches.
+  /// Prefetches the twiddles of a later block, because a block's twiddles are larger than its words and the table exceeds
+  /// the caches.
   HELIOGRAPH_INLINE void fetch_ahead(std::size_t b) const {
     const Cell* const cells = block_cells(b + 4 < blocks ? b + 4 : blocks - 1);
     unroll<(kBlockCells * sizeof(Cell) + 63) / 64>([&](auto i) __attribute__((always_inline)) {
@@ -101,10 +104,10 @@ struct Network {
 
   // ---- stages on registers
 
-  /// K stages on v[0 .. 2^K); twiddle(s, g) is that of group g of stage s, loaded where it is used: registers are short.
-  /// Groups of odd number (Odd: this one) hold the second outputs of the stage before, which A may leave in another range:
-  /// shifted. OneRange: the last stage's outputs are wanted in one range. Rest: the inputs are words at rest.
-  /// C columns go together, v[(2^K) c + i]: they hide each other's latency.
+  /// Runs K stages on v[0 .. 2^K). twiddle(s, g) loads the twiddle of group g of stage s when it is used, because registers
+  /// are scarce. Odd: this group holds second outputs of the previous stage, which A may leave in a shifted range. OneRange:
+  /// the last stage's outputs must have one range. Rest: the inputs are canonical words. C columns run interleaved, v[(2^K)
+  /// c + i], to hide latency.
   template <int K, int C, bool Rest, bool Odd, bool OneRange, class F>
   HELIOGRAPH_INLINE void forward_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto s) __attribute__((always_inline)) {
@@ -143,7 +146,7 @@ struct Network {
     });
   }
 
-  /// Lane stages on the vectors 2 First, ..., 2 Last - 1 of a block, stage by stage: neighbours hide each other's latency.
+  /// Runs the lane stages on vectors 2 First, ..., 2 Last - 1 of a block, stage by stage: independent pairs hide latency.
   template <bool Inverse, int First, int Last>
   HELIOGRAPH_INLINE void lane_stages(V* v, const Cell* lanes) const {
     if constexpr (kLaneBits > 0) {
@@ -153,7 +156,7 @@ struct Network {
         });
       };
       unroll<kLaneBits>([&](auto i) __attribute__((always_inline)) {
-        // Distance 2^k; its twiddles begin after (vectors / 2) L / d' of each shorter distance d'.
+        // In the table, the twiddles of the stage of distance 2^k follow the twiddles of all shorter distances.
         constexpr int k = Inverse ? i() : kLaneBits - 1 - i();
         constexpr std::size_t count = std::size_t{A::kLanes} >> k;
         const Cell* const cells = lanes + std::size_t{kVectors} / 2 * (2 * A::kLanes - 2 * count) * A::kLaneCells;
@@ -180,7 +183,7 @@ struct Network {
     }
   }
 
-  /// Brings values that grew over the stages back, for an arithmetic that lets them grow (A::kRefresh).
+  /// Reduces x if the arithmetic lets values grow over the stages (A::kRefresh).
   HELIOGRAPH_INLINE V refreshed(V x) const {
     if constexpr (A::kRefresh)
       return f.refresh(x);
@@ -188,9 +191,7 @@ struct Network {
       return x;
   }
 
-  // ---- passes
-
-  /// Source of a pass: words at rest, values of the pass before, values to be refreshed.
+  /// Values that a pass reads: canonical words, results of the previous pass, or results that need a reduction first.
   enum class From { rest, values, grown };
 
   template <int K, From Source, bool Odd>
@@ -283,8 +284,6 @@ struct Network {
         f.store(out + j() * A::kLanes, v[j()]);
     });
   }
-
-  // ---- the recursion
 
   void forward(const Word* in, Word* out) const {
     if (passes == 0) return forward_block<true, false>(in, out, 0);

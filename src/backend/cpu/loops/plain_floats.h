@@ -1,4 +1,4 @@
-// The floating-point state that exact arithmetic in floating point needs.
+// Floating-point state for exact arithmetic in floating point.
 #pragma once
 
 #include <immintrin.h>
@@ -6,8 +6,7 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// While it lives this thread rounds to nearest, denormals count and floating-point exceptions are masked, whatever the host
-/// process set.
+/// Sets this thread's floating-point state during its lifetime: rounding to nearest, denormals enabled, exceptions masked.
 class PlainFloats {
  public:
   PlainFloats() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }

@@ -1,4 +1,4 @@
-// Plain 64-bit arithmetic for any modulus below 2^60.
+// Scalar 64-bit arithmetic for any modulus below 2^60.
 #pragma once
 
 #include "backend/cpu/limb_ops.h"
@@ -8,16 +8,15 @@ namespace heliograph::backend::cpu {
 namespace {
 
 HELIOGRAPH_INLINE u64 high64(u64 a, u64 b) { return static_cast<u64>((u128{a} * b) >> 64); }
-/// x or x - q, whichever is from 0 to q - 1 for x < 2q; x, q < 2^63. By the sign: of a comparison compilers make branches.
+/// Returns x mod q for x < 2q; x, q < 2^63. Uses the sign, because compilers turn comparisons into branches.
 HELIOGRAPH_INLINE u64 fold(u64 x, u64 q) {
   const u64 less = x - q;
   return less + (q & (u64{0} - (less >> 63)));
 }
 HELIOGRAPH_INLINE u64 shoup64(u64 w, u64 q) { return static_cast<u64>((u128{w} << 64) / q); }
-/// y * w mod q below 2q, for any y.
+/// Returns y * w mod q below 2q, for any y.
 HELIOGRAPH_INLINE u64 mul_lazy(u64 y, u64 w, u64 w_shoup, u64 q) { return y * w - high64(y, w_shoup) * q; }
 
-/// x mod q.
 HELIOGRAPH_INLINE u64 reduce128(u128 x, const Modulus& m) {
   const u64 high = static_cast<u64>(x >> 64), low = static_cast<u64>(x);
   const u64 lazy = mul_lazy(high, m.two64, m.two64_shoup, m.q) + (low - high64(low, m.one_shoup64) * m.q);
@@ -45,7 +44,6 @@ struct Scalar {
     last_x = inverse, last_x_shoup = shoup64(inverse, q), last_w = twiddle, last_w_shoup = shoup64(twiddle, q);
   }
 
-  // Table
   static void encode_pair(const Modulus& m, u64 w, Cell* cell) { cell[0] = w, cell[1] = shoup64(w, m.q); }
   static void encode_lanes(const Modulus&, const u64*, std::size_t, Cell*) {}
   Twiddle pair(const Cell* cell) const { return {cell[0], cell[1]}; }
@@ -74,7 +72,6 @@ struct Scalar {
   }
   void store_canonical(Word* p, V x) const { *p = static_cast<Word>(x); }
 
-  // Residues
   using Factor = Twiddle;
   using Sum = u128;
   V load(const u32* p) const { return *p; }

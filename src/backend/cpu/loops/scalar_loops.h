@@ -1,4 +1,4 @@
-// Conversions and draws in plain code.
+// Conversions and draws in scalar code.
 #pragma once
 
 #include "backend/cpu/loops/scalar.h"
@@ -30,8 +30,6 @@ void scalar_combine(const CombineStep& s, const u64* y, std::size_t stride, cons
     static_cast<Word*>(out)[i] = static_cast<Word>(reduce128(sum, s.modulus));
   }
 }
-
-// ---- draws
 
 HELIOGRAPH_INLINE u32 rotate(u32 x, int k) { return x << k | x >> (32 - k); }
 HELIOGRAPH_INLINE void quarter_round(u32& a, u32& b, u32& c, u32& d) {
@@ -78,10 +76,10 @@ void scalar_uniform(const Modulus& m, const u32* stream, void* out, std::size_t 
   }
 }
 
-/// What is spread is secret: no division, no branch.
+/// Reduces small signed numbers modulo q. The numbers are secret, so the loop has no division and no branch.
 template <class Word>
 void scalar_spread(const Modulus& m, const i32* small, void* out, std::size_t count) {
-  const u64 q = m.q, shift = (u64{1} << 31) / q * q + q;  // makes any of them positive
+  const u64 q = m.q, shift = (u64{1} << 31) / q * q + q;  // makes every sum below positive
   for (std::size_t i = 0; i < count; ++i) {
     const u64 x = static_cast<u64>(static_cast<i64>(small[i])) + shift;
     static_cast<Word*>(out)[i] = static_cast<Word>(fold(x - high64(x, m.one_shoup64) * q, q));

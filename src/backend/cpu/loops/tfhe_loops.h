@@ -1,4 +1,4 @@
-// A table of TFHE's loops from vectors of doubles and of 32-bit words.
+// Table of TFHE loops for vectors of doubles and of 32-bit words.
 #pragma once
 
 #include "backend/cpu/loops/blind_rotation.h"

@@ -1,4 +1,4 @@
-// Loops unrolled at compile time. Everything under loops/ has internal linkage: each instruction set compiles its own.
+// Loops unrolled at compile time. Code under loops/ has internal linkage: each instruction set compiles its own copy.
 #pragma once
 
 #include <type_traits>
@@ -14,7 +14,6 @@ HELIOGRAPH_INLINE void unroll_sequence(F&& f, std::integer_sequence<int, I...>) 
   (f(std::integral_constant<int, I>{}), ...);
 }
 
-/// f(0), f(1), ..., f(N - 1) with the index a compile-time constant.
 template <int N, class F>
 HELIOGRAPH_INLINE void unroll(F&& f) {
   unroll_sequence(f, std::make_integer_sequence<int, N>{});

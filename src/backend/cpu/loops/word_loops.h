@@ -1,4 +1,4 @@
-// Element-wise loops, written once over an arithmetic E of canonical residues.
+// Element-wise loops for any arithmetic E of canonical residues.
 #pragma once
 
 #include "backend/cpu/limb_ops.h"
@@ -15,7 +15,7 @@ struct WordLoops {
   static const Word* in(const void* p) { return static_cast<const Word*>(p); }
   static Word* to(void* p) { return static_cast<Word*>(p); }
 
-  /// out = f(a, b), written past the caches where `past` says so and there are such stores.
+  /// out = f(a, b), written around the caches if `past` is set and E has streaming stores.
   template <class F>
   static HELIOGRAPH_INLINE void combine(const E& e, const void* a, const void* b, void* out, std::size_t count, bool past,
                                         F f) {
@@ -63,7 +63,7 @@ struct WordLoops {
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), constant));
   }
 
-  /// Products that a sum takes before it is reduced.
+  /// Returns how many products a sum adds before a reduction.
   static std::size_t terms_of(const E& e) {
     if constexpr (requires { e.terms(); })
       return e.terms();
@@ -150,7 +150,7 @@ struct WordLoops {
     }
   }
 
-  /// Few products are reduced one by one, more of them together at the end: that is dearer, but once. What is few was measured.
+  /// Reduces each product if there are at most kFew; otherwise reduces their sum once. kFew was measured.
   static void weighted_sum(const Modulus& m, std::size_t terms, const void* const* a, const u64* c, u64 constant, void* out,
                            std::size_t count) {
     [[maybe_unused]] const typename E::WordState state{};

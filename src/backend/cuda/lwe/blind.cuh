@@ -1,8 +1,9 @@
-// Blind rotation with each sample's whole accumulator on chip. The negacyclic transform of N real coefficients is one of N/2
-// complex values modulo X^(N/2) - i: a tree whose nodes are X^L - exp(i pi theta), split into X^(L/2) -+ exp(i pi theta/2);
-// multiplying by X^(L/2)'s root is the only twiddle of a node, so the twist costs nothing and each butterfly is six fused
-// multiply-adds. A polynomial has N/32 threads of 16 values each: sixteen nodes split in registers, one exchange through
-// shared memory, sixteen more, and what is left (N/512) between neighbouring lanes. Frequencies stay where they fall.
+// Blind rotation with each sample's whole accumulator on chip, in registers and shared memory. The negacyclic transform of N
+// real coefficients is a transform of N/2 complex values modulo X^(N/2) - i. The transform's tree has nodes X^L - exp(i pi
+// theta), which split into X^(L/2) -+ exp(i pi theta/2). The only twiddle of a node is the root of X^(L/2). So the twist
+// costs nothing, and a butterfly is six fused multiply-adds. A polynomial has N/32 threads of 16 values each. A transform
+// splits sixteen nodes in registers, exchanges values through shared memory, splits sixteen more, and splits the rest
+// (N/512) between neighbouring lanes. Frequencies stay in the tree's order.
 #pragma once
 
 #include <cmath>
@@ -33,7 +34,8 @@ __device__ __forceinline__ void add_product(double2& sum, double2 a, double2 b) 
 }
 __device__ __forceinline__ double2 times_i(double2 w) { return {-w.y, w.x}; }
 
-/// Twiddles of a node's sixteen-fold split: a node's second child has i times the first's.
+/// Twiddles of a node's split into sixteen. The twiddles of a second child are i times those of the first child, and are not
+/// stored.
 struct Split16 {
   double2 a, b, c[2], d[4];
   __device__ __forceinline__ double2 third(u32 node) const { return node & 1 ? times_i(c[node >> 1]) : c[node >> 1]; }
@@ -73,21 +75,22 @@ __device__ __forceinline__ void join16(double2 (&x)[16], const Split16& w) {
   for (u32 i = 0; i < 8; ++i) inverse_butterfly(x[i], x[i + 8], w.a);
 }
 
-/// Twiddles: the first split's 8, the second's [8][16 nodes], the last's [8][threads].
+/// Layout of the twiddles: 8 of the first split, [8][16 nodes] of the second, [8][threads] of the last.
 template <u32 LOG_N>
 struct BlindTransform {
   static constexpr u32 kDegree = 1u << LOG_N, kThreads = kDegree / 32;
-  static constexpr u32 kLast = kThreads / 16;    // values that the last split is of: 1, 2, 4 or 8
-  static constexpr u32 kNodes = 16 / kLast;      // nodes of it in a thread
-  static constexpr u32 kRow = kThreads + kLast;  // of the exchange: padded against bank conflicts
-  static constexpr u32 kArea = 16 * kRow;        // complex numbers a polynomial
+  static constexpr u32 kLast = kThreads / 16;    // values of a node in the last split: 1, 2, 4 or 8
+  static constexpr u32 kNodes = 16 / kLast;      // nodes of the last split in a thread
+  static constexpr u32 kRow = kThreads + kLast;  // padded length of a row in shared memory, which avoids bank conflicts
+  static constexpr u32 kArea = 16 * kRow;        // complex numbers that a polynomial takes in shared memory
   static constexpr u32 kTwiddles = 8 + 128 + 8 * kThreads;
 
   static_assert(kLast >= 1 && kLast <= 8);
 
-  /// Which of a thread's values is at an angle of `step` eighths of pi from that of value 0. Keys are read in this order.
+  /// Returns the index of a thread's value at an angle of `step` eighths of pi from value 0. Keys are stored in the order of
+  /// the angles.
   static constexpr u32 at_angle(u32 step) {
-    const u32 path = reversed4(step);  // four bits, the first split's highest
+    const u32 path = reversed4(step);  // four bits; the highest is the first split's
     return path % kLast * kNodes + path / kLast;
   }
 
@@ -96,7 +99,7 @@ struct BlindTransform {
     const auto root = [](double theta) {
       return Complex{std::cos(std::numbers::pi * theta), std::sin(std::numbers::pi * theta)};
     };
-    const auto split = [&](double theta, u32 k) {  // the k-th of Split16
+    const auto split = [&](double theta, u32 k) {  // the k-th twiddle of Split16
       constexpr double kShare[8] = {0.5, 0.25, 0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.0625};
       constexpr double kPlus[8] = {0, 0, 0, 0.25, 0, 0.25, 0.125, 0.375};
       return root(theta * kShare[k] + kPlus[k]);
@@ -108,11 +111,11 @@ struct BlindTransform {
     }
     for (u32 k = 0; k < 8; ++k) {
       for (u32 t = 0; t < kThreads; ++t) {
-        // The last split of node (q, p): its own first twiddles; k counts nodes, then twiddles in a node.
+        // The last split of node (q, p) needs only the node's first twiddles; k counts nodes, then the twiddles of a node.
         if constexpr (kLast == 1) {
           r.push_back({1, 0});
         } else {
-          constexpr u32 kEach = kLast / 2;  // of a node: 1, 2 or 4
+          constexpr u32 kEach = kLast / 2;  // twiddles stored for a node: 1, 2 or 4
           const u32 q = t / kLast, u = t % kLast, p = u * kNodes + k / kEach;
           r.push_back(split(below(below(0.5, q), p), k % kEach));
         }
@@ -121,7 +124,7 @@ struct BlindTransform {
     return r;
   }
 
-  /// The first split and the way to the exchange.
+  /// Returns the twiddles of the first split, which runs before values are exchanged in shared memory.
   static __device__ __forceinline__ Split16 first(const double2* tw) {
     return {tw[0], tw[1], {tw[2], tw[3]}, {tw[4], tw[5], tw[6], tw[7]}};
   }
@@ -148,7 +151,8 @@ struct BlindTransform {
   static __device__ __forceinline__ double2 from_lane(double2 v, u32 mask) {
     return {__shfl_xor_sync(~0u, v.x, mask), __shfl_xor_sync(~0u, v.y, mask)};
   }
-  /// Lane u of kLast neighbours had element u of all nodes and gets all elements of its own; its own inverse.
+  /// Transposes between kLast neighbouring lanes. Before, lane u has element u of all nodes; afterwards it has all elements
+  /// of its own nodes. The function is its own inverse.
   static __device__ __forceinline__ void exchange_lanes(double2 (&x)[16], u32 t) {
 #pragma unroll
     for (u32 bit = 1; bit < kLast; bit *= 2) {
@@ -207,25 +211,25 @@ struct BlindTransform {
   }
 };
 
-/// Threads that wait for each other: `count` of them, all of some warps, under their own barrier.
+/// Waits at a named barrier of `count` threads, a multiple of 32.
 __device__ __forceinline__ void barrier(u32 id, u32 count) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory");
 }
 
-constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52: adding and taking it away rounds to an integer
+constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52: adding and subtracting it rounds to an integer
 __device__ __forceinline__ double rounded(double x) { return __dsub_rn(__dadd_rn(x, kRounder), kRounder); }
 
-/// S samples in each thread, `sets` sets of threads in a block.
+/// Blind rotation with S samples per thread. A set is the threads that compute the same S samples; a block has `sets` sets.
 template <u32 LOG_N, u32 K, u32 GADGET_LENGTH, u32 GROUP, u32 S>
 struct Blind {
   using T = BlindTransform<LOG_N>;
   static constexpr u32 kN = T::kDegree, kHalf = kN / 2;
   static constexpr u32 kSet = T::kThreads * (K + 1);  // threads of a set
-  static constexpr u32 kRoom = S == 1 ? 512 : 256;    // threads whose registers a multiprocessor holds
+  static constexpr u32 kRoom = S == 1 ? 512 : 256;    // maximum threads whose registers fit a multiprocessor
   static constexpr u32 kMostSets = kSet >= kRoom ? 1 : kRoom / kSet;
   static constexpr u32 kMostThreads = kSet * kMostSets;
   static constexpr u32 kRows = (K + 1) * GADGET_LENGTH, kValues = 1u << GROUP;
-  static constexpr bool kWhole = kSet % 32 != 0;  // a warp serves two sets
+  static constexpr bool kWhole = kSet % 32 != 0;  // a set ends within a warp, so a warp belongs to two sets
 
   static std::size_t shared_bytes(u32 sets, u32 n) {
     const std::size_t samples = std::size_t{S} * sets;
@@ -233,6 +237,8 @@ struct Blind {
   }
 };
 
+/// Blind rotation of S samples per thread. Phases: modulus switch; first accumulator; for each group of key bits the digits,
+/// their transform, the product with the key, and the inverse transform; sample extraction.
 template <u32 LOG_N, u32 K, u32 GADGET_LENGTH, u32 GROUP, u32 S>
 __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMostThreads))
     blind_rotation(const __grid_constant__ BlindArguments a) {
@@ -242,7 +248,7 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
   constexpr u32 kMask = 2 * B::kN - 1;
   extern __shared__ __align__(128) unsigned char raw[];
   const u32 sets = blockDim.x / B::kSet, set = threadIdx.x / B::kSet, within = threadIdx.x % B::kSet;
-  const u32 c = within / T::kThreads, t = within % T::kThreads;  // polynomial, thread of it
+  const u32 c = within / T::kThreads, t = within % T::kThreads;  // component, thread number within it
   const u32 samples = sets * S, first_sample = blockIdx.x * samples;
   auto* const areas = reinterpret_cast<double2*>(raw);
   auto* const split_twiddles = areas + samples * B::kRows * T::kArea;
@@ -265,7 +271,8 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
     }
   };
 
-  // Modulus switch of the block's samples.
+  // Phase 1, modulus switch of the block's samples: exponents modulo 2N; the body is corrected by half the sum of
+  // the rounding errors.
   for (u32 i = threadIdx.x; i < 136; i += blockDim.x) split_twiddles[i] = reinterpret_cast<const double2*>(a.twiddles)[i];
   for (u32 i = threadIdx.x; i < samples; i += blockDim.x) errors[i] = 0;
   __syncthreads();
@@ -290,7 +297,8 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
   }
   __syncthreads();
 
-  // The accumulator, in turns: X^(-body) * table. Value i of a thread: coefficients t + kThreads * i, and half of N on.
+  // Phase 2, the accumulator X^(-body) * table, where 1.0 stands for 2^64. Value i of a thread holds the coefficients t +
+  // kThreads * i and t + kThreads * i + N/2.
   double2 x[S][16];
 #pragma unroll
   for (u32 s = 0; s < S; ++s) {
@@ -322,15 +330,17 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
       reinterpret_cast<const double2*>(a.key) + static_cast<u64>(c) * 16 * B::kRows * B::kValues * T::kThreads + t;
   constexpr u64 kKeyGroup = u64{K + 1} * 16 * B::kRows * B::kValues * T::kThreads;
 
+  // Phase 3, blind rotation: one step for each group of key bits.
 #pragma unroll 1
   for (u32 g = 0; g < groups; ++g, key += kKeyGroup) {
-    // Decompose and transform: row (c, digit) of each sample ends in its area, and the last one in x too.
+    // Decomposes and transforms: row (c, digit) of each sample goes to its area of shared memory; the last row also stays in
+    // x.
 #pragma unroll
     for (u32 s = 0; s < S; ++s) {
 #pragma unroll
       for (u32 i = 0; i < 16; ++i) {
         const auto digits = [&](double v) { return rounded(fma(v - rounded(v), whole, 0.0)); };
-        x[s][i] = {digits(x[s][i].x), digits(x[s][i].y)};  // of all gadget digits together
+        x[s][i] = {digits(x[s][i].x), digits(x[s][i].y)};  // one integer that holds all gadget digits
       }
     }
     [[maybe_unused]] double2 kept[GADGET_LENGTH > 1 ? S : 1][16];
@@ -377,7 +387,8 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
       }
     }
 
-    // Monomials of this group at value 0 of this thread, and from one value to the next.
+    // Monomials of this group's key bits at this thread's value 0, and the ratio of each monomial between consecutive
+    // values.
     double2 monomial[S][B::kValues - 1], turn[S][B::kValues - 1];
 #pragma unroll
     for (u32 s = 0; s < S; ++s) {
@@ -393,7 +404,7 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
     }
     set_sync();
 
-    // Multiply: value i of result c is the sum over rows of row's value * sum over v of monomial_v * key_v.
+    // Multiplies: value i of component c is the sum over rows of the row's value i * sum over v of monomial_v * key_v.
 #pragma unroll
     for (u32 step = 0; step < 16; ++step) {
       const u32 i = T::at_angle(step);
@@ -428,7 +439,6 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
     }
     set_sync();
 
-    // Back: the new accumulator.
     {
       const Split16 w = T::second(split_twiddles, q);
 #pragma unroll
@@ -451,7 +461,7 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
     poly_sync();
   }
 
-  // Sample extraction: coefficient p of the accumulator.
+  // Phase 4, sample extraction: coefficient p of the accumulator.
 #pragma unroll
   for (u32 s = 0; s < S; ++s) {
     const u32 sample = first_sample + set * S + s;
@@ -477,7 +487,7 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMo
   }
 }
 
-/// A block for each polynomial [group][value][row][component] of the key.
+/// Transforms a key; each block has one polynomial [group][value][row][component].
 template <u32 LOG_N, u32 K, u32 GADGET_LENGTH, u32 GROUP>
 __global__ void __launch_bounds__(BlindTransform<LOG_N>::kThreads)
     transform_key(const u64* words, const double2* twiddles, double2* key) {
@@ -493,7 +503,7 @@ __global__ void __launch_bounds__(BlindTransform<LOG_N>::kThreads)
   index /= kRows;
   const u32 v = index % kValues, g = index / kValues;
   const auto* const in = reinterpret_cast<const long long*>(words) + static_cast<u64>(blockIdx.x) * T::kDegree;
-  constexpr double kScale = 0x1p-64 / (T::kDegree / 2);  // turns, and what the inverse transform leaves undone
+  constexpr double kScale = 0x1p-64 / (T::kDegree / 2);  // 1.0 stands for 2^64; times the inverse transform's factor
   double2 x[16];
 #pragma unroll
   for (u32 i = 0; i < 16; ++i) {

@@ -1,5 +1,5 @@
-// Blind rotation for any shape: a block for each sample, radix 2 in shared memory. Frequencies lie in the order of the paths
-// to them (blind.cuh): position p is the root exp(i pi (1 + 4 reversed(p)) / N).
+// Blind rotation for any shape: one block for each sample, radix 2 in shared memory. Frequencies are in the tree's order
+// (blind.cuh): position p is the root exp(i pi (1 + 4 reversed(p)) / N).
 #include "backend/cuda/lwe/blind.cuh"
 
 namespace heliograph::backend::cuda {
@@ -10,7 +10,7 @@ constexpr u32 kThreads = 256;
 
 __device__ __forceinline__ u32 reversed(u32 x, u32 bits) { return bits ? __brev(x) >> (32 - bits) : 0; }
 
-/// Of the node before its split at depth d: exp(i pi theta / 2).
+/// Returns the twiddle of a node before its split at a depth: exp(i pi theta / 2).
 __device__ __forceinline__ double2 node_twiddle(const double2* roots, u32 log_degree, u32 depth, u32 node) {
   const u32 n = 1u << log_degree;
   return roots[(n >> (depth + 2)) * (1 + 4 * reversed(node, depth)) & (2 * n - 1)];
@@ -52,6 +52,7 @@ __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant
   const auto* const roots = reinterpret_cast<const double2*>(a.roots);
   const u32 sample = blockIdx.x, row = sample % a.rows;
 
+  // Phase 1, modulus switch: exponents modulo 2N; the body is corrected by half the sum of the rounding errors.
   const u32* const in = a.narrow + sample / a.rows * a.narrow_item + row * a.narrow_row;
   const u32 shift = 32 - (a.log_degree + 1), half_step = 1u << (shift - 1);
   if (threadIdx.x == 0) errors = 0;
@@ -67,6 +68,7 @@ __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant
   const u32 body = in[a.n] - static_cast<u32>(static_cast<long long>(errors) >> 1);
   const u32 turn = ((body + half_step) >> shift) & mask;
 
+  // Phase 2, the accumulator X^(-body) * table, where 1.0 stands for 2^64.
   const u64* const table = a.tables + static_cast<u64>(a.lut[row]) * n;
   for (u32 j = threadIdx.x; j < n; j += blockDim.x) {
     for (u32 c = 0; c < a.k; ++c) acc[c * n + j] = 0;
@@ -76,6 +78,7 @@ __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant
   }
   __syncthreads();
 
+  // Phase 3, blind rotation: one step for each group of key bits.
   const double base = static_cast<double>(u64{1} << a.log_base);
   double whole = 1;
   for (u32 l = 0; l < a.gadget_length; ++l) whole *= base;
@@ -95,6 +98,7 @@ __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant
       for (u32 j = threadIdx.x; j < half; j += blockDim.x) work[j] = {digit(from[j]), digit(from[j + half])};
       __syncthreads();
       forward(work, roots, a.log_degree);
+      // Multiply: add the digit times the sum over values of monomial * key.
       for (u32 i = threadIdx.x; i < (a.k + 1) * half; i += blockDim.x) {
         const u32 c = i / half, p = i % half, angle = 1 + 4 * reversed(p, a.log_degree - 1);
         double2 w = {0, 0};
@@ -124,6 +128,7 @@ __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant
     __syncthreads();
   }
 
+  // Phase 4, sample extraction: coefficient p of the accumulator.
   u64* const item = a.wires + sample / a.rows * a.wire_item;
   for (u32 o = 0; o < a.outputs; ++o) {
     const u32 p = o * (n / a.outputs);
@@ -137,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant
   }
 }
 
-/// A block for each polynomial of the key.
+/// Transforms a key; each block has one polynomial.
 __global__ void __launch_bounds__(kThreads)
     plain_transform(const u64* words, const double2* roots, double2* key, u32 log_degree) {
   take_turn();
@@ -173,7 +178,7 @@ constexpr BlindKernel kPlain{
 
 }  // namespace
 
-// Each in a file of its own: they take long to compile.
+// Each kernel is defined in its own file, because it takes long to compile.
 extern const BlindKernel kBlind2048, kBlind2048Latency, kBlind512, kBlind512Wide, kBlind1024;
 
 const BlindKernel& blind_kernel(const device::BootstrapShape& shape) {

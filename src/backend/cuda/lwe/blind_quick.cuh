@@ -1,13 +1,13 @@
-// Blind rotation for few samples, which cannot fill the GPU: one in a block, and the key's next values already on their way
-// to shared memory while the accumulator is transformed. With very few samples the sums over a group's values are made
-// beforehand, by the whole GPU: then a step only multiplies.
+// Blind rotation for few samples, which cannot fill the GPU. A block has one sample. During the transforms of the
+// accumulator, the block copies the key's next values to shared memory. For very few samples, the whole GPU first computes
+// the sums over a group's values, so that each step only multiplies.
 #pragma once
 
 #include "backend/cuda/lwe/blind.cuh"
 
 namespace heliograph::backend::cuda {
 
-/// What a barrier in shared memory does for a producer and its consumers.
+/// A barrier in shared memory between a producer and its consumers.
 namespace pipe {
 
 __device__ __forceinline__ u32 address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
@@ -40,7 +40,7 @@ __device__ __forceinline__ void copy(void* to, const void* from, u32 bytes, u64*
                "l"(from), "r"(bytes), "r"(address(barrier))
                : "memory");
 }
-/// What was started is seen by the copies.
+/// Makes initialized barriers visible to the copies.
 __device__ __forceinline__ void publish() { asm volatile("fence.proxy.async;" ::: "memory"); }
 #else
 __device__ __forceinline__ void publish() {}
@@ -53,21 +53,22 @@ __device__ __forceinline__ void copy(void*, const void*, u32, u64*) {}
 
 }  // namespace pipe
 
-/// VALUES: of a group in the key as it is read; 1: sums made beforehand, [sample][group][component][16][row][thread].
+/// VALUES: number of values of a group in the key; 1 means precomputed sums, [sample][group][component][16][row][thread].
 template <u32 LOG_N, u32 K, u32 GROUP, u32 VALUES>
 struct Quick {
   using T = BlindTransform<LOG_N>;
-  static constexpr u32 kSet = (T::kThreads * (K + 1) + 31) / 32 * 32;   // in whole warps: some threads do what others do too
-  static constexpr u32 kThreads = kSet + 32;                            // the last warp fetches
-  static constexpr u32 kEach = VALUES == 1 ? 16 : VALUES <= 4 ? 2 : 1;  // values of each thread that a tile is for
-  static constexpr u32 kRun = (K + 1) * VALUES * T::kThreads;           // complex numbers for one, of one component
+  // Threads are rounded up to whole warps; the extra threads repeat the work of others.
+  static constexpr u32 kSet = (T::kThreads * (K + 1) + 31) / 32 * 32;
+  static constexpr u32 kThreads = kSet + 32;                            // the last warp copies the key
+  static constexpr u32 kEach = VALUES == 1 ? 16 : VALUES <= 4 ? 2 : 1;  // values of each thread in one tile of the key
+  static constexpr u32 kRun = (K + 1) * VALUES * T::kThreads;           // complex numbers for one value and component
   static constexpr u32 kTile = (K + 1) * kEach * kRun;
   static constexpr std::size_t kTileBytes = kTile * sizeof(double2);
 
   static std::size_t fixed_bytes(u32 n) {
     return sizeof(double2) * ((K + 1) * T::kArea + 136) + 2 * ((n + 8) / 8 * 8) + 512;
   }
-  /// Tiles on their way or in use, at least two.
+  /// Returns the number of tiles that are copied or in use at one time, at least two.
   static u32 depth(const State& state, u32 n) {
     return static_cast<u32>(
         std::min<std::size_t>(16, (state.properties().shared_bytes_a_block - fixed_bytes(n)) / kTileBytes));
@@ -93,6 +94,7 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
   const u32* const in = a.narrow + sample / a.rows * a.narrow_item + row_of_sample * a.narrow_row;
   const u32 groups = a.n / GROUP;
 
+  // Phase 1, modulus switch: exponents modulo 2N; the body is corrected by half the sum of the rounding errors.
   for (u32 i = threadIdx.x; i < 136; i += Q::kThreads) split_twiddles[i] = reinterpret_cast<const double2*>(a.twiddles)[i];
   if (threadIdx.x == 0) {
     *errors = 0;
@@ -112,6 +114,8 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
   const u32 body = in[a.n] - static_cast<u32>(static_cast<long long>(*errors) >> 1);
   const u32 turn = ((body + kRound) >> kShift) & kMask;
 
+  // One thread of the last warp copies the key's tiles into shared memory, `depth` tiles ahead; the other threads of this
+  // warp end here.
   if (threadIdx.x >= Q::kSet) {
     if (threadIdx.x != Q::kSet) return;
     const auto* key = reinterpret_cast<const double2*>(a.key);
@@ -139,6 +143,7 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
       barrier(2 + c, T::kThreads);
     }
   };
+  // Phase 2, the accumulator X^(-body) * table, where 1.0 stands for 2^64.
   double2* const mine = areas + c * T::kArea;
   double2 x[16];
   {
@@ -157,14 +162,16 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
   const auto* const last_twiddles = reinterpret_cast<const double2*>(a.twiddles);
   const auto* const roots = reinterpret_cast<const double2*>(a.roots);
   u32 slot = 0, phase = 0;
-  // There are registers enough for all twiddles.
   const Split16 first = T::first(split_twiddles), second = T::second(split_twiddles, q);
   double2 last[8];
 #pragma unroll
   for (u32 i = 0; i < 8; ++i) last[i] = __ldg(last_twiddles + 136 + i * T::kThreads + t);
 
+    // Phase 3, blind rotation: one step for each group of key bits.
 #pragma unroll 1
   for (u32 g = 0; g < groups; ++g) {
+    // Monomials of this group's key bits at this thread's value 0, and the ratio of each monomial between consecutive
+    // values.
     [[maybe_unused]] double2 monomial[VALUES > 1 ? VALUES - 1 : 1], step_turn[VALUES > 1 ? VALUES - 1 : 1];
 #pragma unroll
     for (u32 v = 1; v < VALUES; ++v) {
@@ -191,6 +198,7 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
     for (u32 i = 0; i < 16; ++i) mine[i * T::kThreads + t] = x[i];
     barrier(1, Q::kSet);
 
+    // Multiply: result[c][i] = sum over r of value[r][i] * (sum over v of monomial[v][i] * key[v][r][c][i]).
 #pragma unroll
     for (u32 step = 0; step < 16; ++step) {
       const u32 i = T::at_angle(step);
@@ -227,6 +235,7 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
     poly_sync();
   }
 
+  // Phase 4, sample extraction: coefficient p of the accumulator.
   u64* const item = a.wires + sample / a.rows * a.wire_item;
 #pragma unroll 1
   for (u32 o = 0; o < a.outputs; ++o) {
@@ -246,7 +255,7 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
   }
 }
 
-/// The sums over a group's values, for a block's component of a group of a sample.
+/// Computes the sums over a group's values; a block computes one component of one group for one sample.
 template <u32 LOG_N, u32 K, u32 GROUP>
 __global__ void __launch_bounds__(BlindTransform<LOG_N>::kThreads)
     bundle(const __grid_constant__ BlindArguments a, double2* out) {

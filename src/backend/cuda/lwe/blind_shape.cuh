@@ -1,14 +1,14 @@
-// The kernels of one shape, and which of them a call takes.
+// The kernels of one shape, and the choice between them.
 #pragma once
 
 #include "backend/cuda/lwe/blind_quick.cuh"
 
 namespace heliograph::backend::cuda {
 
-/// Samples whose sums are made beforehand.
+/// Maximum number of samples in a batch for which the sums over the values of a group of key bits are computed in advance.
 inline constexpr u32 kBundled = 4;
 
-/// Samples in a thread where there are enough of them.
+/// Samples per thread, if the batch has enough samples.
 template <u32 GADGET_LENGTH, u32 GROUP>
 inline constexpr u32 kTogether = GADGET_LENGTH == 1 && GROUP <= 2 ? 2 : 1;
 
@@ -47,7 +47,7 @@ struct BlindShape {
            BlindTransform<LOG_N>::kThreads, 0, a, static_cast<double2*>(sums));
     a.key = static_cast<const Complex*>(sums);
     rotate_quickly<1>(queue, state, a);
-    state.pool().keep(stream, sums, size);  // for this stream's later calls
+    state.pool().keep(stream, sums, size);  // kept for later calls on this stream
   }
   static void rotate(device::Queue& queue, const State& state, const BlindArguments& a) {
     constexpr u32 S = kTogether<GADGET_LENGTH, GROUP>;
@@ -58,7 +58,7 @@ struct BlindShape {
         if (a.count <= processors) return rotate_quickly<1u << GROUP>(queue, state, a);
       }
     }
-    // Few samples are spread over all multiprocessors.
+    // Distributes few samples over all multiprocessors.
     const u32 each = (a.count + processors - 1) / processors;
     if (S > 1 && each < S) return launch_with<1>(queue, a, 1);
     launch_with<S>(queue, a, std::min(most, (each + S - 1) / S));

@@ -1,6 +1,6 @@
-// LWE key switch: digits times key, a matrix product modulo 2^32. Many ciphertexts: int8 matrix units, the key's words taken
-// apart into bytes, whose products are put together again by shifts. Few: the key is read once by many blocks, each a stretch
-// of the mask, and their sums are added up.
+// LWE key switch: a matrix product of digits and key modulo 2^32. For many ciphertexts the int8 matrix units multiply: the
+// key's words are split into bytes, and shifts combine the bytes' products. For few ciphertexts, many blocks read the key
+// once: each block sums over a range of the mask, and adds its sums to the result.
 #include "backend/cuda/lwe/tfhe.h"
 #include "backend/cuda/runtime/launch.cuh"
 
@@ -8,13 +8,13 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr u32 kBytes = 4;     // of a key word
-constexpr u32 kStep = 32;     // mask words of a matrix step, at one gadget digit
-constexpr u32 kColumns = 32;  // of a block
+constexpr u32 kBytes = 4;     // bytes of a key word
+constexpr u32 kStep = 32;     // mask words of one matrix instruction, for one gadget digit
+constexpr u32 kColumns = 32;  // columns that a block computes
 constexpr u32 kSamples = 128;
 constexpr u32 kThreads = 128;
-constexpr u32 kTile = 16;        // samples of a matrix step
-constexpr u32 kMost = 1u << 14;  // samples whose digits are held at once
+constexpr u32 kTile = 16;        // samples of one matrix instruction
+constexpr u32 kMost = 1u << 14;  // samples whose digits are stored at once
 constexpr u32 kTileWords = kTile * kStep / 4;
 
 struct SwitchArguments {
@@ -36,10 +36,10 @@ __device__ __forceinline__ u32* narrow(const SwitchArguments& a, u32 sample) {
   return a.narrow + sample / a.rows * a.narrow_item + sample % a.rows * a.narrow_row;
 }
 
-/// Digits of a word, least significant first, each handed to f(index, digit): see device::gadget_digit.
+/// Calls f(index, digit) for the digits of a word, the least significant first (device::gadget_digit).
 template <class F>
 __device__ __forceinline__ void digits(u64 word, u32 log_base, u32 gadget_length, F f) {
-  const u32 kept = log_base * gadget_length;  // at most 32
+  const u32 kept = log_base * gadget_length;  // bits of all digits, at most 32
   u32 t = static_cast<u32>((word + (u64{1} << (63 - kept))) >> (64 - kept));
   const u32 base = 1u << log_base;
   for (u32 l = gadget_length; l-- > 0;) {
@@ -57,8 +57,8 @@ __device__ __forceinline__ void multiply_bytes(int (&c)[4], const u32 (&a)[4], u
 #endif
 }
 
-/// Digits in the order in which lanes of a matrix step take them: [chunk of 32 mask words][digit][16 samples][lane][4 words].
-/// A thread has four mask words of a ciphertext.
+/// Writes digits in the lane order of the matrix instruction: [chunk of 32 mask words][digit][16 samples][lane][4 words]. A
+/// thread writes four mask words of one ciphertext.
 __global__ void __launch_bounds__(kThreads) switch_digits(const __grid_constant__ SwitchArguments a, u32* matrix) {
   take_turn();
   const u32 quads = a.from / 4, index = blockIdx.x * kThreads + threadIdx.x, sample = index / quads, quad = index % quads;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) switch_digits(const __grid_constant_
       u32 t = static_cast<u32>((given[i] + (u64{1} << (63 - kept))) >> (64 - kept));
       const u32 base = 1u << a.log_base;
 #pragma unroll
-      for (u32 l = 0; l < 16; ++l) {  // least significant first
+      for (u32 l = 0; l < 16; ++l) {  // digits follow each other, the least significant first
         if (l >= a.gadget_length) break;
         const u32 digit = ((t + base / 2) & (base - 1)) - base / 2;
         t = (t - digit) >> a.log_base;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) switch_digits(const __grid_constant_
   }
 }
 
-/// 128 ciphertexts times 32 columns; a warp has 32 of the ciphertexts.
+/// Multiplies 128 ciphertexts by 32 columns; each warp has 32 ciphertexts.
 __global__ void __launch_bounds__(kThreads) switch_many(const __grid_constant__ SwitchArguments a, const u32* matrix) {
   take_turn();
   const u32 column = blockIdx.x % a.column_blocks * kColumns, first = blockIdx.x / a.column_blocks * kSamples;
@@ -143,9 +143,9 @@ __global__ void __launch_bounds__(kThreads) switch_many(const __grid_constant__ 
   }
 }
 
-constexpr u32 kFew = 8;           // samples of a block
-constexpr u32 kFewThreads = 256;  // columns of a block
-constexpr u32 kStretch = 32;      // mask words of a block
+constexpr u32 kFew = 8;           // samples that a block computes
+constexpr u32 kFewThreads = 256;  // columns that a block computes
+constexpr u32 kStretch = 32;      // mask words that a block sums over
 
 __global__ void __launch_bounds__(kFewThreads) switch_start(const __grid_constant__ SwitchArguments a) {
   take_turn();
@@ -192,7 +192,8 @@ CudaKeySwitch::CudaKeySwitch(const std::shared_ptr<State>& state, const device::
                              std::span<const u32> key) {
   rows_ = std::make_unique<Table>(state, key.data(), key.size() * sizeof(u32));
   if (shape.from % kStep != 0) return;
-  // [chunk of 32 mask words][digit][byte][column] of 32 bytes: those of mask words 4p .. 4p + 3 and 16 + 4p .. for p = 0 .. 3.
+  // Layout: [chunk of 32 mask words][digit][byte][column] of 32 bytes. Group p of 8 bytes has the mask words 4p .. 4p + 3
+  // and 16 + 4p .. 16 + 4p + 3, for p = 0 .. 3.
   const std::size_t columns = padded_columns(shape.to), gadget_length = shape.gadget.length;
   std::vector<unsigned char> planes(shape.from * gadget_length * kBytes * columns);
   for (std::size_t i = 0; i < shape.from; ++i) {
@@ -213,7 +214,7 @@ void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
   const auto& rows = device::form_on<CudaLayer>(*c.layer, slot());
   const device::KeySwitchShape& shape = c.key->shape();
   const u64 count = u64{c.wires.items()} * rows.layer().rows();
-  require<ShapeError>(count < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");
+  require<ShapeError>(count < u64{1} << 31, "a call is too large for a GPU launch; split the batch");
   SwitchArguments a{.wires = c.wires.at<u64>(0, 0, 0),
                     .target = rows.target(),
                     .narrow = c.narrow.at<u32>(0, 0, 0),
@@ -248,7 +249,7 @@ void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
       launch(queue, "key_switch", switch_many, u64{blocks} * a.column_blocks, kThreads, 0, a,
              static_cast<const u32*>(digits));
     }
-    state_->pool().keep(stream, digits, size);  // for this stream's later calls
+    state_->pool().keep(stream, digits, size);  // kept for later calls on this stream
     return;
   }
   a.key = mine.rows();

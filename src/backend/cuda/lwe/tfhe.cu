@@ -10,7 +10,7 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-/// exp(i pi j / n) for j < 2n.
+/// Returns exp(i pi j / n) for j < 2n.
 std::vector<Complex> roots_of(std::size_t n) {
   std::vector<Complex> r(2 * n);
   for (std::size_t j = 0; j < 2 * n; ++j) {
@@ -56,7 +56,7 @@ CudaBootstrap::CudaBootstrap(const std::shared_ptr<State>& state, const device::
   if (kernel.twiddles) twiddles_ = table_of(state, kernel.twiddles());
   const Complex* const constants = kernel.twiddles ? twiddles() : roots();
   key_ = std::make_unique<Table>(state, nullptr, 0, shape.words() / 2 * sizeof(Complex));
-  // A part at a time: the words themselves are not kept.
+  // Uploads and transforms one part of the key at a time; the key's words are not stored.
   CudaQueue queue(state);
   const std::size_t group_words = shape.words() / shape.groups(),
                     at_once = std::max<std::size_t>(1, (1u << 23) / group_words);
@@ -106,7 +106,8 @@ void CudaTfhe::run(Queue& queue, const device::Combine& c) {
   const auto& mine = device::form_on<CudaLayer>(*c.layer, slot());
   const device::GateLayer& l = mine.layer();
   const u32 parts = static_cast<u32>((c.wires.n + kCombineThreads - 1) / kCombineThreads);
-  // All words of an LWE ciphertext are alike but the body: the last of lwe_words(d) = d + 64 words that is not padding.
+  // The linear combination is the same for all words of an LWE ciphertext except the body, to which the constant is added.
+  // The body is word d of lwe_words(d) = d + 64 words; padding follows.
   const CombineArguments a{.first = mine.first(),
                            .source = mine.source(),
                            .target = mine.target(),
@@ -130,7 +131,7 @@ void CudaTfhe::run(Queue& queue, const device::Bootstrap& c) {
   u32 log_degree = 0;
   while ((std::size_t{1} << log_degree) < shape.degree) ++log_degree;
   const u64 count = u64{c.wires.items()} * rows.layer().rows();
-  require<ShapeError>(count < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");
+  require<ShapeError>(count < u64{1} << 31, "a call is too large for a GPU launch; split the batch");
   const BlindArguments a{.key = mine.key(),
                          .twiddles = blind_kernel(shape).twiddles ? mine.twiddles() : nullptr,
                          .roots = mine.roots(),

@@ -10,12 +10,11 @@ namespace heliograph::backend::cuda {
 using device::u32;
 using device::u64;
 
-/// Two doubles: a complex number.
 struct alignas(16) Complex {
   double x, y;
 };
 
-/// A bootstrapping key in the Fourier domain, in the order its kernel reads it (blind.cuh).
+/// A bootstrapping key in the Fourier domain, in the order that its kernel reads (blind.cuh).
 class CudaBootstrap final : public device::Form {
  public:
   CudaBootstrap(const std::shared_ptr<State>& state, const device::BootstrapShape& shape, std::span<const u64> key);
@@ -30,9 +29,9 @@ class CudaBootstrap final : public device::Form {
 class CudaKeySwitch final : public device::Form {
  public:
   CudaKeySwitch(const std::shared_ptr<State>& state, const device::KeySwitchShape& shape, std::span<const u32> key);
-  /// As given: [from * gadget_length][to + 1].
+  /// The key's words: [from * gadget_length][to + 1].
   const u32* rows() const { return rows_->as<u32>(); }
-  /// Bytes for the matrix units: see lwe_switch.cu.
+  /// The key's bytes in the layout of the matrix units (lwe_switch.cu).
   const u32* planes() const { return planes_->as<u32>(); }
 
  private:
@@ -74,7 +73,6 @@ class CudaTfhe final : public device::TfheKernels {
   std::shared_ptr<State> state_;
 };
 
-/// What a launch of blind rotation is told.
 struct BlindArguments {
   const Complex *key, *twiddles, *roots;
   const u64* tables;
@@ -82,21 +80,20 @@ struct BlindArguments {
   const u32* narrow;
   u64* wires;
   u64 narrow_item, narrow_row, wire_item, wire;  // strides in words
-  u32 n, rows, count, outputs;                   // count: bootstraps, items fastest last: item * rows + row
+  u32 n, rows, count, outputs;                   // count: number of bootstraps, item * rows + row
   u32 k, gadget_length, log_base, group, log_degree;
 };
 
-/// One shape's kernels.
 struct BlindKernel {
   u32 log_degree, k, gadget_length, group;
-  /// Forward transforms of a key's polynomials into the order the kernel reads; `words` as BootstrapShape says.
+  /// Transforms a key's polynomials to the kernel's layout; `words` is ordered as in BootstrapShape.
   void (*transform)(device::Queue&, const device::BootstrapShape&, const u64* words, const Complex* twiddles, Complex* key);
   void (*rotate)(device::Queue&, const State&, const BlindArguments&);
-  /// Twiddles for the host to upload.
+  /// Returns the twiddles that the host uploads for this kernel.
   std::vector<Complex> (*twiddles)();
   u32 (*samples_a_processor)(const State&);
 };
-/// The kernel for a shape; the last one takes any.
+/// Returns the kernel for a shape; the last one accepts any shape.
 const BlindKernel& blind_kernel(const device::BootstrapShape&);
 
 }  // namespace heliograph::backend::cuda

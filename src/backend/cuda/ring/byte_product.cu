@@ -1,6 +1,6 @@
-// Bytes times words modulo 2^32. A word is four signed digits of base 256; bytes and digits meet in dp4a for few vectors, in int8
-// matrix units for many. Stretches of the inputs are for different blocks, whose sums modulo 2^32 are added in any order; a sum of
-// 32 bits that overflows is still right.
+// Bytes times words modulo 2^32. A word is split into four signed digits of base 256. For few vectors, the dp4a instruction
+// multiplies bytes by digits; for many, int8 matrix units do. Each block sums over a range of the inputs and adds its sums
+// modulo 2^32 to the result; overflow of 32-bit sums is harmless.
 #include "backend/cuda/ring/byte_product.cuh"
 #include "backend/cuda/ring/kernels.h"
 #include "backend/cuda/runtime/launch.cuh"
@@ -9,11 +9,12 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr u32 kFew = 3;  // vectors that dp4a takes, one after another
+constexpr u32 kFew = 3;  // maximum number of vectors for dp4a, which multiplies them one after another
 constexpr u32 kThreads = 256, kWarps = kThreads / 32;
-constexpr u32 kRowsOfWarp = 8;  // dp4a: rows that digits meet once they are made
+constexpr u32 kRowsOfWarp = 8;  // rows of a warp with dp4a, for each vector
 
-/// How the inputs are cut for blocks: stretches, and how many; blocks in all.
+/// Partition of the inputs over blocks. `stretch`: inputs of a range; `splits`: number of ranges; `blocks`: blocks of all
+/// tiles and ranges.
 struct Cut {
   u32 stretch, splits;
   u64 blocks;
@@ -24,7 +25,7 @@ __device__ __forceinline__ void add_bytes(int (&sum)[4], u32 bytes, const u32 (&
   for (u32 p = 0; p < 4; ++p) sum[p] = __dp4a(static_cast<int>(bytes ^ kHalf), static_cast<int>(planes[p]), sum[p]);
 }
 
-/// A warp: kRowsOfWarp rows of one vector, 16 inputs a lane at a time.
+/// A warp computes kRowsOfWarp rows of one vector, 16 inputs per lane at a time.
 __global__ void __launch_bounds__(kThreads) byte_rows_kernel(const __grid_constant__ ByteArguments a, Cut cut, u32 item) {
   take_turn();
   const u32 lane = threadIdx.x % 32, tile = blockIdx.x / cut.splits * kWarps + threadIdx.x / 32;
@@ -67,33 +68,36 @@ __device__ __forceinline__ void multiply(int (&c)[4], const u32 (&a)[4], u32 b0,
 #endif
 }
 
-/// Four times eight rows of 16 bytes in shared memory, whose addresses lanes 0-7, 8-15, .. give: lane l has word l % 4 of row l / 4 of each.
+/// Loads four matrices of eight rows of 16 bytes from shared memory. Lanes 0-7, 8-15, .. have the row addresses of each.
+/// Lane l receives word l % 4 of row l / 4 of each.
 __device__ __forceinline__ void load_rows(const unsigned char* row, u32& a, u32& b, u32& c, u32& d) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
   const auto at = static_cast<u32>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(at));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+               : "r"(at));
 #endif
 }
 
-/// A block of the matrix units: kRows rows, kItems vectors, whose digits are kColumns; kStep inputs at a time, two steps in
-/// shared memory. A warp: 64 rows and kItems columns.
+/// Block shape for the matrix units: kRows rows by kItems vectors. The vectors' digits form kColumns columns. A step has
+/// kStep inputs; shared memory holds two steps. A warp has 64 rows and kItems columns.
 struct Matrix {
   static constexpr u32 kRows = 128, kStep = 64, kItems = 32, kColumns = 4 * kItems;
-  static constexpr u32 kStride = kStep + 16;  // of a row in shared memory: eight rows begin in different banks
+  static constexpr u32 kStride = kStep + 16;  // row distance in bytes in shared memory: eight rows start in different banks
   static constexpr u32 kTilesDown = 64 / 16, kTilesAcross = kItems / 8;
   static constexpr u32 kStage = (kRows + kColumns) * kStride, kShared = 2 * kStage;
   static constexpr u32 kBytesEach = kRows * kStep / 16 / kThreads, kWordsEach = kItems * kStep / 4 / kThreads;
   static_assert(kWarps == kRows / 64 * (kColumns / kItems));
 };
 
-/// What a thread brings to shared memory of each step.
+/// A thread's part of the copies of a step to shared memory.
 struct Fetched {
   using M = Matrix;
   const unsigned char* from[M::kBytesEach];
   const u32* words_from[M::kWordsEach];
   uint4 bytes[M::kBytesEach], words[M::kWordsEach];
 
-  static constexpr u32 kByteUnits = M::kStep / 16, kWordUnits = M::kStep / 4;  // of a row, of a vector
+  static constexpr u32 kByteUnits = M::kStep / 16, kWordUnits = M::kStep / 4;  // 16-byte units of a row, and of a vector
 
   __device__ __forceinline__ Fetched(const ByteArguments& a, u32 first_row, u32 first_item) {
 #pragma unroll
@@ -133,8 +137,9 @@ struct Fetched {
   }
 };
 
-/// Blocks of the same rows are neighbours: one of them brings the bytes to the second cache. The fragments of mma.m16n8k32 (PTX ISA):
-/// g = lane / 4, t = lane % 4; A has rows g and g + 8, words t and t + 4; B column g; C columns 2t, 2t + 1.
+/// Blocks of the same rows are neighbours, so that one block loads the bytes to the L2 cache for all. Fragments of
+/// mma.m16n8k32 (PTX ISA), with g = lane / 4 and t = lane % 4: A has rows g and g + 8, words t and t + 4; B has column g; C
+/// has columns 2t and 2t + 1.
 __global__ void __launch_bounds__(kThreads, 2)
     byte_matrix_kernel(const __grid_constant__ ByteArguments a, Cut cut, u32 groups) {
   take_turn();
@@ -150,7 +155,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   next.load(start);
   next.store(shared);
   __syncthreads();
-  // Of 16 rows, then of two times 8 columns, which a lane tells the addresses of.
+  // Row addresses of this lane: 16 rows, then two times 8 columns.
   const u32 own_row = (row + lane % 16) * M::kStride + lane / 16 * 16;
   const u32 own_column = (M::kRows + column + lane / 16 * 8 + lane % 8) * M::kStride + lane / 8 % 2 * 16;
   for (u32 i = start, stage = 0; i < end; i += M::kStep, stage ^= 1) {
@@ -162,8 +167,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (u32 k = 0; k < M::kStep; k += 32) {
       u32 x[M::kTilesDown][4];
 #pragma unroll
-      for (u32 m = 0; m < M::kTilesDown; ++m)
-        load_rows(rows + m * 16 * M::kStride + k, x[m][0], x[m][1], x[m][2], x[m][3]);
+      for (u32 m = 0; m < M::kTilesDown; ++m) load_rows(rows + m * 16 * M::kStride + k, x[m][0], x[m][1], x[m][2], x[m][3]);
 #pragma unroll
       for (u32 n = 0; n < M::kTilesAcross; n += 2) {
         u32 b[2][2];
@@ -178,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (more) next.store(shared + (stage ^ 1) * M::kStage);
     __syncthreads();
   }
-  const u32 shift = t % 2 * 16;  // two planes here, two with the neighbour
+  const u32 shift = t % 2 * 16;  // this lane has the sums of two digits, the neighbouring lane those of the other two
 #pragma unroll
   for (u32 n = 0; n < M::kTilesAcross; ++n) {
     const u32 item = first_item + (column + n * 8) / 4 + t / 2;
@@ -199,8 +203,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void CudaKernels::run(Queue& q, const device::ByteProduct& call) {
-  constexpr u32 kBlocks = 2048;        // that keep every GPU busy
-  constexpr u64 kWide = u64{1} << 19;  // bytes for which it pays to lay out the columns first
+  constexpr u32 kBlocks = 2048;        // number of blocks that fills every GPU
+  constexpr u64 kWide = u64{1} << 19;  // size in bytes from which byte_product_wide.cu is faster
   const auto items = static_cast<u32>(call.out.items());
   if (items == 0 || call.out.n == 0) return;
   const ByteArguments a{.bytes = reinterpret_cast<const unsigned char*>(call.bytes.address(0, 0, 0)),
@@ -217,7 +221,7 @@ void CudaKernels::run(Queue& q, const device::ByteProduct& call) {
     return wide_byte_product(q, *state_, a, reinterpret_cast<unsigned char*>(columns.data));
   }
   run(q, device::Zero{call.out});
-  /// Cuts the inputs for blocks of so many rows, `groups` of them for the same.
+  /// Partitions the inputs among blocks of `rows` rows; `groups` blocks have the same rows.
   const auto cut_for = [&](u32 rows, u32 step, u32 groups) {
     const u32 tiles = (a.outputs + rows - 1) / rows, steps = (a.inputs + step - 1) / step;
     const u32 stretch = std::max<u32>(4, static_cast<u32>((u64{steps} * tiles * groups + kBlocks - 1) / kBlocks)) * step;

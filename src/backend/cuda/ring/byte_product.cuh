@@ -1,4 +1,4 @@
-// What the kernels of bytes times words modulo 2^32 have in common. A word is four signed digits of base 256.
+// Shared parts of the kernels of bytes times words modulo 2^32. A word is four signed digits of base 256.
 #pragma once
 
 #include "backend/cuda/ring/views.cuh"
@@ -11,12 +11,12 @@ constexpr u32 kHalf = 0x80808080;
 
 struct ByteArguments {
   const unsigned char* bytes;
-  u64 row;  // bytes from one to the next
+  u64 row;  // distance of rows in bytes
   Strided words, out;
   u32 items, inputs, outputs;
 };
 
-/// Digits of four words, a plane each.
+/// Splits four words into their digits, one plane for each digit.
 __device__ __forceinline__ void planes_of(const uint4& words, u32 (&planes)[4]) {
   const u32 a = (words.x + kHalf) ^ kHalf, b = (words.y + kHalf) ^ kHalf, c = (words.z + kHalf) ^ kHalf,
             d = (words.w + kHalf) ^ kHalf;
@@ -26,9 +26,9 @@ __device__ __forceinline__ void planes_of(const uint4& words, u32 (&planes)[4]) 
   planes[2] = __byte_perm(high_ab, high_cd, 0x5410), planes[3] = __byte_perm(high_ab, high_cd, 0x7632);
 }
 
-/// For GPUs of compute capability 9.0 and many bytes: by the matrix units' asynchronous products, for which the words' digits are
-/// laid out first, in `columns`: as many bytes as the words of all items have, their number rounded up to a multiple of 32.
-/// `a.out` need not be zero before.
+/// Computes the product on the asynchronous matrix units of compute capability 9.0; faster only for many bytes. First lays
+/// out the words' digits in `columns`. `columns` needs 4 bytes for each word of all items, with the number of items rounded
+/// up to a multiple of 32. `a.out` need not be zero before the call.
 void wide_byte_product(Queue& queue, State& state, const ByteArguments& a, unsigned char* columns);
 
 }  // namespace heliograph::backend::cuda

@@ -1,6 +1,6 @@
-// Bytes times words modulo 2^32 by the asynchronous matrix units of compute capability 9.0 (wgmma, PTX ISA), for which alone this file
-// is compiled. The words' digits are laid out first, a tile of columns as it will lie in shared memory. Then a block for each
-// multiprocessor: one group of four warps brings stages of rows and columns, two multiply them.
+// Bytes times words modulo 2^32 by the asynchronous matrix units of compute capability 9.0 (wgmma, PTX ISA); compiled only
+// for it. A first kernel lays out the words' digits as tiles of columns for shared memory. The second has one block for each
+// multiprocessor. One group of four warps copies stages of rows and columns; two groups multiply them.
 #include <algorithm>
 
 #include "backend/cuda/ring/byte_product.cuh"
@@ -10,14 +10,14 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr u32 kRows = 128, kStep = 128;  // of a stage; inputs are its bytes
+constexpr u32 kRows = 128, kStep = 128;  // rows of a stage, and inputs (bytes of a row) of a stage
 constexpr u32 kGroup = 128, kMultiply = 2 * kGroup, kThreads = kMultiply + kGroup;
 constexpr u32 kSumThreads = 1024, kColumnThreads = 256;
-constexpr u32 kUnit = 16;    // bytes that are copied and swizzled as one
-constexpr u32 kAhead = 2;    // stages of rows on their way
-constexpr u32 kChunk = 64;   // most stages from one addition to `out` to the next
+constexpr u32 kUnit = 16;   // bytes that are copied and swizzled at once
+constexpr u32 kAhead = 2;   // stages whose rows are being copied
+constexpr u32 kChunk = 64;  // maximum stages between two additions to `out`
 
-/// Vectors of a launch, whose digits are the columns.
+/// Vectors of a launch; their digits are the columns.
 template <u32 ITEMS>
 struct Tile {
   static constexpr u32 kColumns = 4 * ITEMS, kRowBytes = kRows * kStep, kColumnBytes = kColumns * kStep;
@@ -25,13 +25,14 @@ struct Tile {
   static constexpr u32 kAlign = 1024, kShared = kAlign + kStages * (kStage + 2 * sizeof(u64));
 };
 
-/// A unit of work is a tile of rows and a chunk of the inputs' steps; those of a chunk are neighbours, which share its columns in
-/// the second cache.
+/// A unit of work is a tile of rows and a chunk of the inputs' steps. Blocks that run at the same time have the same chunk,
+/// so that its columns stay in the L2 cache.
 struct Units {
   u32 tiles, chunk, count;
 };
 
-/// Bytes are multiplied as numbers from 0 to 255 that stand for 128 less: a block begins the results of a vector.
+/// Initializes the sums. The bytes are multiplied as unsigned numbers, so 128 times the sum of a vector's words is
+/// subtracted. Each block has one vector.
 __global__ void __launch_bounds__(kSumThreads) begin_sums(const __grid_constant__ ByteArguments a) {
   take_turn();
   __shared__ u32 parts[kSumThreads / 32];
@@ -53,18 +54,21 @@ __global__ void __launch_bounds__(kSumThreads) begin_sums(const __grid_constant_
   for (u32 i = threadIdx.x; i < a.outputs; i += kSumThreads) out[i] = 0u - 128 * sum;
 }
 
-/// Where a unit of a row, or of a column, lies in shared memory: eight of them lie in different banks (the swizzle of 128 bytes).
+/// Returns the position of a unit of a row or column in shared memory; eight consecutive ones are in different banks
+/// (128-byte swizzle).
 __device__ __forceinline__ u32 swizzled(u32 row, u32 unit) { return row * kStep + (unit ^ (row & 7)) * kUnit; }
 
-/// A block lays out a step's columns. Those of an item are where one thread of the products has the sums of all four.
+/// Lays out the columns of one step in each block. An item's columns are placed such that one thread of the product has the
+/// sums of all of them.
 template <u32 ITEMS>
-__global__ void __launch_bounds__(kColumnThreads) lay_out_columns(const __grid_constant__ ByteArguments a, u32 first, unsigned char* to) {
+__global__ void __launch_bounds__(kColumnThreads)
+    lay_out_columns(const __grid_constant__ ByteArguments a, u32 first, unsigned char* to) {
   take_turn();
   constexpr u32 kUnits = kStep / kUnit;
   unsigned char* const step = to + u64{blockIdx.x} * Tile<ITEMS>::kColumnBytes;
   for (u32 k = threadIdx.x; k < ITEMS * kUnits; k += kColumnThreads) {
     const u32 item = k / kUnits, unit = k % kUnits;
-    u32 planes[4][4] = {};  // [word][plane]
+    u32 planes[4][4] = {};  // digit planes [word][plane]
     if (first + item < a.items) {
       const u32* const words = limb_of<u32>(a.words, first + item, 0, 0) + blockIdx.x * kStep + unit * kUnit;
 #pragma unroll
@@ -73,14 +77,15 @@ __global__ void __launch_bounds__(kColumnThreads) lay_out_columns(const __grid_c
 #pragma unroll
     for (u32 p = 0; p < 4; ++p) {
       const u32 column = item / 4 * 16 + p / 2 * 8 + item % 4 * 2 + p % 2;
-      *reinterpret_cast<uint4*>(step + swizzled(column, unit)) = uint4{planes[0][p], planes[1][p], planes[2][p], planes[3][p]};
+      *reinterpret_cast<uint4*>(step + swizzled(column, unit)) =
+          uint4{planes[0][p], planes[1][p], planes[2][p], planes[3][p]};
     }
   }
 }
 
 __device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 
-/// A barrier in shared memory (mbarrier): threads arrive, and bytes; its phases alternate.
+/// A barrier in shared memory (mbarrier) for threads and bytes, with alternating phases.
 struct Barrier {
   u32 address;
 
@@ -90,7 +95,7 @@ struct Barrier {
   __device__ __forceinline__ void arrive() const {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
   }
-  /// Arrives, and lets the phase wait for so many bytes.
+  /// Arrives, and makes the phase wait for this number of bytes.
   __device__ __forceinline__ void expect(u32 bytes) const {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
   }
@@ -107,10 +112,9 @@ struct Barrier {
   }
 };
 
-/// Copies whose bytes arrive at a barrier.
 __device__ __forceinline__ void copy_bulk(u32 to, const void* from, u32 bytes, Barrier arrive_at) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
-               "r"(bytes), "r"(arrive_at.address)
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(arrive_at.address)
                : "memory");
 }
 __device__ __forceinline__ void copy_unit(u32 to, const void* from) {
@@ -121,10 +125,10 @@ template <u32 LEFT>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
-/// What this thread wrote to shared memory is seen by the matrix units of those who wait for it.
+/// Makes this thread's writes to shared memory visible to the matrix units.
 __device__ __forceinline__ void show_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// A matrix in shared memory of rows of 128 bytes, swizzled; 1,024 bytes from eight to the next eight.
+/// Descriptor of a matrix of swizzled rows of 128 bytes in shared memory, 1,024 bytes for eight rows.
 __device__ __forceinline__ u64 matrix_at(u32 address) {
   return u64{(address & 0x3FFFF) >> 4} | u64{1} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
 }
@@ -132,22 +136,25 @@ __device__ __forceinline__ u64 matrix_at(u32 address) {
 #define HG_SUMS_4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
 #define HG_SUMS_16(i) HG_SUMS_4(i), HG_SUMS_4(i + 4), HG_SUMS_4(i + 8), HG_SUMS_4(i + 12)
 #define HG_SUMS_64(i) HG_SUMS_16(i), HG_SUMS_16(i + 16), HG_SUMS_16(i + 32), HG_SUMS_16(i + 48)
-#define HG_NAMES_64_0                                                                                                           \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"     \
-  "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,"  \
-  "%62,%63"
-#define HG_NAMES_64_1                                                                                                           \
-  "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,"  \
-  "%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,"   \
-  "%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define HG_NAMES_64_0                                                \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"           \
+  "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31," \
+  "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
+  "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define HG_NAMES_64_1                                                            \
+  "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"             \
+  "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"             \
+  "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111," \
+  "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-/// d += 64 rows times columns, 32 inputs; d = where `add` is 0. Done when waited for.
+/// d += 64 rows times columns, for 32 inputs; without `add`, d = the product. Asynchronous.
 __device__ __forceinline__ void multiply(int (&d)[64], u64 rows, u64 columns, u32 add) {
   asm volatile(
       "{\n"
       ".reg .pred p;\n"
       "setp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k32.s32.u8.s8 {" HG_NAMES_64_0 "}, %64, %65, p;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k32.s32.u8.s8 {" HG_NAMES_64_0
+      "}, %64, %65, p;\n"
       "}"
       : HG_SUMS_64(0)
       : "l"(rows), "l"(columns), "r"(add));
@@ -157,7 +164,8 @@ __device__ __forceinline__ void multiply(int (&d)[128], u64 rows, u64 columns, u
       "{\n"
       ".reg .pred p;\n"
       "setp.ne.b32 p, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n256k32.s32.u8.s8 {" HG_NAMES_64_0 "," HG_NAMES_64_1 "}, %128, %129, p;\n"
+      "wgmma.mma_async.sync.aligned.m64n256k32.s32.u8.s8 {" HG_NAMES_64_0 "," HG_NAMES_64_1
+      "}, %128, %129, p;\n"
       "}"
       : HG_SUMS_64(0), HG_SUMS_64(64)
       : "l"(rows), "l"(columns), "r"(add));
@@ -175,7 +183,7 @@ __device__ __forceinline__ void wait_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-/// Stages of shared memory, one after another: full when their bytes are there, empty when they were multiplied.
+/// A ring buffer of stages in shared memory. A stage is full when its bytes have arrived, and empty after their product.
 template <u32 ITEMS>
 struct Stages {
   using T = Tile<ITEMS>;
@@ -186,16 +194,19 @@ struct Stages {
   __device__ __forceinline__ Barrier full(u32 n) const {
     return {base + T::kStages * T::kStage + n % T::kStages * static_cast<u32>(sizeof(u64))};
   }
-  __device__ __forceinline__ Barrier empty(u32 n) const { return {full(n).address + T::kStages * static_cast<u32>(sizeof(u64))}; }
+  __device__ __forceinline__ Barrier empty(u32 n) const {
+    return {full(n).address + T::kStages * static_cast<u32>(sizeof(u64))};
+  }
   __device__ __forceinline__ static u32 phase(u32 n) { return n / T::kStages & 1; }
 };
 
-/// One group of warps: all units' rows, a unit of 16 bytes by each thread, and columns, by one. Rows are told to be there
-/// `kAhead` stages later, when they are.
+/// The producer group of warps. Each thread copies one 16-byte unit of the rows of all units of work; one thread copies the
+/// columns. A stage's rows are signalled as full `kAhead` stages later, when they have arrived.
 template <u32 ITEMS>
-__device__ __forceinline__ void bring(const ByteArguments& a, const Units& units, Stages<ITEMS> stages, const unsigned char* columns) {
+__device__ __forceinline__ void bring(const ByteArguments& a, const Units& units, Stages<ITEMS> stages,
+                                      const unsigned char* columns) {
   using T = Tile<ITEMS>;
-  constexpr u32 kEach = kRows * kStep / kUnit / kGroup, kUnits = kStep / kUnit, kApart = kGroup / kUnits;  // rows
+  constexpr u32 kEach = kRows * kStep / kUnit / kGroup, kUnits = kStep / kUnit, kApart = kGroup / kUnits;  // kApart: rows
   const u32 thread = threadIdx.x % kGroup, steps = a.inputs / kStep;
   u32 n = 0;
   const auto tell = [&](u32 stage) {
@@ -206,7 +217,8 @@ __device__ __forceinline__ void bring(const ByteArguments& a, const Units& units
     const u32 row = unit % units.tiles * kRows + thread / kUnits, start = unit / units.tiles * units.chunk;
     const unsigned char* from[kEach];
 #pragma unroll
-    for (u32 k = 0; k < kEach; ++k) from[k] = a.bytes + min(row + k * kApart, a.outputs - 1) * a.row + thread % kUnits * kUnit;
+    for (u32 k = 0; k < kEach; ++k)
+      from[k] = a.bytes + min(row + k * kApart, a.outputs - 1) * a.row + thread % kUnits * kUnit;
     for (u32 i = start; i < min(start + units.chunk, steps); ++i, ++n) {
       if (n >= T::kStages) stages.empty(n).wait(stages.phase(n) ^ 1);
       if (thread == 0) {
@@ -224,10 +236,11 @@ __device__ __forceinline__ void bring(const ByteArguments& a, const Units& units
   for (u32 stage = n > kAhead ? n - kAhead : 0; stage < n; ++stage) tell(stage);
 }
 
-/// Two groups of warps, each of them 64 rows and all columns. Of its sums a thread has, of each eight columns, two of rows g and
-/// g + 8 (g = lane / 4), columns 2 t and 2 t + 1 (t = lane % 4).
+/// The consumer groups of warps. Each group multiplies 64 rows by all columns. In each eight columns a thread has the sums
+/// of rows g and g + 8 (g = lane / 4) and columns 2 t and 2 t + 1 (t = lane % 4).
 template <u32 ITEMS>
-__device__ __forceinline__ void multiply_all(const ByteArguments& a, const Units& units, Stages<ITEMS> stages, u32* const* out, u32 items) {
+__device__ __forceinline__ void multiply_all(const ByteArguments& a, const Units& units, Stages<ITEMS> stages,
+                                             u32* const* out, u32 items) {
   using T = Tile<ITEMS>;
   const u32 group = threadIdx.x / kGroup, warp = threadIdx.x / 32, lane = threadIdx.x % 32, steps = a.inputs / kStep;
   int sum[T::kSums];
@@ -242,13 +255,14 @@ __device__ __forceinline__ void multiply_all(const ByteArguments& a, const Units
       const u64 x = matrix_at(stages.rows(n) + group * (kRows / 2) * kStep), y = matrix_at(stages.columns(n));
       begin_products();
 #pragma unroll
-      for (u32 k = 0; k < kStep / 32; ++k) multiply(sum, x + 2 * k, y + 2 * k, i > start || k > 0);  // 32 bytes on: 2 units
+      // the next 32 bytes of a row are 2 units further
+      for (u32 k = 0; k < kStep / 32; ++k) multiply(sum, x + 2 * k, y + 2 * k, i > start || k > 0);
       commit_products();
       if (i > start) wait_products<1>(), leave(n - 1);
     }
     wait_products<0>();
 #pragma unroll
-    for (u32 k = 0; k < T::kSums; ++k) asm volatile("" : "+r"(sum[k])::"memory");  // read from here on
+    for (u32 k = 0; k < T::kSums; ++k) asm volatile("" : "+r"(sum[k])::"memory");  // no earlier read of the sums
     leave(n - 1);
     const u32 row = unit % units.tiles * kRows + warp * 16 + lane / 4;
 #pragma unroll
@@ -278,7 +292,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < items) out[threadIdx.x] = limb_of<u32>(a.out, first + threadIdx.x, 0, 0);
   if (threadIdx.x == 0) {
     for (u32 s = 0; s < T::kStages; ++s) {
-      stages.full(s).init(kGroup + 1);  // who brings rows, and columns
+      stages.full(s).init(kGroup + 1);  // arrivals: the threads that copy rows, and one for columns
       stages.empty(s).init(kMultiply / 32);
     }
     show_writes();
@@ -295,8 +309,8 @@ void launch_some(Queue& queue, const State& state, const ByteArguments& a, u32 f
   units.chunk = std::clamp(static_cast<u32>(u64{steps} * tiles / (8 * blocks)), 8u, kChunk);
   units.count = tiles * ((steps + units.chunk - 1) / units.chunk);
   launch(queue, "byte_product", &lay_out_columns<ITEMS>, steps, kColumnThreads, 0, a, first, columns);
-  launch(queue, "byte_product", &wide_product<ITEMS>, std::min(blocks, units.count), kThreads, Tile<ITEMS>::kShared, a, units,
-         first, static_cast<const unsigned char*>(columns));
+  launch(queue, "byte_product", &wide_product<ITEMS>, std::min(blocks, units.count), kThreads, Tile<ITEMS>::kShared, a,
+         units, first, static_cast<const unsigned char*>(columns));
 }
 
 }  // namespace
@@ -304,7 +318,8 @@ void launch_some(Queue& queue, const State& state, const ByteArguments& a, u32 f
 void wide_byte_product(Queue& queue, State& state, const ByteArguments& a, unsigned char* columns) {
   launch(queue, "byte_product", &begin_sums, a.items, kSumThreads, 0, a);
   for (u32 first = 0; first < a.items; first += 64)
-    a.items - first > 32 ? launch_some<64>(queue, state, a, first, columns) : launch_some<32>(queue, state, a, first, columns);
+    a.items - first > 32 ? launch_some<64>(queue, state, a, first, columns)
+                         : launch_some<32>(queue, state, a, first, columns);
 }
 
 }  // namespace heliograph::backend::cuda

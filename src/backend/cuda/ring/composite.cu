@@ -1,5 +1,5 @@
-// Key switching and BFV's product in a handful of launches: between the column passes of its transforms all that happens to
-// a row happens in one kernel, and conversions that follow each other are one.
+// Key switching and BFV's product in few launches. Between the column passes of the transforms, one kernel does all work on
+// a row. Consecutive conversions are merged into one launch.
 #include <algorithm>
 
 #include "backend/cuda/ring/convert.h"
@@ -15,25 +15,27 @@ using device::MultiplyPlan;
 
 namespace {
 
-/// Conversions of one field can share a launch, and Values of the ring's own field pass between its kernels.
+/// Returns whether all conversions use the ring's field. The conversions can then share a launch, whose kernels exchange
+/// Values.
 bool all_of(const CudaRing& ring, std::initializer_list<const device::ConversionConstant*> conversions) {
   return std::all_of(conversions.begin(), conversions.end(),
                      [&](const auto* c) { return own_beside<CudaConversion>(ring, *c).kind() == ring.kind(); });
 }
 
-/// Whether one pass raises all digits of a plan. A digit that is the whole base is not raised; then it is the only one.
+/// Returns whether one launch can extend all digits of a plan (mod up). If one digit is the whole base, the plan has no
+/// other and no extension.
 bool raises_at_once(const CudaRing& ring, const KeySwitchPlan& plan) {
   return plan.digits.size() <= kMostSteps && std::all_of(plan.digits.begin(), plan.digits.end(), [&](const auto& digit) {
            return digit.raise && all_of(ring, {digit.raise.get()});
          });
 }
 
-/// Whether a division in the NTT domain is fused.
+/// Returns whether a division in the NTT domain can be fused.
 bool divides_at_once(const CudaRing& ring, const DividePlan& plan, std::size_t n) {
   return has_columns(n) && plan.simple() && all_of(ring, {plan.rest.get()});
 }
 
-/// How the column pass of digits finds them: own limbs in `x`, the others in `digits`.
+/// Returns the source of the digits' column pass: a digit's own limbs are in `x`, its other limbs in `digits`.
 Source digit_source(const KeySwitchPlan& plan, Source::Kind kind, const View& x, const View& digits) {
   Source source{};
   source.kind = kind;
@@ -45,22 +47,46 @@ Source digit_source(const KeySwitchPlan& plan, Source::Kind kind, const View& x,
   return source;
 }
 
-/// Fills all limbs of the digits but their own.
+/// Extends each digit to its other limbs (mod up).
 void raise(Queue& q, const char* name, const KeySwitchPlan& plan, const View& x, const View& digits) {
   ConvertPass pass{.name = name, .x = digit_source(plan, Source::digits, x, digits), .steps = {}};
   for (const KeySwitchPlan::Digit& digit : plan.digits) {
-    const u32 first = static_cast<u32>(digit.first), own = static_cast<u32>(digit.count);
-    pass.steps.push_back(
-        {.conversion = &own_as<CudaConversion>(q, *digit.raise), .first = first, .skip_at = first, .skip = own});
+    pass.steps.push_back({.conversion = &own_as<CudaConversion>(q, *digit.raise),
+                          .first = static_cast<u32>(digit.raised_from().first),
+                          .skip_at = static_cast<u32>(digit.first),
+                          .skip = static_cast<u32>(digit.count)});
   }
   run_pass(q, pass, digits.word, digits);
+}
+
+/// Returns true if no work is left for a key switch in the NTT domain. Either it has no items, or no composite kernel
+/// supports its plan and this function has run the plan's expansion.
+template <class Call>
+bool expanded_or_empty(Queue& q, const CudaRing& ring, const Call& c) {
+  if (c.out.items() == 0) return true;
+  if (divides_at_once(ring, c.plan->down, c.out.n) && raises_at_once(ring, *c.plan)) return false;
+  q.expand(c);
+  return true;
+}
+
+/// Extends the digits of x (mod up) and runs the column pass of their transform. `coefficients` has x in the coefficient
+/// domain.
+View raised_columns(Queue& q, const char* name, const KeySwitchPlan& plan, const View& x, const View& coefficients,
+                    Workspace& w) {
+  const CudaRing& ring = own_ring(q, *plan.ring);
+  const View digits = w.take(x.word, x.items(), plan.digits.size(), plan.extended.size(), x.n);
+  raise(q, name, plan, coefficients, digits);
+  with_field(ring.kind(), [&](auto f) {
+    forward_columns<decltype(f)>(q, name, ring, plan.extended, digit_source(plan, Source::others, x, digits), digits);
+  });
+  return digits;
 }
 
 PrimeList divided_primes(const DividePlan& plan) {
   return PrimeList(plan.primes.begin() + plan.out.size(), plan.divisors());
 }
 
-/// From the coefficients of the limbs divided by to the rows of the remainders.
+/// Converts the coefficients of the limbs that are divided out to the remainders in the other limbs, after the column pass.
 void remainders(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& rest) {
   const CudaRing& ring = own_ring(q, *plan.ring);
   run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(q, *plan.rest)}}},
@@ -68,7 +94,7 @@ void remainders(Queue& q, const char* name, const DividePlan& plan, const View& 
   with_field(ring.kind(), [&](auto f) { forward_columns<decltype(f)>(q, name, ring, plan.out, plain_source(rest), rest); });
 }
 
-/// And to the result. `rest` and `out` may be one, or `beside` and `out`.
+/// Computes the result of a division. `out` may be the same memory as `rest` or as `beside`.
 void finish_divide(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& beside,
                    const View& rest, const View& out) {
   const CudaRing& ring = own_ring(q, *plan.ring);
@@ -78,7 +104,7 @@ void finish_divide(Queue& q, const char* name, const DividePlan& plan, const Vie
 
 }  // namespace
 
-void CudaKernels::run(Queue& q, const BfvMultiply& c) {
+void CudaKernels::run(Queue& q, const ScaledTensor& c) {
   Workspace w = c.scratch;
   const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (c.a.components != 2 || c.b.components != 2 || !has_columns(c.out.n) || c.out.items() == 0 ||
@@ -176,7 +202,7 @@ void CudaKernels::apply_key_coefficients(Queue& q, const ApplyKey& c) {
   finish_key_switch(q, kName, *c.plan, c.add, c.out, sum);
 }
 
-/// From the rows of the two sums to the result.
+/// Computes the result of a key switch from the rows of the two sums.
 void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan,
                                     const std::optional<device::In>& add, const View& out, const View& sum) {
   const CudaRing& ring = own_ring(q, *plan.ring);
@@ -218,20 +244,20 @@ void CudaKernels::run(Queue& q, const Divide& c) {
 void CudaKernels::key_switch_ntt(Queue& q, const KeySwitch& c) {
   Workspace w = c.scratch;
   const CudaRing& ring = own_ring(q, *c.plan->ring);
-  if (!divides_at_once(ring, c.plan->down, c.out.n) || !raises_at_once(ring, *c.plan)) {
-    if (c.out.items() > 0) q.expand(c);
-    return;
-  }
-  if (c.out.items() == 0) return;
+  if (expanded_or_empty(q, ring, c)) return;
   constexpr const char* kName = "key_switch";
   const View coefficients = w.take(c.out.word, c.x.items(), 1, c.plan->chain.size(), c.out.n);
-  const View digits = w.take(c.out.word, c.x.items(), c.plan->digits.size(), c.plan->extended.size(), c.out.n);
   with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, c.plan->chain, c.x, coefficients); });
-  raise(q, kName, *c.plan, coefficients, digits);
-  with_field(ring.kind(), [&](auto f) {
-    forward_columns<decltype(f)>(q, kName, ring, c.plan->extended, digit_source(*c.plan, Source::others, c.x, digits),
-                                 digits);
-  });
+  const View digits = raised_columns(q, kName, *c.plan, c.x, coefficients, w);
+  finish_key_switch_ntt(q, kName, *c.plan, digits, &c.x, c.turn, c.key, c.add, c.out, w);
+}
+
+void CudaKernels::run(Queue& q, const PartialKeySwitch& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(q, *c.plan->ring);
+  if (expanded_or_empty(q, ring, c)) return;
+  constexpr const char* kName = "partial_key_switch";
+  const View digits = raised_columns(q, kName, *c.plan, c.x, c.coefficients, w);
   finish_key_switch_ntt(q, kName, *c.plan, digits, &c.x, c.turn, c.key, c.add, c.out, w);
 }
 
@@ -245,8 +271,8 @@ void CudaKernels::apply_key_ntt(Queue& q, const ApplyKey& c) {
   finish_key_switch_ntt(q, "apply_key", *c.plan, c.digits, nullptr, c.turn, c.key, c.add, c.out, w);
 }
 
-/// From the digits to the result: `own` null says that they are transformed, else it holds their own limbs. `turn` permutes
-/// them, and `own` and `add`.
+/// Computes the result of a key switch from the digits. If `own` is null, all limbs of the digits are transformed; otherwise
+/// `own` has the digits' own limbs. The automorphism `turn` permutes `digits`, `own` and `add`.
 void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwitchPlan& plan, const View& digits,
                                         const View* own, const device::PermutationHandle& turn, const View& key,
                                         const std::optional<device::In>& add, const View& out, Workspace& w) {
@@ -272,7 +298,10 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
 
 namespace {
 
-/// Views of one shape, evenly spaced, or one view for all, as one with a further first axis; none where they lie otherwise.
+constexpr std::size_t kMostGiantSteps = 8;  // giant steps of one launch; device/expand.cpp reserves scratch for this number
+
+/// Merges views of one shape at equal distances, or one view for all, into a view with an additional first axis. Returns
+/// nullopt for other layouts.
 template <class Operand>
 std::optional<View> side_by_side(const std::vector<Operand>& views, std::size_t count) {
   View all = views[0];
@@ -324,6 +353,27 @@ void CudaKernels::run(Queue& q, const ApplyKeys& c) {
   }
 }
 
+void CudaKernels::run(Queue& q, const BabySteps& c) {
+  const CudaRing& ring = own_ring(q, *c.ring);
+  if (c.sums.items() == 0) return;
+  if (!has_columns(c.sums.n) || !keys_alike(c.keys)) return q.expand(c);
+  const std::size_t giants = c.giants();
+  for (std::size_t g = 0; g < giants; g += kMostGiantSteps) {
+    const std::size_t some = std::min(kMostGiantSteps, giants - g);
+    with_field(ring.kind(), [&](auto f) { linear_babies<decltype(f)>(q, ring, c, g, some); });
+  }
+}
+
+void CudaKernels::run(Queue& q, const GiantSteps& c) {
+  const CudaRing& ring = own_ring(q, *c.ring);
+  if (c.total.items() == 0) return;
+  if (!has_columns(c.total.n) || !keys_alike(c.keys)) return q.expand(c);
+  for (std::size_t g = 0; g < c.turns.size(); g += kMostGiantSteps) {
+    const std::size_t some = std::min(kMostGiantSteps, c.turns.size() - g);
+    with_field(ring.kind(), [&](auto f) { linear_turned<decltype(f)>(q, ring, c, g, some); });
+  }
+}
+
 void CudaKernels::run(Queue& q, const LinearSum& c) {
   const LinearPlan& plan = *c.plan;
   const KeySwitchPlan& k = *plan.key_switch;
@@ -333,12 +383,11 @@ void CudaKernels::run(Queue& q, const LinearSum& c) {
       (plan.mod_down && !all_of(ring, {plan.mod_down.get()})))
     return q.expand(c);
   constexpr const char* kName = "linear_sum";
-  constexpr std::size_t kAtOnce = 8;  // giant steps, as the definition has scratch for
   Workspace w = c.scratch;
   const auto word = c.out.word;
   const std::size_t items = c.out.items(), n = c.out.n, limbs = k.extended.size(), chain = k.chain.size();
   const std::size_t count = k.digits.size(), giants = plan.giants.size(), first = plan.giants[0] ? 0 : 1;
-  const std::size_t at_once = std::min(giants - first, kAtOnce);
+  const std::size_t at_once = std::min(giants - first, kMostGiantSteps);
   const View low = w.take(word, items, 1, chain, n), digits = w.take(word, items, count, limbs, n);
   const View sums = w.take(word, giants * items, 2, limbs, n), total = w.take(word, items, 2, limbs, n);
   const View giant_low = w.take(word, at_once * items, 1, chain, n);
@@ -350,16 +399,23 @@ void CudaKernels::run(Queue& q, const LinearSum& c) {
     run(q, InverseNtt{k.ring, k.chain, c.x.with_components(1, 1), low});
     run(q, Decompose{plan.key_switch, low, digits});
   }
-  for (std::size_t g = 0; g < giants; g += kAtOnce) {
-    const std::size_t some = std::min(kAtOnce, giants - g);
-    with_field(ring.kind(), [&](auto f) {
-      linear_babies<decltype(f)>(q, ring, {plan, c.keys.data()}, digits, c.x, c.plaintexts, g, some, steps(g, some, sums));
-    });
-  }
-  const View* sum = first > 0 ? &sums : nullptr;  // whose first items are those of a step that turns nothing
+  const auto babies = c.keys.begin() + static_cast<std::ptrdiff_t>(LinearPlan::turning(plan.babies));
+  run(q, BabySteps{.ring = k.ring,
+                   .primes = k.extended,
+                   .turns = plan.babies,
+                   .terms = plan.terms,
+                   .weight = k.weight,
+                   .x = c.x,
+                   .digits = digits,
+                   .keys = {c.keys.begin(), babies},
+                   .key_limbs = k.key_limbs,
+                   .plaintexts = c.plaintexts,
+                   .sums = sums,
+                   .scratch = {}});
+  const View* sum = first > 0 ? &sums : nullptr;  // `sums` already has the identity step's sum in its first items
   const device::In* key = c.keys.data() + LinearPlan::turning(plan.babies);
-  for (std::size_t g = first; g < giants; g += kAtOnce) {
-    const std::size_t some = std::min(kAtOnce, giants - g);
+  for (std::size_t g = first; g < giants; g += kMostGiantSteps) {
+    const std::size_t some = std::min(kMostGiantSteps, giants - g);
     const View batch = steps(g, some, sums), mask = batch.with_components(1, 1), up = steps(0, some, giant_digits);
     View small = mask;
     with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, k.extended, mask, mask); });
@@ -386,7 +442,7 @@ void CudaKernels::run(Queue& q, const LinearSum& c) {
 }
 
 std::size_t CudaKernels::preferred_items(std::size_t bytes_an_item) const {
-  // Full launches are worth more than an L2 cache: measured, two gigabytes of scratch on an H200.
+  // Launches with many items gain more than items that fit the L2 cache. Measured with two gigabytes of scratch on an H200.
   const std::size_t scratch = state_->properties().memory / 64;
   return std::max<std::size_t>(1, scratch / std::max<std::size_t>(1, bytes_an_item));
 }

@@ -1,5 +1,6 @@
-// math/conversion.h's formula in fields of integers (conversion50.cu has Field50's). A block's warps share out first the sources,
-// whose y and turns meet in shared memory, then the targets, four at a time. Each thread has two neighbours.
+// The formula of math/conversion.h in integer fields (conversion50.cu has Field50). The warps of a block first divide the
+// sources among themselves; each source's y and its contribution to v go to shared memory. Then the warps divide the
+// targets, four at a time. A thread has two adjacent coefficients.
 #include <algorithm>
 
 #include "backend/cuda/ring/conversion_pass.cuh"
@@ -8,7 +9,7 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr u64 kManyBlocks = 8192;  // they fill the largest GPU with one warp each
+constexpr u64 kManyBlocks = 8192;  // number of blocks that fills the largest GPU with one warp each
 
 struct Turns {
   u64 sum[kEach] = {0, 0};
@@ -27,11 +28,11 @@ __device__ __forceinline__ Two<typename F::Value> take_source(const ConversionSt
   return y;
 }
 
-/// What the warps gather about the sources: y[i][lane], and each warp's part of the turns.
+/// Intermediate results in shared memory: y[i][lane] of source i, and each warp's contribution to v.
 template <class F>
 struct Shared {
   Two<typename F::Value>* y;
-  Turns* turns;  // [warp][lane]
+  Turns* turns;  // contributions to v: [warp][lane]
 
   static constexpr std::size_t bytes(u32 sources, u32 warps) {
     return 32 * (sources * sizeof(Two<typename F::Value>) + warps * sizeof(Turns));
@@ -69,9 +70,9 @@ __device__ __forceinline__ void load_row(const Value* row, Value (&to)[TILE]) {
   for (u32 m = 0; m < TILE; ++m) to[m] = u.typed[m];
 }
 
-/// Targets j .. j + TILE - 1: body(j, canonical value pair, p). `ahead(j)` starts what the target needs from global
-/// memory, `own(ahead's, p)` makes the factor of the own constant of it. TOGETHER: all sums end before the first body, as
-/// each end is one long chain of operations; it takes registers.
+/// Computes targets j .. j + TILE - 1 and calls body(j, pair of canonical values, p) for each. `ahead(j)` starts the
+/// target's loads from global memory; `own(result of ahead, p)` makes the factor of the own constant. TOGETHER: reduces all
+/// sums before the first body, because each reduction is a long chain of dependent instructions; this takes more registers.
 template <u32 TILE, bool TOGETHER, class F, class Ahead, class Own, class Body>
 __device__ __forceinline__ void one_tile(u32 j, const ConversionStep<F>& s, const Two<typename F::Value>* y,
                                          const Two<typename F::Value>& v, bool has_own, Ahead ahead, Own own, Body body) {
@@ -99,7 +100,7 @@ __device__ __forceinline__ void one_tile(u32 j, const ConversionStep<F>& s, cons
     const u32 end = least<u32>(i + Sum<F>::kSteps, s.n_sources);
 #pragma unroll 2
     for (u32 k = i; k < end; ++k) add_row(y[k * 32]);
-    // What is left to add: v, far smaller than a source, and the own operand.
+    // The remaining terms are the own operand and v, which is much smaller than a source's term.
     if (end == s.n_sources && end - i + (has_own ? 1 : 0) < Sum<F>::kSteps) break;
 #pragma unroll
     for (u32 m = 0; m < TILE; ++m) {
@@ -132,7 +133,6 @@ __device__ __forceinline__ void one_tile(u32 j, const ConversionStep<F>& s, cons
   }
 }
 
-/// The targets of one warp.
 template <bool TOGETHER, class F, class... More>
 __device__ __forceinline__ void each_target(const ConversionStep<F>& s, u32 warp, u32 warps, More... more) {
   for (u32 j = 4 * warp; j < s.n_targets; j += 4 * warps) {
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kConversionThreads, 5) convert_kernel(const __
   Pair* const y = shared.y + lane;
   const bool inside = part.inside(i);
 
-  // Sources: this warp's share, four loads in flight.
+  // This warp's sources, with four loads in flight.
   Turns turns;
   constexpr u32 kAhead = 4;
   for (u32 k = warp; k < s.n_sources && inside; k += kAhead * warps) {
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kConversionThreads, 5) convert_kernel(const __
 #pragma unroll
     for (u32 m = 0; m < kAhead; ++m) w[m] = part.words(least(k + m * warps, s.n_sources - 1), i);
 #pragma unroll
-    for (u32 m = 0; m < kAhead; ++m) {  // beyond the last source: the last once more, not counted
+    for (u32 m = 0; m < kAhead; ++m) {  // beyond the end, load the last source again and ignore it
       const u32 source = k + m * warps;
       const typename F::Value value[kEach] = {to_value(F{}, w[m].at[0]), to_value(F{}, w[m].at[1])};
       Turns with = turns;
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kConversionThreads, 5) convert_kernel(const __
 
 template <class F>
 void launch_integers(Queue& queue, const char* name, ConversionKind kind, const ConversionArguments<F>& a) {
-  // A small call shares a block's targets out among warps; a large one has warps enough.
+  // Small calls divide a block's targets among warps; large calls have enough warps.
   const u32 tiles = (a.most_targets + kTargetTile - 1) / kTargetTile;
   const u32 warps = a.grid.blocks() < kManyBlocks ? std::clamp<u32>(tiles, 1, kConversionThreads / 32) : 1;
   const bool lower = kind == ConversionKind::lower;
@@ -283,9 +283,11 @@ void run_in(Queue& queue, const ConvertPass& pass, math::Word from, const View& 
 
 void run_pass(Queue& queue, const ConvertPass& pass, math::Word from, const View& out) {
   if (out.items() == 0) return;
-  require<InternalError>(!pass.steps.empty() && pass.steps.size() <= kMostSteps, "a conversion pass of too many digits");
+  require<InternalError>(!pass.steps.empty() && pass.steps.size() <= kMostSteps,
+                         "a conversion pass must have 1 to 16 digits");
   FieldKind kind = pass.steps.front().conversion->kind();
-  for (const auto& step : pass.steps) require<InternalError>(step.conversion->kind() == kind, "conversions of mixed fields");
+  for (const auto& step : pass.steps)
+    require<InternalError>(step.conversion->kind() == kind, "conversions of one pass must have one field");
   with_field(kind, [&](auto f) { run_in<decltype(f)>(queue, pass, from, out); });
 }
 

@@ -1,6 +1,6 @@
-// math/conversion.h's formula in Field50, on FP64 matrix units: the sums of products are one product of real matrices
-// (conversion.cuh), exact, for each of its sums stays below 2^53. Each warp has coefficients of its own, a lane each while it
-// takes sources, and shared memory of its own, where the factor of its products lies.
+// The formula of math/conversion.h in Field50, on FP64 matrix units. The sums of products are one product of real matrices
+// (conversion.cuh), which is exact because each sum stays below 2^53. Each warp has its own coefficients, one for each lane
+// while it reads sources, and its own shared memory for a factor of the products.
 #include <algorithm>
 
 #include "backend/cuda/ring/conversion_pass.cuh"
@@ -13,23 +13,24 @@ using F = Field50;
 using Step = ConversionStep<F>;
 
 constexpr u32 kWarps = kConversionThreads / 32;
-constexpr u32 kStride = 32 + 4;  // of a row: what a lane reads of four rows lies in other banks than its neighbours'
-constexpr u32 kGroups = 32 / 8;  // of eight coefficients
-/// Steps without a fold: 14 sources, two products of 2^48 each and a bit more, on top of a residue, which is 2^49.
+constexpr u32 kStride = 32 + 4;  // row length in words: the four rows that a lane reads are in different banks
+constexpr u32 kGroups = 32 / 8;  // groups of eight coefficients
+/// Steps between two folds: 14 sources with two products of 2^48 each, added to a residue of 2^49.
 constexpr u32 kSteps = 7;
-constexpr u32 kAhead = 5;        // sources at once
-constexpr u32 kFewWarps = 2048;  // with fewer, tiles of targets are shared out among warps that take the same sources
+constexpr u32 kAhead = 5;        // sources whose loads are in flight
+constexpr u32 kFewWarps = 2048;  // with fewer warps, several warps read the same sources and divide the tiles of targets
 
 constexpr u32 rows_of(u32 sources) { return matrix_steps(sources) * kMatrixStep; }
 
-/// Takes sources one after the other: their pieces into `rows`, v in the end.
+/// Reads the sources in order, writes the pieces y1 and y0 of each to `rows`, and v at the end.
 template <bool SHIFTED>
 class Taking {
  public:
   __device__ __forceinline__ Taking(const Step& s, double* rows)
       : s_(s), at_(rows + threadIdx.x % 32), all_(s.rounded ? u64{1} << (s.bits - 1) : 0) {}
 
-  /// All sources, of which `load(k)` is x. y is centred, which takes one from v: f_i * matrix_ji = -wrap_j.
+  /// Processes all sources; `load(k)` returns x of source k. Centring y subtracts one from v, because f_i * matrix_ji =
+  /// -wrap_j.
   template <class Load>
   __device__ __forceinline__ void take(Load load) {
     const u64 one = u64{1} << s_.bits, mask = s_.rounded ? ~u64{0} : 0;
@@ -37,7 +38,7 @@ class Taking {
       double x[kAhead];
 #pragma unroll
       for (u32 m = 0; m < kAhead; ++m) x[m] = load(least(k + m, s_.n_sources - 1));
-        // No branch, so that sources interleave: beyond the last comes the last once more, and is not counted.
+        // The loop has no branch, so that sources interleave: beyond the end, it loads the last source again and ignores it.
 #pragma unroll
       for (u32 m = 0; m < kAhead; ++m) {
         const u32 i = least(k + m, s_.n_sources - 1);
@@ -51,7 +52,7 @@ class Taking {
       }
     }
   }
-  /// v, and columns that the last step has besides.
+  /// Writes v, and zeros to the other columns of the last step.
   __device__ __forceinline__ void finish() {
     const u32 columns = 2 * s_.n_sources;
     at_[columns * kStride] = static_cast<double>(static_cast<int>(static_cast<long long>(all_) >> s_.bits));
@@ -66,8 +67,9 @@ class Taking {
   u64 all_;
 };
 
-/// high, low += (h, l) times a column, of eight targets by eight coefficients: this thread's are target lane / 4, coefficients
-/// lane % 4 * 2 and the next; its factor is that of column lane % 4, coefficient lane / 4.
+/// high += h times a column, and low += l times the column, for eight targets and eight coefficients. This thread has the
+/// sums of target lane / 4 at coefficient 2 * (lane % 4) and the next. This thread's factor belongs to column lane % 4 and
+/// coefficient lane / 4.
 __device__ __forceinline__ void multiply_add(double (&high)[kEach], double (&low)[kEach], double2 factor, double piece) {
 #if __CUDA_ARCH__ >= 900
   asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
@@ -83,7 +85,8 @@ __device__ __forceinline__ void multiply_add(double (&high)[kEach], double (&low
 #endif
 }
 
-/// high B + low, to about q/2 in magnitude. The quotient is below 2^29, h B less its multiple of q about -low: all exact.
+/// Reduces high B + low to about q/2 in magnitude. The result is exact: the quotient is below 2^29, and the difference of h
+/// B and the nearest multiple of q is about -low.
 __device__ __forceinline__ double residue(double high, double low, const F::Prime& p) {
   const double quotient = F::quotient(__fma_rn(high, kPiece, low), p);
   return __dadd_rn(__fma_rn(-quotient, p.q, __dmul_rn(high, kPiece)), low);
@@ -115,13 +118,13 @@ struct Sums {
   }
 };
 
-/// For the tiles from `first` on, every `step`th: body(target, place of a pair, residues, prime).
+/// Calls body(target, number of the pair, residues, prime) for the tiles first, first + step, ...
 template <class Begin, class Body>
 __device__ __forceinline__ void each_target(const Step& s, const double* rows, u32 first, u32 step, Begin begin, Body body) {
   const u32 lane = threadIdx.x % 32, target = lane / 4, column = lane % 4;
   const u32 steps = matrix_steps(s.n_sources);
   for (u32 tile = first; tile < matrix_tiles(s.n_targets); tile += step) {
-    __syncwarp();  // lanes without a target left the last tile early
+    __syncwarp();  // lanes without a target did not finish the previous tile's body
     const u32 j = tile * kMatrixTile + target;
     const F::Prime p = s.targets[j].p;
     Sums sums;
@@ -171,7 +174,7 @@ __global__ void __launch_bounds__(kConversionThreads, 6) convert50_kernel(const 
     target.store(i, canonical(target, i, r, p, KIND == ConversionKind::any), p);
   };
   if constexpr (KIND == ConversionKind::lower) {
-    double* const between = rows + a.rows * kStride;  // [target][kStride]
+    double* const between = rows + a.rows * kStride;  // results between two layouts: [target][kStride]
     each_target(s, rows, 0, 1, begin, [&](const auto& target, u32 i, const Two<double>& r, const F::Prime& p) {
       *reinterpret_cast<Two<double>*>(between + target.j * kStride + i) = canonical(target, i, r, p, true);
     });

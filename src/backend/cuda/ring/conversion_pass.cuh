@@ -1,5 +1,5 @@
-// What the conversion kernels of all fields share: their arguments, and where the words of a part of a polynomial lie, which a
-// thread reads and writes kEach neighbours at a time.
+// Shared parts of the conversion kernels of all fields: their arguments, and access to a part of a polynomial. A thread
+// reads and writes kEach adjacent words.
 #pragma once
 
 #include "backend/cuda/ring/conversion.cuh"
@@ -10,8 +10,8 @@
 namespace heliograph::backend::cuda {
 
 inline constexpr u32 kEach = 2;
-inline constexpr u32 kConversionThreads = 128;  // of a block, at most
-/// Coefficients of a part: one block's, or one warp's.
+inline constexpr u32 kConversionThreads = 128;  // maximum threads of a block
+/// Coefficients of a part, which one block, or in Field50 one warp, converts.
 template <class F>
 inline constexpr u32 kPart = 32 * kEach;
 template <>
@@ -29,20 +29,20 @@ template <class F>
 struct ConversionArguments {
   Source x;
   Strided own, out, added;
-  Grid grid;  // parts: of kPart coefficients
+  Grid grid;  // the grid's parts have kPart coefficients
   u32 n, by_component, has_own, has_place, added_components, wide_in, wide_out;
-  u32 most_sources, most_targets;  // of the first conversions
-  u32 parts, rows, warp_words;     // Field50: of the whole grid; of pieces, and all words, of a warp's shared memory
-  Divisor shares;                  // Field50: warps that share out a part's targets
+  u32 most_sources, most_targets;  // maxima over `steps`
+  u32 parts, rows, warp_words;     // Field50: parts of the grid; rows of pieces, and words, of a warp's shared memory
+  Divisor shares;                  // Field50: number of warps that divide a part's targets
   Primes place;
   ConversionStep<F> lower;
   ConversionStep<F> steps[kMostSteps];
 };
 
 enum class ConversionKind {
-  any,    // whatever the arguments say
-  plain,  // nothing beside x, whole parts of the field's own words, in Field50 shifts: what raises digits and ends divisions
-  lower,  // two conversions, the second on what the first one made, without storing it
+  any,    // a call with any arguments
+  plain,  // only operand x, whole parts, the field's words, in Field50 a shift: mod up, end of a division
+  lower,  // runs two conversions; the second reads the first one's result, which is not stored
 };
 
 void launch_conversion(Queue& queue, const char* name, ConversionKind kind, const ConversionArguments<Field32>& a);
@@ -74,7 +74,7 @@ __device__ __forceinline__ void store_words(void* row, u32 i, bool wide, const W
   }
 }
 
-// Between canonical Values and words.
+// Conversions between canonical Values and words.
 __device__ __forceinline__ u64 to_word(Field32, u32 a) { return a; }
 __device__ __forceinline__ u64 to_word(Field50, double a) { return Field50::word(a); }
 __device__ __forceinline__ u64 to_word(Field60, u64 a) { return a; }
@@ -88,19 +88,20 @@ __device__ __forceinline__ double add_canonical(double a, double b, const Field5
 }
 __device__ __forceinline__ u64 add_canonical(u64 a, u64 b, const Field60::Prime& p) { return Field60::add_reduced(a, b, p); }
 
-/// What a source adds to v of math/conversion.h before its bits are rounded away. SHIFTED: the step's shift is not 0.
+/// Returns a source's contribution to v of math/conversion.h, before rounding. SHIFTED: the step's shift is not 0.
 template <bool SHIFTED, class F>
 __device__ __forceinline__ u64 turn_of(const ConversionStep<F>& s, const ConversionSource<F>& source, u64 y) {
   if constexpr (SHIFTED) return __umul64hi(y, source.fraction);
-  // No branch, so that sources interleave: the sum is dropped where the quotient is not rounded.
+  // The function has no branch, so that sources interleave; if the quotient is not rounded, the mask makes the contribution
+  // 0.
   const u64 low = y * source.fraction, high = __umul64hi(y, source.fraction);
   return low ^ ((low ^ high) & (s.shift == 0 ? 0 : ~u64{0}));
 }
 
-/// A component of one item: where its limbs lie.
+/// Addresses of the limbs of one component of an item.
 struct Limbs {
   std::byte* first;
-  u64 step;  // bytes
+  u64 step;  // distance of limbs in bytes
 
   __device__ __forceinline__ Limbs(const Strided& v, u32 item, u32 component)
       : first(v.word_bytes == 8 ? reinterpret_cast<std::byte*>(limb_of<u64>(v, item, component, 0))
@@ -109,33 +110,31 @@ struct Limbs {
   __device__ __forceinline__ std::byte* operator[](u32 limb) const { return first + limb * step; }
 };
 
-/// What is read and written of a part.
 template <class F, ConversionKind KIND>
 class ConversionPart {
  public:
   const ConversionStep<F>& step;
   const bool has_own;
 
-  /// `number`: of the whole grid's parts.
   __device__ __forceinline__ ConversionPart(const ConversionArguments<F>& a, u32 number)
       : ConversionPart(a, locate_in_order(a.grid, number)) {}
 
-  /// i: a place in the part. All of a part lie inside unless the ring is small.
+  /// Returns whether position i of the part is inside the limb; always true except for small rings.
   __device__ __forceinline__ bool inside(u32 i) const { return kPlain || begin_ + i < a_.n; }
-  /// Of source k two neighbours, or one.
+  /// Return two adjacent words of source k, or one word.
   __device__ __forceinline__ Words words(u32 k, u32 i) const { return load_words(x_[step.first + k], begin_ + i, wide_in_); }
   __device__ __forceinline__ u64 word(u32 k, u32 i) const {
     const std::byte* const limb = x_[step.first + k];
     return wide_in_ ? reinterpret_cast<const u64*>(limb)[begin_ + i] : reinterpret_cast<const u32*>(limb)[begin_ + i];
   }
-  /// Where a target's limb lies, and what lies beside it.
+  /// Addresses of the limbs of a target's result and operands.
   struct Target {
     const ConversionPart& part;
     const u32 j;
     std::byte *const out, *const own, *const added;
 
     __device__ __forceinline__ Words beside(u32 i) const { return load_words(own, part.begin_ + i, part.wide_out_); }
-    /// Canonical results, with what is added.
+    /// Adds the addend to canonical results and stores the sums.
     __device__ __forceinline__ void store(u32 i, const Two<typename F::Value>& value, const typename F::Prime& p) const {
       if (!part.inside(i)) return;
       Words more{}, w;

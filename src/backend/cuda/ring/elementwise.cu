@@ -1,5 +1,5 @@
-// Element-wise kernels, permutations and copies. Memory-bound: 16 bytes a thread an access where
-// the degree allows it, several in flight.
+// Element-wise kernels, permutations and copies. Element-wise kernels are memory-bound: a thread accesses 16 bytes at once
+// if the degree allows it, with several accesses in flight.
 #include <algorithm>
 #include <chrono>
 
@@ -14,7 +14,7 @@ template <class F>
 struct ConstantArguments {
   Arguments<F> common;
   device::LimbConstants constants;
-  u32 everywhere;  // of add_constants: every position, or coefficient 0
+  u32 everywhere;  // add_constants adds to every position, not only to coefficient 0
 };
 
 struct Subtracts {
@@ -47,7 +47,7 @@ struct MultipliesOnto {
   }
 };
 
-/// part: kThreads * kUnroll packs of COUNT words. Single words where one of b's serves a run.
+/// A part has kThreads * kUnroll packs of COUNT words. If one word of b serves a run of words, COUNT is 1.
 template <class F, class Op, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) elementwise_kernel(const __grid_constant__ Arguments<F> g) {
   take_turn();
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_consta
   const Word constant = static_cast<Word>(c.constants[at.limb]);
   const Word* const a = limb_of<Word>(g.a, at.item, at.component, at.limb);
   Word* const out = limb_of<Word>(g.out, at.item, at.component, at.limb);
-  Word x[kUnroll];  // all loads before the first store, which may be to the same memory
+  Word x[kUnroll];  // all loads precede the first store, because the operands may be the same memory
   each_position<kUnroll, kThreads>(at.part, g.n, [&](u32 k, u32 i) { x[k] = a[i]; });
   each_position<kUnroll, kThreads>(at.part, g.n, [&](u32 k, u32 i) {
     if constexpr (MULTIPLY) {
@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_consta
   });
 }
 
-constexpr u32 kSumUnroll = 2;       // accesses of a thread in flight: of a term, and as many of the next one
-constexpr u32 kWeightBytes = 2304;  // of a launch: 32 limbs of the most terms in 64-bit words
+constexpr u32 kSumUnroll = 2;       // loads of a thread in flight for one term, and as many for the next term
+constexpr u32 kWeightBytes = 2304;  // bytes of weights per launch: 32 limbs with the maximum number of terms in 64-bit words
 
 template <class F>
 struct WeightedArguments {
@@ -109,14 +109,15 @@ struct WeightedArguments {
   Primes primes;
   const typename F::Prime* table;
   u32 n, terms;
-  typename F::Word weights[kWeightBytes / sizeof(typename F::Word)];  // of each limb: its terms', then the constant
+  // for each limb, the weights of its terms, then the constant
+  typename F::Word weights[kWeightBytes / sizeof(typename F::Word)];
 };
-/// What a launch takes by value on every driver.
+/// Largest size of kernel arguments in bytes that every driver accepts.
 static_assert(sizeof(WeightedArguments<Field32>) <= kMostArguments && sizeof(WeightedArguments<Field50>) <= kMostArguments &&
               sizeof(WeightedArguments<Field60>) <= kMostArguments);
 
-/// part: kThreads * kSumUnroll packs of COUNT words. A term's words are on their way while those of the one before are multiplied.
-/// All are read before the first store, which may be to the same memory.
+/// A part has kThreads * kSumUnroll packs of COUNT words. The loads of a term overlap with the products of the previous
+/// term. All loads precede the first store, because the operands may be the same memory.
 template <class F, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) weighted_sum_kernel(const __grid_constant__ WeightedArguments<F> g) {
   take_turn();
@@ -186,7 +187,7 @@ __global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant
 struct CopyArguments {
   Strided a, out;
   Grid grid;
-  u32 bytes;  // a limb
+  u32 bytes;  // length of a limb in bytes
   u32 zero;
 };
 
@@ -230,7 +231,7 @@ void with_constants(Queue& q, const char* name, const device::RingConstant& prep
                            .constants = constants,
                            .everywhere = everywhere};
     u32 threads = kThreads;
-    if (!everywhere && a.data == out.data && a.stride == out.stride) {  // in place: coefficient 0 is all that changes
+    if (!everywhere && a.data == out.data && a.stride == out.stride) {  // in place: only coefficient 0 changes
       c.common.n = 1;
       c.common.grid.parts = Divisor(1);
       threads = 32;
@@ -239,7 +240,7 @@ void with_constants(Queue& q, const char* name, const device::RingConstant& prep
   });
 }
 
-/// Whether all of a view's limbs lie at multiples of `bytes`, and are as long.
+/// Returns whether the start and the length of each limb of a view are multiples of `bytes`.
 bool lies_at(const View& v, std::size_t bytes) {
   const std::size_t word = v.word_size();
   bool good = reinterpret_cast<std::uintptr_t>(v.data) % bytes == 0;
@@ -260,7 +261,7 @@ void copy_words(Queue& q, const char* name, const View* a, const View& out) {
              : launch(q, name, &copy_kernel<u32>, g.grid.blocks(), kThreads, 0, g);
 }
 
-/// Independent products in registers: how many a second.
+/// Computes independent products in registers, to measure their rate.
 __global__ void ceiling_kernel(double* out, double q, u32 rounds) {
   take_turn();
   const Field50::Prime p{.q = q, .inverse = 1.0 / q};
@@ -309,7 +310,7 @@ void CudaKernels::run(Queue& q, const device::WeightedSum& call) {
     const bool packed = call.out.n % kPack == 0;
     const u32 parts = parts_of(call.out.n / (packed ? kPack : 1), kThreads * kSumUnroll);
     const std::size_t terms = call.x.size(), each = terms + 1, most = kWeightBytes / sizeof(Word) / each;
-    for (std::size_t first = 0; first < call.out.limbs; first += most) {  // as many limbs as a launch has weights for
+    for (std::size_t first = 0; first < call.out.limbs; first += most) {  // weights of `most` limbs fit a launch
       const std::size_t limbs = std::min(most, call.out.limbs - first);
       const View out = call.out.with_limbs(first, limbs);
       WeightedArguments<F> g{.x = {},

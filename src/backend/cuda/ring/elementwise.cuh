@@ -1,4 +1,4 @@
-// What element-wise kernels, and sums of products of elements, have in common.
+// Shared parts of element-wise kernels and of sums of products of elements.
 #pragma once
 
 #include "backend/cuda/ring/elements.cuh"
@@ -18,10 +18,10 @@ struct Arguments {
   Primes primes;
   const typename F::Prime* table;
   u32 n;
-  u32 shift;  // one word of b for 2^shift of out's
+  u32 shift;  // one word of b serves 2^shift words of out
 };
 
-/// Canonical words, canonical results.
+/// Operations on canonical words with canonical results.
 template <class F>
 __device__ __forceinline__ u64 modulus(const typename F::Prime& p) {
   return static_cast<u64>(p.q);
@@ -49,7 +49,7 @@ Arguments<F> arguments(const CudaRing& ring, const PrimeList& primes, const View
                  .n = static_cast<u32>(out.n),
                  .shift = b ? run_shift(*b, out.n) : 0};
   if (b) g.b = strided(*b);
-  // An operand of one component serves all of the result's.
+  // An operand of one component serves all components of the result.
   if (a.components == 1) g.a.component = 0;
   if (b && b->components == 1) g.b.component = 0;
   return g;

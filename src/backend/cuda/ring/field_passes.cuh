@@ -12,7 +12,7 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-/// body(integral constant L) for the columns of a ring of degree n.
+/// Calls body(std::integral_constant L), where a ring of degree n has columns of 2^L points.
 template <int L = 1, class Body>
 void with_columns(std::size_t n, Body body) {
   if constexpr (L <= 9) {
@@ -22,7 +22,7 @@ void with_columns(std::size_t n, Body body) {
       with_columns<L + 1>(n, body);
     }
   } else {
-    throw InternalError("no column pass for this degree");
+    throw InternalError("this degree has no column pass");
   }
 }
 
@@ -36,7 +36,7 @@ void columns(Queue& q, const char* name, const CudaRing& ring, const PrimeList& 
   });
 }
 
-/// Rows of 2^L points, P polynomials a thread; WHOLE: the rows are the polynomials.
+/// Transforms rows of 2^L points; each thread has P polynomials. WHOLE: a row is a whole polynomial.
 template <class F, int L, int P, bool INVERSE, bool WHOLE>
 void rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in, const View& out) {
   constexpr u32 kThreads = Transform<F, L>::kThreads;
@@ -48,13 +48,13 @@ void rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& 
   launch(q, name, &ntt_rows<F, L, P, INVERSE, WHOLE>, a.grid.blocks(), each * kThreads, each * kBytes, a);
 }
 
-/// Whether `most` polynomials a thread leave every multiprocessor its share.
+/// Returns whether every multiprocessor has work if each thread has `most` polynomials.
 inline bool many_rows(const View& out, std::size_t most) {
   const std::size_t polynomials = out.items() * out.components;
   return polynomials >= most && polynomials * out.limbs * out.n >= std::size_t{1} << 23;
 }
 
-/// As many polynomials a thread as registers hold, where there are many.
+/// Gives each thread as many polynomials as registers hold, if there are enough polynomials.
 template <class F, int L, bool INVERSE, bool WHOLE>
 void rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in, const View& out) {
   constexpr int kMost = WHOLE ? 1 : 2;
@@ -65,7 +65,7 @@ void rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& pri
   }
 }
 
-/// One pass where the polynomial fits a block. False: it does not.
+/// Transforms in one pass if a polynomial fits a block; returns false otherwise.
 template <class F, bool INVERSE>
 bool whole(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
   if (out.n < kRow) {
@@ -74,7 +74,7 @@ bool whole(Queue& q, const char* name, const CudaRing& ring, const PrimeList& pr
            out.n * sizeof(typename F::Value), arguments);
     return true;
   }
-  if constexpr (!std::is_same_v<F, Field60>) {  // no set has such primes: two passes serve them
+  if constexpr (!std::is_same_v<F, Field60>) {  // no parameter set has primes of this size in such rings
     switch (out.n) {
       case 1 << 10:
         return rows<F, 10, INVERSE, true>(q, name, ring, primes, a, out), true;
@@ -137,7 +137,7 @@ RowArguments<F> row_arguments(const CudaRing& ring, const PrimeList& primes, con
                     .forward = ring.forward().as<typename F::Constant>(),
                     .inverse = ring.inverse().as<typename F::Constant>(),
                     .n = static_cast<u32>(polynomials.n)};
-  a.grid.components = Divisor(1);  // a block holds them all
+  a.grid.components = Divisor(1);  // a block holds all components
   return a;
 }
 
@@ -177,7 +177,7 @@ void switch_rows(Queue& q, const CudaRing& ring, const SwitchPass& pass) {
                        .turn = pass.turn,
                        .stay = static_cast<u32>(plan.down.out.size()),
                        .chain = static_cast<u32>(plan.chain.size())};
-  static_assert(sizeof a <= 4096, "what a launch carries");
+  static_assert(sizeof a <= 4096, "kernel arguments must fit a launch");
   a.key.rows.polynomials = strided(pass.divided);
   std::fill(std::begin(a.digit), std::end(a.digit), kNoDigit);
   if (pass.own) {
@@ -203,13 +203,13 @@ namespace {
 template <class F, int P>
 void divide_rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& rest,
                     const View& beside, const device::LimbConstants& own, const View& out) {
-  constexpr u32 kRows = 8;  // of a block
+  constexpr u32 kRows = 8;  // rows that a block transforms
   static_assert(kRows * kRowThreads == RowBlocks<F, kRowBits, false>::kMostThreads);
   const u32 each = static_cast<u32>(std::min<std::size_t>(kRows, out.n / kRow));
   DivideArguments<F> a{
       .rows = ntt_arguments<F>(ring, primes, plain_source(rest), out, static_cast<u32>(out.n / kRow) / each, false),
       .beside = strided(beside)};
-  static_assert(sizeof a <= 4096, "what a launch carries");
+  static_assert(sizeof a <= 4096, "kernel arguments must fit a launch");
   a.rows.grid.components = Divisor((a.rows.polynomials + P - 1) / P);
   a.rows.grid.items = Divisor(1);
   std::transform(own.begin(), own.end(), a.own, [](u64 w) { return static_cast<typename F::Word>(w); });
@@ -228,17 +228,18 @@ void divide_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeLi
 
 namespace {
 
-/// The table of a step's automorphism; null for none.
+/// Returns the table of a step's automorphism; null for the identity.
 inline const u32* turn_of(const CudaRing& ring, const device::PermutationHandle& step) {
   return step ? own_beside<CudaPermutation>(ring, *step).table().as<u32>() : nullptr;
 }
 
-/// Which of the baby steps [from, from + babies) have a plaintext in a giant step, and the first one's number.
-inline void find_terms(const device::LinearPlan& plan, std::size_t giant, std::size_t from, u32 babies, u32& mask,
-                       u32& first) {
+/// Finds the plaintexts of one giant step. `mask`: a bit for each baby step in [from, from + babies) that has a plaintext;
+/// `first`: the number of the first one.
+inline void find_terms(const std::vector<device::LinearPlan::Term>& terms, std::size_t giant, std::size_t from, u32 babies,
+                       u32& mask, u32& first) {
   mask = first = 0;
-  for (std::size_t t = 0; t < plan.terms.size(); ++t) {
-    const auto& term = plan.terms[t];
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    const auto& term = terms[t];
     if (term.giant != giant || term.baby < from || term.baby >= from + babies) continue;
     if (mask == 0) first = static_cast<u32>(t);
     mask |= u32{1} << (term.baby - from);
@@ -249,10 +250,9 @@ inline void find_terms(const device::LinearPlan& plan, std::size_t giant, std::s
 
 namespace {
 
-/// Rows of a block.
 inline u32 sum_rows(const View& out) { return static_cast<u32>(std::min<std::size_t>(kSumRows, out.n / kRow)); }
 
-/// For the limbs of `out`, of the sums' those from `limb` on.
+/// Returns the arguments for the limbs of `out`, which are limbs `limb`, `limb` + 1, ... of the sums.
 template <class F>
 KeySumArguments<F> key_sum_arguments(const CudaRing& ring, const KeySums& s, const View& out, std::size_t limb,
                                      bool inverse) {
@@ -288,7 +288,7 @@ template <class F>
 void divisor_sums(Queue& q, const CudaRing& ring, const KeySums& s, const View& out) {
   const u32 rows = sum_rows(out);
   const auto a = key_sum_arguments<F>(ring, s, out, s.call.plan->down.out.size(), true);
-  static_assert(sizeof a <= 4096, "what a launch carries");
+  static_assert(sizeof a <= 4096, "kernel arguments must fit a launch");
   launch(q, "apply_keys", &divisor_sums_kernel<F>, a.grid.blocks(), 2 * rows * kRowThreads,
          2 * rows * RowShape::kWords * sizeof(typename F::Value), a);
 }
@@ -297,7 +297,7 @@ template <class F>
 void divided_sums(Queue& q, const CudaRing& ring, const KeySums& s, const View& rest, const View& out) {
   const u32 rows = sum_rows(out);
   DividedSumArguments<F> a{.sums = key_sum_arguments<F>(ring, s, out, 0, false), .rest = strided(rest)};
-  static_assert(sizeof a <= 4096, "what a launch carries");
+  static_assert(sizeof a <= 4096, "kernel arguments must fit a launch");
   const auto& own = s.call.plan->down.own;
   std::transform(own.begin(), own.end(), a.own, [](u64 w) { return static_cast<typename F::Word>(w); });
   launch(q, "apply_keys", &divided_sums_kernel<F>, a.sums.grid.blocks(), 2 * rows * kRowThreads,
@@ -305,38 +305,61 @@ void divided_sums(Queue& q, const CudaRing& ring, const KeySums& s, const View& 
 }
 
 template <class F>
-void linear_babies(Queue& q, const CudaRing& ring, const StepKeys& steps, const View& digits, const View& x,
-                   const View& plaintexts, std::size_t first, std::size_t count, const View& sums) {
-  const device::LinearPlan& plan = steps.plan;
-  const device::KeySwitchPlan& k = *plan.key_switch;
-  View one_step = x;  // as many items as a giant step has
-  one_step.limbs = k.extended.size(), one_step.components = 1;
-  BabyArguments<F> a{.digits = strided(digits),
-                     .x = strided(x),
-                     .plaintexts = strided(plaintexts),
+void linear_babies(Queue& q, const CudaRing& ring, const device::BabySteps& c, std::size_t first, std::size_t count) {
+  const std::size_t items = c.x.items();
+  const View sums = c.sums.with_leading(first * items, count * items);
+  View one_step = c.x;  // a view with the size of one giant step
+  one_step.limbs = c.primes.size(), one_step.components = 1;
+  BabyArguments<F> a{.digits = strided(c.digits),
+                     .x = strided(c.x),
+                     .plaintexts = strided(c.plaintexts),
                      .sums = strided(sums),
-                     .grid = Grid(static_cast<u32>(x.n / kBabyThreads), one_step),
-                     .primes = primes_of(k.extended),
-                     .key_limbs = primes_of(k.key_limbs),
+                     .grid = Grid(static_cast<u32>(c.x.n / kBabyThreads), one_step),
+                     .primes = primes_of(c.primes),
+                     .key_limbs = primes_of(c.key_limbs),
                      .table = ring.primes().as<typename F::Prime>()};
-  static_assert(sizeof a <= 4096, "what a launch carries");
-  a.giants = static_cast<u32>(count), a.items = static_cast<u32>(x.items());
-  a.count = static_cast<u32>(k.digits.size()), a.chain = static_cast<u32>(k.chain.size());
-  a.shift = run_shift(plaintexts, x.n);
-  std::transform(k.weight.begin(), k.weight.end(), a.weight, [](u64 w) { return static_cast<typename F::Word>(w); });
-  const device::In* key = steps.keys;
-  for (std::size_t from = 0; from < plan.babies.size(); from += kMostBabies) {
-    a.babies = static_cast<u32>(std::min<std::size_t>(kMostBabies, plan.babies.size() - from)), a.more = from > 0;
+  static_assert(sizeof a <= 4096, "kernel arguments must fit a launch");
+  a.giants = static_cast<u32>(count), a.items = static_cast<u32>(items);
+  a.count = static_cast<u32>(c.digits.components), a.chain = static_cast<u32>(c.x.limbs);
+  a.shift = run_shift(c.plaintexts, c.x.n);
+  const device::LimbConstants& weight = c.weight;
+  std::transform(weight.begin(), weight.end(), a.weight, [](u64 w) { return static_cast<typename F::Word>(w); });
+  const device::In* key = c.keys.data();
+  for (std::size_t from = 0; from < c.turns.size(); from += kMostBabies) {
+    a.babies = static_cast<u32>(std::min<std::size_t>(kMostBabies, c.turns.size() - from)), a.more = from > 0;
     for (u32 b = 0; b < a.babies; ++b) {
-      a.turns[b] = turn_of(ring, plan.babies[from + b]);
+      a.turns[b] = turn_of(ring, c.turns[from + b]);
       if (!a.turns[b]) continue;
       a.key_component = key->component_stride, a.key_limb = key->limb_stride;
       a.keys[b] = (key++)->template at<typename F::Word>(0, 0, 0);
     }
-    for (u32 g = 0; g < a.giants; ++g) find_terms(plan, first + g, from, a.babies, a.mask[g], a.first[g]);
+    for (u32 g = 0; g < a.giants; ++g) find_terms(c.terms, first + g, from, a.babies, a.mask[g], a.first[g]);
     const auto kernel = a.giants <= 4 ? &linear_babies_kernel<F, 4> : &linear_babies_kernel<F, kMostGiants>;
-    launch(q, "linear_sum", kernel, a.grid.blocks(), kBabyThreads, 0, a);
+    launch(q, "baby_steps", kernel, a.grid.blocks(), kBabyThreads, 0, a);
   }
+}
+
+template <class F>
+void linear_turned(Queue& q, const CudaRing& ring, const device::GiantSteps& c, std::size_t first, std::size_t count) {
+  const std::size_t items = c.total.items();
+  const auto of_steps = [&](const View& v) { return strided(v.with_leading(first * items, count * items)); };
+  TurnedArguments<F> a{.digits = of_steps(c.digits),
+                       .sums = of_steps(c.sums),
+                       .total = strided(c.total),
+                       .grid = Grid(static_cast<u32>(c.total.n / kBabyThreads), c.total),
+                       .primes = primes_of(c.primes),
+                       .key_limbs = primes_of(c.key_limbs),
+                       .table = ring.primes().as<typename F::Prime>(),
+                       .key_component = c.keys[0].component_stride,
+                       .key_limb = c.keys[0].limb_stride};
+  static_assert(sizeof a <= 4096, "kernel arguments must fit a launch");
+  a.grid.components = Divisor(1);  // a thread holds both components
+  a.giants = static_cast<u32>(count), a.items = static_cast<u32>(items), a.count = static_cast<u32>(c.digits.components);
+  for (std::size_t g = 0; g < count; ++g) {
+    a.keys[g] = c.keys[first + g].template at<typename F::Word>(0, 0, 0);
+    a.turns[g] = turn_of(ring, c.turns[first + g]);
+  }
+  launch(q, "giant_steps", &linear_turned_kernel<F>, a.grid.blocks(), kBabyThreads, 0, a);
 }
 
 template <class F>
@@ -355,8 +378,8 @@ void linear_giants(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
                       .forward = ring.forward().as<typename F::Constant>(),
                       .key_component = steps.keys->component_stride,
                       .key_limb = steps.keys->limb_stride};
-  static_assert(sizeof a <= 4096, "what a launch carries");
-  a.grid.components = Divisor(1);  // a block holds both
+  static_assert(sizeof a <= 4096, "kernel arguments must fit a launch");
+  a.grid.components = Divisor(1);  // a block holds both components
   a.giants = static_cast<u32>(count), a.items = static_cast<u32>(total.items());
   a.count = static_cast<u32>(k.digits.size()), a.adds = added != nullptr, a.n = static_cast<u32>(total.n);
   for (std::size_t g = 0; g < count; ++g) {
@@ -381,8 +404,8 @@ void linear_giants(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
                                const device::LimbConstants&, const View&);                                              \
   template void divisor_sums<F>(Queue&, const CudaRing&, const KeySums&, const View&);                                  \
   template void divided_sums<F>(Queue&, const CudaRing&, const KeySums&, const View&, const View&);                     \
-  template void linear_babies<F>(Queue&, const CudaRing&, const StepKeys&, const View&, const View&, const View&,       \
-                                 std::size_t, std::size_t, const View&);                                                \
+  template void linear_babies<F>(Queue&, const CudaRing&, const device::BabySteps&, std::size_t, std::size_t);          \
+  template void linear_turned<F>(Queue&, const CudaRing&, const device::GiantSteps&, std::size_t, std::size_t);         \
   template void linear_giants<F>(Queue&, const CudaRing&, const StepKeys&, const View&, const View&, std::size_t,       \
                                  std::size_t, const View*, const View&);
 

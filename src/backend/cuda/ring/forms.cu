@@ -126,7 +126,6 @@ CudaConversion::CudaConversion(const std::shared_ptr<State>& state, const device
 
 namespace {
 
-/// Of each target what conversion.cuh says, and the matrix.
 template <class F>
 void fill_targets(const math::Conversion& c, std::vector<ConversionTarget<F>>& targets,
                   std::vector<typename F::Value>& matrix) {
@@ -195,7 +194,7 @@ CudaLimbSums::CudaLimbSums(const std::shared_ptr<State>& state, const device::Li
   for (const device::LimbSumList::Term& t : list.terms)
     terms.push_back({t.weight, t.a.operand, t.a.component, t.a.limb, t.b.operand, t.b.component, t.b.limb, t.turn,
                      (t.a.once ? 1u : 0u) | (t.b.once ? 2u : 0u)});
-  terms.resize(std::max<std::size_t>(terms.size(), 1));  // constants alone
+  terms.resize(std::max<std::size_t>(terms.size(), 1));  // a list may have constants and no terms
   std::vector<Result> results;
   for (const device::LimbSumList::Result& r : list.results)
     results.push_back({r.constant, r.to.operand, r.to.component, r.to.limb, r.prime, r.first, r.count});

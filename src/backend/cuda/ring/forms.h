@@ -1,4 +1,4 @@
-// The forms of constants here, in the GPU's memory.
+// Device constants in the form that the GPU's kernels read, in GPU memory.
 #pragma once
 
 #include "backend/cuda/runtime/device.h"
@@ -9,21 +9,20 @@ namespace heliograph::backend::cuda {
 using math::u32;
 using math::u64;
 
-/// Which arithmetic a ring or a conversion is computed with: see field.cuh.
+/// The arithmetic of a ring or a conversion: see field.cuh.
 enum class FieldKind { field32, field50, field60 };
 
 class CudaRing final : public device::FormOf<device::RingConstant> {
  public:
   CudaRing(const std::shared_ptr<State>& state, const device::RingConstant& constant);
   const math::Ring& ring() const { return of().ring(); }
-  /// Whose form it is.
   const device::Slot& slot() const { return slot_; }
   FieldKind kind() const { return kind_; }
-  /// F::Prime of each prime.
+  /// Table of F::Prime, one for each prime.
   const Table& primes() const { return *primes_; }
-  /// Field60::Prime of each prime: for what is not worth a form of its own.
+  /// Table of Field60::Prime, one for each prime, for kernels with one variant for all fields.
   const Table& any_primes() const { return *any_primes_; }
-  /// F::Constant, n for each prime, as math/ring.h orders them.
+  /// Tables of F::Constant: n twiddles for each prime, ordered as in math/ring.h.
   const Table& forward() const { return *forward_; }
   const Table& inverse() const { return *inverse_; }
 
@@ -41,7 +40,8 @@ class CudaConversion final : public device::FormOf<device::ConversionConstant> {
   CudaConversion(const std::shared_ptr<State>& state, const device::ConversionConstant& constant);
   const math::Conversion& conversion() const { return of().conversion(); }
   FieldKind kind() const { return kind_; }
-  /// ConversionSource<F> of each source, ConversionTarget<F> of each target, and the matrix: see conversion.cuh.
+  /// Tables of ConversionSource<F> for each source and ConversionTarget<F> for each target, and the matrix: see
+  /// conversion.cuh.
   const Table& sources() const { return *sources_; }
   const Table& targets() const { return *targets_; }
   const Table& matrix() const { return *matrix_; }
@@ -57,20 +57,19 @@ class CudaConversion final : public device::FormOf<device::ConversionConstant> {
 class CudaPermutation final : public device::Form {
  public:
   CudaPermutation(const std::shared_ptr<State>& state, const device::Permutation& permutation);
-  /// source << 1 | negate
+  /// For each position: source << 1 | negate.
   const Table& table() const { return *table_; }
 
  private:
   std::unique_ptr<Table> table_;
 };
 
-/// A list of sums as a kernel reads it.
 class CudaLimbSums final : public device::Form {
  public:
   struct Term {
     u64 weight;
-    u32 a, a_component, a_limb, b, b_component, b_limb;  // an operand's number; ~0: none
-    u32 turn, once;                                      // bits: of a, of b
+    u32 a, a_component, a_limb, b, b_component, b_limb;  // indices; ~0 stands for none
+    u32 turn, once;                                      // `once`: bit 0 for a, bit 1 for b
   };
   struct Result {
     u64 constant;

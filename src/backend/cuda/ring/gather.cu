@@ -1,6 +1,7 @@
-// Several copies in one launch. A piece is a run of words repeated along a few axes; its words are counted through, so that
-// threads are all busy whatever the length of a run. Memory of another GPU is far away: each thread has several accesses in
-// flight, and neighbouring blocks work on different pieces, so that no GPU is asked by all at once.
+// Several copies in one launch. A piece is a run of words that is repeated along a few axes. Threads index the words of a
+// piece linearly, so that all threads are busy for any run length. Access to another GPU's memory has high latency, so each
+// thread has several accesses in flight. Neighbouring blocks copy different pieces, which distributes the load over the
+// GPUs.
 #include <optional>
 
 #include "backend/cuda/ring/kernels.h"
@@ -13,24 +14,24 @@ namespace {
 constexpr u32 kThreads = 256;
 constexpr u32 kUnroll = 4;  // accesses of a thread in flight
 constexpr u32 kEach = kThreads * kUnroll;
-constexpr u32 kMostAxes = 4;     // of a piece, in one launch with others
-constexpr u32 kMostPieces = 16;  // of a launch
+constexpr u32 kMostAxes = 4;     // maximum axes of a piece that shares a launch
+constexpr u32 kMostPieces = 16;  // maximum pieces of a launch
 constexpr u64 kMostUnits = (u64{1} << 31) - kEach;
 
-/// Both sides of a piece. Lengths and strides count units: words of 16 bytes, or of 4.
+/// Source and destination of a piece. Lengths and strides are in units: words of 16 bytes, or of 4.
 struct Part {
   const std::byte* from;
   std::byte* to;
   u32 first_block, units, axes;
-  Divisor run;  // units that lie together on both sides
+  Divisor run;  // length of a contiguous run, in units
   Divisor shape[kMostAxes];
   math::i64 from_stride[kMostAxes], to_stride[kMostAxes];
 };
 struct Arguments {
-  u32 count;      // of parts
-  u32 blocks;     // of all parts
-  Divisor turns;  // as many stretches of blocks take turns
-  u32 stretch;    // their length
+  u32 count;      // number of parts
+  u32 blocks;     // number of blocks of all parts
+  Divisor turns;  // number of ranges of blocks; neighbouring blocks belong to different ranges
+  u32 stretch;    // number of blocks of a range
   Part parts[kMostPieces];
 };
 
@@ -69,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant_
   }
 }
 
-/// A piece in bytes, its axes put together where both sides allow it, the innermost first.
+/// A piece in bytes. Axes are merged if the strides of both views allow it; the innermost axis is first.
 struct Layout {
   const std::byte* from;
   std::byte* to;
@@ -78,7 +79,7 @@ struct Layout {
   u64 shape[kMostAxes];
   math::i64 from_stride[kMostAxes], to_stride[kMostAxes];
 
-  /// False where there are too many axes.
+  /// Adds an axis outside the present ones; returns false if there are too many axes.
   bool add(u64 extent, math::i64 from_step, math::i64 to_step) {
     if (extent == 1) return true;
     const auto end = static_cast<math::i64>(run);
@@ -93,7 +94,6 @@ struct Layout {
     ++axes;
     return true;
   }
-  /// Whether all of it lies at multiples of `unit`.
   bool aligned(math::i64 unit) const {
     bool good =
         run % static_cast<u64>(unit) == 0 &&
@@ -108,7 +108,7 @@ struct Layout {
   }
 };
 
-/// Nothing where the piece needs a launch of its own: the batches differ in their axes, or there are too many.
+/// Returns nullopt if the piece needs its own launch: its two views have different batch axes, or too many.
 std::optional<Layout> layout_of(const device::Piece& piece) {
   const View &from = piece.from, &to = piece.to;
   const auto word = static_cast<math::i64>(to.word_size());
@@ -123,7 +123,7 @@ std::optional<Layout> layout_of(const device::Piece& piece) {
   return l;
 }
 
-/// Parts of one launch, and the launch.
+/// Collects the parts of one launch, and launches them.
 template <class Unit>
 class Batch {
  public:

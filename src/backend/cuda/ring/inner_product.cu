@@ -1,4 +1,4 @@
-// The key's inner product, and that of turned digits.
+// The inner product with a key, and that of permuted digits.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 
 template <class F>
 struct InnerArguments {
-  Arguments<F> common;  // a: digits, b: key
+  Arguments<F> common;  // operand a: digits; operand b: key
   Primes key_limbs;
   u32 count, outputs;
 };
@@ -37,29 +37,30 @@ __global__ void __launch_bounds__(kThreads) inner_product_kernel(const __grid_co
   limb_of<Word>(g.out, at.item, at.component, at.limb)[i] = F::canonical(sum.finish(p), p);
 }
 
-constexpr u32 kTurns = 128;      // of one launch: what a sum holds
-constexpr u32 kTurnedLimbs = 4;  // of a thread
-constexpr u32 kTurnedItems = 4;  // of a thread, of one limb
+constexpr u32 kTurns = 128;      // maximum number of automorphisms in the sums of one launch
+constexpr u32 kTurnedLimbs = 4;  // limbs that a thread computes, for one item
+constexpr u32 kTurnedItems = 4;  // items that a thread computes, for one limb
 
 template <class F>
 struct TurnedArguments {
-  InnerArguments<F> inner;   // grid: groups of outputs as components, of limbs, of items
-  const u32* turns[kTurns];  // permute's tables; null: the component itself
-  u32 limbs, items, first, onto;  // first: of the digits here; onto: the sums of those before are there
+  InnerArguments<F> inner;        // the grid has groups of outputs, of limbs and of items
+  const u32* turns[kTurns];       // tables of CudaPermutation; null: identity
+  u32 limbs, items, first, onto;  // first: number of the first digit; onto: whether to add to existing sums
 };
 static_assert(kTurns <= Sum<Field60>::kSteps);
 static_assert(sizeof(TurnedArguments<Field32>) <= kMostArguments && sizeof(TurnedArguments<Field50>) <= kMostArguments &&
               sizeof(TurnedArguments<Field60>) <= kMostArguments);
 
-/// What threads of a launch share out: results, limbs and items of each, and digits whose words are on their way at a time.
+/// Work of a thread: numbers of results, limbs and items, and of digits whose loads are in flight.
 template <u32 OUTPUTS, u32 LIMBS, u32 ITEMS, u32 AHEAD>
 struct TurnedShape {
   static constexpr u32 kOutputs = OUTPUTS, kLimbs = LIMBS, kItems = ITEMS, kAhead = AHEAD;
 };
 
-/// A thread has one position of several limbs, which have their sources in common, and of several results, which share digits; or of
-/// several items, which share sources and keys. Automorphisms of the NTT domain take aligned runs of positions to such runs, so that
-/// gathers are whole lines, and the component's limbs stay in the second cache, which the key only passes through.
+/// A thread has one position. The thread has either several limbs and results, or several items. The limbs, and the items,
+/// use the same source positions; the results use the same digits, the items the same keys. In the NTT domain automorphisms
+/// map aligned runs of positions to aligned runs, so gathers read whole cache lines. The digits stay in the L2 cache; the
+/// key is read once.
 template <class F, class S>
 __global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __grid_constant__ TurnedArguments<F> c) {
   take_turn();
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __gri
   const u32 i = at.part * kThreads + threadIdx.x;
   if (i >= g.n) return;
   const u32 output = at.component * kOutputs;
-  // Beyond the last limb or item: it again.
+  // Phase 1: operands of this thread. An index beyond the last limb or item repeats the last one.
   const auto limb_at = [&](u32 l) { return least(at.limb * kLimbs + l, c.limbs - 1); };
   const auto item_at = [&](u32 k) { return least(at.item * kItems + k, c.items - 1); };
   const Word *x[kItems][kLimbs], *key[kLimbs];
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __gri
   const u64 digit = inner.outputs * g.b.component;
   u32 from[kAhead];
   Word words[kAhead][kItems][kLimbs], keys[kAhead][kLimbs][kOutputs];
-  /// Where the words of the digits from `first` on are; beyond the last digit: it again.
+  /// Loads the words of the digits from `first` on; an index beyond the last digit repeats the last one.
   const auto find = [&](u32 first) {
 #pragma unroll
     for (u32 j = 0; j < kAhead; ++j) {
@@ -114,7 +115,8 @@ __global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __gri
       }
     }
   };
-  // Words of digits are on their way while those before are multiplied, their sources before that.
+  // Phase 2: sums over the digits. Loads of digits overlap with products of earlier digits. Source positions are loaded
+  // before they are needed.
   find(0);
   fetch(0);
   find(kAhead);
@@ -167,24 +169,25 @@ __global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __gri
   }
 }
 
-/// Of many items of one limb, whose words lie in shared memory: a block has kSharedItems items, some positions and results; a thread
-/// one position of all the items and kSharedOutputs results. Keys come from the second cache once for each block.
+/// Sums for many items of one limb, with their words in shared memory. A block has kSharedItems items, some positions and
+/// some results. A thread has one position of all items and kSharedOutputs results. Each block reads the keys once, from the
+/// L2 cache.
 constexpr u32 kSharedItems = 8, kSharedOutputs = 2;
-constexpr u32 kSharedThreads = 512, kSharedGroups = 8;  // at most: of a block, and of outputs in it
-constexpr u32 kSharedTurns = 256;                       // of one launch
+constexpr u32 kSharedThreads = 512, kSharedGroups = 8;  // maximum threads of a block; maximum groups of outputs in a block
+constexpr u32 kSharedTurns = 256;                       // maximum automorphisms of one launch
 
 struct SharedArguments {
-  InnerArguments<Field50> inner;  // grid: groups of outputs as components, of items
+  InnerArguments<Field50> inner;  // the grid has groups of outputs and of items
   const u32* turns[kSharedTurns];
   u32 items, first, onto;
-  u32 positions;  // of a block, a multiple of 32
+  u32 positions;  // positions of a block, a multiple of 32
 };
 static_assert(sizeof(SharedArguments) <= kMostArguments);
 
-/// A sum of products of numbers of at most q/2 in magnitude, q below 2^50. Their high parts are added by the products' own roundings:
-/// in `high` to multiples of 2^50, around kBias; what was rounded off, at most 2^49 each time, exactly in `low`.
+/// A sum of products of numbers of at most q/2 in magnitude, for q < 2^50. `high` is the rounded sum: near kBias, additions
+/// round each product to a multiple of 2^50. `low` is the sum of the exact rounding errors, each at most 2^49.
 struct RoundedSum {
-  static constexpr u32 kFoldEvery = 8;                       // 2^101 in `high`, 2^52 in `low`
+  static constexpr u32 kFoldEvery = 8;                                // bounds: 2^101 in `high`, 2^52 in `low`
   static constexpr double kBias = 7605903601369376408980219232256.0;  // 1.5 2^102
   double high, low;
 
@@ -194,28 +197,28 @@ struct RoundedSum {
     low = __dadd_rn(low, __fma_rn(a, b, -__dadd_rn(next, -high)));
     high = next;
   }
-  /// To about q/2, all of it in `low`.
+  /// Reduces the sum to about q/2, stored in `low`; `high` becomes kBias.
   __device__ __forceinline__ void fold(const Field50::Prime& p) {
     const double sum = __dadd_rn(high, -kBias), rest = __fma_rn(-Field50::quotient(sum, p), p.q, sum);
     low = Field50::reduce(__dadd_rn(low, rest), p), high = kBias;
   }
 };
 
-/// A canonical word less q, where that is nearer 0.
+/// Returns the residue nearest to 0 of a canonical word.
 __device__ __forceinline__ double centred(u64 word, u64 q) {
-  constexpr u64 kMiddle = u64{1} << 51;  // the last bits of 1.5 2^52
+  constexpr u64 kMiddle = u64{1} << 51;  // the low 52 bits of the double 1.5 2^52
   const u64 shifted = word + (word > q / 2 ? kMiddle - q : kMiddle);
   return __dadd_rn(__longlong_as_double(static_cast<long long>(shifted | u64{0x433} << 52)), -Field50::kRound);
 }
 
 __global__ void __launch_bounds__(kSharedThreads, 1) shared_product_kernel(const __grid_constant__ SharedArguments c) {
   take_turn();
-  extern __shared__ double words[];  // [item][position]
+  extern __shared__ double words[];  // words of all items: [item][position]
   const Arguments<Field50>& g = c.inner.common;
   const At at = locate(g.grid, blockIdx.x);
   const Field50::Prime p = g.table[g.primes.index[0]];
   const u64 q = modulus<Field50>(p);
-  // Beyond the last item or output: it again.
+  // Indices beyond the last item or output repeat the last one.
   const auto item_at = [&](u32 k) { return least(at.item * kSharedItems + k, c.items - 1); };
   const u32 groups = blockDim.x / c.positions, group = at.component * groups + threadIdx.x / c.positions;
   const auto output_at = [&](u32 o) { return least(group * kSharedOutputs + o, c.inner.outputs - 1); };
@@ -237,7 +240,7 @@ __global__ void __launch_bounds__(kSharedThreads, 1) shared_product_kernel(const
 #pragma unroll
     for (u32 o = 0; o < kSharedOutputs; ++o) sum[k][o].start();
   }
-  constexpr u32 kAhead = 2;  // turns whose keys are on their way
+  constexpr u32 kAhead = 2;  // automorphisms whose keys are being loaded
   u64 keys[kAhead][kSharedOutputs];
   u32 from[kAhead];
   const auto fetch = [&](u32 d, u32 slot) {
@@ -283,7 +286,7 @@ __global__ void __launch_bounds__(kSharedThreads, 1) shared_product_kernel(const
   }
 }
 
-/// Calls f(first, count, tables) for at most MOST turns at a time, as many as a launch takes.
+/// Calls f(first, count, tables) for groups of at most MOST automorphisms, the number that fits a launch.
 template <u32 MOST, class Body>
 void for_turns(Queue& q, const device::InnerProduct& call, Body body) {
   std::array<const u32*, MOST> tables;
@@ -297,7 +300,6 @@ void for_turns(Queue& q, const device::InnerProduct& call, Body body) {
   }
 }
 
-/// Of turned digits.
 template <class F, class S>
 void sum_turned_as(Queue& q, const device::InnerProduct& call, const InnerArguments<F>& all) {
   TurnedArguments<F> c{.inner = all,
@@ -316,7 +318,7 @@ void sum_turned_as(Queue& q, const device::InnerProduct& call, const InnerArgume
   });
 }
 
-/// Where items are many enough, and their words find room in shared memory.
+/// Returns whether there are enough items, and enough shared memory for their words.
 bool shares_words(const State& state, const device::InnerProduct& call) {
   return call.out.limbs == 1 && call.out.items() > kTurnedItems &&
          kSharedItems * call.out.n * sizeof(double) <= state.properties().shared_bytes_a_block;

@@ -7,7 +7,7 @@
 
 namespace heliograph::backend::cuda {
 
-using namespace device;  // NOLINT: a backend speaks of calls by the names of the list
+using namespace device;  // NOLINT: a backend uses the names of all calls
 
 class CudaRing;
 
@@ -16,7 +16,7 @@ class CudaKernels final : public device::Kernels {
   explicit CudaKernels(std::shared_ptr<State> state) : Kernels(state->slot()), state_(std::move(state)) {}
 
   std::size_t preferred_items(std::size_t bytes_an_item) const override;
-  /// Modular products a second with operands in registers, of the FP64 kind. Measured when called.
+  /// Measures FP64 modular products per second with operands in registers.
   double product_ceiling();
 
   using Queue = device::Queue;
@@ -25,15 +25,13 @@ class CudaKernels final : public device::Kernels {
   using View = device::View;
   using Workspace = device::Workspace;
 
-  // elementwise.cu
   HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, Permute, Copy, Zero);
-  // byte_product.cu, gather.cu, inner_product.cu, limb_sums.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
   HELIOGRAPH_RUNS(ByteProduct, Gather, InnerProduct, LimbSums, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
-  // composite.cu
-  HELIOGRAPH_RUNS(BfvMultiply, Decompose, KeySwitch, ApplyKey, Divide, ApplyKeys, LinearSum);
+  HELIOGRAPH_RUNS(ScaledTensor, Decompose, KeySwitch, ApplyKey, Divide, ApplyKeys, LinearSum, BabySteps, GiantSteps,
+                  PartialKeySwitch);
 
  protected:
-  using Kernels::form;  // of plans
+  using Kernels::form;  // the base class's forms of plans
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::ConversionConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::PermutationConstant& c) override;

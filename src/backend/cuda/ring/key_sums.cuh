@@ -1,30 +1,29 @@
-// Several key switches' products (device/call.h, ApplyKeys): each key is read once, digits that keys share come from the second
-// cache, and the sums meet the row passes of the division around them on chip.
+// Products of several key switches (device/call.h, ApplyKeys). Each key is read once. Digits that several keys use come from
+// the L2 cache. The sums stay on chip for the row passes of the division.
 #pragma once
 
 #include "backend/cuda/ring/transformed.cuh"
 
 namespace heliograph::backend::cuda {
 
-inline constexpr u32 kMostKeys = 8;   // of one launch
+inline constexpr u32 kMostKeys = 8;   // maximum keys of one launch
 inline constexpr u32 kFoldEvery = 4;  // products between two folds of a KeySum
 
 template <class F>
 struct KeySumArguments {
-  Strided digits, added, out;  // item key * items + item; words, but `out` of sums that are divided by: Values
-  Grid grid;                   // its components are keys, its parts groups of rows
+  Strided digits, added, out;  // item is key * items + item; words, but Values in `out` of the limbs that are divided out
+  Grid grid;                   // the grid's components are keys, its parts groups of rows
   Primes primes, key_limbs;
   const typename F::Prime* table;
   u64 key_component, key_limb;
   const typename F::Word* keys[kMostKeys];
   const u32* turns[kMostKeys];
-  u32 items, count, chain, limb, added_components;  // limb: the grid's first
+  u32 items, count, chain, limb, added_components;  // limb: first limb of the grid
   u32 n;
   const typename F::Constant* twiddles;
   typename F::Word weight[device::kMaxLimbs];
 };
 
-/// Neighbouring words, loaded as one.
 template <class Word>
 struct alignas(2 * sizeof(Word)) Two {
   Word at[2];
@@ -40,7 +39,7 @@ __device__ __forceinline__ Two<Word> load_two(const Word* from) {
   return u.two;
 }
 
-/// Where the operands of one key's sums lie, of one item and limb.
+/// Addresses of the operands of one key's sums, for one item and limb.
 template <class F>
 struct KeySumPlace {
   const typename F::Word *key, *digits, *added[2];
@@ -60,7 +59,7 @@ struct KeySumPlace {
   }
 };
 
-/// At `position` and the next: the sums of digits times a key, and of the weight times what is added; canonical words.
+/// Computes the sums at `position` and the next: digits times a key, plus the weight times the addend, as canonical words.
 template <class F>
 __device__ __forceinline__ void sums_at(const KeySumArguments<F>& a, const KeySumPlace<F>& at, const typename F::Prime& p,
                                         u32 position, Two<typename F::Word> (&out)[2]) {
@@ -84,7 +83,7 @@ __device__ __forceinline__ void sums_at(const KeySumArguments<F>& a, const KeySu
     Two<Word> k0[kFoldEvery], k1[kFoldEvery];
     Word d[kFoldEvery][2];
 #pragma unroll
-    for (u32 j = 0; j < kFoldEvery; ++j) {  // all loads before the first product
+    for (u32 j = 0; j < kFoldEvery; ++j) {  // all loads precede the first product
       if (done + j >= a.count) break;
       k0[j] = load_two(key), k1[j] = load_two(key + a.key_component);
       d[j][0] = __ldg(digits + from[0]), d[j][1] = __ldg(digits + from[1]);
@@ -109,19 +108,19 @@ __device__ __forceinline__ void sums_at(const KeySumArguments<F>& a, const KeySu
   }
 }
 
-inline constexpr u32 kSumRows = 8;  // of a block, at most
-/// Blocks of a multiprocessor that registers must allow.
+inline constexpr u32 kSumRows = 8;  // maximum rows of a block
+/// Minimum blocks that a multiprocessor holds at once; this limits registers.
 template <class F>
 inline constexpr int kSumResident = sizeof(typename F::Word) == 4 ? 4 : 3;
 
-/// Sums of the limbs divided by, from `limb` on, and their rows' inverse transforms.
+/// Computes the sums of the limbs that are divided out, from `limb` on, and the inverse transforms of their rows.
 template <class F>
 __global__ void __launch_bounds__(2 * kSumRows * kRowThreads, kSumResident<F>)
     divisor_sums_kernel(const __grid_constant__ KeySumArguments<F> a) {
   take_turn();
   using Value = typename F::Value;
   extern __shared__ __align__(16) unsigned char raw[];
-  auto* const shared = reinterpret_cast<Value*>(raw);  // rows of one component, then those of the other
+  auto* const shared = reinterpret_cast<Value*>(raw);  // rows of component 0, then of component 1
   const At at = locate(a.grid, blockIdx.x);
   const u32 limb = a.limb + at.limb, prime = a.primes.index[limb], item = at.component * a.items + at.item;
   const u32 rows = blockDim.x / (2 * kRowThreads), first = at.part * rows;
@@ -147,11 +146,12 @@ __global__ void __launch_bounds__(2 * kSumRows * kRowThreads, kSumResident<F>)
 template <class F>
 struct DividedSumArguments {
   KeySumArguments<F> sums;
-  Strided rest;  // Values after their columns, of both components
+  Strided rest;  // Values after the column pass, of both components
   typename F::Word own[device::kMaxLimbs];
 };
 
-/// own * (sums of digits times keys) + the remainders' rows, transformed: the sums of limbs that stay never lie in memory.
+/// Computes own * (sums of digits times keys) + the remainders, whose rows are transformed here. The sums of the remaining
+/// limbs stay in registers.
 template <class F>
 __global__ void __launch_bounds__(2 * kSumRows * kRowThreads, kSumResident<F>)
     divided_sums_kernel(const __grid_constant__ DividedSumArguments<F> d) {
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(2 * kSumRows * kRowThreads, kSumResident<F>)
   using Word = typename F::Word;
   using Value = typename F::Value;
   extern __shared__ __align__(16) unsigned char raw[];
-  auto* const shared = reinterpret_cast<Value*>(raw);  // rows of one component, then those of the other
+  auto* const shared = reinterpret_cast<Value*>(raw);  // rows of component 0, then of component 1
   const KeySumArguments<F>& a = d.sums;
   const At at = locate(a.grid, blockIdx.x);
   const u32 rows = blockDim.x / (2 * kRowThreads), first = at.part * rows, item = at.component * a.items + at.item;

@@ -1,4 +1,4 @@
-// Launching kernels that are made for each field.
+// Launches of kernels with one variant for each field.
 #pragma once
 
 #include "backend/cuda/ring/forms.h"
@@ -7,7 +7,6 @@
 
 namespace heliograph::backend::cuda {
 
-/// body(F{}) for the ring's field.
 template <class Body>
 void with_field(FieldKind kind, Body body) {
   switch (kind) {
@@ -20,13 +19,12 @@ void with_field(FieldKind kind, Body body) {
   }
 }
 
-/// This backend's form of a constant. Throws MismatchError where it was not prepared for the queue's device.
+/// Returns this backend's form of a constant. Throws MismatchError if it was not prepared for the queue's device.
 template <class Own, class C>
 const Own& own_as(device::Queue& q, const C& constant) {
   return device::form_on<Own>(constant, own(q).state().slot());
 }
 inline const CudaRing& own_ring(device::Queue& q, const device::RingConstant& ring) { return own_as<CudaRing>(q, ring); }
-/// Where a form of the ring is at hand.
 template <class Own, class C>
 const Own& own_beside(const CudaRing& ring, const C& constant) {
   return device::form_on<Own>(constant, ring.slot());

@@ -1,5 +1,5 @@
-// Sums of products of single limbs: one launch for as many as there are, whatever each adds up. Which limbs, with which weights and
-// turns, a block reads from the list (forms.h); all of its threads read the same.
+// Sums of products of single limbs, all in one launch. A block reads its limbs, weights and turns from the list (forms.h);
+// all of its threads read the same entries.
 #include "backend/cuda/ring/elements.cuh"
 #include "backend/cuda/ring/kernels.h"
 #include "backend/cuda/ring/rows.cuh"
@@ -9,11 +9,11 @@ namespace heliograph::backend::cuda {
 namespace {
 
 constexpr u32 kThreads = 256;
-constexpr u32 kUnroll = 2;     // packs of a thread in flight
+constexpr u32 kUnroll = 2;     // packs of words of a thread in flight
 constexpr u32 kFoldEvery = 4;  // products between two folds of a KeySum
 constexpr u32 kNone = device::LimbSumList::kNone;
 
-/// Strides in words.
+/// Address and strides of an operand; strides are in words.
 struct Operand {
   std::byte* data;
   math::i64 item;
@@ -29,14 +29,14 @@ struct SumArguments {
   u32 n;
   Divisor parts, items;
 };
-static_assert(sizeof(SumArguments<Field60>) <= 4096, "what a launch takes by value on every driver");
+static_assert(sizeof(SumArguments<Field60>) <= 4096, "kernel arguments must fit every driver");
 
 template <class Word>
 __device__ __forceinline__ Word* words_of(const Operand& o, u32 item, u32 component, u32 limb) {
   return reinterpret_cast<Word*>(o.data) + (static_cast<math::i64>(component * o.component + limb * o.limb) + item * o.item);
 }
 
-/// What is not read again soon leaves the caches first.
+/// Loads a pack. `once`: the data is not read again, so the caches may evict it first.
 template <class Pack>
 __device__ __forceinline__ Pack load(const Pack* from, bool once) {
   if constexpr (sizeof(Pack) == sizeof(uint4)) {
@@ -48,7 +48,6 @@ __device__ __forceinline__ Pack load(const Pack* from, bool once) {
   return *from;
 }
 
-/// Part: kThreads * kUnroll packs of COUNT words.
 template <class F, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) limb_sums_kernel(const __grid_constant__ SumArguments<F> g) {
   take_turn();
@@ -116,9 +115,7 @@ __global__ void __launch_bounds__(kThreads) limb_sums_kernel(const __grid_consta
   });
 }
 
-Operand operand(const View& v) {
-  return {v.data, v.axes > 0 ? v.stride[0] : 0, v.component_stride, v.limb_stride};
-}
+Operand operand(const View& v) { return {v.data, v.axes > 0 ? v.stride[0] : 0, v.component_stride, v.limb_stride}; }
 
 }  // namespace
 

@@ -1,17 +1,17 @@
-// A linear sum's products (device/call.h). Baby steps: a thread makes u_b of its position, step after step, and adds it, times
-// a plaintext, to the sums of several giant steps, all in registers: keys and plaintexts are read once, u_b is never stored.
-// Giant steps: rows of all steps' digits times their keys, one sum.
+// The products of a linear sum (device/call.h). Baby steps: a thread computes u_b at its position for one baby step after
+// another. The thread adds u_b times a plaintext to the sums of several giant steps, all in registers. Keys and plaintexts
+// are read once, and u_b is never stored. Giant steps: the sum over all steps of the rows of digits times their keys.
 #pragma once
 
 #include "backend/cuda/ring/key_sums.cuh"
 
 namespace heliograph::backend::cuda {
 
-inline constexpr u32 kMostBabies = 32;  // of one launch
+inline constexpr u32 kMostBabies = 32;  // maximum baby steps of one launch
 inline constexpr u32 kMostGiants = 8;
 inline constexpr u32 kBabyThreads = 128;
 
-/// Blocks of a multiprocessor that registers must allow.
+/// Minimum blocks that a multiprocessor holds at once; this limits registers.
 template <class F, u32 G>
 inline constexpr int kBabyResident = std::is_same_v<F, Field60> ? (G > 4 ? 3 : 4) : (G > 4 ? 5 : 6);
 template <class F>
@@ -19,20 +19,22 @@ inline constexpr int kGiantResident = std::is_same_v<F, Field60> ? 2 : 3;
 
 template <class F>
 struct BabyArguments {
-  Strided digits, x, plaintexts, sums;  // words; item giant * items + item of `sums` is a giant step's
-  Grid grid;                            // parts: of a block's positions
+  Strided digits, x, plaintexts, sums;  // words; `sums` has item giant * items + item of a giant step
+  Grid grid;                            // the grid's parts are the positions of a block
   Primes primes, key_limbs;
   const typename F::Prime* table;
-  u64 key_component, key_limb;                    // of every key, in words
-  const typename F::Word* keys[kMostBabies];      // null for a step that turns nothing
-  const u32* turns[kMostBabies];                  // permute's tables
-  u32 mask[kMostGiants], first[kMostGiants];      // which baby steps have a plaintext, and the first one's number
-  u32 babies, giants, items, count, chain, more;  // count: of digits; more: the sums are begun
-  u32 shift;                                      // one word of a plaintext for 2^shift positions
+  u64 key_component, key_limb;                // strides of every key, in words
+  const typename F::Word* keys[kMostBabies];  // a null key stands for the identity step
+  const u32* turns[kMostBabies];              // tables of CudaPermutation
+  // bits of the baby steps that have a plaintext, and the number of the first plaintext
+  u32 mask[kMostGiants], first[kMostGiants];
+  u32 babies, giants, items, count, chain, more;  // count: number of digits; more: whether to add to existing sums
+  u32 shift;                                      // one word of a plaintext serves 2^shift positions
   typename F::Word weight[device::kMaxLimbs];
 };
 
-/// A thread has one position. All that a baby step reads is asked for before its first product. G: giant steps at most.
+/// A thread has one position. The thread loads all operands of a baby step before the first product. G: maximum number of
+/// giant steps.
 template <class F, u32 G>
 __global__ void __launch_bounds__(kBabyThreads, kBabyResident<F, G>)
     linear_babies_kernel(const __grid_constant__ BabyArguments<F> a) {
@@ -43,7 +45,7 @@ __global__ void __launch_bounds__(kBabyThreads, kBabyResident<F, G>)
   const u32 position = at.part * kBabyThreads + threadIdx.x;
   const typename F::Prime p = a.table[a.primes.index[at.limb]];
   const u64 key_at = a.key_limbs.index[at.limb] * a.key_limb + position;
-  const bool kept = at.limb < a.chain;  // P times something is 0 modulo a special prime
+  const bool kept = at.limb < a.chain;  // modulo a special prime the addend's weight, a multiple of P, is 0
   const Value weight = F::load(kept ? a.weight[at.limb] : Word{0});
   const Word* const digits = limb_of<Word>(a.digits, at.item, 0, at.limb);
   const Word* const plain = limb_of<Word>(a.plaintexts, 0, 0, at.limb) + (position >> a.shift);
@@ -115,9 +117,66 @@ __global__ void __launch_bounds__(kBabyThreads, kBabyResident<F, G>)
 }
 
 template <class F>
+struct TurnedArguments {
+  Strided digits, sums, total;  // words; a giant step's item is giant * items + item
+  Grid grid;                    // the grid's parts are the positions of a block
+  Primes primes, key_limbs;
+  const typename F::Prime* table;
+  u64 key_component, key_limb;
+  const typename F::Word* keys[kMostGiants];
+  const u32* turns[kMostGiants];
+  u32 giants, items, count;
+};
+
+/// total += sum over giant steps of the permuted digits times the key, plus the permuted first component. A thread has one
+/// position.
+template <class F>
+__global__ void __launch_bounds__(kBabyThreads) linear_turned_kernel(const __grid_constant__ TurnedArguments<F> a) {
+  take_turn();
+  using Word = typename F::Word;
+  using Value = typename F::Value;
+  const At at = locate(a.grid, blockIdx.x);
+  const u32 position = at.part * kBabyThreads + threadIdx.x;
+  const typename F::Prime p = a.table[a.primes.index[at.limb]];
+  const u64 key_at = a.key_limbs.index[at.limb] * a.key_limb + position;
+  const Value one = F::load(Word{1});
+  Word* const out[2] = {limb_of<Word>(a.total, at.item, 0, at.limb) + position,
+                        limb_of<Word>(a.total, at.item, 1, at.limb) + position};
+  KeySum<F> sums[2];
+#pragma unroll
+  for (u32 c = 0; c < 2; ++c) sums[c].start(), sums[c].add(F::load(*out[c]), one, p);
+  for (u32 g = 0; g < a.giants; ++g) {
+    const u32 item = g * a.items + at.item, from = __ldg(a.turns[g] + position) >> 1;
+    const Word* const digits = limb_of<Word>(a.digits, item, 0, at.limb) + from;
+    const Word* const key = a.keys[g] + key_at;
+    sums[0].add(F::load(__ldg(limb_of<Word>(a.sums, item, 0, at.limb) + from)), one, p);
+    for (u32 done = 0; done < a.count; done += kFoldEvery) {
+      Word k0[kFoldEvery], k1[kFoldEvery], d[kFoldEvery];
+#pragma unroll
+      for (u32 j = 0; j < kFoldEvery; ++j) {
+        if (done + j >= a.count) break;
+        const Word* const pair = key + 2 * (done + j) * a.key_component;
+        k0[j] = __ldg(pair), k1[j] = __ldg(pair + a.key_component);
+        d[j] = __ldg(digits + (done + j) * a.digits.component);
+      }
+      sums[0].fold(p), sums[1].fold(p);
+#pragma unroll
+      for (u32 j = 0; j < kFoldEvery; ++j) {
+        if (done + j >= a.count) break;
+        sums[0].add(F::load(d[j]), F::load(k0[j]), p);
+        sums[1].add(F::load(d[j]), F::load(k1[j]), p);
+      }
+    }
+    sums[0].fold(p), sums[1].fold(p);
+  }
+#pragma unroll
+  for (u32 c = 0; c < 2; ++c) *out[c] = F::canonical(sums[c].finish(p), p);
+}
+
+template <class F>
 struct GiantArguments {
-  Strided digits, sums, total;  // Values after their columns; words; item giant * items + item is a giant step's
-  Strided added;                // words, two components
+  Strided digits, sums, total;  // Values after columns; words; words. Item: giant * items + item
+  Strided added;                // words of two components
   Grid grid;
   Primes primes, key_limbs;
   const typename F::Prime* table;
@@ -128,8 +187,8 @@ struct GiantArguments {
   u32 giants, items, count, adds, n;
 };
 
-/// total = added + sum over giant steps of the turned digits times the key, and of the turned first component. `total` may be
-/// `added`. As switch_rows_kernel.
+/// total = added + sum over giant steps of the permuted digits times the key, plus the permuted first component. `total` may
+/// be `added`. The structure is that of switch_rows_kernel.
 template <class F>
 __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, kGiantResident<F>)
     linear_giants_kernel(const __grid_constant__ GiantArguments<F> a) {
@@ -141,7 +200,7 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, kGiantResident<F>)
   const At at = locate(a.grid, blockIdx.x);
   const u32 group = threadIdx.x / kGroupThreads, r = threadIdx.x / kRowThreads % kBlockRows, t = threadIdx.x % kRowThreads;
   const u32 first = at.part * kBlockRows, row = first + r;
-  const u32 position = first * kRow + threadIdx.x;  // of this thread in the first row; kRow further in each other
+  const u32 position = first * kRow + threadIdx.x;  // position in the first row; kRow more in each further row
   const u32 prime = a.primes.index[at.limb];
   const typename F::Prime p = a.table[prime];
   const typename F::Constant* const twiddles = a.forward + u64{prime} * a.n;
@@ -162,7 +221,7 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, kGiantResident<F>)
   for (u32 g = 0; g < a.giants; ++g) {
     const u32* const turn = a.turns[g];
     const u32 item = g * a.items + at.item, row_from = __ldg(turn + row * kRow) / (2 * kRow);
-    u32 from[kBlockRows];  // where what is turned lies
+    u32 from[kBlockRows];  // source positions of the automorphism
 #pragma unroll
     for (u32 k = 0; k < kBlockRows; ++k) from[k] = __ldg(turn + position + k * kRow) >> 1;
     const Word* const body = limb_of<Word>(a.sums, item, 0, at.limb);

@@ -1,4 +1,5 @@
-// Forward and inverse NTT: one pass over global memory for N <= 2^13, two above. Between the passes lie Values in place.
+// Forward and inverse NTT: one pass over global memory for N <= 2^13, two passes above. Values between the passes overwrite
+// the operand's memory.
 #pragma once
 
 #include "backend/cuda/ring/transform.cuh"
@@ -10,15 +11,15 @@ inline constexpr int kRowBits = 8;  // log2 of N2, the contiguous part of a two-
 inline constexpr u32 kRow = 1 << kRowBits;
 inline constexpr u32 kMaxDigits = 64;
 
-/// Where the words that a first pass reads come from.
+/// Addresses of the words that a first pass reads.
 struct Source {
   enum Kind : u32 {
-    plain,    // a(component, limb)
-    product,  // components of `a`, then of `b`, for the first `chain` limbs; the rest from `raised`
-    digits,   // digit j's own limbs from `a`, the others from `raised`
-    others,   // digit j's other limbs from `raised`; nothing is done to its own
+    plain,    // all words are in `a`, by component and limb
+    product,  // components of `a`, then of `b`: limbs from `chain` on are in `raised`
+    digits,   // digit j's own limbs are in `a`, its other limbs in `raised`
+    others,   // digit j's other limbs from `raised`; the digit's own limbs are skipped
   } kind;
-  u32 split, chain;  // components of `a`; limbs of the chain
+  u32 split, chain;  // number of components of `a`; number of limbs of the chain
   Strided a, b, raised;
   unsigned char first[kMaxDigits], count[kMaxDigits];
 
@@ -46,23 +47,24 @@ struct NttArguments {
   const typename F::Prime* table;
   const typename F::Constant* twiddles;
   u32 n;
-  Divisor components;  // of the call
-  u32 polynomials;     // items times components
+  Divisor components;  // number of components of the call
+  u32 polynomials;     // number of items times components
 };
 
 template <class F, int L>
 struct ColumnShape {
-  static constexpr int kTogether = sizeof(typename F::Value) == 4 ? 2 : 1;  // columns of a thread, loaded as one
+  static constexpr int kTogether = sizeof(typename F::Value) == 4 ? 2 : 1;  // columns of a thread, loaded at once
   static constexpr int kThreads = Transform<F, L>::kThreads;
   static constexpr int kNeighbours = 128 / kThreads > 16 ? 128 / kThreads : 16;
   static constexpr int kColumns = kNeighbours * kTogether;
   static constexpr int kBlock = kThreads * kNeighbours;
-  /// Blocks of a multiprocessor that registers must allow.
+  /// Minimum blocks that a multiprocessor holds at once; this limits registers.
   static constexpr int kResident = (sizeof(typename F::Word) == 8 ? 1024 : 768) / kBlock;
   static constexpr std::size_t kShared = Transform<F, L>::kRounds > 1 ? sizeof(typename F::Value) * kColumns << L : 0;
 };
 
-/// The column pass: 2^L points N2 apart. Forward: Words to Values; inverse: Values to Words, finished.
+/// The column pass: transforms of 2^L points at distance N2. Forward: from Words to Values; inverse: from Values to
+/// canonical Words.
 template <class F, int L, bool INVERSE>
 __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::kResident)
     ntt_columns(const __grid_constant__ NttArguments<F> a) {
@@ -76,7 +78,7 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
   struct alignas(P * sizeof(Word)) Words {
     Word at[P];
   };
-  struct alignas(P * sizeof(Stored)) Side {
+  struct alignas(P * sizeof(Stored)) Pack {
     Stored at[P];
   };
   extern __shared__ __align__(16) unsigned char raw[];
@@ -93,7 +95,7 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
   if constexpr (INVERSE) {
     const Stored* const in = limb_of<Stored>(a.in.a, at.item, at.component, at.limb) + column;
     T::each_last(t, [&](int r, int point) {
-      const Side s = *reinterpret_cast<const Side*>(in + static_cast<u32>(point) * kRow);
+      const Pack s = *reinterpret_cast<const Pack*>(in + static_cast<u32>(point) * kRow);
 #pragma unroll
       for (int k = 0; k < P; ++k) v[k][r] = F::restore(s.at[k]);
     });
@@ -115,10 +117,10 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
     T::forward(v, t, 1, tw, p, shared, layout);
     Stored* const out = limb_of<Stored>(a.out, at.item, at.component, at.limb) + column;
     T::each_last(t, [&](int r, int point) {
-      Side s;
+      Pack s;
 #pragma unroll
       for (int k = 0; k < P; ++k) s.at[k] = F::store(v[k][r], p);
-      *reinterpret_cast<Side*>(out + static_cast<u32>(point) * kRow) = s;
+      *reinterpret_cast<Pack*>(out + static_cast<u32>(point) * kRow) = s;
     });
   }
 }
@@ -126,10 +128,11 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
 template <class F, int L, bool WHOLE>
 struct RowBlocks {
   static constexpr int kMostThreads = WHOLE ? Transform<F, L>::kThreads : 128;
-  static constexpr int kResident = WHOLE ? 1 : sizeof(typename F::Value) == 4 ? 6 : 4;  // that registers must allow
+  // minimum blocks that a multiprocessor holds at once; this limits registers
+  static constexpr int kResident = WHOLE ? 1 : sizeof(typename F::Value) == 4 ? 6 : 4;
 };
 
-/// A thread of a row pass: where its block is, its number among those of a row, the row, the memory that these share, its prime.
+/// A thread of a row pass: `at` is its block's position, `t` its number in the row, `shared` the row's shared memory.
 template <class F>
 struct RowThread {
   At at;
@@ -138,7 +141,7 @@ struct RowThread {
   u32 prime;
   typename F::Prime p;
 };
-/// T: the rows' transform; `raw`: the block's memory.
+/// T: the transform of a row; `raw`: the block's shared memory.
 template <class T, class Layout, class F>
 __device__ __forceinline__ RowThread<F> row_thread(const NttArguments<F>& a, unsigned char* raw) {
   const At at = locate(a.grid, blockIdx.x);
@@ -149,8 +152,8 @@ __device__ __forceinline__ RowThread<F> row_thread(const NttArguments<F>& a, uns
   return {at, t, row, shared, prime, a.table[prime]};
 }
 
-/// The row pass: 2^L contiguous points of P polynomials a thread, whose twiddles are loaded once. WHOLE: the row is the
-/// polynomial, the pass all there is. The grid's components are groups of P of the call's items times components.
+/// The row pass: 2^L contiguous points of P polynomials for each thread, which loads their twiddles once. WHOLE: a row is a
+/// polynomial, and there is no column pass. The grid's components are groups of P of the call's items times components.
 template <class F, int L, int P, bool INVERSE, bool WHOLE>
 __global__ void __launch_bounds__(RowBlocks<F, L, WHOLE>::kMostThreads, RowBlocks<F, L, WHOLE>::kResident)
     ntt_rows(const __grid_constant__ NttArguments<F> a) {
@@ -166,7 +169,7 @@ __global__ void __launch_bounds__(RowBlocks<F, L, WHOLE>::kMostThreads, RowBlock
   const typename F::Word* in[P];
   typename F::Word* out[P];
 #pragma unroll
-  for (int k = 0; k < P; ++k) {  // beyond the last polynomial: the last once more, not stored
+  for (int k = 0; k < P; ++k) {  // beyond the end, compute the last polynomial again and do not store it
     const u32 polynomial = least(at.component * P + k, a.polynomials - 1);
     u32 component = polynomial;
     const u32 item = a.components.divide(component);
@@ -221,7 +224,7 @@ __global__ void __launch_bounds__(RowBlocks<F, L, WHOLE>::kMostThreads, RowBlock
   }
 }
 
-/// Rings too small for a row: radix 2 in shared memory, a block for each limb.
+/// Transforms of rings that are smaller than a row: radix 2 in shared memory, one block for each limb.
 template <class F, bool INVERSE>
 __global__ void ntt_small(const __grid_constant__ NttArguments<F> a) {
   take_turn();

@@ -1,4 +1,4 @@
-// The passes of transforms and conversions that composites put together: each one launch.
+// Passes of transforms and conversions for composites. Each function is one launch.
 #pragma once
 
 #include "backend/cuda/ring/forms.h"
@@ -7,10 +7,10 @@
 
 namespace heliograph::backend::cuda {
 
-/// Whether rings of this degree are transformed in columns and rows (composites are fused then).
+/// Returns whether rings of this degree are transformed by a column pass and a row pass; only then composites are fused.
 inline bool has_columns(std::size_t n) { return n >= 4 * kRow; }
 
-// Defined for each field in a file of its own.
+// Each field defines these functions in its own file.
 template <class F>
 void forward_columns(Queue&, const char* name, const CudaRing&, const PrimeList&, const Source& in, const View& out);
 template <class F>
@@ -22,58 +22,59 @@ void forward_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const
 template <class F>
 void inverse_ntt(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& a, const View& out);
 
-/// The part of a product between the column passes: rows of a and b (components 0.. of `e`) to rows of their product, in
-/// place in the first components.
+/// Runs the part of a product between the column passes: multiplies the rows of a and b (the components of `e`). The product
+/// overwrites the first components of `e`.
 template <class F>
 void tensor_rows(Queue&, const CudaRing&, const PrimeList&, const View& e, bool square);
-/// The part of a key switch between the column passes: rows of `digits` to rows of the two sums with `key`. `transformed`:
-/// the digits have been transformed wholly before.
+/// Runs the part of a key switch between the column passes: multiplies rows of `digits` by `key` and writes rows of the two
+/// sums. `transformed`: the digits are in the NTT domain.
 template <class F>
 void key_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& digits, bool transformed,
               const View& key, const PrimeList& key_limbs, const View& sum);
 
-/// A key switch between the raised digits' column passes and the division, in the NTT domain.
+/// The part of a key switch between the column passes of the extended digits and the division, in the NTT domain.
 struct SwitchPass {
   const char* name;
-  const device::KeySwitchPlan& plan;  // plan.down is simple
+  const device::KeySwitchPlan& plan;  // a plan whose `down` is simple (DividePlan::simple)
   const View& digits;
-  const View* own;  // what was decomposed, in the NTT domain: a digit's own limbs; null: all digits are transformed
-  const u32* turn;  // of `digits`, `own` and `add` in the NTT domain (CudaPermutation::table); null: none
+  const View* own;  // the decomposed polynomial in the NTT domain: the digits' own limbs; null: all digits are transformed
+  const u32* turn;  // permutation of `digits`, `own` and `add` in the NTT domain (CudaPermutation::table); null: identity
   const View& key;
   const View* add;
-  const View &kept, &divided;  // limbs of the sums that stay, words; rows of those divided by
+  const View &kept, &divided;  // words of the sums' remaining limbs; rows of the limbs that are divided out
 };
 template <class F>
 void switch_rows(Queue&, const CudaRing&, const SwitchPass&);
-/// The end of a division: own times `beside`, plus the rows of `rest`. `out` may be either.
+/// Computes the end of a division: own times `beside`, plus the rows of `rest`. `out` may be the memory of either.
 template <class F>
 void divide_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& rest, const View& beside,
                  const device::LimbConstants& own, const View& out);
 
-/// Some key switches of a call, from one of them on: an item of every view is one of them, with its items beside each other.
+/// Consecutive key switches of a call, from `first` on. An item of a view is an item of one of these key switches.
 struct KeySums {
   const device::ApplyKeys& call;
   std::size_t first;
-  View digits, added;  // words
+  View digits, added;  // operands in words, not Values
 };
-/// The sums of the limbs divided by: their rows, as Values for the column pass.
+/// Computes the sums of the limbs that are divided out: their rows, as Values for the column pass.
 template <class F>
 void divisor_sums(Queue&, const CudaRing&, const KeySums&, const View& out);
-/// The sums of the limbs that stay, divided: `rest` has the remainders' rows.
+/// Computes the sums of the remaining limbs and divides them; `rest` has the remainders' rows.
 template <class F>
 void divided_sums(Queue&, const CudaRing&, const KeySums&, const View& rest, const View& out);
 
-/// The keys of a linear sum's steps, all laid out alike, from one of them on.
+/// Keys of a linear sum's giant steps, from one step on; all keys have one layout.
 struct StepKeys {
   const device::LinearPlan& plan;
   const device::In* keys;
 };
-/// Baby steps: sums[giant] of the giant steps [first, first + count) of digits (words), for every item.
+/// Computes the baby steps of the giant steps [first, first + count).
 template <class F>
-void linear_babies(Queue&, const CudaRing&, const StepKeys&, const View& digits, const View& x, const View& plaintexts,
-                   std::size_t first, std::size_t count, const View& sums);
-/// total = added (may be null, or `total`) + giant steps [first, first + count), which turn, from the columns of their digits and
-/// the first components of their sums. The first of `keys` is that of step `first`.
+void linear_babies(Queue&, const CudaRing&, const device::BabySteps& call, std::size_t first, std::size_t count);
+template <class F>
+void linear_turned(Queue&, const CudaRing&, const device::GiantSteps& call, std::size_t first, std::size_t count);
+/// total = added (null, or `total`, or another view) + the giant steps [first, first + count) except the identity. Reads
+/// their digits after the column pass, and the first components of their sums. keys[0] belongs to step `first`.
 template <class F>
 void linear_giants(Queue&, const CudaRing&, const StepKeys&, const View& digits, const View& sums, std::size_t first,
                    std::size_t count, const View* added, const View& total);

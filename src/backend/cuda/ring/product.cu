@@ -1,17 +1,15 @@
-// product: sums of gathered inputs times small integers, in three ways (see CudaProduct::way).
+// Sums of gathered inputs times small integers, by one of three methods (see CudaProduct::way).
 //
-//   general  any weights: one thread a coefficient, 128-bit sums
-//   sums     weights to 21 bits: residues split into parts of 15 to 30 bits, exact FP64 sums of each part
-//   int8     weights of one or two signed bytes: matrix units, one product for each byte of the residues
+// general  any weights: one thread for each coefficient, 128-bit sums
+// sums     weights of up to 21 bits: residues split into parts of 15 to 30 bits, exact FP64 sums of each part
+// int8     weights of one or two signed bytes: matrix units, one product for each byte of the residues
 //
-// The fast ways share their shape: a warp computes several outputs of one position for a stretch of one limb, and
-// neighbouring warps those of the next outputs and positions for the same stretch. The inputs that many warps want then
-// come from the caches, and from memory once. Both end in an integer sum whose quotient by q is small: see finished().
+// The methods sums and int8 have one structure. A warp computes several outputs of one position for a range of one limb;
+// neighbouring warps compute the next outputs and positions of the same range. So an input of many warps is loaded from
+// memory once and then comes from the caches. Both methods end in an integer sum whose quotient by q is small: see
+// finished().
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <optional>
-#include <string_view>
 #include <type_traits>
 
 #include "backend/cuda/ring/kernels.h"
@@ -28,27 +26,27 @@ constexpr u32 kNone = GatheredProduct::kNone;
 constexpr u32 kWarp = 32, kThreads = 128;
 constexpr u32 kStep = 32;                         // terms of a matrix instruction; a row of indices is padded to whole steps
 constexpr u32 kTileRows = 16;                     // rows of a matrix instruction
-constexpr u32 kLaneBytes = 16;                    // the fast ways load up to so much at once: addresses must be multiples
-constexpr int kSumBits = 21;                      // longest weight whose double has a zero low word
-constexpr int kExactBits = 51;                    // sums below 2^51 are exact, and turn into integers by adding 1.5 2^52
-constexpr u32 kOutputTiles[] = {10, 8, 5, 4, 1};  // outputs a thread may hold in the way of sums
+constexpr u32 kLaneBytes = 16;                    // bytes of a load of sums and int8; addresses are multiples
+constexpr int kSumBits = 21;                      // longest weight in bits whose double has a zero low word
+constexpr int kExactBits = 51;                    // sums below 2^51 are exact, and adding 1.5 2^52 converts them to integers
+constexpr u32 kOutputTiles[] = {10, 8, 5, 4, 1};  // outputs of a thread in the method sums: one of these numbers
 
 struct ProductArguments {
   Strided in, out;
   Primes primes;
   const Field60::Prime* table;
-  const u32* index;     // [group][position][padded terms]
-  const void* weights;  // in the way's form
+  const u32* index;     // layout [group][position][term, padded]
+  const void* weights;  // weights in the method's layout
   u32 groups, outputs, positions, terms, padded;
   u32 n, components, limbs;
-  u32 input_bytes;  // from one input to the next, where that is one step forward below 2^32
-  u32 blocks;       // tiles of outputs
-  u32 tiles;        // stretches of a limb
+  u32 input_bytes;  // distance of inputs in bytes, if it is constant, positive and below 2^32
+  u32 blocks;       // number of tiles of outputs
+  u32 tiles;        // number of ranges of a limb
 };
 
-// ---------------------------------------------------------------- shared by the fast ways
+// ---------------------------------------------------------------- shared parts of the methods sums and int8
 
-/// What a warp does. Outputs are counted fastest, stretches only after positions: warps that read the same words are near.
+/// The work of a warp. Outputs vary fastest, then positions, then ranges: warps that read the same words are neighbours.
 struct Job {
   u32 block, position, group, tile, component, limb;
 };
@@ -65,8 +63,8 @@ __device__ __forceinline__ Job job_of(const ProductArguments& a) {
   return j;
 }
 
-/// Hides how an address was made, so that a loop adds to it and does not make it again.
-__device__ __forceinline__ const std::byte* settled(const std::byte* p) {
+/// Hides the computation of an address, so that a loop increments it instead of recomputing it.
+__device__ __forceinline__ const std::byte* opaque(const std::byte* p) {
   asm("" : "+l"(p));
   return p;
 }
@@ -82,7 +80,7 @@ struct Lane<16> {
   using Type = uint4;
 };
 
-/// kBytes of an input, from `base` in input 0; zeros for kNone. kRegular: inputs are input_bytes apart.
+/// Loads kBytes of an input; `base` is their address in input 0. Returns zeros for kNone. kRegular: input_bytes is valid.
 template <int kBytes, bool kRegular>
 __device__ __forceinline__ typename Lane<kBytes>::Type gather(const ProductArguments& a, const std::byte* base, u32 item) {
   using L = typename Lane<kBytes>::Type;
@@ -93,7 +91,8 @@ __device__ __forceinline__ typename Lane<kBytes>::Type gather(const ProductArgum
       offset = static_cast<math::i64>(u64{item} * a.input_bytes);
     } else {
       offset =
-          (limb_of<std::byte>(a.in, item, 0, 0) - a.in.data) * static_cast<math::i64>(a.in.word_bytes);  // it counts words
+          // the difference counts words
+          (limb_of<std::byte>(a.in, item, 0, 0) - a.in.data) * static_cast<math::i64>(a.in.word_bytes);
     }
     value = *reinterpret_cast<const L*>(base + offset);
   }
@@ -101,13 +100,12 @@ __device__ __forceinline__ typename Lane<kBytes>::Type gather(const ProductArgum
 }
 
 __device__ __forceinline__ const std::byte* first_word(const ProductArguments& a, const Job& j, u32 coefficient) {
-  return settled(a.in.data + (j.component * a.in.component + j.limb * a.in.limb + coefficient) * a.in.word_bytes);
+  return opaque(a.in.data + (j.component * a.in.component + j.limb * a.in.limb + coefficient) * a.in.word_bytes);
 }
 
 __device__ __forceinline__ u32 part_of(const uint4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 __device__ __forceinline__ u32 part_of(const uint2& v, int i) { return i == 0 ? v.x : v.y; }
 
-/// kBytes of words, as one store.
 template <int kBytes, class T>
 __device__ __forceinline__ void store(T* to, const T* words) {
   typename Lane<kBytes>::Type v;
@@ -115,17 +113,17 @@ __device__ __forceinline__ void store(T* to, const T* words) {
   *reinterpret_cast<decltype(v)*>(to) = v;
 }
 
-constexpr long long kRoundBits = 0x4338000000000000LL;  // of 1.5 2^52
+constexpr long long kRoundBits = 0x4338000000000000LL;  // bits of the double 1.5 2^52
 
-/// An integer below 2^51 in magnitude, modulo 2^32 or 2^64.
+/// Converts an integer below 2^51 in magnitude to T, modulo 2^32 or 2^64.
 template <class T>
 __device__ __forceinline__ T integer(double a) {
   return static_cast<T>(__double_as_longlong(__dadd_rn(a, Field50::kRound)) - kRoundBits);
 }
 
-/// A sum to canonical. `low` is the sum modulo 2^32 or 2^64, `about` the same rounded, `inverse` 1/q rounded. Residues are
-/// below q, so the quotient is at most the sum of all |weights|, far below 2^50: `about` finds it within one, and what is
-/// left is between -q and q.
+/// Returns the canonical residue of a sum. `low` is the sum modulo 2^32 or 2^64, `about` the rounded sum, `inverse` 1/q.
+/// Residues are below q, so the quotient is at most the sum of all |weights|, far below 2^50. So `about` determines it
+/// within one, and the remainder is between -q and q.
 template <class T>
 __device__ __forceinline__ T finished(T low, double about, T q, double inverse) {
   const double shifted = __fma_rn(about, inverse, Field50::kRound);
@@ -136,7 +134,7 @@ __device__ __forceinline__ T finished(T low, double about, T q, double inverse) 
 
 // ---------------------------------------------------------------- sums
 
-/// Residues of type T in kParts parts of kBits; a thread takes kBytes of an input.
+/// Splits residues of type T into kParts parts of kBits bits; a thread reads kBytes of an input at a time.
 template <class T, int kPartCount, int kPartBits, int kLoad>
 struct Split {
   using Word = T;
@@ -155,13 +153,13 @@ __device__ __forceinline__ double split(typename S::Word w, int part) {
   return __dadd_rn(__hiloint2double(0x43300000, static_cast<int>(bits)), -Field50::kWhole);
 }
 
-/// Blocks a multiprocessor should hold at once: the most for which the loop spills no more than a register or two.
+/// Minimum blocks that a multiprocessor holds at once: the largest number for which the loop spills at most two registers.
 template <class S>
 constexpr int sums_resident(int outputs) {
   return outputs * S::kWords * S::kParts < 32 ? 4 : 3;
 }
 
-/// Weights: [group][block][four terms][output of the block][term], the high words of doubles.
+/// The method sums. Layout of weights: [group][block][four terms][output of the block][term], the high words of doubles.
 template <class S, int kOut, bool kRegular>
 __global__ void __launch_bounds__(kThreads, sums_resident<S>(kOut)) sums_kernel(const __grid_constant__ ProductArguments a) {
   take_turn();
@@ -233,15 +231,15 @@ __global__ void __launch_bounds__(kThreads, sums_resident<S>(kOut)) sums_kernel(
 
 // ---------------------------------------------------------------- int8
 
-// The fragments of mma.m16n8k32 (PTX ISA): with g = lane / 4 and t = lane % 4, A's register r holds row g + r % 2 * 8 and
-// columns r / 2 * 16 + 4t.., B's register r holds column g and rows r * 16 + 4t.., and C's register r holds row
-// g + r / 2 * 8 and column 2t + r % 2. The order of the terms is ours: thread t takes terms 8t .. 8t + 7 of a step.
+// Fragments of mma.m16n8k32 (PTX ISA), with g = lane / 4 and t = lane % 4. Register r of A has row g + r % 2 * 8 and columns
+// r / 2 * 16 + 4t... Register r of B has column g and rows r * 16 + 4t... Register r of C has row g + r / 2 * 8 and column
+// 2t + r % 2. The order of terms is free: thread t takes terms 8t .. 8t + 7 of a step.
 
-/// Which term of a step, and which row of a tile, byte `byte` of A's register r belongs to.
+/// Return the row (output) within a tile, and the term within a step, of a byte of A's register r.
 constexpr u32 fragment_row(u32 lane, u32 r) { return lane / 4 + r % 2 * 8; }
 constexpr u32 fragment_term(u32 lane, u32 r, u32 byte) { return lane % 4 * 8 + r / 2 * 4 + byte; }
 
-/// A value from here on: what is made of it is not made before, where it would take more registers.
+/// Prevents the compiler from computing expressions in v early, which would take more registers.
 __device__ __forceinline__ int held(int v) {
   asm volatile("" : "+r"(v));
   return v;
@@ -253,7 +251,7 @@ __device__ __forceinline__ void multiply(int (&c)[4], const uint4& a, u32 b0, u3
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-/// Four words to four registers of their bytes: byte i of plane[d] is byte d of words[i].
+/// Transposes the bytes of four words: byte i of plane[d] is byte d of words[i].
 __device__ __forceinline__ void transpose(const u32 (&words)[4], u32 (&plane)[4]) {
   const u32 a = __byte_perm(words[0], words[1], 0x5140), b = __byte_perm(words[2], words[3], 0x5140);
   const u32 c = __byte_perm(words[0], words[1], 0x7362), d = __byte_perm(words[2], words[3], 0x7362);
@@ -261,7 +259,7 @@ __device__ __forceinline__ void transpose(const u32 (&words)[4], u32 (&plane)[4]
   plane[2] = __byte_perm(c, d, 0x5410), plane[3] = __byte_perm(c, d, 0x7632);
 }
 
-/// sum of acc[d] 2^(8d), d from `from` to below min(from + 4, kPlanes), for register r (and r + 2, a higher digit).
+/// Returns the sum of acc[d] 2^(8d) over d in [from, min(from + 4, kPlanes)), for register r (and r + 2, a higher digit).
 template <int kDigits, int kPlanes>
 __device__ __forceinline__ i64 joined(const int (&acc)[kPlanes][4], int from, int r) {
   i64 sum = 0;
@@ -276,8 +274,8 @@ __device__ __forceinline__ i64 joined(const int (&acc)[kPlanes][4], int from, in
 
 constexpr int int8_resident(int tiles, int planes) { return tiles == 1 ? 3 : tiles == 2 ? 4 : planes == 7 ? 3 : 2; }
 
-/// A warp takes kColumns * 64 bytes of each input, a thread kColumns * 8: each 8 are a residue of 64 bits or two of 32, and
-/// kPlanes bytes of them are not zero. kTiles tiles of 16 rows: 16 outputs, or 8 low digits and their 8 high digits.
+/// A warp reads kColumns * 64 bytes of each input, a thread kColumns * 8. Each 8 bytes are a residue of 64 bits or two of
+/// 32; kPlanes of their bytes are not zero. kTiles tiles of 16 rows: 16 outputs, or 8 low digits and their 8 high digits.
 /// Weights: [group][block][step][tile][lane] A fragments.
 template <class T, int kPlanes, int kDigits, int kTiles, int kColumns, bool kRegular>
 __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
@@ -287,17 +285,18 @@ __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
   constexpr u32 kRows = kTileRows / kDigits;
   using L = typename Lane<kBytes>::Type;
   const Job j = job_of(a);
-  if (j.limb >= a.limbs) return;  // whole warps only, until the last multiplication
+  if (j.limb >= a.limbs) return;  // whole warps return here, so that matrix instructions have all lanes
   const u32 lane = threadIdx.x % kWarp, column = lane / 4, quarter = lane % 4;
   const u32 tile = j.tile * 8 * kWords, first = tile + column * kWords;
 
-  const std::byte* const base = first_word(a, j, first < a.n ? first : 0);  // columns beyond n are not stored
+  const std::byte* const base = first_word(a, j, first < a.n ? first : 0);  // the results of columns beyond n are not stored
   const u32 steps = a.padded / kStep;
   const uint4* index =
       reinterpret_cast<const uint4*>(a.index) + u64{j.group * a.positions + j.position} * (a.padded / 4) + quarter * 2;
   const uint4* weights =
       static_cast<const uint4*>(a.weights) + u64{j.group * a.blocks + j.block} * steps * kTiles * kWarp + lane;
 
+  // Phase 1: products of bytes, summed over the inputs.
   L raw[8];
   const auto load = [&](const uint4& low, const uint4& high) {
 #pragma unroll
@@ -305,11 +304,12 @@ __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
   };
   int acc[kTiles][kColumns][kPlanes][4] = {};
   load(__ldg(index), __ldg(index + 1));
-  // Words are loaded a step ahead of their use, indices two.
+  // Inputs are loaded one step before their use, their indices two steps before.
   uint4 low = {kNone, kNone, kNone, kNone}, high = low;
   if (steps > 1) low = __ldg(index + 8), high = __ldg(index + 9);
 #pragma unroll 1
   for (u32 step = 0; step < steps; ++step, weights += kTiles * kWarp) {
+    // Transpose four words to their bytes.
     u32 plane[kColumns][2][8];
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
@@ -341,6 +341,7 @@ __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
     }
   }
 
+  // Phase 2: the sums of bytes joined to words, reduced and stored.
   const u64 q = a.table[a.primes.index[j.limb]].q;
   const double inverse = 1.0 / static_cast<double>(q);
 #pragma unroll
@@ -350,7 +351,7 @@ __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
       const u32 output = (j.block * kTiles + t) * kRows + column + upper * 8;
       if (output >= a.outputs) continue;
       const u32 item = (j.group * a.outputs + output) * a.positions + j.position;
-      T result[2 * kWords];  // of two columns, one after the other
+      T result[2 * kWords];  // results of two adjacent columns of a matrix instruction
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
 #pragma unroll
@@ -369,7 +370,7 @@ __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
       }
       const u32 at = tile + quarter * 2 * kWords;
       T* const to = limb_of<T>(a.out, item, j.component, j.limb) + at;
-      constexpr u32 kStored = kLaneBytes / sizeof(T);  // n is a multiple
+      constexpr u32 kStored = kLaneBytes / sizeof(T);  // words of a store; n is a multiple
 #pragma unroll
       for (u32 w = 0; w < 2 * kWords; w += kStored) {
         if (at + w < a.n) store<kLaneBytes>(to + w, result + w);
@@ -380,7 +381,7 @@ __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
 
 // ---------------------------------------------------------------- general
 
-/// Weights: [group][output][term], signed. One thread a coefficient.
+/// Weights: [group][output][term], signed. One thread for each coefficient.
 template <class T>
 __global__ void __launch_bounds__(kThreads) general_kernel(const __grid_constant__ ProductArguments a, const Grid grid) {
   take_turn();
@@ -391,7 +392,7 @@ __global__ void __launch_bounds__(kThreads) general_kernel(const __grid_constant
   const u32 position = at.item % a.positions, row = at.item / a.positions, group = row / a.outputs;
   const u32* const index = a.index + u64{group * a.positions + position} * a.padded;
   const i64* const weights = static_cast<const i64*>(a.weights) + u64{row} * a.terms;
-  u64 high = 0, low = 0;  // at most 255 products below 2^120 and a residue
+  u64 high = 0, low = 0;  // the sum of at most 255 products below 2^120 and a residue
   u32 added = 0;
 #pragma unroll 1
   for (u32 k = 0; k < a.terms; ++k) {
@@ -399,7 +400,7 @@ __global__ void __launch_bounds__(kThreads) general_kernel(const __grid_constant
     if (item == kNone) continue;
     const i64 w = weights[k];
     const u64 magnitude = Field60::reduce64(w < 0 ? u64{0} - static_cast<u64>(w) : static_cast<u64>(w), p);
-    const u64 weight = w < 0 ? p.q - magnitude : magnitude;  // at most q
+    const u64 weight = w < 0 ? p.q - magnitude : magnitude;  // a residue, at most q
     const u64 x = limb_of<const T>(a.in, item, at.component, at.limb)[i];
     const u64 product = weight * x;
     low += product;
@@ -415,20 +416,11 @@ u32 parts(std::size_t whole, std::size_t part) { return static_cast<u32>((whole 
 
 enum class Way { general, sums, int8 };
 
-/// Columns a thread has in the way of int8: as its registers allow.
+/// Returns the columns of a thread in the method int8, limited by registers.
 constexpr int columns_of(u32 tiles) { return tiles == 1 ? 2 : 1; }
 
-/// HELIOGRAPH_PRODUCT = general, sums or int8: for benchmarks. Takes that way where it can be gone, else the general one.
-std::optional<Way> forced_way() {
-  const char* const given = std::getenv("HELIOGRAPH_PRODUCT");
-  if (given == nullptr || !*given) return std::nullopt;
-  const std::string_view name = given;
-  require<ParameterError>(name == "general" || name == "sums" || name == "int8",
-                          "HELIOGRAPH_PRODUCT must be general, sums or int8");
-  return name == "general" ? Way::general : name == "sums" ? Way::sums : Way::int8;
-}
-
-/// Outputs a thread holds: the fewest products by zero, where an input's loading and splitting costs about 1.5 products.
+/// Returns the outputs of a thread with the least cost, products by zero included; loading and splitting an input costs
+/// about 1.5 products.
 u32 output_tile(std::size_t outputs) {
   u32 best = 1;
   double least_cost = 0;
@@ -439,7 +431,7 @@ u32 output_tile(std::size_t outputs) {
   return best;
 }
 
-/// The number of signed bytes each weight fits in: 1, 2, or 0 for more.
+/// Returns the number of signed bytes that hold every weight, 1 or 2; 0 if a weight needs more.
 int byte_digits(const std::vector<i64>& weights) {
   int digits = 1;
   for (i64 w : weights) {
@@ -448,7 +440,7 @@ int byte_digits(const std::vector<i64>& weights) {
   }
   return digits;
 }
-/// Digit d, the value being the sum of digit d times 256^d.
+/// Returns digit d of w; w is the sum of digit d times 256^d.
 int byte_digit(i64 w, int d) {
   const auto low = static_cast<signed char>(static_cast<unsigned char>(w & 255));
   return d == 0 ? low : static_cast<int>((w - low) / 256);
@@ -464,9 +456,9 @@ class CudaProduct final : public device::FormOf<device::ProductConstant> {
  public:
   CudaProduct(const std::shared_ptr<State>& state, const device::ProductConstant& constant);
   const GatheredProduct& product() const { return of().product(); }
-  /// Which way to go in a ring of this kind, views allowing: the least estimated time.
+  /// Returns the method of least estimated time in a ring of this kind; the caller checks the views.
   Way way(FieldKind kind) const;
-  /// Whether sums of parts of so many bits are exact.
+  /// Whether sums of parts of this many bits are exact.
   bool sums_fit(int part_bits) const { return part_bits + bits_ + math::bit_length(product().terms) <= kExactBits; }
 
   u32 padded() const { return padded_; }
@@ -484,15 +476,14 @@ class CudaProduct final : public device::FormOf<device::ProductConstant> {
   std::vector<u32> byte_weights() const;
 
   int bits_;
-  std::optional<Way> forced_;
   u32 padded_, output_tile_;
-  int digits_ = 0;  // 0: not for the matrix units
+  int digits_ = 0;  // signed bytes of a weight; 0: the method int8 does not support the weights
   u32 tiles_ = 1;
   std::unique_ptr<Table> index_, weights_, sum_weights_, byte_weights_;
 };
 
 CudaProduct::CudaProduct(const std::shared_ptr<State>& state, const device::ProductConstant& constant)
-    : FormOf(constant), bits_(product().weight_bits()), forced_(forced_way()) {
+    : FormOf(constant), bits_(product().weight_bits()) {
   const GatheredProduct& g = product();
   padded_ = parts(g.terms, kStep) * kStep;
   output_tile_ = output_tile(g.outputs);
@@ -504,9 +495,9 @@ CudaProduct::CudaProduct(const std::shared_ptr<State>& state, const device::Prod
   index_ = table(state, std::move(index));
   weights_ = table(state, g.weights);
   const bool any = g.groups * g.outputs * g.positions * g.terms > 0;
-  if (any && bits_ <= kSumBits && forced_.value_or(Way::sums) == Way::sums) sum_weights_ = table(state, sum_weights());
-  if (any && forced_.value_or(Way::int8) == Way::int8) {
-    // A 32-bit accumulator holds 2^16 products of two bytes; two digits are joined in 64 bits, which holds 2^14.
+  if (any && bits_ <= kSumBits) sum_weights_ = table(state, sum_weights());
+  if (any) {
+    // A 32-bit accumulator holds 2^16 products of two bytes. Two digits are joined in 64 bits, which hold 2^14.
     const int digits = byte_digits(g.weights);
     if (digits > 0 && g.terms <= std::size_t{1} << (digits == 1 ? 16 : 14)) digits_ = digits;
   }
@@ -520,7 +511,7 @@ CudaProduct::CudaProduct(const std::shared_ptr<State>& state, const device::Prod
 std::vector<u32> CudaProduct::sum_weights() const {
   const GatheredProduct& g = product();
   const std::size_t blocks = parts(g.outputs, output_tile_), quads = parts(g.terms, 4);
-  std::vector<u32> words(g.groups * blocks * quads * output_tile_ * 4);  // a zero weight's word is 0
+  std::vector<u32> words(g.groups * blocks * quads * output_tile_ * 4);  // words of weights; a zero weight has the word 0
   for (std::size_t row = 0; row < g.groups * g.outputs; ++row) {
     const std::size_t group = row / g.outputs, output = row % g.outputs;
     for (std::size_t k = 0; k < g.terms; ++k) {
@@ -556,11 +547,11 @@ std::vector<u32> CudaProduct::byte_weights() const {
   return words;
 }
 
-/// The estimate counts clocks of one multiprocessor for an output's word, from instruction counts. On an H200 it picks the
-/// way that was measured the faster for each layer of HCNN-5 in both words (docs/adr/0007-gpu-kernels.md):
-///   sums  64 FMAs a clock, an FMA for each part, and about a sixth more for loading and splitting
-///   int8  for a step of a warp the longer of its matrix instructions, 1.6 clocks each, and its issue slots, with a
-///         quarter more for what does not overlap, and its loads from L1; joining and reducing a third of a clock
+/// Estimates clocks of one multiprocessor for a word of an output, from instruction counts. On an H200 it chooses the
+/// measured faster method for each layer of HCNN-5 in both word sizes (docs/adr/0007-gpu-kernels.md).
+///   sums  64 FMAs a clock, an FMA for each part, and about a sixth more for loads and splits.
+///   int8  for a step of a warp, the maximum of its matrix instructions (1.6 clocks each), its issue slots with a quarter
+///         more for missing overlap, and its loads from L1. Joining and reducing takes a third of a clock.
 Way CudaProduct::way(FieldKind kind) const {
   const GatheredProduct& g = product();
   const bool narrow = kind == FieldKind::field32;
@@ -581,7 +572,7 @@ Way CudaProduct::way(FieldKind kind) const {
   return sums_cost <= int8_cost ? Way::sums : Way::int8;
 }
 
-/// Whether all of a view's stretches may be loaded kLaneBytes at a time.
+/// Whether all ranges of a view may be loaded kLaneBytes at a time.
 bool lanes_fit(const device::View& v) {
   const std::size_t words = kLaneBytes / v.word_size();
   bool fit = v.n % words == 0 && reinterpret_cast<std::uintptr_t>(v.data) % kLaneBytes == 0;
@@ -593,17 +584,17 @@ struct Launcher {
   device::Queue& queue;
   const CudaProduct& product;
   ProductArguments arguments;
-  bool regular = false;  // arguments.input_bytes holds
+  bool regular = false;  // whether arguments.input_bytes is valid
 
-  /// A warp for each of `blocks` tiles of outputs and each stretch of `words`.
+  /// Sets one warp for each of `blocks` tiles of outputs and each range of `words`.
   void warps(void (*kernel)(ProductArguments), u32 blocks, u32 words) {
     ProductArguments& a = arguments;
     a.blocks = blocks;
     a.tiles = parts(a.n, words);
     u64 count = u64{a.blocks} * a.positions * a.groups;
-    require<ShapeError>(count < u64{1} << 32, "one call holds too much for a GPU launch; split the batch");
+    require<ShapeError>(count < u64{1} << 32, "a call is too large for a GPU launch; split the batch");
     count = count * a.tiles * a.components * a.limbs;
-    require<ShapeError>(count < (u64{1} << 32) - kThreads, "one call holds too much for a GPU launch; split the batch");
+    require<ShapeError>(count < (u64{1} << 32) - kThreads, "a call is too large for a GPU launch; split the batch");
     launch(queue, "product", kernel, (count + kThreads / kWarp - 1) / (kThreads / kWarp), kThreads, 0, a);
   }
 

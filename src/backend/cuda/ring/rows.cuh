@@ -1,5 +1,5 @@
-// Composites' middle parts: all that happens to a row between the column passes, in one launch. Each group of 16 threads
-// a row transforms one polynomial's row; where rows of several polynomials meet, they meet in shared memory.
+// Middle parts of composites: one launch does all work on a row between the column passes. Sixteen threads per row transform
+// the row of one polynomial; shared memory passes rows of several polynomials between these groups of threads.
 #pragma once
 
 #include "backend/cuda/ring/conversion.cuh"
@@ -15,15 +15,15 @@ inline constexpr u32 kGroupThreads = kBlockRows * kRowThreads;
 
 template <class F>
 struct RowArguments {
-  Strided polynomials;  // Values; the results take the first components
-  Grid grid;            // parts: of kBlockRows rows
+  Strided polynomials;  // Values; the results overwrite the first components
+  Grid grid;            // a part of the grid has kBlockRows rows
   Primes primes;
   const typename F::Prime* table;
   const typename F::Constant *forward, *inverse;
   u32 n;
 };
 
-/// A row of Values from global memory, transformed, to its place in shared memory.
+/// Transforms a row of Values from global memory to shared memory.
 template <class F>
 __device__ __forceinline__ void row_forward(const typename F::Value* from, typename F::Value* shared, u32 t, u32 root,
                                             const typename F::Constant* tw, const typename F::Prime& p) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void row_forward(const typename F::Value* from, typen
   T::each_last(static_cast<int>(t), [&](int r, int point) { shared[layout.at(point)] = v[0][r]; });
 }
 
-/// And back.
+/// Transforms a row inversely from shared memory to global memory.
 template <class F>
 __device__ __forceinline__ void row_inverse(typename F::Value* to, typename F::Value* shared, u32 t, u32 root,
                                             const typename F::Constant* tw, const typename F::Prime& p) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ void row_inverse(typename F::Value* to, typename F::V
   T::each_first(static_cast<int>(t), [&](int r, int point) { to[point] = v[0][r]; });
 }
 
-/// a0 b0, a0 b1 + a1 b0, a1 b1.
+/// Computes the product's components a0 b0, a0 b1 + a1 b0, a1 b1.
 template <class F, bool SQUARE>
 __global__ void __launch_bounds__((SQUARE ? 3 : 4) * kGroupThreads, 4)
     tensor_rows_kernel(const __grid_constant__ RowArguments<F> a) {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__((SQUARE ? 3 : 4) * kGroupThreads, 4)
   if (group < 3) row_inverse<F>(global, own, t, root, a.inverse + u64{prime} * a.n, p);
 }
 
-/// A sum over digits of digit times key.
+/// Sum over digits of digit times key.
 template <class F>
 struct KeySum {
   Sum<F> sum;
@@ -96,7 +96,7 @@ struct KeySum {
 };
 template <>
 struct KeySum<Field50> {
-  double sum;  // q/2 after a fold, and 3q/4 for each product
+  double sum;  // at most q/2 after a fold; each product adds at most 3q/4
   __device__ __forceinline__ void start() { sum = 0; }
   __device__ __forceinline__ void add(double x, double k, const Field50::Prime& p) {
     sum = __dadd_rn(sum, Field50::mul_reduced(x, k, p));
@@ -107,15 +107,16 @@ struct KeySum<Field50> {
 
 template <class F>
 struct KeyArguments {
-  RowArguments<F> rows;  // of `sum`
+  RowArguments<F> rows;  // arguments for the rows of the key switch's sums
   Strided digits, key;
   Primes key_limbs;
-  u32 count;  // of digits
+  u32 count;  // number of digits
 };
 
-inline constexpr u32 kKeyGroups = 4;  // digits at a time
+inline constexpr u32 kKeyGroups = 4;  // digits that a block processes at a time
 
-/// TRANSFORMED: the digits are canonical words in the NTT domain; else Values that still want their rows transformed.
+/// Multiplies rows of digits by rows of a key. TRANSFORMED: the digits are canonical words in the NTT domain; otherwise they
+/// are Values whose rows this kernel transforms.
 template <class F, bool TRANSFORMED>
 __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3) key_rows_kernel(const __grid_constant__ KeyArguments<F> a) {
   take_turn();

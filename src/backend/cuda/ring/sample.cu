@@ -1,4 +1,4 @@
-// Random polynomials by math/sampler.h's draws: a thread makes one ChaCha20 block (RFC 8439) and the coefficients in it.
+// Random polynomials by the draws of math/sampler.h: a thread computes one ChaCha20 block (RFC 8439) and its coefficients.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ constexpr u32 kThreads = 128;
 
 struct Arguments {
   Strided out;
-  Grid grid;  // limbs: 1 for small polynomials, whose draws all limbs share
+  Grid grid;  // one limb for small polynomials, whose draws serve all limbs
   Primes primes;
   const Field60::Prime* table;
   u32 key[8];
@@ -50,7 +50,7 @@ __device__ __forceinline__ void block_of(const Arguments& a, u32 counter, u32 fi
 
 __constant__ std::array<u64, math::kGaussianTable.size()> gaussian_table = math::kGaussianTable;
 
-/// Residues 4c to 4c + 3 of a prime, of block c.
+/// Writes the residues 4c to 4c + 3 modulo a prime, from ChaCha20 block c.
 template <class Word>
 __device__ __forceinline__ void write_uniform(const Arguments& a, const At& at, const Field60::Prime& p, u32 i,
                                               const u32 (&s)[16]) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void write_uniform(const Arguments& a, const At& at, 
   }
 }
 
-/// Coefficients 8c to 8c + 7 modulo every prime, of block c.
+/// Writes the coefficients 8c to 8c + 7 modulo every prime, from ChaCha20 block c.
 template <class Word>
 __device__ __forceinline__ void write_small(const Arguments& a, const At& at, u32 i, const u32 (&s)[16]) {
   int value[8];

@@ -1,4 +1,4 @@
-// The product of two ciphertexts in the NTT domain, one launch: each operand is read once.
+// The product of two ciphertexts in the NTT domain in one launch; each operand is read once.
 #include "backend/cuda/ring/elements.cuh"
 #include "backend/cuda/ring/kernels.h"
 #include "backend/cuda/ring/passes.h"
@@ -8,18 +8,18 @@ namespace heliograph::backend::cuda {
 namespace {
 
 constexpr u32 kThreads = 256;
-constexpr u32 kUnroll = 2;  // packs of a thread in flight, of each component
+constexpr u32 kUnroll = 2;  // packs of each component that a thread loads at once
 
 template <class F>
 struct Arguments {
   Strided a, b, out;
-  Grid grid;  // parts: kThreads * kUnroll packs
+  Grid grid;  // a part of the grid has kThreads * kUnroll packs
   Primes primes;
   const typename F::Prime* table;
-  u32 packs;  // of a limb
+  u32 packs;  // number of packs of words of a limb
 };
 
-/// a0 b0, a0 b1 + a1 b0, a1 b1.
+/// Computes the product's components a0 b0, a0 b1 + a1 b0, a1 b1.
 template <class F, bool SQUARE, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant__ Arguments<F> g) {
   take_turn();
@@ -76,7 +76,7 @@ void CudaKernels::run(Queue& q, const Tensor& c) {
                    .primes = primes_of(c.primes),
                    .table = ring.primes().as<typename F::Prime>(),
                    .packs = packs};
-    g.grid.components = Divisor(1);  // a thread makes all three
+    g.grid.components = Divisor(1);  // a thread computes all three components
     const auto kernel = square ? (packed ? &tensor_kernel<F, true, kPack> : &tensor_kernel<F, true, 1>)
                                : (packed ? &tensor_kernel<F, false, kPack> : &tensor_kernel<F, false, 1>);
     launch(q, "tensor", kernel, g.grid.blocks(), kThreads, 0, g);

@@ -1,8 +1,10 @@
-// The negacyclic transform's inner part, shared by every kernel that transforms: 2^L points along one axis, 16 (or 2^L)
-// of them in each thread's registers, rounds of up to four butterfly stages with an exchange through shared memory between.
+// The inner part of the negacyclic transform, for all kernels: transforms 2^L points along one axis, 16 (or all 2^L) of them
+// in each thread's registers. A round runs up to four butterfly stages; between rounds the threads exchange points in shared
+// memory.
 //
-// N = N1 * N2. The first stages join points N2 apart (columns of N1); then row r, contiguous, goes its own way with
-// `root` N1 + r: its stage s takes the twiddles (root << s) + i. The inverse is the same in reverse.
+// N = N1 * N2. The first stages combine points at distance N2 (columns of N1 points). After them each contiguous row r is
+// independent, with `root` N1 + r: stage s of the row uses the twiddles (root << s) + i. The inverse transform runs the
+// stages in reverse order.
 #pragma once
 
 #include "backend/cuda/ring/field.cuh"
@@ -32,12 +34,12 @@ __device__ __forceinline__ void load_constants(const typename F::Constant* from,
   }
 }
 
-/// One round: K stages after the first S0 of L, of P polynomials that share their twiddles.
+/// One round: runs K of the L stages, after the first S0, on P polynomials with the same twiddles.
 template <class F, int L, int S0, int K, int E, int P>
 struct Round {
   static constexpr int kGroups = E >> K, kThreads = (1 << L) / E, kLow = L - S0 - K;
 
-  /// Point that register g * 2^K + e of thread t holds.
+  /// Returns the point in register g * 2^K + e of thread t.
   static __device__ __forceinline__ int point(int t, int g, int e) {
     const int other = t + g * kThreads;
     return (other >> kLow) << (kLow + K) | e << kLow | (other & ((1 << kLow) - 1));
@@ -46,7 +48,7 @@ struct Round {
     return root << S0 | static_cast<u32>((t + g * kThreads) >> kLow);
   }
 
-  /// butterfly(x, y, twiddle) for the pairs of stage S of one group.
+  /// Calls butterfly(x, y, twiddle) for each pair of stage S in one group.
   template <int S, class Butterfly>
   static __device__ __forceinline__ void each_pair(typename F::Value (&v)[P][E], int g, u32 node,
                                                    const typename F::Constant* tw, Butterfly butterfly) {
@@ -103,8 +105,8 @@ struct Round {
   }
 };
 
-/// A whole transform of 2^L points. `Layout::at(point)` is where a point lies in shared memory (`Layout` knows the
-/// thread's row or column); `Layout::sync()` joins the threads that share it.
+/// A transform of 2^L points. `Layout::at(point)` is the position of a point in shared memory, for the thread's row or
+/// column. `Layout::sync()` synchronizes the threads of this row or column.
 template <class F, int L, int P = 1>
 struct Transform {
   static constexpr int kEach = L < 4 ? 1 << L : 16;
@@ -126,36 +128,39 @@ struct Transform {
       for (int e = 0; e < (1 << BITS); ++e) body(g * (1 << BITS) + e, RoundT::point(t, g, e));
     }
   }
-  /// body(register, point) in the layout a forward transform starts and an inverse one ends with.
+  /// Calls body(register, point) for the points of a thread at the start of a forward transform, or at the end of an inverse
+  /// one.
   template <class Body>
   static __device__ __forceinline__ void each_first(int t, Body body) {
     each<kFirstBits, First>(t, body);
   }
-  /// The other end's.
+  /// Calls body(register, point) for the points of a thread at the end of a forward transform, or at the start of an inverse
+  /// one.
   template <class Body>
   static __device__ __forceinline__ void each_last(int t, Body body) {
     each<kLastBits, Last>(t, body);
   }
 
-  /// From one round's layout to another's. `again`: the shared memory may still be read by others.
+  /// Moves points from the threads of one round to the threads of the next round. `again`: other threads may still read the
+  /// shared memory.
   template <int FROM_BITS, class From, int TO_BITS, class To, class Layout>
   static __device__ __forceinline__ void exchange(Values& v, int t, typename F::Value* shared, const Layout& layout,
                                                   bool again) {
-    if constexpr (Layout::kTogether == P) {  // the polynomials of a point lie side by side
-      struct alignas(P * sizeof(typename F::Value)) Side {
+    if constexpr (Layout::kTogether == P) {  // a point's values of all polynomials are adjacent
+      struct alignas(P * sizeof(typename F::Value)) Pack {
         typename F::Value at[P];
       };
-      auto* const sides = reinterpret_cast<Side*>(shared);
+      auto* const packs = reinterpret_cast<Pack*>(shared);
       if (again) layout.sync();
       each<FROM_BITS, From>(t, [&](int r, int point) {
-        Side s;
+        Pack s;
 #pragma unroll
         for (int k = 0; k < P; ++k) s.at[k] = v[k][r];
-        sides[layout.at(point)] = s;
+        packs[layout.at(point)] = s;
       });
       layout.sync();
       each<TO_BITS, To>(t, [&](int r, int point) {
-        const Side s = sides[layout.at(point)];
+        const Pack s = packs[layout.at(point)];
 #pragma unroll
         for (int k = 0; k < P; ++k) v[k][r] = s.at[k];
       });
@@ -199,7 +204,7 @@ struct Transform {
       inverse_from<I - 1, LAST>(v, t, root, tw, p, shared, layout);
     }
   }
-  /// LAST: the transform ends here, times 1/n.
+  /// LAST: this is the whole inverse transform, so it also multiplies by 1/n.
   template <bool LAST, class Layout>
   static __device__ __forceinline__ void inverse(Values& v, int t, u32 root, const typename F::Constant* tw,
                                                  const typename F::Prime& p, typename F::Value* shared,
@@ -208,10 +213,10 @@ struct Transform {
   }
 };
 
-/// A contiguous row in shared memory, a word of padding after each 16: strides of 16 meet every bank.
+/// A contiguous row in shared memory with a word of padding after each 16, so that strides of 16 use every bank.
 template <int L, bool WARP>
 struct RowLayout {
-  static constexpr int kTogether = 1;  // polynomials of a thread that are exchanged at once
+  static constexpr int kTogether = 1;  // number of polynomials of a thread that are exchanged at once
   static constexpr int kWords = (1 << L) + (1 << L) / 16;
   static __device__ __forceinline__ int at(int point) { return point + (point >> 4); }
   static __device__ __forceinline__ void sync() {
@@ -223,7 +228,7 @@ struct RowLayout {
   }
 };
 
-/// COLUMNS neighbours, each of TOGETHER neighbouring columns.
+/// COLUMNS groups of adjacent columns in shared memory, each of TOGETHER columns.
 template <int COLUMNS, int TOGETHER>
 struct ColumnLayout {
   static constexpr int kTogether = TOGETHER;

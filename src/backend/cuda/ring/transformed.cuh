@@ -1,5 +1,5 @@
-// Rows of the composites that leave polynomials in the NTT domain: a key switch's sums, whose inverse only limbs that are
-// divided by want, and the end of a division. As rows.cuh's kernels; what rests in the NTT domain is read and written as
+// Rows of the composites that keep polynomials in the NTT domain: the sums of a key switch, and the end of a division. Only
+// limbs that are divided out are transformed inversely. The structure is that of rows.cuh; operands in the NTT domain are
 // words.
 #pragma once
 
@@ -11,17 +11,18 @@ inline constexpr unsigned char kNoDigit = 255;
 
 template <class F>
 struct SwitchArguments {
-  KeyArguments<F> key;       // rows.polynomials: Values of the limbs divided by
-  Strided own, added, kept;  // words: the polynomial that was decomposed; what is added; sums of the limbs that stay
-  const u32* turn;           // of the digits, `own` and `added` (permute's table)
+  KeyArguments<F> key;       // rows.polynomials: Values of the limbs that are divided out
+  Strided own, added, kept;  // words: the decomposed polynomial; the addend; sums of the remaining limbs
+  const u32* turn;           // table of the automorphism of the digits, `own` and `added` (CudaPermutation)
   u32 stay, chain, added_components;
-  typename F::Word weight[device::kMaxLimbs];  // of what is added
-  unsigned char digit[device::kMaxLimbs];      // that holds a limb as its own; kNoDigit: none does
+  typename F::Word weight[device::kMaxLimbs];  // weight of the addend
+  unsigned char digit[device::kMaxLimbs];      // digit whose own limbs include this one; kNoDigit: none
 };
 
-/// Sums over digits of digit times key, plus weight times what is added. A digit's own limb is the polynomial's, in the NTT
-/// domain already; the others are Values that still want their rows transformed. TRANSFORMED: all are words of `key.digits`.
-/// TURNED: all this is permuted as it is read. An automorphism takes rows to rows.
+/// Computes sums over digits of digit times key, plus weight times the addend. A digit's own limb is the polynomial's limb,
+/// which is in the NTT domain. The digit's other limbs are Values whose rows this kernel transforms. TRANSFORMED: all limbs
+/// of the digits are already transformed, in `key.digits`. TURNED: all operands are permuted as they are read; an
+/// automorphism maps rows to rows.
 template <class F, bool TRANSFORMED, bool TURNED>
 __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
     switch_rows_kernel(const __grid_constant__ SwitchArguments<F> s) {
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
   const u32 group = threadIdx.x / kGroupThreads, r = threadIdx.x / kRowThreads % kBlockRows, t = threadIdx.x % kRowThreads;
   const u32 first = at.part * kBlockRows, row = first + r, root = a.rows.n / kRow + row;
   const u32 row_from = TURNED ? __ldg(s.turn + row * kRow) / (2 * kRow) : row;
-  const u32 position = first * kRow + threadIdx.x;  // of this thread in the first row; kRow further in each other
+  const u32 position = first * kRow + threadIdx.x;  // position in the first row; kRow more in each further row
   const u32 prime = a.rows.primes.index[at.limb], key_limb = a.key_limbs.index[at.limb];
   const typename F::Prime p = a.rows.table[prime];
   Value* const mine = shared + group * kGroupWords + r * RowShape::kWords;
@@ -44,10 +45,10 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
   KeySum<F> sums[kBlockRows][2];
 #pragma unroll
   for (u32 k = 0; k < kBlockRows; ++k) sums[k][0].start(), sums[k][1].start();
-  u32 from[kBlockRows];  // where what is turned lies
+  u32 from[kBlockRows];  // source positions of the automorphism
 #pragma unroll
   for (u32 k = 0; k < kBlockRows; ++k) from[k] = TURNED ? __ldg(s.turn + position + k * kRow) >> 1 : position + k * kRow;
-  // value(k): what the digit holds at this thread's position of row k.
+  // value(k): the digit's value at this thread's position in row k.
   const auto multiply = [&](u32 digit, auto value) {
     const Word* const k0 = limb_of<Word>(a.key, 0, 2 * digit, key_limb) + position;
     const Word* const k1 = k0 + a.key.component;
@@ -58,8 +59,10 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
       sums[k][1].add(x, F::load(__ldg(k1 + k * kRow)), p);
     }
   };
+  // Phase 1: products of the digits and the key, kKeyGroups digits at a time. Each group of threads transforms the rows of
+  // one digit.
   const u32 own = TRANSFORMED ? u32{kNoDigit} : u32{s.digit[at.limb]};
-  const u32 count = own == kNoDigit ? a.count : a.count - 1;  // of digits but its own
+  const u32 count = own == kNoDigit ? a.count : a.count - 1;  // number of digits, without the digit `own`
   for (u32 done = 0; done < count; done += kKeyGroups) {
     const u32 here = least(kKeyGroups, count - done);
     if constexpr (TRANSFORMED) {
@@ -86,6 +89,7 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
 #pragma unroll
     for (u32 k = 0; k < kBlockRows; ++k) sums[k][0].fold(p), sums[k][1].fold(p);
   }
+  // Phase 2: the digit whose own limb is this limb, and the added ciphertext.
   if (own != kNoDigit) {
     const Word* const x = limb_of<Word>(s.own, at.item, 0, at.limb);
     multiply(own, [&](u32 k) { return F::load(x[from[k]]); });
@@ -103,6 +107,7 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
 #pragma unroll
   for (u32 k = 0; k < kBlockRows; ++k) sums[k][0].fold(p), sums[k][1].fold(p);
 
+  // Phase 3: sums of remaining limbs are stored; the rows of limbs that are divided out are transformed inversely.
   if (at.limb < s.stay) {
 #pragma unroll
     for (u32 c = 0; c < 2; ++c) {
@@ -110,7 +115,7 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
 #pragma unroll
       for (u32 k = 0; k < kBlockRows; ++k) out[k * kRow] = F::canonical(sums[k][c].finish(p), p);
     }
-    return;  // the whole block
+    return;  // all threads of the block return here
   }
   __syncthreads();
 #pragma unroll
@@ -129,22 +134,23 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
 template <class F>
 struct DivideArguments {
   NttArguments<F> rows;  // in: Values of the remainders; the grid's components are groups of P polynomials
-  Strided beside;        // words
+  Strided beside;        // operand in words
   typename F::Word own[device::kMaxLimbs];
 };
 
-/// A canonical product plus a transform's value.
+/// Returns the canonical sum of a product and a value of a transform.
 template <class F>
 __device__ __forceinline__ typename F::Word sum_word(typename F::Value product, typename F::Value value,
                                                      const typename F::Prime& p) {
   if constexpr (std::is_same_v<F, Field50>) {
-    return F::canonical(__dadd_rn(product, value), p);  // below 5q, exact
+    return F::canonical(__dadd_rn(product, value), p);  // the sum is below 5q in magnitude and exact
   } else {
     return F::add_reduced(product, F::canonical(value, p), p);
   }
 }
 
-/// out = own * beside + the remainders' rows, transformed. `out` may be `beside`, and the memory of the remainders.
+/// Computes out = own * beside + the remainders, whose rows this kernel transforms. `out` may be `beside`, or the memory of
+/// the remainders.
 template <class F, int P>
 __global__ void __launch_bounds__(RowBlocks<F, kRowBits, false>::kMostThreads, RowBlocks<F, kRowBits, false>::kResident)
     divide_rows_kernel(const __grid_constant__ DivideArguments<F> d) {
@@ -160,7 +166,7 @@ __global__ void __launch_bounds__(RowBlocks<F, kRowBits, false>::kMostThreads, R
   const Word* beside[P];
   Word* out[P];
 #pragma unroll
-  for (int k = 0; k < P; ++k) {  // beyond the last polynomial: the last once more, not stored
+  for (int k = 0; k < P; ++k) {  // beyond the end, compute the last polynomial again and do not store it
     u32 component = least(at.component * P + k, a.polynomials - 1);
     const u32 item = a.components.divide(component);
     const auto* const in = limb_of<typename F::Value>(a.in.a, item, component, at.limb) + row * kRow;
@@ -173,7 +179,7 @@ __global__ void __launch_bounds__(RowBlocks<F, kRowBits, false>::kMostThreads, R
   for (int k = 0; k < P; ++k) {
     RowShape::sync();
     T::each_last(static_cast<int>(t), [&](int r, int point) { shared[layout.at(point)] = v[k][r]; });
-    Word x[T::kEach];  // all loads before the first store, which may be to the same memory
+    Word x[T::kEach];  // all loads precede the first store, because the operands may be the same memory
     T::each_first(static_cast<int>(t), [&](int r, int point) { x[r] = beside[k][point]; });
     RowShape::sync();
     if (P > 1 && at.component * P + k >= a.polynomials) continue;

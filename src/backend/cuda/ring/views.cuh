@@ -1,4 +1,4 @@
-// Operands as kernels see them: passed by value, batch axes collapsed where their strides allow it.
+// Operands of kernels, passed by value. Batch axes are merged if their strides allow it.
 #pragma once
 
 #include "backend/cuda/ring/field.cuh"
@@ -10,7 +10,8 @@ using device::PrimeList;
 using device::Queue;
 using device::View;
 
-/// A divisor known at launch: division by a product and a shift (Granlund, Montgomery 1994), for dividends below 2^31.
+/// A divisor that is known at launch. A multiplication and a shift replace the division (Granlund, Montgomery 1994), for
+/// dividends below 2^31.
 struct Divisor {
   u32 value = 1, magic = 1, shift = 0;
 
@@ -19,7 +20,6 @@ struct Divisor {
     while (shift < 31 && (u32{1} << shift) < divisor) ++shift;
     magic = static_cast<u32>((((u64{1} << shift) - divisor) << 32) / (divisor ? divisor : 1) + 1);
   }
-  /// Leaves the remainder in `dividend`.
   __device__ __forceinline__ u32 divide(u32& dividend) const {
     const u32 quotient = (__umulhi(dividend, magic) + dividend) >> shift;
     dividend -= quotient * value;
@@ -27,17 +27,17 @@ struct Divisor {
   }
 };
 
-/// Where a polynomial lies: an item of a batch, a component.
+/// Addresses of the polynomials of a view, by batch item and component.
 struct Strided {
   std::byte* data;
   u32 axes, word_bytes;
   Divisor shape[device::kMaxAxes];
-  math::i64 stride[device::kMaxAxes];  // words; negative: reversed
-  u64 component, limb;                 // words
+  math::i64 stride[device::kMaxAxes];  // strides in words; negative if the axis is reversed
+  u64 component, limb;                 // strides in words
 };
 
 Strided strided(const device::View& v);
-/// log2 of how many neighbours among the n words of a limb one word of `v` serves.
+/// Returns log2 of the number of words that one word of `v` serves, in a limb of n words.
 u32 run_shift(const device::View& v, std::size_t n);
 
 template <class T>
@@ -53,13 +53,12 @@ __device__ __forceinline__ T* limb_of(const Strided& v, u32 item, u32 component,
   return reinterpret_cast<T*>(v.data) + offset;
 }
 
-/// A list of primes, by value.
 struct Primes {
   math::PrimeIndex index[device::kMaxLimbs];
 };
 Primes primes_of(const device::PrimeList& list);
 
-/// Parts of limbs, limbs, components and items of a call, counted by one block index.
+/// Maps a block index to a call's item, component, limb, and part of a limb.
 struct Grid {
   Divisor parts, components, items, limbs;
 
@@ -73,7 +72,7 @@ struct Grid {
 struct At {
   u32 part, component, item, limb;
 };
-/// Components fastest, then items, then parts: polynomials that share a stretch of twiddles are neighbours.
+/// Components vary fastest, then items, then parts, so that blocks with the same twiddles are neighbours.
 __device__ __forceinline__ At locate(const Grid& g, u32 block) {
   At at;
   at.component = block, block = g.components.divide(at.component);
@@ -81,7 +80,7 @@ __device__ __forceinline__ At locate(const Grid& g, u32 block) {
   at.part = block, at.limb = g.parts.divide(at.part);
   return at;
 }
-/// Parts fastest, then limbs: neighbours in memory.
+/// Parts vary fastest, then limbs, then components, in the order of memory.
 __device__ __forceinline__ At locate_in_order(const Grid& g, u32 block) {
   At at;
   at.part = block, block = g.parts.divide(at.part);

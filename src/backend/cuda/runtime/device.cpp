@@ -53,13 +53,12 @@ void Pool::release_all(Driver& driver) {
   streams_.clear();
 }
 
-// ---- State
-
 namespace {
 
-constexpr std::size_t kSlack = std::size_t{64} << 20;  // the driver maps memory by pages of some MiB
+constexpr std::size_t kSlack = std::size_t{64} << 20;  // the driver maps memory in pages of several MiB
 
-/// A switch of the environment; `unset`: what it is where it is not set.
+/// Returns whether an environment variable is set to a value other than "0"; `unset` is the result if the variable is not
+/// set.
 bool switched(const char* name, bool unset) {
   const char* const given = std::getenv(name);
   return given == nullptr ? unset : std::string(given) != "0";
@@ -73,7 +72,7 @@ State::State(std::shared_ptr<Driver> given)
       properties_(driver_->properties()),
       waits_for_each_(switched("HELIOGRAPH_GPU_SYNC", false)),
       uses_peers_(switched("HELIOGRAPH_PEER", true)) {
-  check(driver_->make_stream(&table_stream_), "making a queue");
+  check(driver_->make_stream(&table_stream_), "cannot create a CUDA stream");
 }
 
 State::~State() {
@@ -114,7 +113,7 @@ void State::free_after_all(void* memory) {
 }
 
 void State::free_now(void* memory) {
-  // From destructors: nothing is reported, a fault shows at the next wait.
+  // Destructors call this function, so it ignores errors; the next wait reports a fault.
   EventHandle event = nullptr;
   const bool made = driver_->make_event(&event) == 0;
   for (StreamHandle stream : streams_) {
@@ -134,7 +133,7 @@ void State::begin_capture(StreamHandle stream) {
   join_capture();
   const Status status = driver_->begin_capture(stream);
   if (status != 0) end_of_capture();
-  check(status, "capturing a graph");
+  check(status, "cannot capture a CUDA graph");
 }
 
 Status State::end_capture(StreamHandle stream, void** graph) {
@@ -174,12 +173,12 @@ Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
     return 0;
   };
   if (const Status waited = wait_for_all()) return waited;
-  // Mapping memory anew takes far longer than computing on it: a hopeless wish lets nothing go, another one no more than it
-  // lacks.
+  // Mapping GPU memory takes far longer than computing on it. So free nothing if the memory cannot suffice, and otherwise
+  // free only the missing bytes.
   std::size_t available = 0, total = 0, pooled = 0;
-  if (const Status asked = driver_->memory(&available, &total, &pooled)) return asked;
+  if (const Status failed = driver_->memory(&available, &total, &pooled)) return failed;
   if (bytes > available + pooled + pool_.kept()) return status;
-  // What is kept for other sizes and other queues serves this one once it has come back.
+  // Blocks of other sizes and queues become usable when the pool returns them to the driver.
   pool_.release_all(*driver_);
   if (const Status waited = wait_for_all()) return waited;
   const std::size_t room = bytes + kSlack, all = ~std::size_t{0};
@@ -195,10 +194,10 @@ Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
 
 void State::require_sound() const {
   if (!process_.is_here())
-    throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
+    throw ForkError("cannot use Heliograph in a child process after a fork; start the child with 'spawn'");
   if (!poisoned_) return;
   const std::lock_guard lock(mutex_);
-  throw DeviceError("this GPU failed earlier and cannot be used again in this process: " + fault_);
+  throw DeviceError("this GPU failed earlier and cannot be used again in this process; start a new one. Fault: " + fault_);
 }
 
 void State::check(Status status, const std::string& what) {
@@ -227,7 +226,7 @@ device::Traffic State::traffic() const {
 // ---- Stream, events, queue
 
 Stream::Stream(std::shared_ptr<State> state) : state_(std::move(state)) {
-  state_->check(state_->driver().make_stream(&handle_), "making a queue");
+  state_->check(state_->driver().make_stream(&handle_), "cannot create a CUDA stream");
   state_->add_stream(handle_);
 }
 
@@ -241,13 +240,13 @@ namespace {
 
 class CudaEvent final : public device::Event {
  public:
-  /// `now`: where the stream's work goes.
+  /// `now`: the stream to record on, the queue's own or that of a capture.
   CudaEvent(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, StreamHandle now, const Recent& kernels)
       : state_(std::move(state)), stream_(std::move(stream)), kernels_(kernels) {
-    check(state_->take_event(&handle_), "making an event");
+    check(state_->take_event(&handle_), "cannot create a CUDA event");
     const Status recorded = state_->driver().record(handle_, now);
     if (recorded != 0) state_->keep_event(handle_);
-    check(recorded, "recording an event");
+    check(recorded, "cannot record a CUDA event");
   }
   ~CudaEvent() override { state_->keep_event(handle_); }
   void wait() override {
@@ -259,7 +258,7 @@ class CudaEvent final : public device::Event {
   const State& state() const { return *state_; }
 
  private:
-  /// A fault is a kernel's, whichever call shows it.
+  /// Any call after a fault may return it, so the error names the preceding kernels.
   void check(Status status, const char* what) const {
     state_->check(status, status != 0 && state_->driver().is_fault(status) ? kernels_.text() : what);
   }
@@ -275,7 +274,9 @@ class CudaGraph final : public device::Graph {
   CudaGraph(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, void* executable)
       : state_(std::move(state)), stream_(std::move(stream)), executable_(executable) {}
   ~CudaGraph() override { state_->driver().destroy_graph(executable_); }
-  void replay() override { state_->check(state_->driver().replay(executable_, stream_->handle()), "replaying a graph"); }
+  void replay() override {
+    state_->check(state_->driver().replay(executable_, stream_->handle()), "cannot replay a CUDA graph");
+  }
 
  private:
   std::shared_ptr<State> state_;
@@ -287,21 +288,22 @@ class CudaGraph final : public device::Graph {
 
 namespace {
 
-/// What this thread captures, and the stream that its launches go to meanwhile.
+/// A capture by this thread: the queue, and the stream that takes its launches.
 struct Capturing {
   const CudaQueue* queue = nullptr;
   StreamHandle stream = nullptr;
 };
 thread_local std::vector<Capturing> capturing;
 
-/// Null where it captures nothing of that queue.
+/// Returns the capture stream of a queue; null if this thread does not capture the queue.
 StreamHandle captured(const CudaQueue* queue) {
   const auto found =
       std::find_if(capturing.rbegin(), capturing.rend(), [&](const Capturing& c) { return c.queue == queue; });
   return found == capturing.rend() ? nullptr : found->stream;
 }
 
-/// This thread's launches on a queue go to a stream until it is gone; the last one goes first.
+/// Diverts this thread's launches on a queue to a stream during its lifetime. Diversions end in reverse order of their
+/// start.
 class Diverted {
  public:
   Diverted(const CudaQueue& queue, StreamHandle stream) { capturing.push_back({&queue, stream}); }
@@ -310,14 +312,14 @@ class Diverted {
   Diverted& operator=(const Diverted&) = delete;
 };
 
-/// What is enqueued on `later` starts after all on `earlier`, a stream of `of`.
+/// Makes later work on the stream `later` start after all work so far on the stream `earlier`, which belongs to `of`.
 void follow(State& of, StreamHandle earlier, State& later_of, StreamHandle later) {
   EventHandle event = nullptr;
-  of.check(of.take_event(&event), "making an event");
+  of.check(of.take_event(&event), "cannot create a CUDA event");
   const Status recorded = of.driver().record(event, earlier);
   const Status waited = recorded == 0 ? later_of.driver().wait_event(later, event) : recorded;
   of.keep_event(event);
-  later_of.check(waited, "ordering queues");
+  later_of.check(waited, "cannot order the work of two queues");
 }
 
 }  // namespace
@@ -329,20 +331,19 @@ std::shared_ptr<device::Event> CudaQueue::record() {
 
 void CudaQueue::after(const device::Event& event) {
   const auto* const mine = dynamic_cast<const CudaEvent*>(&event);
-  require<MismatchError>(mine != nullptr, "an event of another kind of device");
-  if (&mine->state() != state_.get()) mine->state().require_sound();  // its fault is not this GPU's
-  state_->check(state_->driver().wait_event(now(), mine->handle()), "ordering queues");
+  require<MismatchError>(mine != nullptr, "cannot use an event of another kind of device");
+  if (&mine->state() != state_.get()) mine->state().require_sound();  // report the other GPU's fault as its own
+  state_->check(state_->driver().wait_event(now(), mine->handle()), "cannot order the work of two queues");
 }
 
 void CudaQueue::uses(const device::Buffer& buffer) {
   auto* const mine = dynamic_cast<CudaMemory*>(buffer.get());
-  require<MismatchError>(mine != nullptr, "memory of another kind of device");
+  require<MismatchError>(mine != nullptr, "cannot use memory of another kind of device");
   mine->used_by(stream_);
 }
 
 void CudaQueue::require_no_capture() const {
-  require<DeviceError>(captured(this) == nullptr,
-                       "a graph is being captured: nothing can be waited for, uploaded or downloaded");
+  require<DeviceError>(captured(this) == nullptr, "cannot wait, upload or download during the capture of a graph");
 }
 
 StreamHandle CudaQueue::now() const {
@@ -360,7 +361,7 @@ std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& b
   require_no_capture();
   std::vector<CudaQueue*> all = {this};
   for (device::Queue* q : others) all.push_back(&own(*q));
-  std::sort(all.begin(), all.end(), std::less<>());  // whoever captures some of these locks them in one order
+  std::sort(all.begin(), all.end(), std::less<>());  // one order for all threads avoids deadlocks
   std::vector<std::unique_lock<std::mutex>> locks;
   for (CudaQueue* q : all) locks.emplace_back(q->capture_mutex_);
   std::erase(all, this);
@@ -389,7 +390,7 @@ std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& b
     if (executable) state_->driver().destroy_graph(executable);
     throw;
   }
-  state_->check(state_->end_capture(stream, &executable), "capturing a graph");
+  state_->check(state_->end_capture(stream, &executable), "cannot capture a CUDA graph");
   return std::make_unique<CudaGraph>(state_, stream_, executable);
 }
 
@@ -448,7 +449,8 @@ std::string Recent::text() const {
   if (enqueued == 0) return "waiting for the GPU";
   if (enqueued == 1) return std::string("kernel ") + names[0];
   const std::size_t shown = std::min(enqueued, kRemembered);
-  std::string list = "one of " + std::to_string(enqueued) + " kernels (HELIOGRAPH_GPU_SYNC=1 tells which), the last ";
+  std::string list =
+      "one of " + std::to_string(enqueued) + " kernels (set HELIOGRAPH_GPU_SYNC=1 to find out which), the last ";
   for (std::size_t i = enqueued - shown; i < enqueued; ++i)
     list += std::string(i == enqueued - shown ? "" : ", ") + names[i % kRemembered];
   return list;
@@ -456,7 +458,7 @@ std::string Recent::text() const {
 
 CudaQueue& own(device::Queue& queue) {
   auto* const mine = dynamic_cast<CudaQueue*>(&queue);
-  require<MismatchError>(mine != nullptr, "a queue of another device");
+  require<MismatchError>(mine != nullptr, "cannot use a queue of another device");
   return *mine;
 }
 
@@ -464,14 +466,14 @@ Table::Table(const std::shared_ptr<State>& state, const void* data, std::size_t 
   Driver& driver = state_->driver();
   state_->require_sound();
   state_->check(state_->allocate(std::max({bytes, room, std::size_t{16}}), state_->table_stream(), &data_),
-                "memory for tables");
+                "cannot allocate GPU memory for tables of constants");
   try {
     if (bytes) {
       ++state_->counts.uploads, state_->counts.upload_bytes += bytes;
-      state_->check(driver.upload(data_, data, bytes, state_->table_stream()), "uploading tables");
+      state_->check(driver.upload(data_, data, bytes, state_->table_stream()), "cannot upload tables of constants");
     }
     ++state_->counts.waits;
-    state_->check(driver.synchronize(state_->table_stream()), "uploading tables");
+    state_->check(driver.synchronize(state_->table_stream()), "cannot upload tables of constants");
   } catch (...) {
     driver.free(data_, state_->table_stream());
     throw;

@@ -14,15 +14,15 @@
 
 namespace heliograph::backend::cuda {
 
-/// Freed blocks of each stream, kept for its next allocation: work there comes after what used them.
+/// Freed blocks of each stream. Later allocations of the stream reuse them, because their work follows all earlier uses.
 class Pool {
  public:
-  /// The size class that holds `bytes`: at most an eighth more.
+  /// Returns the size class of `bytes`, at most an eighth larger.
   static std::size_t size_class(std::size_t bytes);
-  /// Null where none is kept.
+  /// Returns a block of this stream and size; null if there is none.
   void* take(StreamHandle stream, std::size_t size);
   void keep(StreamHandle stream, void* block, std::size_t size);
-  /// Gives kept blocks back to the driver: a stream's, or all.
+  /// Return to the driver the blocks of one stream, or all blocks.
   void release(Driver& driver, StreamHandle stream);
   void release_all(Driver& driver);
   std::size_t kept() const { return kept_; }
@@ -36,7 +36,7 @@ class Pool {
   std::atomic<std::size_t> kept_{0};
 };
 
-/// What everything of one device shares: the driver, the counts, and whether a fault has ended it.
+/// Shared state of one GPU: the driver, the counts of its calls, and the first fault.
 class State {
  public:
   explicit State(std::shared_ptr<Driver> given);
@@ -47,33 +47,31 @@ class State {
   Pool& pool() { return pool_; }
   Staging& staging() { return staging_; }
   const Properties& properties() const { return properties_; }
-  /// Where constants have their forms on this device.
   const device::Slot& slot() const { return slot_; }
-  /// Throws DeviceError naming `what` where `status` is an error; a fault poisons the device.
+  /// Throws DeviceError that begins with `what` if `status` is an error; a fault disables the device.
   void check(Status status, const std::string& what);
-  /// Throws DeviceError where an earlier fault has ended this device, ForkError in a child of the process that opened it.
+  /// Throws DeviceError after a fault of this device, and ForkError in a forked child of the process that opened the device.
   void require_sound() const;
   device::Traffic traffic() const;
-  /// From the driver; where it has none left, what the pool keeps is given back first.
+  /// Allocates from the driver; if it has no memory left, first returns the pool's blocks to it.
   Status allocate(std::size_t bytes, StreamHandle stream, void** address);
-  /// Where tables are uploaded and freed.
   StreamHandle table_stream() const { return table_stream_; }
-  /// Frees on the table stream, after all that is enqueued on any stream now. While one is captured, where an event would
-  /// become part of the graph, it waits for the capture's end.
+  /// Frees memory on the table stream, after all work enqueued so far on any stream. During a capture, the memory is freed
+  /// at the capture's end, because the events would become part of the graph.
   void free_after_all(void* memory);
   void begin_capture(StreamHandle stream);
-  /// Of work on another device's stream, which joins this one's.
+  /// Joins a capture of another device's stream that includes work of this device.
   void join_capture();
   void leave_capture() { end_of_capture(); }
   Status end_capture(StreamHandle stream, void** graph);
-  /// Events are used again: making one takes longer than recording it.
+  /// Events are reused, because creating one takes longer than recording it.
   Status take_event(EventHandle* event);
   void keep_event(EventHandle event);
   void add_stream(StreamHandle stream);
   void remove_stream(StreamHandle stream);
-  /// HELIOGRAPH_GPU_SYNC: every kernel is waited for, so that a fault names it.
+  /// Returns whether HELIOGRAPH_GPU_SYNC is set: each call then waits for its kernel, so that errors name the faulty kernel.
   bool waits_for_each() const { return waits_for_each_; }
-  /// Whether kernels here may read the other's memory: never that of another device where HELIOGRAPH_PEER is 0.
+  /// Returns whether kernels of this GPU may read the other GPU's memory; false for two GPUs if HELIOGRAPH_PEER is 0.
   bool reaches(const State& other) const;
 
   struct {
@@ -82,7 +80,7 @@ class State {
   } counts;
 
  private:
-  /// free_after_all with the mutex held.
+  /// Does free_after_all with the mutex held.
   void free_now(void* memory);
   void end_of_capture();
 
@@ -100,11 +98,11 @@ class State {
   std::vector<StreamHandle> streams_;
   std::mutex events_mutex_;
   std::vector<EventHandle> events_;
-  std::size_t captures_ = 0;          // going on
-  std::vector<void*> freed_between_;  // while they did
+  std::size_t captures_ = 0;          // number of active captures
+  std::vector<void*> freed_between_;  // memory freed during captures
 };
 
-/// A stream lives until its queue and all memory freed in its order are gone.
+/// A CUDA stream. The stream lives as long as its queue and all memory that is freed in the stream's order.
 class Stream {
  public:
   explicit Stream(std::shared_ptr<State> state);
@@ -119,7 +117,7 @@ class Stream {
   StreamHandle handle_ = nullptr;
 };
 
-/// The last kernels of a queue, by name.
+/// Names of the last kernels of a queue, for errors.
 struct Recent {
   static constexpr std::size_t kRemembered = 8;
   std::array<const char*, kRemembered> names{};
@@ -135,9 +133,9 @@ class CudaMemory final : public device::Memory {
              std::size_t size)
       : Memory(static_cast<std::byte*>(address), bytes), state_(std::move(state)), stream_(std::move(stream)), size_(size) {}
   ~CudaMemory() override {
-    // Other queues' work on it comes first. A destructor reports nothing: a fault shows at the next wait.
+    // Waits until the other queues' uses end. A destructor ignores errors; the next wait reports a fault.
     for (const auto& other : users_) {
-      Driver& driver = other->state().driver();  // maybe of another GPU
+      Driver& driver = other->state().driver();  // the other queue may belong to another GPU
       EventHandle event = nullptr;
       const bool made = driver.make_event(&event) == 0;
       if (!made || driver.record(event, other->handle()) != 0 || state_->driver().wait_event(stream_->handle(), event) != 0)
@@ -154,7 +152,7 @@ class CudaMemory final : public device::Memory {
  private:
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
-  std::size_t size_;  // of the pool's block
+  std::size_t size_;  // size of the pool's block
   std::mutex mutex_;
   std::vector<std::shared_ptr<Stream>> users_;
 };
@@ -180,13 +178,14 @@ class CudaQueue final : public device::Queue {
   State& state() const { return *state_; }
   const std::shared_ptr<State>& shared_state() const { return state_; }
   const std::shared_ptr<Stream>& stream() const { return stream_; }
-  /// Where this thread's work goes: the queue's own stream, or while a graph is captured another.
+  /// Returns the stream for this thread's work: the queue's own, or the capture's during a capture.
   StreamHandle now() const;
-  /// Throws DeviceError where this thread captures a graph of this queue, in which nothing can be waited for.
+  /// Throws DeviceError if this thread captures a graph of this queue, because a capture permits no waits.
   void require_no_capture() const;
-  /// The kernels enqueued since the last wait that succeeded, for an error's text.
+  /// Returns the kernels enqueued since the last successful wait, for the text of an error.
   Recent recent() const;
-  /// Throws where `status` is an error of `what`, a call on this queue; a fault is blamed on the kernels before it.
+  /// Throws if `status` is an error; `what` describes the call on this queue. A fault is attributed to the preceding
+  /// kernels.
   void check(Status status, const std::string& what) const;
 
  protected:
@@ -197,9 +196,8 @@ class CudaQueue final : public device::Queue {
 
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
-  std::vector<std::unique_ptr<Stream>>
-      lanes_;                 // what is captured goes through these, while other threads use the queue's own
-  std::mutex capture_mutex_;  // one capture at a time
+  std::vector<std::unique_ptr<Stream>> lanes_;  // streams of captures; other threads use the queue's own stream meanwhile
+  std::mutex capture_mutex_;                    // a capture holds this mutex, so captures run one at a time
   std::unique_ptr<CudaKernels> ring_;
   std::unique_ptr<CudaTfhe> lwe_;
 
@@ -207,10 +205,11 @@ class CudaQueue final : public device::Queue {
   Recent recent_;
 };
 
-/// `queue` as a queue of this backend. Throws MismatchError.
+/// Casts `queue` to a queue of this backend. Throws MismatchError for queues of other backends.
 CudaQueue& own(device::Queue& queue);
 
-/// Memory filled once and read by kernels of any queue: tables. Waits until it is there. `room`: at least so many bytes.
+/// A table: device memory that is written once and read by kernels of any queue. The constructor waits for the upload.
+/// `room`: minimum size in bytes.
 class Table {
  public:
   Table(const std::shared_ptr<State>& state, const void* data, std::size_t bytes, std::size_t room = 0);

@@ -8,7 +8,7 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr std::size_t kDefaultShared = 48 << 10;  // beyond it a kernel must be told
+constexpr std::size_t kDefaultShared = 48 << 10;  // bytes; kernels with more shared memory need an attribute
 
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw DeviceError(std::string(what) + ": " + cudaGetErrorString(status));
@@ -17,19 +17,19 @@ void check(cudaError_t status, const char* what) {
 class Runtime final : public Driver {
  public:
   explicit Runtime(int ordinal) : ordinal_(ordinal) {
-    check(cudaDeviceGetDefaultMemPool(&pool_, ordinal), "opening the GPU's memory pool");
+    check(cudaDeviceGetDefaultMemPool(&pool_, ordinal), "cannot open the GPU's memory pool");
     int major = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "reading the GPU's properties");
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "cannot read the GPU's properties");
     overlaps_ = major >= 9;
     std::uint64_t keep = ~std::uint64_t{0};
-    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the GPU's memory pool");
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "cannot set up the GPU's memory pool");
   }
 
   int ordinal() const override { return ordinal_; }
 
   Properties properties() override {
     cudaDeviceProp p{};
-    check(cudaGetDeviceProperties(&p, ordinal_), "reading the GPU's properties");
+    check(cudaGetDeviceProperties(&p, ordinal_), "cannot read the GPU's properties");
     std::string identity = "GPU-";
     for (const char byte : p.uuid.bytes) {
       const auto value = static_cast<unsigned char>(byte);
@@ -75,7 +75,8 @@ class Runtime final : public Driver {
   Status allocate(void** p, std::size_t bytes, StreamHandle s) override {
     bind();
     const cudaError_t status = cudaMallocAsync(p, bytes, stream(s));
-    if (status == cudaErrorMemoryAllocation) cudaGetLastError();  // not for the next launch to report
+    // clears the error, so that the next launch does not report it
+    if (status == cudaErrorMemoryAllocation) cudaGetLastError();
     return status;
   }
   Status free(void* p, StreamHandle s) override { return bind(), cudaFreeAsync(p, stream(s)); }
@@ -88,7 +89,7 @@ class Runtime final : public Driver {
   Status pin(void* pages, std::size_t bytes) override {
     bind();
     const cudaError_t status = cudaHostRegister(pages, bytes, cudaHostRegisterPortable);
-    if (status != cudaSuccess) cudaGetLastError();  // not for the next launch to report
+    if (status != cudaSuccess) cudaGetLastError();  // clears the error, so that the next launch does not report it
     return status;
   }
   Status unpin(void* pages) override { return bind(), cudaHostUnregister(pages); }
@@ -171,13 +172,13 @@ class Runtime final : public Driver {
  private:
   static cudaStream_t stream(StreamHandle s) { return static_cast<cudaStream_t>(s); }
 
-  /// The runtime's current device belongs to the calling thread, where others change it too: asked each time.
+  /// Makes this GPU the thread's current device, because other code of the thread may have changed it.
   void bind() const {
     int current = -1;
     if (cudaGetDevice(&current) != cudaSuccess || current != ordinal_) cudaSetDevice(ordinal_);
   }
 
-  /// All memory is of the GPU's pool, whose access is its own: cudaDeviceEnablePeerAccess is not needed.
+  /// Grants another GPU access to this GPU's memory pool, which has all memory; cudaDeviceEnablePeerAccess is not needed.
   bool map_memory_of(const Runtime& other) const {
     bind();
     int can = 0;
@@ -189,16 +190,16 @@ class Runtime final : public Driver {
       access.flags = cudaMemAccessFlagsProtReadWrite;
       status = cudaMemPoolSetAccess(other.pool_, &access, 1);
     }
-    if (status != cudaSuccess) cudaGetLastError();  // not for the next launch to report
+    if (status != cudaSuccess) cudaGetLastError();  // clears the error, so that the next launch does not report it
     return status == cudaSuccess && can;
   }
 
   int ordinal_;
   cudaMemPool_t pool_ = nullptr;
-  bool overlaps_ = false;  // whether a kernel may be set up while the one before it runs: see take_turn
+  bool overlaps_ = false;  // whether a kernel may start while the previous one runs: see take_turn
   std::mutex mutex_;
   std::unordered_map<const void*, std::size_t> shared_;
-  std::unordered_map<int, bool> reached_;  // by ordinal
+  std::unordered_map<int, bool> reached_;  // whether this GPU reaches another, by the other's ordinal
 };
 
 }  // namespace
@@ -207,8 +208,9 @@ std::shared_ptr<Driver> make_driver(int ordinal) {
   std::string reason;
   const int count = count_gpus(&reason);
   if (ordinal >= count) {
-    throw DeviceError(count == 0 ? "there is no GPU to use: " + reason
-                                 : "there is no GPU " + std::to_string(ordinal) + "; there are " + std::to_string(count));
+    throw DeviceError(count == 0 ? "cannot open a GPU: " + reason
+                                 : "cannot open GPU " + std::to_string(ordinal) + ": this machine has " +
+                                       std::to_string(count) + " GPUs");
   }
   if (const std::string trouble = trouble_with_gpu(ordinal); !trouble.empty()) throw DeviceError(trouble);
   return std::make_shared<Runtime>(ordinal);
@@ -219,7 +221,7 @@ int count_gpus(std::string* reason) {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaSuccess && count > 0) return count;
   cudaGetLastError();
-  if (reason) *reason = status == cudaSuccess ? "the driver lists none" : cudaGetErrorString(status);
+  if (reason) *reason = status == cudaSuccess ? "the driver lists no GPU" : cudaGetErrorString(status);
   return 0;
 }
 
@@ -240,7 +242,7 @@ std::string trouble_with_gpu(int ordinal) {
     case cudaErrorJitCompilerNotFound:
     case cudaErrorJitCompilationDisabled:
       return std::string("this build has no code for ") + p.name + " (compute capability " + std::to_string(p.major) + "." +
-             std::to_string(p.minor) + "); docs/gpu.md says how to build for it";
+             std::to_string(p.minor) + "); build for it as in docs/gpu.md";
     default:
       return "GPU " + std::to_string(ordinal) + " cannot be used: " + cudaGetErrorString(status);
   }

@@ -1,4 +1,4 @@
-// The calls this backend makes of the CUDA runtime, counted; a test puts its own in place (no GPU is needed for that).
+// Interface to the CUDA runtime, with counts of its calls. Tests replace the driver by a fake and need no GPU.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,10 @@ namespace heliograph::backend::cuda {
 using StreamHandle = void*;
 using EventHandle = void*;
 
-/// A CUDA status; 0 is success.
 using Status = int;
 
 struct Launch {
-  const char* kernel;  // the contract's name for it: what an error names
+  const char* kernel;  // name of the call in device/call.h, for errors
   const void* function;
   unsigned blocks, threads;
   std::size_t shared_bytes;
@@ -26,7 +25,7 @@ struct Launch {
 
 struct Properties {
   std::string name;
-  std::string identity;  // of this very GPU among all: its UUID
+  std::string identity;  // UUID of the GPU
   int major = 0, minor = 0, processors = 0;
   std::size_t memory = 0, shared_bytes_a_block = 0, l2_bytes = 0;
 };
@@ -35,7 +34,7 @@ class Driver {
  public:
   virtual ~Driver() = default;
   virtual Properties properties() = 0;
-  /// The CUDA runtime's number of this GPU; -1 where there is none behind it.
+  /// Returns the ordinal of this GPU in the CUDA runtime; -1 without a GPU.
   virtual int ordinal() const { return -1; }
   virtual Status memory(std::size_t* available, std::size_t* total, std::size_t* pooled) = 0;
   virtual Status make_stream(StreamHandle*) = 0;
@@ -48,38 +47,40 @@ class Driver {
   virtual Status synchronize(StreamHandle) = 0;
   virtual Status allocate(void**, std::size_t bytes, StreamHandle) = 0;
   virtual Status free(void*, StreamHandle) = 0;
-  /// Gives at least so many bytes that the pool holds and nobody uses back to the system, or all of them.
+  /// Returns at least `bytes` of the pool's unused memory to the system, or all unused memory if there is less.
   virtual Status trim(std::size_t bytes) = 0;
-  /// Locks whole pages of the host, so that copies from and to them need no other memory in between.
+  /// Locks whole pages of host memory, so that copies need no intermediate buffer.
   virtual Status pin(void* pages, std::size_t bytes) = 0;
   virtual Status unpin(void* pages) = 0;
-  /// Of memory that is not locked, `from` may be reused at return, and `to` is filled.
+  /// Copies. If the host memory is not locked, `from` may be reused when upload returns, and `to` is filled when download
+  /// returns.
   virtual Status upload(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status download(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status launch(const Launch&, StreamHandle) = 0;
-  /// Whether kernels of this GPU may read the memory of `other`; the first call sees to it that they may.
+  /// Returns whether kernels of this GPU may read the memory of `other`; the first call grants access.
   virtual bool reach(Driver& other) = 0;
-  /// Which GPU it is: equal where two drivers are of one.
+  /// Returns a number that two drivers of one GPU share.
   virtual int number() const = 0;
-  /// Graphs: work enqueued between the two is recorded instead of run; end gives something to replay.
+  /// CUDA graphs. Work enqueued between begin_capture and end_capture is recorded instead of run; end_capture returns the
+  /// graph.
   virtual Status begin_capture(StreamHandle) = 0;
   virtual Status end_capture(StreamHandle, void** graph) = 0;
   virtual Status replay(void* graph, StreamHandle) = 0;
   virtual Status destroy_graph(void* graph) = 0;
   virtual std::string describe(Status) = 0;
-  /// Whether a status means that memory ran out, and nothing worse.
   virtual bool is_out_of_memory(Status) = 0;
-  /// Whether a status ends the use of the GPU in this process: a kernel's bad access, a lost GPU.
+  /// Returns whether a status ends the use of the GPU in this process, such as an illegal access of a kernel or a lost GPU.
   virtual bool is_fault(Status) = 0;
 };
 
-/// The CUDA runtime on the GPU of that number. Throws DeviceError where there is none, or none that this build has code for.
+/// Opens the CUDA runtime on the GPU `ordinal`. Throws DeviceError if there is none, or if this build has no code for it.
 std::shared_ptr<Driver> make_driver(int ordinal);
-/// How many GPUs the CUDA runtime finds; 0 where it finds no driver. `reason` says why there are none.
+/// Returns the number of GPUs that the CUDA runtime finds, 0 without a driver. If it is 0, `reason` states why.
 int count_gpus(std::string* reason = nullptr);
-/// Why the GPU of that number, one of count_gpus(), cannot be used; empty where it can.
+/// Returns why the GPU `ordinal` cannot be used; empty if it can. Requires ordinal < count_gpus().
 std::string trouble_with_gpu(int ordinal);
-/// A kernel that does nothing: where the GPU has no code for it, it has none for the others.
+/// Returns an empty kernel. If a build has no code of this kernel for a GPU, the build has no code of the other kernels for
+/// the GPU.
 const void* probe_kernel();
 
 }  // namespace heliograph::backend::cuda

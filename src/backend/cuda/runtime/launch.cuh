@@ -1,4 +1,4 @@
-// Launching typed kernels through the driver.
+// Typed launches of kernels through the driver.
 #pragma once
 
 #include "backend/cuda/runtime/device.h"
@@ -6,11 +6,11 @@
 
 namespace heliograph::backend::cuda {
 
-/// `name` is the contract's name for what runs.
+/// `name` is the call's name in device/call.h, for errors.
 template <class... A>
 void launch(device::Queue& queue, const char* name, void (*kernel)(A...), u64 blocks, unsigned threads, std::size_t shared,
             const std::type_identity_t<A>&... arguments) {
-  require<ShapeError>(blocks < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");
+  require<ShapeError>(blocks < u64{1} << 31, "a call is too large for a GPU launch; split the batch");
   void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
   own(queue).launch({.kernel = name,
                      .function = reinterpret_cast<const void*>(kernel),

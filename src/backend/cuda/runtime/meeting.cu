@@ -1,4 +1,5 @@
-// Queues of several GPUs meet: each sets a flag in every other's memory and waits for all flags in its own.
+// Barrier of queues of several GPUs: each queue sets a flag in every other GPU's memory and waits for all flags in its
+// own.
 #include "backend/cuda/runtime/launch.cuh"
 #include "backend/cuda/runtime/meeting.h"
 
@@ -7,7 +8,7 @@ namespace heliograph::backend::cuda {
 namespace {
 
 struct Arguments {
-  u32* flags[CudaMeeting::kMost];  // of each member, in its own memory
+  u32* flags[CudaMeeting::kMost];  // flags of each member, in the member's memory
   u32 member, members, round;
 };
 
@@ -23,9 +24,9 @@ __global__ void meet_kernel(const __grid_constant__ Arguments a) {
   if (other >= a.members) return;
   u32* const theirs = a.flags[other] + a.member;
   const u32* const mine = a.flags[a.member] + other;
-  __threadfence_system();  // what this queue did before is there for who sees the flag
+  __threadfence_system();  // makes earlier work of this queue visible to readers of the flag
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(theirs), "r"(a.round) : "memory");
-  constexpr u64 kPatience = 60'000'000'000;  // a member that never comes ends the others with a fault instead of a hang
+  constexpr u64 kPatience = 60'000'000'000;  // ns; a longer wait for a member ends in a fault
   const u64 start = nanoseconds();
   for (;;) {
     u32 seen;
@@ -44,7 +45,7 @@ CudaMeeting::CudaMeeting(std::span<device::Device* const> members, std::span<dev
     flags_.push_back(members[m]->allocate(none.size() * sizeof(u32), *queues[m]));
     members[m]->upload(*queues[m], std::as_bytes(std::span(none)), flags_[m]->address());
   }
-  for (device::Queue* q : queues) q->wait();  // nobody sets a flag before it is there
+  for (device::Queue* q : queues) q->wait();  // flags must be zero before any member sets its flag
 }
 
 void CudaMeeting::meet(std::size_t member, device::Queue& queue) {

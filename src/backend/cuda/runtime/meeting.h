@@ -1,4 +1,4 @@
-// Where queues of several GPUs meet without the host.
+// Barrier of queues of several GPUs, without the host.
 #pragma once
 
 #include <span>
@@ -12,13 +12,13 @@ class CudaMeeting final : public device::Meeting {
  public:
   static constexpr std::size_t kMost = 16;
 
-  /// GPUs that all reach each other, no two the same.
+  /// `members` must be different GPUs, of which each can access the memory of every other.
   CudaMeeting(std::span<device::Device* const> members, std::span<device::Queue* const> queues);
   void meet(std::size_t member, device::Queue& queue) override;
 
  private:
   std::vector<device::Buffer> flags_;
-  std::vector<math::u32> rounds_;  // each touched by its member's thread alone
+  std::vector<math::u32> rounds_;  // round of each member; only the member's thread accesses it
 };
 
 }  // namespace heliograph::backend::cuda

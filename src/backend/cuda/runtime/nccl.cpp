@@ -14,15 +14,15 @@ namespace heliograph::backend::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using device::Patience;
+using device::WaitLimit;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFarewell{10000};  // for the other ends to close with us
-constexpr milliseconds kSetup{60000};     // at least: it takes seconds at its best
+constexpr milliseconds kCloseLimit{10000};  // time limit for the other processes to close
+constexpr milliseconds kSetup{60000};       // minimum time limit for setup, which takes seconds
 
-/// NVLink multicast is never used: a program that ends while it is set up can put a host's GPUs out of service. NCCL reads
-/// this once, at its first call.
+/// Disables NVLink multicast, because a program that exits during the setup of multicast can put a host's GPUs out of
+/// service. NCCL reads this variable once, at its first call.
 void forbid_multicast() {
   static const int done = setenv("NCCL_NVLS_ENABLE", "0", 1);
   (void)done;
@@ -43,14 +43,14 @@ void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw DeviceError(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-/// A point of a stream that can be asked for.
+/// A point of a stream whose completion the host can poll.
 class Milestone {
  public:
   explicit Milestone(cudaStream_t stream) {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cannot create a CUDA event");
     const cudaError_t status = cudaEventRecord(event_, stream);
     if (status != cudaSuccess) cudaEventDestroy(event_);
-    check(status, "recording an event");
+    check(status, "cannot record a CUDA event");
   }
   ~Milestone() {
     if (event_) cudaEventDestroy(event_);
@@ -59,7 +59,7 @@ class Milestone {
   bool reached() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) return false;
-    check(status, "exchanging with other processes");
+    check(status, "an exchange with other processes");
     return true;
   }
 
@@ -70,16 +70,17 @@ class Milestone {
 class NcclChannel final : public device::Channel {
  public:
   NcclChannel(std::shared_ptr<State> state, const ncclUniqueId& id, std::size_t place, std::size_t places,
-              const Patience& patience)
-      : state_(std::move(state)), ordinal_(state_->driver().ordinal()), limit_(patience.limit) {
+              const WaitLimit& wait_limit)
+      : state_(std::move(state)), ordinal_(state_->driver().ordinal()), limit_(wait_limit.limit) {
     bind();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;  // so that every wait has an end
+    config.blocking = 0;  // non-blocking calls, so that every wait has a time limit
     std::unique_lock lock(mutex_);
     try {
       check(ncclCommInitRankConfig(&comm_, static_cast<int>(places), id, static_cast<int>(place), &config), nullptr,
-            "joining the processes' GPUs");
-      settle(lock, {.limit = std::max(kSetup, limit_), .check = patience.check}, "joining the processes' GPUs");
+            "connecting the GPUs of the processes");
+      wait_until_started(lock, {.limit = std::max(kSetup, limit_), .check = wait_limit.check},
+                         "connecting the GPUs of the processes");
     } catch (...) {
       if (comm_) ncclCommAbort(comm_);
       throw;
@@ -93,18 +94,18 @@ class NcclChannel final : public device::Channel {
     pending_.clear();
     try {
       check(ncclCommFinalize(comm_), comm_, "closing");
-      settle(lock, {.limit = kFarewell, .check = {}}, "closing");
+      wait_until_started(lock, {.limit = kCloseLimit, .check = {}}, "closing");
       ncclCommDestroy(comm_);
-    } catch (const Error&) {  // the others are gone, or will not close
+    } catch (const Error&) {  // the other processes have ended or do not close
       if (comm_ != nullptr) ncclCommAbort(comm_);
     }
   }
 
   void exchange(device::Queue& queue, std::span<const Part> sends, std::span<const Part> receives) override {
     CudaQueue& q = own(queue);
-    require<MismatchError>(&q.state() == state_.get(), "a queue of another GPU");
+    require<MismatchError>(&q.state() == state_.get(), "cannot use a queue of another GPU");
     auto* const stream = static_cast<cudaStream_t>(q.stream()->handle());
-    constexpr const char* kWhat = "exchanging with other processes";
+    constexpr const char* kWhat = "an exchange with other processes";
     std::unique_lock lock(mutex_);
     require_open();
     bind();
@@ -116,23 +117,23 @@ class NcclChannel final : public device::Channel {
     };
     for (const Part& p : sends) note(ncclSend(p.address, p.bytes, ncclUint8, static_cast<int>(p.place), comm_, stream));
     for (const Part& p : receives) note(ncclRecv(p.address, p.bytes, ncclUint8, static_cast<int>(p.place), comm_, stream));
-    note(ncclGroupEnd());  // whatever happened: the group is this thread's
+    note(ncclGroupEnd());  // ends the group also after an error, because the group belongs to this thread
     check(worst, comm_, kWhat);
-    settle(lock, {.limit = limit_, .check = {}}, kWhat);
+    wait_until_started(lock, {.limit = limit_, .check = {}}, kWhat);
     pending_.push_back({std::move(before), Milestone(stream), {}});
   }
 
   void check() override {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) return;  // whoever holds it looks for himself
+    if (!lock) return;  // another thread holds the lock and checks
     require_open();
     bind();
     ncclResult_t state = ncclSuccess;
-    cuda::check(ncclCommGetAsyncError(comm_, &state), comm_, "asking NCCL");
-    cuda::check(state, comm_, "exchanging with other processes");
+    cuda::check(ncclCommGetAsyncError(comm_, &state), comm_, "cannot query NCCL");
+    cuda::check(state, comm_, "an exchange with other processes");
     while (!pending_.empty() && pending_.front().after.reached()) pending_.pop_front();
     if (pending_.empty() || !pending_.front().before.reached()) return;
-    // The stream has come to it: from now on only others can keep it.
+    // This GPU's stream has reached the exchange, so only other ranks can still delay it.
     Pending& p = pending_.front();
     if (p.begun == Clock::time_point{}) p.begun = Clock::now();
     if (Clock::now() - p.begun > limit_)
@@ -156,24 +157,25 @@ class NcclChannel final : public device::Channel {
   void check(ncclResult_t r, ncclComm_t comm, const char* what) { cuda::check(r, comm, what); }
   void bind() const { cudaSetDevice(ordinal_); }
   void require_open() const {
-    if (comm_ == nullptr) throw DeviceError("the exchanges with other processes have been ended");
+    if (comm_ == nullptr) throw DeviceError("cannot exchange with other processes: the channel was aborted");
   }
 
-  /// Waits until what was asked of NCCL is under way. Lets others in meanwhile: one of them may end it.
-  void settle(std::unique_lock<std::mutex>& lock, const Patience& patience, const char* what) {
-    const Clock::time_point until = Clock::now() + patience.limit;
+  /// Waits until NCCL has started the request. Unlocks the mutex while waiting, so that another thread may abort the
+  /// request.
+  void wait_until_started(std::unique_lock<std::mutex>& lock, const WaitLimit& wait_limit, const char* what) {
+    const Clock::time_point until = Clock::now() + wait_limit.limit;
     for (int round = 0;; ++round) {
       ncclResult_t state = ncclSuccess;
       check(ncclCommGetAsyncError(comm_, &state), comm_, what);
       check(state, comm_, what);
       if (state != ncclInProgress) return;
       if (Clock::now() > until)
-        throw DeviceError(std::string(what) + " has not ended within " + std::to_string(patience.limit.count() / 1000) +
+        throw DeviceError(std::string(what) + " has not ended within " + std::to_string(wait_limit.limit.count() / 1000) +
                           " s");
       lock.unlock();
-      if (patience.check) {
+      if (wait_limit.check) {
         try {
-          patience.check();
+          wait_limit.check();
         } catch (...) {
           lock.lock();
           throw;
@@ -189,7 +191,7 @@ class NcclChannel final : public device::Channel {
   const int ordinal_;
   const milliseconds limit_;
   std::mutex mutex_;
-  ncclComm_t comm_ = nullptr;  // null: ended
+  ncclComm_t comm_ = nullptr;  // null after abort()
   std::deque<Pending> pending_;
 };
 
@@ -197,26 +199,26 @@ class NcclChannel final : public device::Channel {
 
 bool nccl_is_usable() {
   forbid_multicast();
-  int version = 0;  // its structures have grown with it
+  int version = 0;  // an older NCCL does not know this build's structures
   return ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION_CODE;
 }
 
 std::vector<std::byte> nccl_invitation() {
   forbid_multicast();
   ncclUniqueId id;
-  check(ncclGetUniqueId(&id), nullptr, "inviting the processes' GPUs");
+  check(ncclGetUniqueId(&id), nullptr, "cannot create an NCCL id");
   std::vector<std::byte> bytes(sizeof id);
   std::memcpy(bytes.data(), &id, sizeof id);
   return bytes;
 }
 
 std::unique_ptr<device::Channel> nccl_connect(std::shared_ptr<State> state, std::span<const std::byte> invitation,
-                                              std::size_t place, std::size_t places, const Patience& patience) {
+                                              std::size_t place, std::size_t places, const WaitLimit& wait_limit) {
   forbid_multicast();
   ncclUniqueId id;
-  require<DeviceError>(invitation.size() == sizeof id, "an invitation of another kind of device");
+  require<DeviceError>(invitation.size() == sizeof id, "cannot use an invitation of another kind of device");
   std::memcpy(&id, invitation.data(), sizeof id);
-  return std::make_unique<NcclChannel>(std::move(state), id, place, places, patience);
+  return std::make_unique<NcclChannel>(std::move(state), id, place, places, wait_limit);
 }
 
 }  // namespace heliograph::backend::cuda

@@ -1,4 +1,4 @@
-// Channels between GPUs of different processes, by NCCL. A build without it has nccl_stub.cpp in its place.
+// NCCL channels between GPUs of different processes. Builds without NCCL use nccl_stub.cpp instead.
 #pragma once
 
 #include "backend/cuda/runtime/device.h"
@@ -6,11 +6,11 @@
 
 namespace heliograph::backend::cuda {
 
-/// Whether this build has NCCL, and this machine one as new.
+/// Returns whether this build has NCCL and the machine's NCCL is at least as new.
 bool nccl_is_usable();
-/// Throws DeviceError.
+/// Throws DeviceError if this build has no NCCL or NCCL fails.
 std::vector<std::byte> nccl_invitation();
 std::unique_ptr<device::Channel> nccl_connect(std::shared_ptr<State> state, std::span<const std::byte> invitation,
-                                              std::size_t place, std::size_t places, const device::Patience& patience);
+                                              std::size_t place, std::size_t places, const device::WaitLimit& wait_limit);
 
 }  // namespace heliograph::backend::cuda

@@ -12,7 +12,7 @@
 
 namespace heliograph::backend::cuda {
 
-/// A block while one thread uses it.
+/// Reserves a block for one thread during its lifetime.
 class Staging::Lease {
  public:
   explicit Lease(Staging& staging) : staging_(staging), block_(staging.taken()) {}
@@ -20,20 +20,18 @@ class Staging::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  /// Waits until its last copy is over.
   std::byte* memory(CudaQueue& queue) {
     if (!block_->pending) return block_->address;
     ++queue.state().counts.waits;
-    queue.check(staging_.driver_.synchronize_event(block_->copied), "waiting for a copy");
+    queue.check(staging_.driver_.synchronize_event(block_->copied), "cannot wait for a copy between host and GPU");
     block_->pending = false;
     return block_->address;
   }
-  /// Notes the end of a copy that was enqueued on the stream.
   void note(CudaQueue& queue, StreamHandle stream) {
     const Status status = staging_.driver_.record(block_->copied, stream);
     block_->pending = status == 0;
-    if (status != 0) ++queue.state().counts.waits, staging_.driver_.synchronize(stream);  // then the block is free
-    queue.check(status, "recording an event");
+    if (status != 0) ++queue.state().counts.waits, staging_.driver_.synchronize(stream);  // then the copy is complete
+    queue.check(status, "cannot record a CUDA event");
   }
 
  private:
@@ -77,7 +75,7 @@ bool Staging::usable() {
 
 Staging::Block* Staging::taken() {
   std::unique_lock lock(mutex_);
-  // Rather one more than to wait for a copy.
+  // Making a new block takes less time than waiting for a copy.
   if ((free_.empty() || free_.front()->pending) && blocks_.size() < kMost && !exhausted_) {
     if (auto block = made()) {
       blocks_.push_back(std::move(block));
@@ -101,8 +99,8 @@ void Staging::give(Block* block) {
 
 namespace {
 
-/// Calls f(first byte, bytes) for each part of a block's size, on as many threads as reach the memory's rate: more wait for each other
-/// in the driver.
+/// Calls f(first byte, bytes) for each part of a block's size, on several threads. This number of threads saturates the
+/// memory; more threads would wait for each other in the driver.
 template <class F>
 void each_part(std::size_t bytes, F f) {
   constexpr std::size_t kBlock = Staging::kBlock, kThreads = 8;
@@ -139,7 +137,7 @@ void Staging::download(CudaQueue& queue, const std::byte* from, std::span<std::b
     queue.wait();
     return;
   }
-  queue.wait();  // one thread, not all that copy
+  queue.wait();  // wait once here instead of in each copying thread
   each_part(to.size(), [&](std::size_t first, std::size_t bytes) {
     Lease block(*this);
     std::byte* const memory = block.memory(queue);

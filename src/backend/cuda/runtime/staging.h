@@ -1,5 +1,5 @@
-// Copies between the host's memory and a GPU's by way of page-locked memory. From memory of other kinds the driver copies at a
-// fraction of the rate, with one thread, and lets the host wait.
+// Copies between host and GPU through page-locked memory. The driver copies from other host memory with one thread, at a
+// fraction of the rate of page-locked memory, and blocks the host.
 #pragma once
 
 #include <condition_variable>
@@ -15,11 +15,12 @@ namespace heliograph::backend::cuda {
 
 class CudaQueue;
 
-/// The blocks of one device. They may have held secrets: no dump contains them, and they are wiped in the end.
+/// The page-locked blocks of one device. A block may have held secrets, so blocks are excluded from core dumps and wiped
+/// when they are freed.
 class Staging {
  public:
   static constexpr std::size_t kBlock = std::size_t{1} << 20, kMost = 32;
-  /// Less is left to the driver, which takes it at once.
+  /// Smaller copies go directly to the driver, which starts them at once.
   static constexpr std::size_t kLeast = std::size_t{128} << 10;
 
   explicit Staging(Driver& driver) : driver_(driver) {}
@@ -27,20 +28,20 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Enqueues the copy; `from` may be reused when it returns. Throws as CudaQueue::check.
+  /// Enqueues a copy; `from` may be reused when the function returns. Throws as CudaQueue::check does.
   void upload(CudaQueue& queue, std::span<const std::byte> from, std::byte* to);
-  /// Waits for the queue. Throws as CudaQueue::check.
+  /// Copies and waits for the queue. Throws as CudaQueue::check does.
   void download(CudaQueue& queue, const std::byte* from, std::span<std::byte> to);
 
  private:
   struct Block {
     std::byte* address = nullptr;
     EventHandle copied = nullptr;
-    bool pending = false;  // until `copied`
+    bool pending = false;  // whether a copy is pending; the event `copied` marks its end
   };
   class Lease;
 
-  /// Whether there is a block at all: a system may lock no memory for this process.
+  /// Returns whether any block exists: the system may refuse to lock memory.
   bool usable();
   std::unique_ptr<Block> made();
   Block* taken();
@@ -50,8 +51,8 @@ class Staging {
   std::mutex mutex_;
   std::condition_variable given_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::deque<Block*> free_;  // those used longest ago first
-  bool exhausted_ = false;   // no more can be locked
+  std::deque<Block*> free_;  // free blocks, the least recently used first
+  bool exhausted_ = false;   // the system locks no more memory
 };
 
 }  // namespace heliograph::backend::cuda

@@ -1,4 +1,4 @@
-// What every kernel begins with.
+// Start of every kernel.
 #pragma once
 
 #include "math/modulus.h"
@@ -8,8 +8,8 @@ namespace heliograph::backend::cuda {
 using math::u32;
 using math::u64;
 
-/// The first statement of every kernel: what went before it in its queue is done and visible. The kernel may have been set
-/// up before that (programmatic dependent launch).
+/// Waits until earlier work in the queue is complete and visible. Every kernel must call this function first, because
+/// programmatic dependent launch may start a kernel before earlier ones end.
 __device__ __forceinline__ void take_turn() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

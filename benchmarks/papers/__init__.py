@@ -1,0 +1,1 @@
+"""Tables of papers: the papers' figures beside Heliograph's."""

@@ -1,0 +1,1 @@
+"""Programs that measure other libraries in turns with Heliograph."""

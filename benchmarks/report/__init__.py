@@ -1,0 +1,1 @@
+"""Results of benchmarks and the tables made from them."""

@@ -1,0 +1,1 @@
+"""Code that all subpackages share: arguments, tensors, parameters, files, HTML. It names no scheme."""

@@ -1,0 +1,422 @@
+"""Extremes, ranks and order of encrypted reals, by comparisons of all pairs or in rounds."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core
+from heliograph._common.arguments import count_of, described, is_real
+from heliograph._common.functions import concatenate
+from heliograph._common.matrices import along_axis
+from heliograph._common.operations import composite
+from heliograph._common.tensor import keys_of
+from heliograph.ckks.approximation import (
+    domain_of,
+    error_bound,
+    errors_of,
+    inside,
+    real_tensor,
+    with_errors,
+    without_errors,
+)
+from heliograph.ckks.comparisons import Approximate, extreme, gap_of, inside_unit, signs_of
+from heliograph.ckks.elementary import Domain
+from heliograph.ckks.keys import EvaluationKeys
+from heliograph.ckks.tensor import Tensor
+
+Axis = int | Literal["slots"]
+_RANK_ERROR = 2.0**-12  #: of a comparison of two values, divided by the number of values
+
+
+@composite
+def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+    """Returns the largest value along an axis, to `error`, in rounds of `maximum`.
+
+    An axis of ciphertexts is removed. With ``axis="slots"`` every slot holds the largest of all slots; the tensor must fill
+    the set's `period`, and keys for the rotations `sum_rotations(period)` are needed. Each round takes the levels of `abs`
+    with the error divided by the number of rounds.
+
+    >>> holder.decrypt(hg.ckks.max(w, "slots", error=0.02)).round(1)  # w holds -1, -0.25, 0 and 0.5
+    array([0.5, 0.5, 0.5, 0.5])
+    """
+    return _rounds(x, axis, error, domain, keys, "max")
+
+
+@composite
+def min(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+    """Returns the smallest value along an axis, to `error`, as `max`.
+
+    >>> holder.decrypt(hg.ckks.min(w, "slots", error=0.02)).round(1)
+    array([-1., -1., -1., -1.])
+    """
+    return _rounds(x, axis, error, domain, keys, "min")
+
+
+def _rounds(x: Any, axis: Any, error: Any, domain: Domain, keys: EvaluationKeys | None, what: str) -> Tensor:
+    x, _, _ = domain_of(real_tensor(x, what), domain, what)
+    along = along_axis(x, axis)
+    wanted = error_bound(error, 1)
+    if along is None:
+        _require_full(x, what)
+        count = x.slots
+    else:
+        count = x.shape[along]
+        x = _first(x, along)
+        if count == 0:
+            raise _core.ShapeError(f"cannot compute the {what} of no values: the axis has length 0")
+    rounds = builtins.max(1, math.ceil(math.log2(count)))
+    spent, way = 0.0, 1 if what == "max" else -1
+
+    def larger(a: Tensor, b: Tensor) -> Tensor:
+        nonlocal spent
+        found = extreme(a, b, a - b, wanted / rounds * 0.95, keys, way, what)
+        step = found.error
+        spent = builtins.max(spent, step)
+        return found.tensor
+
+    if along is None:
+        for k in range(rounds):
+            x = larger(x, x.rotate(2**k, keys=keys))
+    else:
+        while x.shape[0] > 1:
+            half = x.shape[0] // 2
+            best, rest = larger(x[:half], x[half : 2 * half]), x[2 * half :]
+            x = concatenate([best, rest.lower(builtins.min(best.level, rest.level))]) if rest.shape[0] else best
+        x = x[0]
+    return Approximate(x, spent * rounds).met(wanted, what)
+
+
+def _first(x: Tensor, axis: int) -> Tensor:
+    """Returns x with an axis moved to the front."""
+    if axis == 0:
+        return x
+    order = (axis, *(i for i in range(x.ndim) if i != axis))
+    return x.transpose(*order)
+
+
+def _require_full(x: Tensor, what: str) -> None:
+    period = x.parameters.period
+    if x.slots != period:
+        raise _core.ShapeError(
+            f"{what} along slots needs a tensor that fills the set's {period:,} slots, not {x.slots:,}; append "
+            "zeros to the array before encryption, and pass count="
+        )
+
+
+@composite
+def argmax(
+    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None
+) -> Tensor:
+    """Returns the index of the largest value along an axis of ciphertexts, for each slot; the first of equal ones.
+
+    Each two values must be equal or at least `gap` apart. If the largest two are closer, the result is a number between
+    their indices. With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All pairs are compared: n
+    values take n (n - 1) / 2 signs, and n signs of ranks.
+
+    Raises the errors of `sign`; ShapeError for an empty axis.
+
+    >>> holder.decrypt(hg.ckks.argmax(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0  # w: -1, -0.25, 0 and 0.5
+    array([2., 2., 0., 0.])
+    """
+    return _arg(x, axis, gap, one_hot, domain, keys, "argmax")
+
+
+@composite
+def argmin(
+    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None
+) -> Tensor:
+    """Returns the index of the smallest value along an axis of ciphertexts, as `argmax`.
+
+    >>> holder.decrypt(hg.ckks.argmin(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0
+    array([0., 0., 0., 2.])
+    """
+    return _arg(x, axis, gap, one_hot, domain, keys, "argmin")
+
+
+def _arg(
+    x: Any, axis: Any, gap: Any, one_hot: bool, domain: Domain, keys: EvaluationKeys | None, what: str
+) -> Tensor:  # fmt: skip
+    x, low, high = domain_of(real_tensor(x, what), domain, what)
+    along = along_axis(x, axis)
+    if along is None:
+        raise _core.ShapeError(f"{what} takes an axis of ciphertexts; sort orders the values of slots")
+    x = _first(x, along)
+    count = x.shape[0]
+    if count == 0:
+        raise _core.ShapeError(f"cannot compute {what} of no values: the axis has length 0")
+    if count == 1:
+        hot: Tensor = x * 0.0 + 1.0
+    else:
+        ranks = _ranks(x if what == "argmax" else -x, gap_of(gap), high - low, keys, what)
+        hot = _at_least(ranks, count - 1, count, keys, what)
+    if one_hot:
+        order = np.argsort([along, *(i for i in range(x.ndim) if i != along)])
+        return hot.transpose(*order.tolist())
+    places: Tensor = hot * np.arange(count, dtype=float).reshape(-1, *[1] * x.ndim)
+    return inside(places.sum(0), -0.5, count - 0.5)
+
+
+def _ranks(x: Tensor, gap: float, spread: float, keys: EvaluationKeys | None, what: str) -> Tensor:
+    """Returns the number of smaller values for each value along the first axis; of equal values the first is the largest."""
+    count = x.shape[0]
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    differences = concatenate([x[i : i + 1] - x[j : j + 1] for i, j in pairs]) + gap / 2
+    differences = inside(differences, -spread - gap, spread + gap)
+    larger = _signs(differences, spread + gap, gap / 2, _RANK_ERROR / count, keys, what) * 0.5
+    ranks = []
+    for k in range(count):
+        wins = [larger[p : p + 1] if i == k else -larger[p : p + 1] for p, (i, j) in enumerate(pairs) if k in (i, j)]
+        ranks.append(concatenate(wins).sum(0).reshape(1, *x.shape[1:]) + (count - 1) / 2)
+    return inside(concatenate(ranks), -0.25, count - 0.75)
+
+
+def _at_least(ranks: Tensor, least: Any, count: int, keys: EvaluationKeys | None, what: str) -> Tensor:
+    """Returns 1 for ranks, whole numbers below `count`, of at least `least`, a number or an array, and 0 for others."""
+    shifted = inside(ranks - (least - 0.5), -float(count), float(count))
+    return inside_unit(_signs(shifted, float(count), 0.45, 2.0**-20, keys, what) * 0.5 + 0.5, 2.0**-20)
+
+
+def _signs(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
+    """Returns signs whose error bounds include that of the composition."""
+    found = signs_of(x, largest, gap, error, keys, what)
+    return with_errors(found.tensor, found.total())
+
+
+@composite
+def sort(
+    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
+) -> Tensor:
+    """Returns the values in ascending order.
+
+    Each two values must be equal or at least `gap` apart; closer ones may be replaced by a mixture of both. All pairs are
+    compared, then each rank with each place.
+
+    - An axis of ciphertexts: each slot is sorted by itself, with n (n - 1) signs for n values.
+    - ``axis="slots"``: the first `count` slots of each ciphertext. The square of `count`, rounded up to a power of two, must
+      not exceed the set's `period`. The tensor must fill the period. It needs keys for the
+      rotations `sort_rotations(period)`. The results are in the first `count` slots; other slots hold copies.
+
+    Raises the errors of `sign`; ShapeError, ParameterError for a wrong count.
+
+    >>> holder.decrypt(hg.ckks.sort(hg.stack([v, w]), 0, gap=0.2)).round(2) + 0
+    array([[-1.  , -0.25,  0.  ,  0.5 ],
+           [ 0.25,  0.5 ,  1.  ,  2.  ]])
+    """
+    x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort")
+    along = along_axis(x, axis)
+    if along is None:
+        return _Pairs(x, low, high, gap_of(gap), count, keys).sort()
+    if count is not None:
+        raise _core.ParameterError('count belongs to axis="slots"; an axis of ciphertexts is sorted whole')
+    x = _first(x, along)
+    n = x.shape[0]
+    return _ordered(x, range(n), low, high, gap_of(gap), keys, "sort") if n > 1 else x
+
+
+@composite
+def top_k(x: Tensor, k: int, axis: int, *, gap: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+    """Returns the k largest values along an axis of ciphertexts, the largest first. The rest is as for `sort`.
+
+    >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
+    array([[0.25, 0.5 , 1.  , 2.  ]])
+    """
+    x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k")
+    along = along_axis(x, axis)
+    if along is None:
+        raise _core.ShapeError("top_k takes an axis of ciphertexts; sort orders the values of slots")
+    x = _first(x, along)
+    n = x.shape[0]
+    if not 1 <= count_of(k, "k", 1) <= n:
+        raise _core.ParameterError(f"k must be 1 to {n}, the number of values, not {described(k)}")
+    return _ordered(x, range(n - 1, n - 1 - k, -1), low, high, gap_of(gap), keys, "top_k") if n > 1 else x
+
+
+def _ordered(
+    x: Tensor, wanted: range, low: float, high: float, gap: float, keys: EvaluationKeys | None, what: str
+) -> Tensor:  # fmt: skip
+    """Returns the values of these ranks along the first axis."""
+    n = x.shape[0]
+    ranks = _ranks(x, gap, high - low, keys, what)
+    edges = sorted({r for w in wanted for r in (w, w + 1) if 0 < r < n})
+    steps = {}
+    if edges:
+        all_ranks = concatenate([ranks.reshape(1, *ranks.shape)] * len(edges))
+        offsets = np.array(edges, dtype=float).reshape(-1, *[1] * (x.ndim + 1))
+        at_least = _at_least(all_ranks, offsets, n, keys, what)
+        steps = {edge: at_least[i] for i, edge in enumerate(edges)}
+    results = []
+    for r in wanted:
+        if r == 0:
+            hot = 1 - steps[1]
+        elif r == n - 1:
+            hot = steps[r]
+        else:
+            hot = steps[r] - steps[r + 1]
+        results.append(x.multiply(hot, keys=keys).sum(0).reshape(1, *x.shape[1:]))
+    return concatenate(results)  # values closer than the gap may add up, so the bounds are those of the sum
+
+
+def sort_rotations(period: int) -> list[int]:
+    """Returns the rotations that `sort` along slots needs: powers of two, left and right.
+
+    >>> hg.ckks.sort_rotations(8)
+    [1, 2, 4, -1, -2, -4]
+    """
+    powers = [1 << k for k in range(builtins.max(0, int(period).bit_length() - 1))]
+    return powers + [-p for p in powers]
+
+
+class _Pairs:
+    """All pairs of the first n slots, as a matrix of m rows in the slots: row i is at slots i m to i m + m - 1."""
+
+    def __init__(
+        self, x: Tensor, low: float, high: float, gap: float, count: int | None, keys: EvaluationKeys | None
+    ) -> None:
+        _require_full(x, "sort")
+        self.x, self.low, self.high, self.gap, self.period = x, low, high, gap, x.slots
+        self.keys = keys_of([x], keys, "sort")
+        self.n = x.slots if count is None else count_of(count, "count", 1)
+        self.m = 1 << builtins.max(1, (self.n - 1).bit_length())
+        if self.n > x.slots or self.m * self.m > x.slots:
+            raise _core.ParameterError(
+                f"sort along slots compares all pairs in {self.m * self.m:,} slots; this set has {x.slots:,}. Pass a "
+                "smaller count=, choose a larger set, or sort along an axis of ciphertexts"
+            )
+        self.keys._require(
+            "sort", sort_rotations(self.period), False, relinearize=True, ask="rotations=hg.ckks.sort_rotations(period)"
+        )
+        i, j = np.divmod(np.arange(self.period), self.m)
+        self.row, self.column = i, j
+        self.used = i < self.m
+
+    def sort(self) -> Tensor:
+        least = self.low - 2 * self.gap  # of the places that fill up to m
+        slot = np.arange(self.period)
+        filled = np.where((slot >= self.n) & (slot < self.m), least, 0.0)
+        first = inside(
+            self.x * (slot < self.n).astype(float) + filled, builtins.min(least, 0.0), builtins.max(self.high, 0.0)
+        )
+        columns = self._copies(first)
+        rows = self._across(columns * ((self.row == self.column) & self.used).astype(float))
+        tie = np.sign(self.column - self.row) * self.gap / 2 + (self.row == self.column) * self.gap
+        spread = self.high - least + self.gap
+        differences = inside((rows - columns + tie), -spread, spread)
+        larger = _signs(differences, spread, self.gap / 2, _RANK_ERROR / self.m, self.keys, "sort")
+        ranks = self._across(larger * (self.used * 0.5))  # the sum of the signs of a row, halved
+        ranks = inside(ranks + (self.m / 2 - 1), -self.m * 1.0, self.m * 1.0)
+        place = self.column + (self.m - self.n)  # filling values have the lowest ranks
+        low_edge = ranks - np.where(self.used, place - 0.5, 0.0)
+        high_edge = ranks - np.where(self.used, place + 0.5, 0.0)
+        both = inside(concatenate([e.reshape(1, *e.shape) for e in (low_edge, high_edge)]), -2.0 * self.m, 2.0 * self.m)
+        steps = _signs(both, 2.0 * self.m, 0.45, 2.0**-20, self.keys, "sort") * 0.5
+        hot = inside_unit(steps[0] - steps[1], 2.0**-20)
+        picked = rows.multiply(hot, keys=self.keys)
+        for k in range((self.period // self.m).bit_length() - 1):
+            picked = picked + picked.rotate(self.m << k, keys=self.keys)
+        return picked
+
+    def _copies(self, x: Tensor) -> Tensor:
+        """Copies the first row into each row. The other rows are zero."""
+        bounds = x.bounds or (0.0, 0.0)
+        return inside(self._repeated(x, [-(self.m << k) for k in range((self.period // self.m).bit_length() - 1)]), *bounds)
+
+    def _across(self, x: Tensor) -> Tensor:
+        """Returns the sum of each row, in all of its slots."""
+        for k in range(self.m.bit_length() - 1):
+            x = x + x.rotate(1 << k, keys=self.keys)
+        x = x * ((self.column == 0) & self.used).astype(float)
+        return self._repeated(x, [-(1 << k) for k in range(self.m.bit_length() - 1)])
+
+    def _repeated(self, x: Tensor, steps: list[int]) -> Tensor:
+        """Adds rotations of values between zeros. Each slot has the error of one value, and of the rotations."""
+        of_one, x = errors_of(x), without_errors(x)
+        for step in steps:
+            x = x + x.rotate(step, keys=self.keys)
+        rounding = errors_of(x)
+        return with_errors(x, (of_one[0] + rounding[0], of_one[1] + rounding[1]))
+
+
+@composite
+def quantile(
+    x: Tensor, q: float, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
+    """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
+
+    With ``axis="slots"`` it is in slot 0. Options and errors are as for `sort`.
+
+    >>> holder.decrypt(hg.ckks.quantile(hg.stack([v, w]), 0.2, 0, gap=0.2)).round(2) + 0
+    array([-0.75, -0.1 ,  0.2 ,  0.8 ])
+    """
+    if not is_real(q) or not 0 <= q <= 1:
+        raise _core.ParameterError(f"a quantile must be a number from 0 to 1, not {described(q)}")
+    y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile")
+    along = along_axis(y, axis)
+    n = y.shape[along] if along is not None else (y.slots if count is None else count_of(count, "count", 1))
+    if n == 0:
+        raise _core.ShapeError("cannot compute a quantile of no values")
+    place = float(q) * (n - 1)
+    below = builtins.min(math.floor(place), n - 1)
+    share = place - below
+    if along is None:
+        ordered = _Pairs(y, low, high, gap_of(gap), count, keys).sort()
+        value = ordered.rotate(below, keys=keys, compose=True) if below else ordered
+        if not share:
+            return value
+        return value * (1 - share) + ordered.rotate(below + 1, keys=keys, compose=True) * share
+    y = _first(y, along)
+    if n == 1:
+        return y[0]
+    wanted = [below, below + 1] if share else [below]
+    values = _ordered(y, range(wanted[0], wanted[-1] + 1), low, high, gap_of(gap), keys, "quantile")
+    return values[0] if not share else values[0] * (1 - share) + values[1] * share
+
+
+@composite
+def median(
+    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
+) -> Tensor:
+    """Returns the median along an axis: `quantile` of 1/2.
+
+    >>> holder.decrypt(hg.ckks.median(hg.stack([v, w, -v]), 0, gap=0.2)).round(2) + 0
+    array([-0.25, -0.25,  0.  ,  0.5 ])
+    """
+    return quantile(x, 0.5, axis, gap=gap, count=count, domain=domain, keys=keys)
+
+
+@composite
+def histogram(
+    x: Tensor, edges: npt.ArrayLike, *, gap: float, count: int | None = None, domain: Domain = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
+    """Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot.
+
+    `edges` are ascending public numbers. Values at least `gap` from an edge count 1 in one bin. A value at an edge counts
+    1/2 in both bins. Values below the first and above the last edge do not count. `count` is the number of values, the first
+    slots of each ciphertext; the tensor must fill the set's period.
+
+    Needs keys for the rotations `sum_rotations(period)`. Raises the errors of `sign`; ParameterError for edges that are not
+    ascending.
+
+    >>> holder.decrypt(hg.ckks.histogram(w, [-1.5, -0.5, 0.3, 1], gap=0.2))[:, 0].round(2)
+    array([1., 2., 1.])
+    """
+    x, low, high = domain_of(real_tensor(x, "histogram"), domain, "histogram")
+    _require_full(x, "histogram")
+    at = np.asarray(edges, dtype=np.float64)
+    if at.ndim != 1 or at.size < 2 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():
+        raise _core.ParameterError("edges must be at least two ascending finite numbers")
+    n = x.slots if count is None else count_of(count, "count", 1)
+    if n > x.slots:
+        raise _core.ShapeError(f"count must be at most {x.slots:,}, the number of slots, not {n:,}")
+    spread = builtins.max(high - float(at[0]), float(at[-1]) - low, gap_of(gap))
+    offsets = at.reshape(-1, *[1] * (x.ndim + 1))
+    shifted = concatenate([x.reshape(1, *x.shape)] * at.size) - offsets
+    steps = _signs(inside(shifted, -spread, spread), spread, gap_of(gap), 2.0**-20, keys, "histogram")
+    inner = (steps[:-1] - steps[1:]) * (np.arange(x.slots) < n).astype(float) * 0.5
+    return inside(inside_unit(inner, 2.0**-20).sum_slots(keys=keys), -0.5, n + 0.5)

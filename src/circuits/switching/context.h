@@ -1,0 +1,168 @@
+// Constants of a pair of parameter sets: CKKS of degree N with lowest prime q, TFHE with a wide key of dimension d, a power
+// of two that divides N. The wide key as a polynomial is S. S(X^r) with r = N / d is a secret of the ring of degree N, and
+//   c(X) = sum over j < r of X^j c_j(X^r)
+// splits a ciphertext under S(X^r) into r ciphertexts of degree d under S. Coefficient i of c_j is an LWE ciphertext under
+// the wide key.
+//
+// The key switch to S(X^r) has no special primes, because the modulus at dimension d is limited to q. Its digits are those
+// of the fraction x / q in base 2^kDigitBits: signed, kDigits of them, the rest rounded.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "schemes/ckks/bootstrapping.h"
+#include "schemes/tfhe/context.h"
+
+namespace heliograph::switching {
+
+using device::PrimeList;
+using device::View;
+using math::Domain;
+using math::u64;
+using ring::RnsTensor;
+
+/// Digits of the switch to S. Their base is the smallest power of two that leaves at most 2^kDroppedBits units of q.
+inline constexpr std::size_t kDigits = 3;
+inline constexpr int kDroppedBits = 8;
+/// Deviations of Gaussian errors that bounds count.
+inline constexpr double kDeviations = rlwe::NoiseModel::kDeviations;
+/// Gaussians of deviation 3.19 in an error of a key under S: the ratio of the error and q is then that of TFHE's wide key.
+inline constexpr std::size_t kErrors = 2;
+/// LWE words are multiples of 2^-kTurnBits turns before a circuit multiplies them by 2^(64 - kTurnBits): residues modulo
+/// 2^kTurnBits, which conversions handle.
+inline constexpr int kTurnBits = 59;
+
+/// Returns the variance of an error of a key under S.
+inline double error_variance() { return kErrors * math::kSigma * math::kSigma; }
+
+/// Orders the work of two sessions, whose queues are separate: `later` may use the view's memory after all work that
+/// `earlier`, which allocated it or wrote it last, has enqueued.
+void order(const device::Session& earlier, const device::Session& later, const View& view);
+
+/// Digits of a polynomial of a ring modulo its prime q, as signed residues.
+class Digits {
+ public:
+  explicit Digits(ring::Engine& engine);
+  /// x: one component, coefficient domain. Returns a component for each digit in the NTT domain.
+  RnsTensor operator()(const RnsTensor& x) const;
+  /// Returns q / 2^(bits j), rounded, for digit j from 1.
+  u64 gadget(std::size_t digit) const;
+  unsigned bits() const { return bits_; }
+  /// Returns the variance that a switch by these digits adds to a phase, in units of q. `n`: the degree; `error`: the
+  /// variance of the key's errors; `norm`: the squared norm of the former secret.
+  double variance(double n, double error, double norm) const;
+
+ private:
+  u64 q_;
+  unsigned bits_;
+  u64 offset_, half_;  // added to x, subtracted from each digit
+  std::vector<std::shared_ptr<const device::ConversionConstant>> conversions_;
+};
+
+class Context {
+ public:
+  /// Throws ParameterError, SecurityError, MismatchError.
+  Context(std::shared_ptr<ckks::Context> ckks, std::shared_ptr<tfhe::Context> tfhe);
+
+  const std::shared_ptr<ckks::Context>& ckks() const { return ckks_; }
+  const std::shared_ptr<tfhe::Context>& tfhe() const { return tfhe_; }
+  double q() const { return q_; }
+  std::size_t wide() const { return wide_; }
+  std::size_t parts() const { return ckks_->spec().n / wide_; }  // r
+  /// Returns the layout of the key to S(X^r).
+  rlwe::KeyLayout to_wide_layout() const { return {low_, kDigits}; }
+  u64 gadget(std::size_t digit) const { return digits_.gadget(digit); }
+
+  /// Switches to S(X^r). x: [items], degree one, lowest level, NTT domain.
+  RnsTensor to_wide(const RnsTensor& x, const rlwe::SwitchKey& key) const;
+  /// Returns the phases of the first `width` slots as LWE ciphertexts, [items, width], in units of 2^-kTurnBits turns. x:
+  /// [items] under S(X^r), coefficient domain, with values in the coefficients of a bootstrap's transform.
+  lwe::Tensor extract(const RnsTensor& x, std::size_t width) const;
+  /// Returns the variance in squared turns that both functions add to a phase.
+  double variance() const;
+
+  /// Returns the context of the ring of degree d modulo q, of the key holder's device in `own_narrow`.
+  rlwe::Context& narrow() const { return *narrow_; }
+  const std::shared_ptr<rlwe::Context>& narrow_shared() const { return narrow_; }
+  std::shared_ptr<rlwe::Context> own_narrow() const;
+  /// Returns the layouts of the packing keys, from X -> X^g of S to S, and of the key from S(X^r) to the CKKS key.
+  rlwe::KeyLayout packing_layout() const { return {kFirst, kDigits}; }
+  rlwe::KeyLayout to_dense_layout() const;
+  /// Returns the g of the packing keys: 2^l + 1 for l from 1 to log2 d.
+  std::vector<u64> packing_galois() const;
+  /// Packs the phases of [items, width] LWE ciphertexts into the first `width` slots' coefficients, modulo q: [items] under
+  /// S(X^r), coefficient domain. The low 32 bits of the words are dropped.
+  RnsTensor pack(const lwe::Tensor& x, const std::map<u64, rlwe::SwitchKey>& keys) const;
+  /// Switches from S(X^r) to the CKKS key; both in the NTT domain.
+  RnsTensor to_dense(const RnsTensor& x, const rlwe::SwitchKey& key) const;
+  /// Returns the variance in squared turns that both functions add to a phase.
+  double packing_variance() const;
+
+  /// Returns digits_circuit for the set, and the circuit that multiplies `wires` wires by a factor. Both are cached, so that
+  /// a device has their launches.
+  std::shared_ptr<const tfhe::Circuit> reading(unsigned bits) const;
+  std::shared_ptr<const tfhe::Circuit> scaling(std::size_t wires, std::int32_t factor) const;
+
+ private:
+  inline static const PrimeList kFirst = {0};
+
+  void require_pair() const;
+  void make_places();
+  void make_packing();
+  /// Returns whether a view of the device's memory may have another degree than its allocation. Otherwise the device has
+  /// several parts, and words of tensors that change their degree pass through the host.
+  bool one_memory() const { return narrow_->engine()->cuts_batches(); }
+  static std::vector<u64> downloaded(const RnsTensor& x);
+  /// Returns [items, r] polynomials of degree d from [items] of degree N, whose parts follow each other.
+  RnsTensor divided(const RnsTensor& x) const;
+  /// Writes LWE ciphertexts from constant coefficients of bodies and from masks.
+  void store(const RnsTensor& body, const RnsTensor& mask, const lwe::Tensor& out) const;
+  /// Returns the RLWE ciphertexts whose constant coefficients are the LWE phases, divided by d. Coefficient domain.
+  RnsTensor as_ring(const lwe::Tensor& x) const;
+  /// Returns plus + turn(minus), in the coefficient domain.
+  RnsTensor folded(const RnsTensor& plus, const RnsTensor& minus, u64 galois, const rlwe::SwitchKey& key) const;
+
+  std::shared_ptr<ckks::Context> ckks_;
+  std::shared_ptr<tfhe::Context> tfhe_;
+  std::size_t wide_;
+  PrimeList low_;
+  double q_;
+  Digits digits_;
+  std::shared_ptr<rlwe::Context> narrow_;    // the ring of degree d modulo q
+  std::shared_ptr<ring::Engine> pairs_;      // the same of degree 2 d, for the halves of 64-bit words
+  std::size_t used_parts_ = 1, places_ = 1;  // parts with values, and values in each
+  device::PermutationHandle split_;          // coefficients of the used parts first, in the order of slots
+  RnsTensor monomials_, first_;              // X^-i of a part's places in the order of slots; 1
+  std::shared_ptr<const device::ConversionConstant> to_turns_, to_negative_turns_;
+  device::PermutationHandle join_;                                // the inverse of split_
+  device::PermutationHandle mask_, body_;                         // of halves of words: -a(X^-1); the body at position 0
+  std::vector<device::PermutationHandle> monomials_of_;           // products with X^(d / 2^l), for l from 2
+  std::shared_ptr<const device::ConversionConstant> from_turns_;  // 2^-32 turns to q, divided by d
+  std::shared_ptr<const device::KeySwitchPlan> to_dense_;
+
+  mutable std::mutex mutex_;  // guards the circuits
+  mutable std::map<unsigned, std::shared_ptr<const tfhe::Circuit>> reading_;
+  mutable std::map<std::pair<std::size_t, std::int32_t>, std::shared_ptr<const tfhe::Circuit>> scaling_;
+};
+
+struct KeysData {
+  std::shared_ptr<Context> context;
+  ring::KeyId ckks_key{}, tfhe_key{};
+  rlwe::SwitchKey to_wide;                 // from the CKKS key to S(X^r), modulo q
+  std::map<u64, rlwe::SwitchKey> packing;  // by Galois element
+  rlwe::SwitchKey to_dense;                // from S(X^r) to the CKKS key
+  bool vouched = true;                     // made by this process
+};
+
+/// Returns the circuit that reads an integer of `bits` bits from a phase: x units of 2^-(bits + 1) turns become the digits
+/// of x, rounded, in two's complement.
+///
+/// Digits of m bits are read from the lowest. In the phase for digit k, the digit has the unit 2^-(m + 1) turns, and one
+/// more bit is above it. A first bootstrap reads that bit. The second one reads the digit of the phase without that bit and
+/// without digit k - 1. Digits below k - 1 move the phase by less than 2^-m units, half of which is subtracted. At a tie
+/// both bootstraps may err by one step. The table's values are symmetric around 0, so that a phase beyond an end reads as
+/// that end.
+std::shared_ptr<const tfhe::Circuit> digits_circuit(const tfhe::Spec& spec, unsigned bits);
+
+}  // namespace heliograph::switching

@@ -1,0 +1,205 @@
+// CKKS to TFHE: slots to coefficients, switch to the wide key, phases as LWE ciphertexts, digits by bootstraps.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/progress.h"
+#include "circuits/ckks/bootstrap_stages.h"
+#include "circuits/switching/context.h"
+#include "heliograph/switching.h"
+#include "schemes/tfhe/encoding.h"
+#include "schemes/tfhe/run.h"
+
+namespace heliograph::switching {
+
+namespace {
+
+/// log2 of the largest factor of a phase in a circuit, a 32-bit integer.
+constexpr unsigned kMostFactor = 30;
+
+tfhe::Type type_of(const tfhe::Spec& spec, unsigned bits) {
+  const tfhe::Type type{.boolean = false, .bits = bits, .is_signed = true};
+  tfhe::wires_of(spec, type);
+  const unsigned most = kMostFactor - (64 - kTurnBits) + spec.message_bits;
+  if (bits > most)
+    throw DtypeError("CKKS values become integers of at most " + std::to_string(most) + " bits, not " + type.text());
+  return type;
+}
+
+/// Part of a unit by which a bound may exceed the integers. Values are rounded back.
+constexpr double kSlack = 0.25;
+
+using ckks::short_number;
+
+/// Throws PlaintextRangeError.
+void require_known(double low, double high) {
+  if (!std::isfinite(low) || !std::isfinite(high))
+    throw PlaintextRangeError(
+        "no bound is known on the values of this tensor, but switching needs one; declare it "
+        "(within(x, 8)), or encrypt with one (bound=)");
+}
+
+/// Returns the lowest and the highest value that x may have. Throws PlaintextRangeError if they are unknown.
+std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
+  const ckks::RangePair all = x.data().ranges.merged();
+  // The narrower of both bounds; a comparison with NaN is false.
+  const auto larger = [](double a, double b) { return std::isnan(a) || b > a ? b : a; };
+  const double low = larger(all.vouched.low, all.assumed.low), high = -larger(-all.vouched.high, -all.assumed.high);
+  require_known(low, high);
+  return {low, high};
+}
+
+/// Bounds on errors of a value before it is rounded, in units.
+struct Errors {
+  double value = 0;     // of the CKKS value
+  double switched = 0;  // added by the matrices, the switch to TFHE, and the first bootstraps
+  double beyond = 0;    // by which values may exceed the integers
+
+  double sum() const { return value + switched + beyond; }
+};
+
+class ToTfhe {
+ public:
+  ToTfhe(const ckks::Ciphertext& x, unsigned bits, double unit, const Keys& keys, const ckks::EvaluationKeys& ckks_keys,
+         const tfhe::EvaluationKeys& tfhe_keys)
+      : x_(x),
+        bits_(bits),
+        unit_(unit),
+        keys_(keys.data()),
+        pair_(*keys_.context),
+        ckks_keys_(ckks_keys),
+        tfhe_keys_(tfhe_keys.data()),
+        ckks_(*pair_.ckks()) {
+    ckks::require_same(x.data(), pair_.ckks(), keys_.ckks_key, "these switching keys");
+    if (tfhe_keys_.context != pair_.tfhe())
+      throw MismatchError("the switching keys and the TFHE evaluation keys have different " +
+                          schemes::difference(pair_.tfhe()->spec(), tfhe_keys_.context->spec()));
+    if (tfhe_keys_.id() != keys_.tfhe_key)
+      throw WrongKeyError("the switching keys belong to TFHE key " + keys.tfhe_key_id().substr(0, 8) +
+                          ", the evaluation keys to key " + tfhe_keys.key_id().substr(0, 8));
+    ckks::require_bootstrapping(x, ckks_keys);
+    if (x.complex()) throw DtypeError("only real values become TFHE integers, not complex ones");
+    type_ = type_of(pair_.tfhe()->spec(), bits);
+    if (unit_ == 0) unit_ = unit_for(x, bits);
+    require<ParameterError>(std::isfinite(unit_) && unit_ > 0, "the unit of a switched value must be a number above 0");
+    require_range();
+  }
+
+  tfhe::Ciphertext run() {
+    ProgressSteps steps(1);
+    tfhe::Context& t = *pair_.tfhe();
+    Shape shape = x_.shape();
+    shape.push_back(x_.data().width);
+    const lwe::Tensor phases = steps.part(0.1, [&] { return this->phases(); });
+    std::vector<lwe::Tensor> digits = steps.part_until(
+        1, [&] { return tfhe::run(tfhe_keys_, pair_.reading(bits_), {phases}, {tfhe::wires_of(t.spec(), type_)}); });
+    return tfhe::make_ciphertext(pair_.tfhe(), keys_.tfhe_key, type_, digits[0].reshape(shape));
+  }
+
+  /// Returns the phases, x units of 2^-(bits + 1) turns: [items, width].
+  lwe::Tensor phases() {
+    const std::size_t items = x_.data().tensor.items(), width = x_.data().width;
+    if (items == 0) return pair_.tfhe()->tensor({0, width}, 1);
+    const ckks::Ciphertext low = lowered();
+    require_noise(low);
+    RnsTensor t = low.data().tensor.reshape({items});
+    for (const ckks::LinearSum& sum : ckks_.bootstrapping().to_coefficients(factor(low)))
+      t = ckks::apply(sum, t, ckks_keys_);
+    return pair_.extract(pair_.to_wide(t, keys_.to_wide), width);
+  }
+
+ private:
+  ckks::Ciphertext lowered() const {
+    const ckks::Ciphertext one = ckks::of_degree_one(x_, ckks_keys_);
+    return ckks::lower(one, ckks_.bootstrapper().stages_to_coefficients() + 1);
+  }
+
+  /// Returns the matrices' factor, for coefficients of q 2^-(bits + 1) for each unit.
+  double factor(const ckks::Ciphertext& low) const {
+    double scale = low.data().scale;
+    for (std::size_t level = low.level(); level > 1; --level) scale *= ckks_.scale(level) / ckks_.ratio(level);
+    return pair_.q() / std::exp2(bits_ + 1.0) / (unit_ * scale);
+  }
+
+  void require_range() const {
+    const auto [low, high] = interval_of(x_);
+    const double least = -std::exp2(bits_ - 1.0) - kSlack, most = std::exp2(bits_ - 1.0) - 1 + kSlack;
+    if (low >= unit_ * least && high <= unit_ * most) return;
+    throw PlaintextRangeError("the values of this tensor may lie between " + short_number(low) + " and " +
+                              short_number(high) + ", but integers of " + std::to_string(bits_) + " bits in units of " +
+                              short_number(unit_) + " hold " + short_number(unit_ * (least + kSlack)) + " to " +
+                              short_number(unit_ * (most - kSlack)) +
+                              "; give more bits or a larger unit, or declare a smaller bound (within)");
+  }
+
+  Errors errors(const ckks::Ciphertext& low) const {
+    const double scale = low.data().scale, turn = std::exp2(bits_ + 1.0);
+    // The matrices: each with about eight giant steps, as in a bootstrap.
+    const double matrices = ckks_.key_switch_noise(1) + 2.5 - std::log2(pair_.q());
+    const double read = std::sqrt(pair_.tfhe()->noise().before_table(1)) * std::exp2(1 + pair_.tfhe()->spec().message_bits);
+    const auto [least, most] = interval_of(x_);
+    const double top = std::exp2(bits_ - 1.0);
+    return {.value = std::exp2(low.data().noise.assumed) / (scale * unit_),
+            .switched = turn * (std::exp2(matrices) + kDeviations * std::sqrt(pair_.variance())) + kDeviations * read,
+            .beyond = std::max({0.0, most / unit_ - (top - 1), -least / unit_ - top})};
+  }
+
+  void require_noise(const ckks::Ciphertext& low) const {
+    const Errors e = errors(low);
+    if (e.sum() < 0.5) return;  // false for unknown noise
+    const auto bits = [](double v) { return std::to_string(static_cast<int>(std::ceil(std::log2(v)))); };
+    if (std::isnan(e.value))
+      throw NoiseError("no bound is known on the error of these values, but switching needs one below half a unit");
+    throw NoiseError("cannot switch: the error must be below half a unit, but may reach 2^" + bits(e.value) +
+                     " units in the values and 2^" + bits(e.switched) +
+                     " units in the switch; give fewer bits or a larger "
+                     "unit (unit=)");
+  }
+
+  const ckks::Ciphertext& x_;
+  const unsigned bits_;
+  double unit_;
+  const KeysData& keys_;
+  const Context& pair_;
+  const ckks::EvaluationKeys& ckks_keys_;
+  const tfhe::EvaluationKeysData& tfhe_keys_;
+  ckks::Context& ckks_;
+  tfhe::Type type_;
+};
+
+}  // namespace
+
+double unit_for(const ckks::Ciphertext& x, unsigned bits) {
+  // Of the public bound alone: the integers must not depend on what this process knows of the values.
+  const ckks::Range range = x.data().ranges.merged().assumed;
+  require_known(range.low, range.high);
+  const double least = std::exp2(bits - 1.0);
+  const double unit = std::max({0x1p-60, -range.low / (least + kSlack), range.high / (least - 1 + kSlack)});
+  return std::exp2(std::ceil(std::log2(unit)));
+}
+
+double log2_failure(const Keys& keys, unsigned bits) {
+  const Context& pair = *keys.data().context;
+  const tfhe::Spec& spec = pair.tfhe()->spec();
+  tfhe::wires_of(spec, {.boolean = false, .bits = bits, .is_signed = true});
+  const unsigned m = spec.message_bits, digits = bits / m;
+  const double unit = std::exp2(-1.0 - m);
+  double sum = -std::numeric_limits<double>::infinity();
+  for (unsigned k = 0; k < digits; ++k) {
+    const double factor = std::exp2(m * (digits - 1.0 - k)), weight = std::exp2(spec.carry_bits - 1.0 * m);
+    const double variance = pair.variance() * factor * factor +
+                            pair.tfhe()->noise().before_table((k > 0 ? weight * weight : 0) + (k + 1 < digits ? 1 : 0));
+    // Lower digits and the rounding move a phase by up to 2^-m / 2 units.
+    const double margin = unit * (k == 0 ? 0.5 : 0.5 - std::exp2(-1.0 * m) / 2);
+    // Two bootstraps a digit, except for the highest one.
+    sum = rlwe::log2_sum(sum, lwe::log2_tail(variance, margin) + (k + 1 < digits ? 1 : 0));
+  }
+  return sum;
+}
+
+tfhe::Ciphertext to_tfhe(const ckks::Ciphertext& x, unsigned bits, double unit, const Keys& keys,
+                         const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys) {
+  return ToTfhe(x, bits, unit, keys, ckks_keys, tfhe_keys).run();
+}
+
+}  // namespace heliograph::switching

@@ -1,0 +1,22 @@
+"""The runner of functions measures a small set."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import results
+
+
+def test_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function has its promised and largest error in the results file, and no error exceeds its promise."""
+    from benchmarks.runners import functions
+
+    path = tmp_path / "small-functions.jsonl"
+    monkeypatch.setattr(sys, "argv", ["functions", "--small", "--calls", "1", "--out", str(path)])
+    functions.main()
+    rows = results.read(path)["results"]
+    assert {row["function"] for row in rows} == {case.name for case in functions.CASES}
+    assert all(row["log2_largest"] <= row["log2_promised"] for row in rows)

@@ -1,0 +1,457 @@
+"""Encrypted data frames: statistics, groups and files against pandas, and typed errors."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import heliograph as hg
+
+
+class Rig:
+    """An owner, a server, and a frame that both hold, encrypted and in clear."""
+
+    def __init__(self, frame: Any, parameters: hg.frame.Parameters | None = None, **options: Any) -> None:
+        self.clear = frame
+        self.parameters = parameters or hg.frame.parameters_for(frame, **options)
+        self.owner = hg.frame.SecretKey.generate(self.parameters)
+        self.server = hg.frame.Server(self.owner.evaluation_keys())
+        self.frame = self.server.bind(self.owner.encrypt(frame))
+
+    def found(self, answer: hg.frame.Answer) -> Any:
+        """Returns the decrypted answer, after it went through a file's bytes."""
+        return self.owner.decrypt(hg.frame.Answer.from_bytes(answer.to_bytes()))
+
+
+def random_frame(seed: int, rows: int = 60) -> pd.DataFrame:
+    """Returns columns of all kinds; every second seed has NULLs."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(rng.uniform(-50, 50), 10 ** rng.uniform(-3, 3), rows),
+            "b": rng.uniform(-1, 1, rows),
+            "c": rng.exponential(3.0, rows),
+            "n": rng.integers(-40, 100, rows),
+            "m": rng.integers(0, 9, rows),
+            "flag": rng.random(rows) < 0.3,
+            "region": rng.choice(["east", "north", "south"], rows),
+        }
+    )
+    if seed % 2:
+        frame["n"] = frame["n"].astype("Int64")
+        for name in ("b", "c", "n", "region"):
+            frame.loc[rng.random(rows) < 0.3, name] = None
+    return frame
+
+
+REALS, EXACT = ["a", "b", "c"], ["n", "m", "flag"]
+
+
+@pytest.fixture(scope="module", params=[0, 1, 3])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    """Returns a frame without NULLs, and two with NULLs."""
+    return Rig(random_frame(request.param), depth=3 + request.param % 2)
+
+
+def alike(found: Any, expected: Any, tolerance: float = 1e-6) -> None:
+    """Checks that two results have the same labels and nearly the same values."""
+    if isinstance(expected, pd.DataFrame):
+        pd.testing.assert_frame_equal(
+            found.astype(float), expected.astype(float), rtol=tolerance, atol=1e-9, check_names=False
+        )
+    else:
+        pd.testing.assert_series_equal(
+            found.astype(float), expected.astype(float), rtol=tolerance, atol=1e-9, check_names=False
+        )
+
+
+@pytest.mark.parametrize("name", ["sum", "count", "mean", "var", "std"])
+def test_statistics_of_columns(rig: Rig, name: str) -> None:
+    """Statistics of real and exact columns skip NULLs, as in pandas."""
+    for columns in (REALS, EXACT, REALS + EXACT):
+        clear = rig.clear[columns].astype({"flag": int}) if "flag" in columns else rig.clear[columns]
+        alike(rig.found(getattr(rig.frame[columns], name)()), getattr(clear, name)())
+
+
+def test_exact_sums_are_exact(rig: Rig) -> None:
+    """Sums and products of exact columns are integers."""
+    assert rig.found(rig.frame["n"].sum()) == int(rig.clear["n"].sum())
+    product = rig.found((rig.frame["n"] * rig.frame["m"] - 3).sum())
+    assert product == int((rig.clear["n"] * rig.clear["m"] - 3).sum())
+    assert isinstance(product, int)
+
+
+def test_describe(rig: Rig) -> None:
+    """describe takes columns of both kinds and skips texts."""
+    expected = rig.clear[REALS + EXACT].astype(float).describe().loc[["count", "mean", "std"]]
+    alike(rig.found(rig.frame.describe()), expected)
+
+
+@pytest.mark.parametrize("name", ["cov", "corr"])
+def test_pairs(rig: Rig, name: str) -> None:
+    """Covariances and correlations count the rows in which both columns have values."""
+    reals, every = rig.frame[REALS], rig.frame[REALS + EXACT].astype(float)
+    alike(rig.found(getattr(reals, name)()), getattr(rig.clear[REALS], name)())
+    alike(rig.found(getattr(every, name)()), getattr(rig.clear[REALS + EXACT].astype(float), name)())
+    alike(rig.found(getattr(rig.frame[EXACT], name)()), getattr(rig.clear[EXACT].astype(float), name)())
+    found = rig.found(getattr(rig.frame["a"], name)(rig.frame["c"]))
+    assert found == pytest.approx(getattr(rig.clear["a"], name)(rig.clear["c"]), rel=1e-6)
+
+
+def test_arithmetic(rig: Rig) -> None:
+    """Sums, products and powers of columns have NULL where an operand has."""
+    f, c = rig.frame, rig.clear
+    cases = [
+        (f["a"] * f["b"], c["a"] * c["b"]),
+        (f["a"] - f["b"], c["a"] - c["b"]),
+        (2 - f["c"] / 4, 2 - c["c"] / 4),
+        (f["b"] ** 2 + f["c"], c["b"] ** 2 + c["c"]),
+        (f["n"].astype(float) * f["b"], c["n"].astype(float) * c["b"]),
+        (-f["b"] + f["b"], -c["b"] + c["b"]),
+    ]
+    for found, expected in cases:
+        assert rig.found(found.count()) == expected.count()
+        assert rig.found(found.mean()) == pytest.approx(expected.mean(), rel=1e-6, abs=1e-7)
+
+
+def test_groups(rig: Rig) -> None:
+    """Aggregations of groups have the labels of pandas. Rows with a NULL key are in no group."""
+    requests = {"a": ["mean", "std"], "b": ["count", "var"], "n": "sum"}
+    found = rig.found(rig.frame.groupby("region").agg(requests))
+    expected = rig.clear.groupby("region").agg(requests)
+    alike(found, expected)
+    assert found.index.name == "region"
+    series = rig.found(rig.frame.groupby("region")["c"].mean())
+    alike(series, rig.clear.groupby("region")["c"].mean())
+    assert series.name == "c"
+    alike(rig.found(rig.frame.groupby("flag")[["m"]].sum()), rig.clear.groupby("flag")[["m"]].sum())
+
+
+def test_least_squares(rig: Rig) -> None:
+    """Coefficients are those of complete rows, within the stated error."""
+    rows = rig.clear[["a", "b", "c", "n"]].dropna().astype(float)
+    found = rig.found(rig.frame.astype(float).least_squares("b", ["a", "c", "n"]))
+    design = np.column_stack([np.ones(len(rows)), rows[["a", "c", "n"]]])
+    expected = np.linalg.lstsq(design, rows["b"].to_numpy(), rcond=None)[0]
+    assert list(found.index) == ["intercept", "a", "c", "n"]
+    assert found.attrs["rows"] == len(rows)
+    assert np.abs(found.to_numpy()[1:] - expected[1:]).max() < found.attrs["error"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_exact_least_squares() -> None:
+    """Normal equations of exact columns give the exact solution."""
+    x = np.arange(20)
+    rig = Rig({"x": x, "y": 3 * x - 7})
+    found = rig.found(rig.frame.least_squares("y", ["x"]))
+    np.testing.assert_allclose(found, [-7, 3], rtol=1e-12)
+    assert found.attrs["r2"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_logistic_regression(nulls: bool) -> None:
+    """Probabilities agree with scikit-learn's, for columns far from 0 too."""
+    linear = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(4)
+    x = rng.normal(0, 1, (500, 3))
+    label = rng.random(500) < 1 / (1 + np.exp(-x @ [1, -0.7, 0.4] - 0.3))
+    frame = pd.DataFrame({"u": 40 + 10 * x[:, 0], "v": x[:, 1], "w": 1e-3 * x[:, 2] * 100, "label": label})
+    if nulls:
+        frame.loc[rng.random(500) < 0.1, "v"] = None
+    rig = Rig(frame, depth=4 if nulls else 3)
+    found = rig.found(rig.frame.logistic_regression("label", ["u", "v", "w"], l2=0.5))
+    rows = frame.dropna()
+    features = rows[["u", "v", "w"]].to_numpy()
+    expected = linear.LogisticRegression(C=2.0, tol=1e-10, max_iter=10000).fit(features, rows["label"].astype(bool))
+    z = features @ found[["u", "v", "w"]].to_numpy() + found["intercept"]
+    assert np.abs(1 / (1 + np.exp(-z)) - expected.predict_proba(features)[:, 1]).max() < 0.005
+    assert found.attrs["rows"] == len(rows)
+    assert 0.001 < found.attrs["error"] < 0.05
+
+
+def test_decimals() -> None:
+    """Sums of decimals keep their places."""
+    frame = {"price": [Decimal("10.25"), None, Decimal("0.75")], "quantity": [3, 4, 5]}
+    rig = Rig(frame)
+    assert rig.found(rig.frame["price"].sum()) == Decimal("11.00")
+    assert rig.found((rig.frame["price"] * rig.frame["quantity"] + Decimal("0.5")).sum()) == Decimal("35.50")
+    assert rig.found(rig.frame["price"].mean()) == 5.5
+    assert rig.found(rig.frame["price"].astype(float).mean()) == pytest.approx(5.5)
+
+
+def test_many_rows() -> None:
+    """Columns of several ciphertexts, the last partly filled."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.normal(0, 1, 20_011), "n": rng.integers(0, 1000, 20_011)})
+    rig = Rig(frame, depth=1)
+    assert rig.parameters.blocks("ckks") > 1
+    assert rig.parameters.blocks("bgv") > 1
+    alike(rig.found(rig.frame.mean()), frame.mean())
+    alike(rig.found(rig.frame.std()), frame.std())
+    assert rig.found((rig.frame["n"] * rig.frame["n"]).sum()) == int((frame["n"] ** 2).sum())
+
+
+def test_one_row_and_constants() -> None:
+    """One row has no deviation, and a constant column deviates by 0 and has no correlation, as in pandas."""
+    one = Rig(pd.DataFrame({"x": [3.5], "n": [2]}))
+    alike(one.found(one.frame.mean()), one.clear.mean())
+    assert one.found(one.frame.std()).isna().all()
+    same = Rig(pd.DataFrame({"x": [3.5] * 4, "y": [1.0, 2.0, 4.0, 3.0], "n": [2] * 4}))
+    with pytest.warns(hg.HeliographWarning, match="deviation of x is less than its error"):
+        alike(same.found(same.frame.std()), same.clear.std())
+    with pytest.warns(hg.HeliographWarning):
+        alike(same.found(same.frame.astype(float).corr()), same.clear.astype(float).corr())
+    with pytest.warns(hg.HeliographWarning), pytest.raises(hg.ParameterError, match="constant or linearly dependent"):
+        same.found(same.frame.least_squares("y", ["x"]))
+
+
+def test_columns_without_values() -> None:
+    """A column of NULLs counts 0 and has no mean."""
+    rig = Rig(pd.DataFrame({"x": [np.nan, np.nan], "y": [1.0, 2.0]}))
+    assert rig.found(rig.frame.count()).to_dict() == {"x": 0, "y": 2}
+    assert np.isnan(rig.found(rig.frame["x"].mean()))
+    assert np.isnan(rig.found(rig.frame.corr()).loc["x", "y"])
+
+
+def test_files(tmp_path: Path) -> None:
+    """Owner and server exchange everything by files."""
+    frame = random_frame(1)
+    params = hg.frame.parameters_for(frame)
+    owner = hg.frame.SecretKey.generate(params)
+    owner.save(tmp_path / "owner")
+    owner.evaluation_keys().save(tmp_path / "keys.hg")
+    owner.encrypt(frame).save(tmp_path / "frame.hg")
+    assert (tmp_path / "owner" / "ckks.hg").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "frame.hg").stat().st_size == pytest.approx(params.nbytes, rel=0.05)
+
+    server = hg.frame.Server(hg.frame.EvaluationKeys.load(tmp_path / "keys.hg"))
+    f = server.load(tmp_path / "frame.hg")
+    assert f.parameters.columns == params.columns
+    f.groupby("region").agg({"a": "mean"}).save(tmp_path / "answer.hg")
+
+    again = hg.frame.SecretKey.load(tmp_path / "owner")
+    found = again.decrypt(hg.frame.Answer.load(tmp_path / "answer.hg"))
+    alike(found, frame.groupby("region").agg({"a": "mean"}))
+    with pytest.raises(hg.FormatError, match=r"must hold heliograph\.frame"):
+        server.load(tmp_path / "answer.hg")
+    damaged = bytearray((tmp_path / "frame.hg").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    with pytest.raises(hg.DamagedFileError):
+        server.from_bytes(bytes(damaged))
+
+
+def test_sources() -> None:
+    """Arrow tables, pandas categories and masked arrays are read as pandas frames are."""
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"x": [1.5, None, 2.5], "k": ["a", "b", None], "n": [1, None, 3]})
+    categories = pd.DataFrame({"x": [1.5, None, 2.5], "k": pd.Categorical(["a", "b", None]), "n": pd.array([1, None, 3])})
+    masked = {
+        "x": np.ma.masked_array([1.5, 9.0, 2.5], [False, True, False]),
+        "k": ["a", "b", None],
+        "n": np.ma.masked_array([1, 9, 3], [False, True, False]),
+    }
+    for source in (table, categories, masked):
+        rig = Rig(source)
+        assert rig.found(rig.frame["x"].mean()) == pytest.approx(2.0)
+        assert rig.found(rig.frame["n"].sum()) == 4
+        assert rig.found(rig.frame.groupby("k")["x"].count()).to_dict() == {"a": 1, "b": 0}
+
+
+def test_polars() -> None:
+    """A polars frame is read through Arrow."""
+    polars = pytest.importorskip("polars")
+    rig = Rig(polars.DataFrame({"x": [1.5, None, 2.5], "n": [1, 2, 3]}))
+    assert rig.found(rig.frame["x"].mean()) == pytest.approx(2.0)
+    assert rig.found(rig.frame["n"].sum()) == 6
+
+
+def test_columns_of_two_kinds_do_not_mix(rig: Rig) -> None:
+    """An exact column becomes reals only by astype."""
+    f = rig.frame
+    mixes: list[Callable[[], Any]] = [
+        lambda: f["a"] + f["n"],
+        lambda: f["a"] * f["n"],
+        lambda: f[REALS + EXACT].corr(),
+        lambda: f["a"].cov(f["n"]),
+    ]
+    for mix in mixes:
+        with pytest.raises(hg.DtypeError, match=r"is exact: write \w+\.astype\(float\)"):
+            mix()
+    with pytest.raises(hg.DtypeError, match="takes integers and decimal"):
+        f["n"] * 0.5
+    with pytest.raises(hg.ParameterError, match="no copy as reals"):
+        (f["n"] * 2).astype(float)
+    assert not f["n"].astype(float).is_exact
+
+
+@pytest.mark.parametrize(
+    ("frame", "error", "message"),
+    [
+        ({}, hg.ShapeError, "at least one column"),
+        ({"x": []}, hg.ShapeError, "without rows"),
+        ({"x": [1.0, np.inf]}, hg.PlaintextRangeError, "infinite in row 1"),
+        ({"x": [1.0, 1e300]}, hg.PlaintextRangeError, "change its unit"),
+        ({"x": [1.0], "y": [1, 2]}, hg.ShapeError, "lengths 1, 2"),
+        ({"x": [1j]}, hg.DtypeError, "x"),
+        ({"x": np.array(["2026-01-01"], "datetime64[D]")}, hg.DtypeError, "dates"),
+        ({"x": [1, "a"]}, hg.DtypeError, "one kind"),
+        ({3: [1.0]}, hg.DtypeError, "name must be a string"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), hg.ParameterError, "two columns called"),
+        ({"x": [[1.0, 2.0]]}, hg.HeliographError, "x"),
+        ({"x": [10**17]}, hg.DtypeError, "range of a column"),
+        ({"x": [f"t{k}" for k in range(300)]}, hg.ParameterError, "300 texts"),
+        ([1, 2], hg.DtypeError, "must be a pandas.DataFrame"),
+    ],
+)
+def test_refused_frames(frame: Any, error: type[Exception], message: str) -> None:
+    """Frames without an encrypted form raise typed errors."""
+    with pytest.raises(error, match=message):
+        hg.frame.parameters_for(frame)
+
+
+def test_refused_sets() -> None:
+    """A precision at which counts may be wrong, and exact products without a set, raise errors."""
+    with pytest.raises(hg.ParameterError, match="need a precision of 9 bits, not 6"):
+        hg.frame.parameters_for({"x": [0.5] * 100}, precision=6)
+    with pytest.raises(hg.ParameterError, match="above the maximum of 100"):
+        hg.frame.parameters_for({"n": [1 << 40]}, factors=3)
+    with pytest.raises(hg.ParameterError, match="columns= has 'y'"):
+        hg.frame.parameters_for({"x": [0.5]}, columns={"y": hg.frame.Real()})
+    with pytest.raises(hg.ParameterError, match="low must be below"):
+        hg.frame.Real(3, 1)
+
+
+def test_refused_values(rig: Rig) -> None:
+    """A frame must have the columns, rows and bounds of its parameters."""
+    wide = rig.clear.copy()
+    wide.loc[2, "a"] = 1e9
+    with pytest.raises(hg.PlaintextRangeError, match="a, row 2: 1e\\+09 is outside the column's bounds"):
+        rig.owner.encrypt(wide)
+    with pytest.raises(hg.ShapeError, match="parameters 60"):
+        rig.owner.encrypt(rig.clear.iloc[:-1])
+    with pytest.raises(hg.ShapeError, match="columns must be"):
+        rig.owner.encrypt(rig.clear.drop(columns="a"))
+    if not rig.parameters.columns["a"].nullable:
+        with pytest.raises(hg.PlaintextRangeError, match="is NULL in row 5"):
+            rig.owner.encrypt(rig.clear.assign(a=[None if k == 5 else 0.0 for k in range(60)]))
+
+
+def test_refused_uses(rig: Rig) -> None:
+    """Wrong uses raise errors that name the remedy."""
+    f = rig.frame
+    with pytest.raises(KeyError, match="no column 'z'"):
+        f["z"]
+    with pytest.raises(hg.DtypeError, match="rows cannot be selected"):
+        f[f["a"]]
+    with pytest.raises(hg.DtypeError, match="groupby"):
+        f["region"]
+    with pytest.raises(hg.DtypeError, match="select columns"):
+        f.mean()
+    with pytest.raises(hg.DtypeError, match="cannot group by n"):
+        f.groupby("n")
+    with pytest.raises(hg.ParameterError, match="not 'median'"):
+        f.groupby("region").agg("median")
+    with pytest.raises(hg.ParameterError, match="ddof"):
+        f["a"].var(ddof=-1)
+    with pytest.raises(hg.DtypeError, match="target"):
+        f.logistic_regression("n", ["a"])
+    with pytest.raises(hg.ParameterError, match="features"):
+        f.least_squares("a", ["a", "b"])
+    with pytest.raises(TypeError, match="truth value"):
+        bool(f["a"])
+    with pytest.raises(hg.DtypeError, match="compute a statistic first"):
+        rig.owner.decrypt(f)  # type: ignore[arg-type]
+    with pytest.raises(hg.LevelError):
+        f["a"] ** 32
+
+
+def test_two_owners(rig: Rig) -> None:
+    """Frames of two owners do not mix, and an owner decrypts only own answers."""
+    other = Rig(rig.clear, rig.parameters)
+    with pytest.raises(hg.MismatchError, match="different frames"):
+        rig.frame["a"] + other.frame["a"]
+    with pytest.raises(hg.WrongKeyError):
+        other.owner.decrypt(rig.frame["a"].mean())
+    with pytest.raises(hg.WrongKeyError):
+        rig.server.bind(other.owner.encrypt(rig.clear))
+    with pytest.raises(hg.MissingKeyError, match="bind"):
+        rig.owner.encrypt(rig.clear)["a"]
+
+
+def test_exact_results_that_exceed_their_modulus() -> None:
+    """An exact product beyond the plaintext modulus raises an error and is no wrong number."""
+    rig = Rig({"n": [1000, -999, 77]})
+    with pytest.raises((hg.RoomError, hg.NoiseError, hg.PlaintextRangeError)):
+        rig.found((rig.frame["n"] ** 4).sum())
+    three = Rig({"n": [1000, -999, 77]}, factors=4)
+    assert three.found((three.frame["n"] ** 4).sum()) == 1000**4 + 999**4 + 77**4
+
+
+def test_separable_classes() -> None:
+    """A logistic regression without a minimum raises an error."""
+    x = np.linspace(-1, 1, 200)
+    rig = Rig({"x": x, "y": x > 0})
+    with pytest.raises(hg.NoiseError, match="nearly separable"):
+        rig.found(rig.frame.logistic_regression("y", ["x"], l2=0.0))
+    same = Rig({"x": x, "y": np.ones(200, bool)})
+    with pytest.raises(hg.ParameterError, match="are equal"):
+        same.found(same.frame.logistic_regression("y", ["x"]))
+
+
+def test_tampered_headers(rig: Rig) -> None:
+    """Answers whose header does not fit their sums are refused."""
+    answer = rig.frame["a"].mean()
+    changes: list[dict[str, Any]] = [
+        {"statistic": "magic"},
+        {"statistic": "cov"},
+        {"variables": [{"name": 3}]},
+        {"variables": []},
+    ]
+    for change in changes:
+        with pytest.raises(hg.DamagedFileError):
+            rig.owner.decrypt(hg.frame.Answer({**answer.header, **change}, answer._tensors))
+    with pytest.raises(hg.DamagedFileError):
+        hg.frame.Parameters.of_data({**rig.parameters.data(), "rows": 0}, None, None)
+
+
+def test_standardize() -> None:
+    """Standardized columns have mean 0 and deviation 1, and are operands of further statistics."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"x": rng.normal(50, 8, 100), "y": rng.normal(0, 1, 100), "n": rng.integers(0, 9, 100)})
+    params = hg.frame.parameters_for(frame, depth=14)
+    owner = hg.frame.SecretKey.generate(params)
+    f = hg.frame.Server(owner.evaluation_keys(standardize=True)).bind(owner.encrypt(frame))
+    z = f["x"].standardize((4, 16))
+    expected = (frame["x"] - frame["x"].mean()) / frame["x"].std(ddof=0)
+    assert owner.decrypt((z * f["y"]).mean()) == pytest.approx((expected * frame["y"]).mean(), abs=1e-4)
+    assert owner.decrypt((z * z * z).mean()) == pytest.approx((expected**3).mean(), abs=1e-3)
+    with pytest.raises(hg.DtypeError, match=r"n\.astype\(float\)\.standardize"):
+        f["n"].standardize((1, 2))
+    with pytest.raises(hg.ParameterError, match="two positive numbers"):
+        f["x"].standardize((0, 2))
+    plain = hg.frame.Server(owner.evaluation_keys()).bind(owner.encrypt(frame))
+    with pytest.raises(hg.MissingKeyError):
+        plain["x"].standardize((4, 16))
+
+
+def test_forecast(rig: Rig) -> None:
+    """A forecast has the bytes of the answer, and computes nothing."""
+    forecast = rig.frame.forecast(lambda f: f[REALS].cov())
+    assert forecast.result_bytes == rig.frame[REALS].cov().nbytes
+    with pytest.raises(hg.DtypeError, match="must return an answer"):
+        rig.frame.forecast(lambda f: f["a"])
+
+
+def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """The example's regressions agree with scikit-learn's."""
+    pytest.importorskip("sklearn")
+    runpy.run_path(str(Path(__file__).resolve().parents[2] / "examples" / "data_frame.py"), run_name="__main__")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("largest difference")]
+    assert [float(line.rpartition(" ")[2]) < limit for line, limit in zip(lines, (1e-6, 0.01), strict=True)] == [True, True]
