@@ -160,7 +160,7 @@ class State : public std::enable_shared_from_this<State> {
   void begin_operation();
   void end_operation();
   Transport& transport() const { return *transport_; }
-  /// Makes every rank's value of each member that of the member's own rank.
+  /// Replaces each member's value on every rank by the value of the member's own rank.
   template <class T>
   void share(std::vector<T>& of_members) {
     const auto all = transport_->all_gather(std::as_bytes(std::span(of_members)));
