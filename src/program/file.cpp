@@ -279,8 +279,8 @@ class Reader {
     list.clear(), list.resize(count);
     for (T& value : list) (*this)(value);
   }
-  /// The limit is the number of terms of a call. An element takes more memory than its word in the file, so a damaged
-  /// count could request too much.
+  /// The list is limited to the number of terms of a call. An element takes more memory than its word in the file, so a
+  /// damaged count could request too much.
   void operator()(std::vector<device::LimbConstants>& list) {
     list.resize(below(device::WeightedSum::kMost + 1, "a list of weights"));
     for (device::LimbConstants& weights : list) (*this)(weights);

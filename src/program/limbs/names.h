@@ -18,7 +18,7 @@ struct Declared {
   std::uint16_t freed_line = 0;
 };
 
-/// Returns the term's name, as "v7".
+/// Returns the term's name, such as "v7".
 std::string name_of(const Term& t);
 inline u64 bit(std::size_t limb) { return u64{1} << limb; }
 u64 bits(const std::vector<std::uint16_t>& limbs);
