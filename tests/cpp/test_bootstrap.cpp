@@ -286,7 +286,7 @@ TEST(BootstrapKeys, EncryptASparseSecret) {
     int sum = 0;
     for (const signed char s : key.coefficients()) weight += s != 0, sum += s;
     EXPECT_EQ(weight, ckks::kSparseWeight);
-    EXPECT_LE(std::abs(sum), 28);  // coefficients of both signs
+    EXPECT_LE(std::abs(sum), 28);  // bound of the sum: the coefficients have both signs
   }
 }
 
