@@ -480,7 +480,8 @@ void check_call(const LinearSum& c) {
                       "a linear sum must have one plaintext for each term");
 }
 
-/// Checks the keys of steps over the limbs of `like`: two components for each digit, and digits to match.
+/// Checks the keys of steps over the limbs of `like`: each key must have at least two components for each digit of the
+/// call.
 template <class Steps>
 void check_step_keys(const Steps& c, const View& like) {
   check_ring(*c.ring, c.primes, like);

@@ -42,7 +42,7 @@ class Operation {
   /// Copies results to the members that hold the words of `out`.
   void store(const std::vector<Block>& results, const View& out);
   struct Move {
-    std::size_t from, to;  // members
+    std::size_t from, to;  // source and destination members
     Pair pair;
   };
   void exchange(const std::vector<Move>& moves, const Meanwhile& meanwhile = {});

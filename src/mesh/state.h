@@ -81,7 +81,7 @@ class MeshMemory final : public device::Memory {
 
   /// A member's cached copy of words of other members: keys that every member needs, inputs of products.
   struct Copy {
-    Block part;  // member, limbs and words
+    Block part;  // the copy's member, limbs and words
     std::size_t offset, components;
     View source;  // source of the copy
     View view;

@@ -60,11 +60,11 @@ struct Place {
   bool alone = true;             // input: no other input shares its memory
   bool used = false;             // whether any step uses the place
   // Requirements on the key of a place, in programs from files:
-  std::size_t reach = 0;   // least number of bytes
+  std::size_t reach = 0;   // least number of bytes of the key
   std::vector<u64> below;  // largest modulus of each limb; 0: no limit
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
-  bool result = false;  // made, and part of a result
+  bool result = false;  // the place is of kind `made` and part of a result
 };
 
 inline Buffer KeySource::at(const Place& place) const {

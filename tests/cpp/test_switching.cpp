@@ -420,7 +420,7 @@ TEST(Switching, RefusesWhatDoesNotBelongTogether) {
   EXPECT_THROW(to_tfhe(ckks::multiply_i(x)), DtypeError);
   EXPECT_THROW(to_tfhe(x, 7), DtypeError);
   EXPECT_THROW(to_tfhe(x, 40), DtypeError);
-  EXPECT_THROW(to_tfhe(x, 8, 0x1p-7), PlaintextRangeError);  // 128 units
+  EXPECT_THROW(to_tfhe(x, 8, 0x1p-7), PlaintextRangeError);  // a bound of 128 units exceeds 8-bit integers
   EXPECT_THROW(to_tfhe(x, 24), NoiseError);
   EXPECT_THROW(to_tfhe(x, 16, -1), ParameterError);
 }

@@ -42,7 +42,7 @@ struct Key {
 };
 
 struct Source {
-  char kind = 0;      // see Term::kind
+  char kind = 0;      // kind of the source, see Term::kind
   u32 which = 0;      // index among the items or among the keys
   u32 component = 0;  // component of a ciphertext: 0 or 1; of a key: 2 * digit, plus 1 for the mask
   std::uint16_t prime = 0;

@@ -13,7 +13,7 @@ namespace heliograph::program::limbs {
 struct Declared {
   char kind = 0;             // i, p, s, k; 'o' for an output
   u32 which = 0;             // index of the item, key or result
-  u32 component = 0;         // see Source
+  u32 component = 0;         // component of the term, see Source
   u64 limbs = 0, freed = 0;  // sets of limbs, one bit per limb
   std::uint16_t freed_line = 0;
 };
