@@ -33,7 +33,7 @@ constexpr double kBusy = 0.5;
 /// Costs of one ciphertext per limb of its chain. Measured on H200s at N = 2^14 to 2^16 (h200.jsonl, h200-levelled.jsonl,
 /// h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
 struct Needs {
-  double transforms;  // time on one member with fused kernels, in transforms
+  double transforms;  // time on one member with fused kernels, in units of one transform
   double gathered;    // over limbs: limbs that every member reads from others
   double transposed;  // over limbs: limbs that move to the coefficient layout or back
   double exchanges, steps;
