@@ -83,8 +83,8 @@ class Inference {
     Terms terms;
     for (const auto& [item, count] : all) {
       if (std::abs(count) < kLeastTimes) continue;
-      // Texts of the compiler stay below these limits. If another text exceeds them, the item gets the scale of its
-      // level.
+      // Texts that the compiler writes stay below these limits. If a text from elsewhere exceeds them, the item gets
+      // the scale of its level.
       if (terms.size() == kMostUnknowns || std::abs(count) > kMostTimes) {
         if (!solved_[item]) solved_[item] = Form{own(item), 0}, ++version_;
         known += count * resolved(*solved_[item]).known;
