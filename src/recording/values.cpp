@@ -236,7 +236,7 @@ class TfheSource final : public program::KeySource {
 
   std::optional<math::u64> find(const device::Memory&) const override { return std::nullopt; }
   device::Buffer at(math::u64) const override {
-    throw MismatchError("the program needs keys that are tensors, which TFHE's are not");
+    throw MismatchError("the program needs keys of BFV, BGV or CKKS, but got keys of TFHE");
   }
   KeyForm form(math::u64) const override { return {}; }
   bool take_out(device::Call& call) const override {

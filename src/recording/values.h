@@ -29,12 +29,12 @@ AnyContext context_of(const AnyCiphertext& x);
 struct Takes {
   std::string text;  // programs with equal texts have the same calls
   std::vector<double>
-      limits;  // assumed figures of noise and size, and flags that reduce them; they bound those of results; NaN: unknown
+      limits;  // assumed noise and size, and flags that reduce them; they limit the noise and size of results; NaN: unknown
   std::vector<double> spreads;        // limits on the assumed noise spreads of each CKKS operand; empty in older files
   std::vector<ckks::Ranges> ranges;   // assumed ranges of each CKKS operand
   std::vector<AnyContext> contexts;   // context of each operand
   std::vector<exact::Growth> bounds;  // bounds on the integers of each BFV and BGV operand; sessions are indices
-  std::size_t keys = 0, sources = 0;  // number of distinct key owners; of operands with evaluation keys
+  std::size_t keys = 0, sources = 0;  // number of distinct key owners; number of operands with evaluation keys
 
   /// Returns the input tensors that the text describes, for these contexts. Throws DamagedFileError for an invalid text.
   std::vector<program::InputForm> inputs() const;

@@ -144,7 +144,7 @@ TEST_P(Programs, EqualCallsOnIndependentDataAreBatched) {
   const auto plan = program::schedule({made->places(), made->steps(), {}});
   ASSERT_NE(plan, nullptr);
   ASSERT_EQ(plan->layers.size(), 7U);
-  EXPECT_EQ(plan->launches(), 7U);  // thirteen without batching
+  EXPECT_EQ(plan->launches(), 7U);  // without batching there are thirteen launches
   for (std::size_t l = 0; l < 6; ++l) {
     EXPECT_EQ(device::items_of(plan->layers[l].front().step.call), 6U) << l;
   }
