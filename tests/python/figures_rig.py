@@ -35,16 +35,22 @@ def program_of(path: Path, text: str) -> Path:
 
 
 def breaking_program(path: Path, names: str, also: str = "") -> None:
-    """Writes a program that prints a row of JSON for each name in `names` (a Python expression) and fails at the name
-    "breaks".
+    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). It fails at the name
+    "breaks". At the name "hangs" it writes the previous name to a file "hangs" beside the program, and waits.
     """
     path.write_text(
-        "import json, sys, time\n"
+        "import json, os, sys, time\n"
         f"{also}\n"
+        "last = ''\n"
         f"for name in {names}:\n"
         "    if name == 'breaks': sys.exit('a reason')\n"
-        "    if name == 'hangs': time.sleep(600)\n"
+        "    if name == 'hangs':\n"
+        "        file = os.path.join(os.path.dirname(__file__), 'hangs')\n"
+        "        with open(file + '.new', 'w') as out: out.write(last)\n"
+        "        os.replace(file + '.new', file)\n"
+        "        time.sleep(600)\n"
         "    print(json.dumps({'case': name}), flush=True)\n"
+        "    last = name\n"
     )
 
 
