@@ -17,9 +17,9 @@ double digit_square(const device::Gadget& g) { return (std::exp2(2.0 * g.log_bas
 /// 2.
 double cut_off(const device::Gadget& g) { return std::exp2(-2.0 * g.log_base * g.length) / 12; }
 
-/// Returns the variance that floating-point transforms add to each word of a step's product, in squared turns. The product is
-/// the sum of `values * rows * N` products of a digit and a uniform word. Its relative error was measured for N from 256 to
-/// 4096, groups of 1 to 4 bits, and every instruction set (docs/tfhe-parameters.md).
+/// Returns the variance that floating-point transforms add to each word of a step's product, in squared turns. The product
+/// is the sum of `values * rows * N` products of a digit and a uniform word. Its relative error was measured for N from 256
+/// to 4096, groups of 1 to 4 bits, and every instruction set (docs/tfhe-parameters.md).
 double of_transforms(const device::BootstrapShape& b) {
   const auto degree = static_cast<double>(b.degree), values = static_cast<double>(b.values());
   const double relative = (2.2 * std::log2(degree) + 2 * values) * 0x1p-106;
