@@ -276,7 +276,7 @@ def test_too_small_gaps_are_refused(deep: Owner) -> None:
     x = deep.encrypt(spread(-1, 1), bound=1)
     for gap, error, message in [
         (2.0**-25, 2.0**-10, "separates"),
-        (0.1, 2.0**-40, "separates"),
+        (0.1, 2.0**-50, "separates"),
         (0, None, "gap"),
         (2, None, "above"),
     ]:

@@ -216,7 +216,7 @@ def functional_bootstrap(
 ) -> Tensor:
     """Returns table[m mod p] for each value, an integer m plus noise: a functional bootstrap. p is the table's size.
 
-    The values are real. The table has 2 to 64 real or complex numbers. The result is at the top level, less the levels of a
+    The values are real. The table has 2 to 256 real or complex numbers. The result is at the top level, less the levels of a
     polynomial of degree p - 1; none for p = 2 and a real table. The call takes about as long as `bootstrap`.
 
     A value may differ from an integer by e, up to about 1/4. The result's error is at most 3.3 e^2 times the largest

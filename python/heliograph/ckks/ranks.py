@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._common.arguments import count_of, described, is_real
+from heliograph._common.arguments import count_of, described, flag, is_real
 from heliograph._common.functions import concatenate
 from heliograph._common.matrices import along_axis
 from heliograph._common.operations import composite
@@ -24,12 +25,33 @@ from heliograph.ckks.approximation import (
     with_errors,
     without_errors,
 )
-from heliograph.ckks.comparisons import Approximate, extreme, gap_of, inside_unit, signs_of
+from heliograph.ckks.comparisons import Approximate, extreme, gap_of, gap_or_integers, inside_unit, related
 from heliograph.ckks.elementary import Domain
+from heliograph.ckks.integers import Integers, Method, method_of
 from heliograph.ckks.keys import EvaluationKeys
+from heliograph.ckks.signs import signs_of
 from heliograph.ckks.tensor import Tensor
 
 Axis = int | Literal["slots"]
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """The smallest distance of two different values; for integers also the method that compares them."""
+
+    size: float
+    method: str | None = None
+
+    @staticmethod
+    def of(gap: Any, integers: Any, method: Any, what: str, along: int | None = 0) -> _Gap:
+        integers = flag(integers, "integers")
+        chosen = method_of(method, integers, what)
+        if along is None and chosen == "bootstrap":
+            raise _core.ParameterError(f'{what}: method="bootstrap" needs an axis of ciphertexts, not axis="slots"')
+        return _Gap(gap_or_integers(gap, integers, what), chosen if integers else None)
+
+
+_TABLE_ERROR = 2.0**-12  #: of a table of ranks
 _RANK_ERROR = 2.0**-12  #: of a comparison of two values, divided by the number of values
 
 
@@ -110,36 +132,40 @@ def _require_full(x: Tensor, what: str) -> None:
 
 @composite
 def argmax(
-    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:
+    x: Tensor, axis: int, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
     """Returns the index of the largest value along an axis of ciphertexts, for each slot; the first of equal ones.
 
     Each two values must be equal or at least `gap` apart. If the largest two are closer, the result is a number between
-    their indices. With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All pairs are compared: n
-    values take n (n - 1) / 2 signs, and n signs of ranks.
+    their indices. ``integers=True`` declares, in place of `gap`, that all values are integers; `method` is as for `sign`.
+
+    With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All pairs are compared: n values take
+    n (n - 1) / 2 signs, and n signs of ranks.
 
     Raises the errors of `sign`; ShapeError for an empty axis.
 
     >>> holder.decrypt(hg.ckks.argmax(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0  # w: -1, -0.25, 0 and 0.5
     array([2., 2., 0., 0.])
     """
-    return _arg(x, axis, gap, one_hot, domain, keys, "argmax")
+    return _arg(x, axis, _Gap.of(gap, integers, method, "argmax"), one_hot, domain, keys, "argmax")
 
 
 @composite
 def argmin(
-    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:
+    x: Tensor, axis: int, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
     """Returns the index of the smallest value along an axis of ciphertexts, as `argmax`.
 
     >>> holder.decrypt(hg.ckks.argmin(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0
     array([0., 0., 0., 2.])
     """
-    return _arg(x, axis, gap, one_hot, domain, keys, "argmin")
+    return _arg(x, axis, _Gap.of(gap, integers, method, "argmin"), one_hot, domain, keys, "argmin")
 
 
 def _arg(
-    x: Any, axis: Any, gap: Any, one_hot: bool, domain: Domain, keys: EvaluationKeys | None, what: str
+    x: Any, axis: Any, gap: _Gap, one_hot: bool, domain: Domain, keys: EvaluationKeys | None, what: str
 ) -> Tensor:  # fmt: skip
     x, low, high = domain_of(real_tensor(x, what), domain, what)
     along = along_axis(x, axis)
@@ -152,7 +178,7 @@ def _arg(
     if count == 1:
         hot: Tensor = x * 0.0 + 1.0
     else:
-        ranks = _ranks(x if what == "argmax" else -x, gap_of(gap), high - low, keys, what)
+        ranks = _ranks(x if what == "argmax" else -x, gap, high - low, keys, what)
         hot = _at_least(ranks, count - 1, count, keys, what)
     if one_hot:
         order = np.argsort([along, *(i for i in range(x.ndim) if i != along)])
@@ -161,13 +187,19 @@ def _arg(
     return inside(places.sum(0), -0.5, count - 0.5)
 
 
-def _ranks(x: Tensor, gap: float, spread: float, keys: EvaluationKeys | None, what: str) -> Tensor:
+def _ranks(x: Tensor, gap: _Gap, spread: float, keys: EvaluationKeys | None, what: str) -> Tensor:
     """Returns the number of smaller values for each value along the first axis; of equal values the first is the largest."""
     count = x.shape[0]
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    differences = concatenate([x[i : i + 1] - x[j : j + 1] for i, j in pairs]) + gap / 2
-    differences = inside(differences, -spread - gap, spread + gap)
-    larger = _signs(differences, spread + gap, gap / 2, _RANK_ERROR / count, keys, what) * 0.5
+    differences = concatenate([x[i : i + 1] - x[j : j + 1] for i, j in pairs])
+    error = _RANK_ERROR / count
+    if gap.method is None:
+        half = gap.size / 2
+        differences = inside(differences + half, -spread - gap.size, spread + gap.size)
+        larger = _signs(differences, spread + gap.size, half, error, keys, what) * 0.5
+    else:
+        differences = inside(differences, -spread, spread)
+        larger = related(differences, -spread, spread, ">=", error / 2, gap.method, keys, what) - 0.5
     ranks = []
     for k in range(count):
         wins = [larger[p : p + 1] if i == k else -larger[p : p + 1] for p, (i, j) in enumerate(pairs) if k in (i, j)]
@@ -176,25 +208,39 @@ def _ranks(x: Tensor, gap: float, spread: float, keys: EvaluationKeys | None, wh
 
 
 def _at_least(ranks: Tensor, least: Any, count: int, keys: EvaluationKeys | None, what: str) -> Tensor:
-    """Returns 1 for ranks, whole numbers below `count`, of at least `least`, a number or an array, and 0 for others."""
+    """Returns 1 for ranks, whole numbers below `count`, of at least `least`, a number or an array, and 0 for others.
+
+    Ranks are integers, so that a functional bootstrap may be the cheaper way.
+    """
+    error = 2.0**-20
+    low, high = -float(np.max(least)), count - 1 - float(np.min(least))
+    numbers = Integers(inside(ranks - least, low - 0.25, high + 0.25), low, high, keys, what)
+    if numbers.takes_table("auto", _is_positive_or_0, _TABLE_ERROR, float(count), 0.45):
+        return inside_unit(numbers.looked_up(_is_positive_or_0, _TABLE_ERROR), _TABLE_ERROR)
     shifted = inside(ranks - (least - 0.5), -float(count), float(count))
-    return inside_unit(_signs(shifted, float(count), 0.45, 2.0**-20, keys, what) * 0.5 + 0.5, 2.0**-20)
+    return inside_unit(_signs(shifted, float(count), 0.45, error, keys, what) * 0.5 + 0.5, error)
+
+
+def _is_positive_or_0(m: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    return m >= 0
 
 
 def _signs(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
-    """Returns signs whose error bounds include that of the composition."""
-    found = signs_of(x, largest, gap, error, keys, what)
+    """Returns signs to about `error`. Their error bounds include that of the composition."""
+    found = signs_of(x, largest, gap, error / 0.75, keys, what)
     return with_errors(found.tensor, found.total())
 
 
 @composite
 def sort(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
     """Returns the values in ascending order.
 
     Each two values must be equal or at least `gap` apart; closer ones may be replaced by a mixture of both. All pairs are
-    compared, then each rank with each place.
+    compared, then each rank with each place. ``integers=True`` declares, in place of `gap`, that all values are integers;
+    `method` is as for `sign`, and along slots it is "polynomial".
 
     - An axis of ciphertexts: each slot is sorted by itself, with n (n - 1) signs for n values.
     - ``axis="slots"``: the first `count` slots of each ciphertext. The square of `count`, rounded up to a power of two, must
@@ -209,17 +255,21 @@ def sort(
     """
     x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort")
     along = along_axis(x, axis)
+    apart = _Gap.of(gap, integers, method, "sort", along)
     if along is None:
-        return _Pairs(x, low, high, gap_of(gap), count, keys).sort()
+        return _Pairs(x, low, high, apart.size, count, keys).sort()
     if count is not None:
         raise _core.ParameterError('count belongs to axis="slots"; an axis of ciphertexts is sorted whole')
     x = _first(x, along)
     n = x.shape[0]
-    return _ordered(x, range(n), low, high, gap_of(gap), keys, "sort") if n > 1 else x
+    return _ordered(x, range(n), low, high, apart, keys, "sort") if n > 1 else x
 
 
 @composite
-def top_k(x: Tensor, k: int, axis: int, *, gap: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def top_k(
+    x: Tensor, k: int, axis: int, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    domain: Domain = None, keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
     """Returns the k largest values along an axis of ciphertexts, the largest first. The rest is as for `sort`.
 
     >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
@@ -233,11 +283,12 @@ def top_k(x: Tensor, k: int, axis: int, *, gap: float, domain: Domain = None, ke
     n = x.shape[0]
     if not 1 <= count_of(k, "k", 1) <= n:
         raise _core.ParameterError(f"k must be 1 to {n}, the number of values, not {described(k)}")
-    return _ordered(x, range(n - 1, n - 1 - k, -1), low, high, gap_of(gap), keys, "top_k") if n > 1 else x
+    apart = _Gap.of(gap, integers, method, "top_k")
+    return _ordered(x, range(n - 1, n - 1 - k, -1), low, high, apart, keys, "top_k") if n > 1 else x
 
 
 def _ordered(
-    x: Tensor, wanted: range, low: float, high: float, gap: float, keys: EvaluationKeys | None, what: str
+    x: Tensor, wanted: range, low: float, high: float, gap: _Gap, keys: EvaluationKeys | None, what: str
 ) -> Tensor:  # fmt: skip
     """Returns the values of these ranks along the first axis."""
     n = x.shape[0]
@@ -343,8 +394,8 @@ class _Pairs:
 
 @composite
 def quantile(
-    x: Tensor, q: float, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None,
-    keys: EvaluationKeys | None = None,
+    x: Tensor, q: float, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
 
@@ -363,8 +414,9 @@ def quantile(
     place = float(q) * (n - 1)
     below = builtins.min(math.floor(place), n - 1)
     share = place - below
+    apart = _Gap.of(gap, integers, method, "quantile", along)
     if along is None:
-        ordered = _Pairs(y, low, high, gap_of(gap), count, keys).sort()
+        ordered = _Pairs(y, low, high, apart.size, count, keys).sort()
         value = ordered.rotate(below, keys=keys, compose=True) if below else ordered
         if not share:
             return value
@@ -373,20 +425,23 @@ def quantile(
     if n == 1:
         return y[0]
     wanted = [below, below + 1] if share else [below]
-    values = _ordered(y, range(wanted[0], wanted[-1] + 1), low, high, gap_of(gap), keys, "quantile")
+    values = _ordered(y, range(wanted[0], wanted[-1] + 1), low, high, apart, keys, "quantile")
     return values[0] if not share else values[0] * (1 - share) + values[1] * share
 
 
 @composite
 def median(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
     """Returns the median along an axis: `quantile` of 1/2.
 
     >>> holder.decrypt(hg.ckks.median(hg.stack([v, w, -v]), 0, gap=0.2)).round(2) + 0
     array([-0.25, -0.25,  0.  ,  0.5 ])
     """
-    return quantile(x, 0.5, axis, gap=gap, count=count, domain=domain, keys=keys)
+    return quantile(
+        x, 0.5, axis, gap=gap, integers=integers, method=method, count=count, domain=domain, keys=keys
+    )  # fmt: skip
 
 
 @composite
