@@ -40,7 +40,8 @@ Ciphertext cleared(const Ciphertext& a) {
     if (!(largest_of(numbers) * x.scale < kLargestEncoded))
       throw PlaintextRangeError("the padding slots hold a number of magnitude " + std::to_string(largest_of(numbers)) +
                                 ", which is too large to be removed");
-    const RnsTensor coefficients = upload_polynomials(c, rounded_polynomials(c, numbers, x.scale, 0, count), x.tensor.primes());
+    const RnsTensor coefficients =
+        upload_polynomials(c, rounded_polynomials(c, numbers, x.scale, 0, count), x.tensor.primes());
     const RnsTensor words = ring::to_domain(coefficients, Domain::ntt);
     return ring::subtract(from, count == 1 ? words.drop_axis(0, 0) : words);
   };
