@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._common.arguments import described, printable, readable_bytes
+from heliograph._common.arguments import described, is_real, printable, readable_bytes
 from heliograph._common.ciphertext_files import Parts, Serializable, pieces
 from heliograph._common.columns import Column
 from heliograph._common.container import Piece
@@ -19,7 +19,7 @@ from heliograph.frame.answers import SIMPLE, Answer, Variable
 from heliograph.frame.columns import NUMBERS, AnyColumn, centre_of, indicators, raws_of
 from heliograph.frame.logistic import logistic_sums
 from heliograph.frame.parameters import Parameters, Part
-from heliograph.frame.series import Series, answer_of, complete, statistic
+from heliograph.frame.series import Series, answer_of, complete, ordered, statistic
 from heliograph.frame.series import Sums as _Sums
 from heliograph.keys import from_bytes
 from heliograph.programs.forecast import Forecast, forecast
@@ -147,7 +147,8 @@ class EncryptedFrame(Serializable):
         places = column.places if exact and isinstance(column, Column) else 0
         variable = Variable(name, exact, scale, offset, places, binary)
         tensor, valid = (self._tensors.get((name, role, scheme)) for role in ("value", "valid"))
-        return Series(self.parameters, self._id, variable, tensor, valid)
+        step = 10.0**-column.places if isinstance(column, Column) and not exact else 0.0
+        return Series(self.parameters, self._id, variable, tensor, valid, step=step)
 
     def astype(self, kind: Any) -> EncryptedFrame:
         """Returns the frame with its exact columns as reals, for ``astype(float)``. Raises DtypeError, ParameterError.
@@ -237,8 +238,11 @@ class EncryptedFrame(Serializable):
         """
         return statistic("std", self._numbers("std"), ddof=ddof)
 
-    def describe(self) -> Answer:
+    def describe(self, *, percentiles: Sequence[float] | None = None, bins: int = 64) -> Answer:
         """Returns encrypted counts, means and standard deviations of the columns of numbers.
+
+        With `percentiles`, such as (0.25, 0.5, 0.75), the rows min, 25%, 50%, 75% and max follow, as in pandas. These take
+        reals, a deep set and a comparison for each of the `bins`; `quantile` describes their error and levels.
 
         >>> owner.decrypt(f.describe()).round(3)
                price  quantity
@@ -246,7 +250,35 @@ class EncryptedFrame(Serializable):
         mean    20.0     4.000
         std     10.0     3.367
         """
-        return statistic("describe", self._numbers("describe", skip=True))
+        series = self._numbers("describe", skip=True)
+        return statistic("describe", series) if percentiles is None else ordered("describe", series, percentiles, bins)
+
+    def quantile(self, q: float | Sequence[float] = 0.5, *, bins: int = 64) -> Answer:
+        """Returns encrypted counts of values below public limits, from which the owner finds quantiles of each column.
+
+        ``attrs["error"]`` of the result has a bound of the error for each column. Options, levels and errors are those of
+        `Series.quantile`.
+
+        >>> rows = {"n": [1, 2, 3, 5], "m": [3, 3, 4, 2]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> key.decrypt(g.astype(float).quantile([0.5]))
+               n    m
+        0.5  2.5  3.0
+        """
+        return ordered("quantile", self._numbers("quantile"), q, bins, label=float(q) if is_real(q) else None)
+
+    def median(self, *, bins: int = 64) -> Answer:
+        """Returns encrypted medians of the columns, as `quantile`."""
+        return ordered("quantile", self._numbers("median"), 0.5, bins)
+
+    def min(self, *, bins: int = 64) -> Answer:
+        """Returns the encrypted smallest values of the columns, as `quantile`."""
+        return ordered("quantile", self._numbers("min"), 0.0, bins)
+
+    def max(self, *, bins: int = 64) -> Answer:
+        """Returns the encrypted largest values of the columns, as `quantile`."""
+        return ordered("quantile", self._numbers("max"), 1.0, bins)
 
     def cov(self, *, ddof: int = 1) -> Answer:
         """Returns encrypted covariances. Each pair counts the rows in which both columns are not NULL, as in pandas.
@@ -376,22 +408,54 @@ class GroupBy:
             raise _core.ParameterError("agg must have at least one function of one column")
         chosen = list(dict.fromkeys(name for name, _ in flat))
         series = [frame[name] for name in chosen]
-        column = frame.parameters.columns[self.by]
-        schemes = {"bgv" if one.is_exact else "ckks" for one in series}
-        shown = [column.shown(code) for code in range(int(column.high or 0) + 1)]  # type: ignore[union-attr]
-        vectors = {scheme: frame._tensors[self.by, "group", scheme] for scheme in schemes}
-        weights = [{scheme: t[g] for scheme, t in vectors.items()} for g in range(len(shown))]
+        groups, weights = self._weights({"bgv" if one.is_exact else "ckks" for one in series})
         return statistic(
             "groupby",
             series,
             ddof=ddof,
-            groups=tuple(shown),
+            groups=groups,
             weights=weights,
             by=self.by,
             requests=[[chosen.index(name), one] for name, one in flat],
             nested=nested,
             single=self.is_single and not nested,
         )
+
+    def quantile(self, q: float = 0.5, *, bins: int = 64) -> Answer:
+        """Returns encrypted counts, from which the owner finds a quantile of each group, as `Series.quantile`.
+
+        >>> rows = {"n": [1, 2, 3, 5], "k": ["a", "b", "a", "a"]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=15))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> key.decrypt(g.astype(float).groupby("k")["n"].median()).to_dict()
+        {'a': 3.0, 'b': 2.0}
+        """
+        if not is_real(q):
+            raise _core.ParameterError(f"a quantile of groups must be a number from 0 to 1, got {described(q)}")
+        names = list(self.columns or (name for name in self.frame.columns if name != self.by))
+        series = [self.frame[name] for name in names]
+        groups, weights = self._weights({"ckks"})
+        single = self.is_single
+        return ordered("quantile", series, q, bins, groups=groups, weights=weights, by=self.by, single=single)
+
+    def median(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.GroupBy.quantile`, for medians."""
+        return self.quantile(0.5, bins=bins)
+
+    def min(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.GroupBy.quantile`, for the smallest values."""
+        return self.quantile(0.0, bins=bins)
+
+    def max(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.GroupBy.quantile`, for the largest values."""
+        return self.quantile(1.0, bins=bins)
+
+    def _weights(self, schemes: set[str]) -> tuple[tuple[Any, ...], list[dict[str, Any]]]:
+        """Returns the groups' keys, and their vectors of 0 and 1."""
+        column = self.frame.parameters.columns[self.by]
+        shown = [column.shown(code) for code in range(int(column.high or 0) + 1)]  # type: ignore[union-attr]
+        vectors = {scheme: self.frame._tensors[self.by, "group", scheme] for scheme in sorted(schemes)}
+        return tuple(shown), [{scheme: t[g] for scheme, t in vectors.items()} for g in range(len(shown))]
 
     def sum(self) -> Answer:
         """Same as `hg.frame.GroupBy.agg`, for sums."""
