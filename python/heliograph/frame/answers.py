@@ -158,7 +158,10 @@ class Moments:
     def total(self, i: int, group: int = 0) -> Number:
         """Returns a column's sum."""
         v, raw = self.variables[i], self.sums[f"x {group} {i} {i}"]
-        return scaled_sum(raw, v) if v.exact else v.scale * raw + v.offset * self.count(i, None, group)
+        if v.exact:
+            return scaled_sum(raw, v)
+        n = self.count(i, None, group)
+        return v.scale * raw + v.offset * n if n else 0.0
 
     def mean(self, i: int, group: int = 0) -> float:
         """Returns a column's mean; NaN without values."""
@@ -282,8 +285,10 @@ def _groupby(m: Moments) -> Any:
     kept = [g for g in range(len(header["groups"])) if m.rows(g)]
     keys = pd.Index([header["groups"][g] for g in kept], name=header["by"])
     columns = {}
-    for i, function in header["requests"]:
-        label = (m.names[i], function) if header["nested"] else m.names[i]
+    for i, function, name in header["requests"]:
+        if not (name is None or isinstance(name, str)):
+            raise TypeError
+        label = (m.names[i], function) if name is None and header["nested"] else name or m.names[i]
         values = [SIMPLE[function](m, i, header["ddof"], g) for g in kept]
         columns[label] = pd.Series(values, keys, dtype=object if any(isinstance(v, Decimal) for v in values) else None)
     if header["single"]:

@@ -350,7 +350,7 @@ class EncryptedFrame(Serializable):
             )
         return [self[name] for name in names]
 
-    def groupby(self, by: str) -> GroupBy:
+    def groupby(self, by: str | list[str]) -> GroupBy:
         """Returns the groups of a column of text, categories or truth values, whose values are known. Rows whose key is NULL
         are in no group.
 
@@ -359,6 +359,12 @@ class EncryptedFrame(Serializable):
         0  north   15.0        13
         1  south   30.0         3
         """
+        if isinstance(by, list):
+            if len(by) != 1:
+                raise _core.ParameterError(
+                    f"groupby takes one column, got {described(by)}; join the columns' texts in one column before encryption"
+                )
+            by = by[0]
         column = self._column(by)
         if column.kind not in ("text", "bool"):
             raise _core.DtypeError(
@@ -387,26 +393,35 @@ class GroupBy:
             self.frame._column(name)
         return replace(self, columns=tuple(names), is_single=isinstance(key, str))
 
-    def agg(self, functions: Any, *, ddof: int = 1) -> Answer:
+    def agg(self, functions: Any = None, *, ddof: int = 1, **named: tuple[str, str]) -> Answer:
         """Returns encrypted statistics of each group: sum, count, mean, var or std.
 
-        `functions` is a name or a list of names for all columns, or a dict of them by column, as in pandas.
+        `functions` is a name or a list of names for all columns, or a dict of them by column, as in pandas. Named arguments
+        are pairs of a column and a function: ``agg(total=("quantity", "sum"))``.
+
+        Raises ParameterError, DtypeError, KeyError for an unknown column.
 
         >>> owner.decrypt(f.groupby("region")["quantity"].agg(["sum", "count"])).to_numpy()
         array([[13,  2],
                [ 3,  1]])
         """
         frame = self.frame
-        names = list(self.columns or (n for n in frame.columns if n != self.by))
-        requests = functions if isinstance(functions, dict) else dict.fromkeys(names, functions)
-        nested = any(not isinstance(one, str) for one in requests.values())
-        flat = [(name, one) for name, value in requests.items() for one in ([value] if isinstance(value, str) else value)]
-        for _, one in flat:
-            if one not in SIMPLE:
+        flat, nested = self._requests(functions) if functions is not None or not named else ([], False)
+        for label, pair in named.items():
+            if functions is not None or not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise _core.ParameterError(
+                    f"named arguments of agg must be pairs of a column and a function, without others, got {label}="
+                    f"{described(pair)}"
+                )
+            flat.append((*pair, label))
+        for name, one, _ in flat:
+            if not isinstance(one, str) or one not in SIMPLE:
                 raise _core.ParameterError(f"a group has {', '.join(SIMPLE)}, not {described(one)}")
-        if not flat:
-            raise _core.ParameterError("agg must have at least one function of one column")
-        chosen = list(dict.fromkeys(name for name, _ in flat))
+            if self.columns and name not in self.columns:
+                raise KeyError(f"the selection has no column {name!r}; its columns are {', '.join(self.columns)}")
+        if not flat or len(set(flat)) < len(flat):
+            raise _core.ParameterError("agg must have at least one function of one column, and each of them once")
+        chosen = list(dict.fromkeys(name for name, _, _ in flat))
         series = [frame[name] for name in chosen]
         groups, weights = self._weights({"bgv" if one.is_exact else "ckks" for one in series})
         return statistic(
@@ -416,10 +431,23 @@ class GroupBy:
             groups=groups,
             weights=weights,
             by=self.by,
-            requests=[[chosen.index(name), one] for name, one in flat],
+            requests=[[chosen.index(name), one, label] for name, one, label in flat],
             nested=nested,
-            single=self.is_single and not nested,
+            single=self.is_single and not nested and not named,
         )
+
+    def _requests(self, functions: Any) -> tuple[list[tuple[Any, Any, Any]], bool]:
+        """Returns the column, the function and the label of each result, and whether labels are pairs."""
+        if self.is_single and isinstance(functions, Mapping):
+            raise _core.ParameterError("agg of one column takes a function or a list of functions, not a dict")
+        names = list(self.columns or (n for n in self.frame.columns if n != self.by))
+        requests = functions if isinstance(functions, Mapping) else dict.fromkeys(names, functions)
+        flat = []
+        for name, value in requests.items():
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                flat.append((name, one if isinstance(one, str) else repr(one), one if self.is_single else None))
+        nested = any(isinstance(value, (list, tuple)) for value in requests.values())
+        return (flat if nested else [(name, one, None) for name, one, _ in flat]), nested
 
     def quantile(self, q: float = 0.5, *, bins: int = 64) -> Answer:
         """Returns encrypted counts, from which the owner finds a quantile of each group, as `Series.quantile`.

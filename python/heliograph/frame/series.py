@@ -519,7 +519,7 @@ def statistic(
         for one in series[1:]:
             series[0]._require(one)
         pairs = [(i, j) for i in range(count) for j in range(i, count)]
-    functions = {name, *(function for _, function in header.get("requests", []))}
+    functions = {name, *(function for _, function, _ in header.get("requests", []))}
     squares = bool(functions & {"var", "std", "describe", "cov", "corr"})
     sums = Sums()
     for group, weight in enumerate(weights):
