@@ -148,7 +148,8 @@ class EncryptedFrame(Serializable):
         variable = Variable(name, exact, scale, offset, places, binary)
         tensor, valid = (self._tensors.get((name, role, scheme)) for role in ("value", "valid"))
         step = 10.0**-column.places if isinstance(column, Column) and not exact else 0.0
-        return Series(self.parameters, self._id, variable, tensor, valid, step=step)
+        limits = None if exact else (offset - scale, offset + scale)
+        return Series(self.parameters, self._id, variable, tensor, valid, step=step, limits=limits)
 
     def astype(self, kind: Any) -> EncryptedFrame:
         """Returns the frame with its exact columns as reals, for ``astype(float)``. Raises DtypeError, ParameterError.

@@ -52,12 +52,39 @@ def require_reals(one: Any, what: str) -> None:
 
 
 def interval(one: Any, what: str) -> tuple[float, float]:
-    """Returns the interval of a column's values, by its tracked bounds. Raises ParameterError."""
+    """Returns the interval of a column's values, by its limits or by tracked bounds. Raises ParameterError."""
+    if one.limits is not None:
+        return one.limits  # type: ignore[no-any-return]
     if one.tensor.bounds is None:
         raise _core.ParameterError(f"{what} needs an interval of {printable(one.name)}, which has no bounds")
     v = one.variable
     low, high = sorted(v.scale * end + v.offset for end in one.tensor.bounds)
     return low, high
+
+
+def limited(one: Any) -> Any:
+    """Returns a column's tensor with bounds that follow from the column's limits, and from 0 for NULL."""
+    t, v = one.tensor, one.variable
+    if one.limits is None or t.bounds is None:
+        return t
+    ends = sorted([0.0, *((end - v.offset) / v.scale for end in one.limits)])
+    return inside(t, max(ends[0], t.bounds[0]), min(ends[-1], t.bounds[1]))
+
+
+def product_of(a: tuple[float, float] | None, b: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Returns the interval of products of values of two intervals."""
+    if a is None or b is None:
+        return None
+    ends = [x * y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def square_of(a: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Returns the interval of squares of values of an interval."""
+    if a is None:
+        return None
+    ends = [end * end for end in a]
+    return 0.0 if a[0] <= 0 <= a[1] else min(ends), max(ends)
 
 
 def unit_values(one: Any) -> tuple[Any, float]:
@@ -86,14 +113,17 @@ def quotient(numerator: Any, one: Any, domain: Any, error: float, name: str) -> 
     ends = low / unit, high / unit
     y = y.within(ends) if declared else inside(y, *ends)
     share = ckks.inverse(y, error=error * unit / min(abs(low), abs(high)))
+    inverse = 1 / high, 1 / low
     if is_real(numerator):
         tensor, scale, valid = share * ones_of(one), float(numerator) / unit, one.valid
+        limits = product_of((float(numerator), float(numerator)), inverse)
     else:
         values, own = unit_values(numerator)
         if one.valid is not None:
             values = values * one.valid
         tensor, scale, valid = values * share, own / unit, joint(numerator.valid, one.valid)
-    return _function(one, tensor, valid, name, scale, 0.0)
+        limits = product_of(interval(numerator, "a quotient"), inverse)
+    return _function(one, tensor, valid, name, scale, 0.0, limits)
 
 
 def clipped(one: Any, lower: float | None, upper: float | None, error: float) -> Any:
@@ -112,15 +142,15 @@ def clipped(one: Any, lower: float | None, upper: float | None, error: float) ->
         )
     v, spread = one.variable, error * (high - low) / 2 / abs(one.variable.scale)
     a, b = sorted(((least - v.offset) / v.scale, (most - v.offset) / v.scale))
-    t = one.tensor
+    t = limited(one)
     if least > low and most < high:
         t = ckks.clip(t, a, b, error=spread)
     elif least > low or most < high:
         below = (least > low) == (v.scale > 0)
         t = ckks.maximum(t, a, error=spread) if below else ckks.minimum(t, b, error=spread)
-    if t is not one.tensor:
-        t = t * ones_of(one)
-    return _function(one, t, one.valid, one.name, v.scale, v.offset)
+    if (least, most) == (low, high):
+        return one
+    return _function(one, t * ones_of(one), one.valid, one.name, v.scale, v.offset, (least, most))
 
 
 def compared(one: Any, relation: str, other: Any, gap: float | None, error: float | None) -> Any:
@@ -138,11 +168,11 @@ def compared(one: Any, relation: str, other: Any, gap: float | None, error: floa
     elif not is_real(gap) or not 0 < gap < math.inf:
         raise _core.ParameterError(f"a gap must be a number above 0, not {described(gap)}")
     v = difference.variable
-    wanted = min(2.0**-20, 0.125 / one.parameters.rows) if error is None else error
+    wanted = count_error(one.parameters.rows) if error is None else error
     way = relation if v.scale > 0 else _FLIPPED[relation]
     threshold = (float(number) - v.offset) / v.scale
-    found = ckks.compare(difference.tensor, way, threshold, gap=gap / abs(v.scale), error=wanted) * ones_of(difference)
-    result = _function(difference, found, difference.valid, name, 1.0, 0.0)
+    found = ckks.compare(limited(difference), way, threshold, gap=gap / abs(v.scale), error=wanted) * ones_of(difference)
+    result = _function(difference, found, difference.valid, name, 1.0, 0.0, (0.0, 1.0))
     return replace(result, variable=replace(result.variable, binary=True))
 
 
@@ -179,7 +209,7 @@ def chosen(one: Any, condition: Any) -> Any:
     if not condition.is_exact and (v.scale, v.offset) != (1.0, 0.0):
         holds = times(holds, v.scale) + ones_of(condition) * v.offset
     changes = {} if one.is_exact else {"error": one.variable.error + errors_of(holds)[1]}
-    return one._derived(one.tensor * holds, joint(one.valid, holds), **changes)
+    return one._derived(one.tensor * holds, joint(one.valid, holds), limits=one.limits, step=one.step, **changes)
 
 
 def standardized(one: Any, std: Any, least: float | None, error: float) -> Any:
@@ -199,7 +229,7 @@ def standardized(one: Any, std: Any, least: float | None, error: float) -> Any:
     squares = centred.multiply(centred, relinearize=False, rescale=False).sum(0).relinearize().rescale()
     variance = squares.sum_slots() * (1 / rows / division.largest**2)
     tensor = division.of(times(centred, 1 / division.largest), variance.reshape(1), math.sqrt(rows))
-    return _function(one, tensor, None, one.name, math.copysign(1.0, scale), 0.0)
+    return _function(one, tensor, None, one.name, math.copysign(1.0, scale), 0.0, None)
 
 
 def _two_positive(std: Any) -> tuple[float, float]:
@@ -212,8 +242,13 @@ def _two_positive(std: Any) -> tuple[float, float]:
     return low, high
 
 
-def _function(one: Any, tensor: Any, valid: Any, name: str, scale: float, offset: float) -> Any:
+def count_error(rows: int) -> float:
+    """Returns the error of a value of 0 or 1 with which a sum over rows is an exact count."""
+    return min(2.0**-12, 0.125 / rows)
+
+
+def _function(one: Any, tensor: Any, valid: Any, name: str, scale: float, offset: float, limits: Any) -> Any:
     """Returns a column of a function's results, with their error."""
     error = errors_of(tensor)[1]
     variable = replace(one.variable, name=name, scale=scale, offset=offset, places=0, binary=False, error=error)
-    return replace(one, tensor=tensor, valid=valid, variable=variable, copy=None, step=0.0)
+    return replace(one, tensor=tensor, valid=valid, variable=variable, copy=None, step=0.0, limits=limits)

@@ -11,7 +11,7 @@ from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, is_real
 from heliograph._common.functions import concatenate
 from heliograph.frame.answers import FINISHES, Moments, describe, pandas
-from heliograph.frame.functions import interval, rows_of
+from heliograph.frame.functions import count_error, interval, limited, rows_of
 
 _MOST_BINS = 4096
 _TOGETHER = 8  #: limits compared in one call
@@ -27,12 +27,12 @@ def order_sums(sums: Any, place: int, one: Any, weights: Any, bins: Any) -> dict
     v, rows = one.variable, one.parameters.rows
     places = (edges - v.offset) / v.scale
     relation = "<" if v.scale > 0 else ">"
-    t = one.tensor.reshape(1, *one.tensor.shape)
+    t = limited(one).reshape(1, *one.tensor.shape)
     mask = rows_of(one.parameters, "ckks")
     for first in range(0, len(places), _TOGETHER):
         several = places[first : first + _TOGETHER].reshape(-1, 1, 1)
         below = ckks.compare(
-            concatenate([t] * len(several)), relation, several, gap=gap / abs(v.scale), error=min(2.0**-20, 0.125 / rows)
+            concatenate([t] * len(several)), relation, several, gap=gap / abs(v.scale), error=count_error(rows)
         )
         if one.valid is None and not all(weights):
             below = below * mask

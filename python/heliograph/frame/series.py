@@ -41,6 +41,7 @@ class Series:
     valid: Any = field(default=None, repr=False)  #: [blocks], 1 unless NULL; None if no row is NULL
     copy: Series | None = field(default=None, repr=False)  #: the same column as reals
     step: float = 0.0  #: all values are multiples of it; 0 for any reals
+    limits: tuple[float, float] | None = None  #: interval of the values that are not NULL; None if unknown, or if exact
 
     @property
     def name(self) -> str:
@@ -89,7 +90,8 @@ class Series:
             return self._sum(other)
         if not self.is_exact:
             number = _real(other)
-            return self._derived(self.tensor, offset=self.variable.offset + number)
+            limits = None if self.limits is None else (self.limits[0] + number, self.limits[1] + number)
+            return self._derived(self.tensor, limits=limits, offset=self.variable.offset + number)
         integer, places = _integer(other, self.name)
         shift = max(places, self.variable.places)
         x = self.tensor * 10 ** (shift - self.variable.places)
@@ -105,7 +107,8 @@ class Series:
             number = _real(other)
             if number == 0:
                 raise _core.ParameterError("a column times 0 is constant; omit it")
-            return self._derived(self.tensor, scale=v.scale * number, offset=v.offset * number)
+            limits = functions.product_of(self.limits, (number, number))
+            return self._derived(self.tensor, limits=limits, scale=v.scale * number, offset=v.offset * number)
         integer, places = _integer(other, self.name)
         return self._derived(self.tensor * integer, places=v.places + places)
 
@@ -166,10 +169,12 @@ class Series:
     def __bool__(self) -> bool:
         raise TypeError("an encrypted column has no truth value: decrypt it with its secret key")
 
-    def _derived(self, tensor: Any, valid: Any = None, **changes: Any) -> Series:
+    def _derived(
+        self, tensor: Any, valid: Any = None, *, limits: Any = None, step: float = 0.0, **changes: Any
+    ) -> Series:
         variable: Variable = replace(self.variable, binary=False, **changes)
         valid = self.valid if valid is None else valid
-        return replace(self, tensor=tensor, valid=valid, variable=variable, copy=None, step=0.0)
+        return replace(self, tensor=tensor, valid=valid, variable=variable, copy=None, step=step, limits=limits)
 
     def _ones(self) -> Any:
         """Returns 1 in rows that are not NULL, an array or a tensor, [blocks, slots] or [blocks]."""
@@ -202,7 +207,11 @@ class Series:
         scale = max(abs(a.scale), abs(b.scale))
         x, y = times(x, a.scale / scale), times(y, b.scale / scale)
         error = a.error * abs(a.scale / scale) + b.error * abs(b.scale / scale)
-        return self._derived(x + y, valid, name=name, scale=scale, offset=a.offset + b.offset, error=error)
+        limits = None
+        if self.limits is not None and other.limits is not None:
+            limits = self.limits[0] + other.limits[0], self.limits[1] + other.limits[1]
+        offset = a.offset + b.offset
+        return self._derived(x + y, valid, limits=limits, name=name, scale=scale, offset=offset, error=error)
 
     def _product(self, other: Series) -> Series:
         self._require(other)
@@ -212,7 +221,9 @@ class Series:
             return self._derived(self.tensor * other.tensor, valid, name=name, places=a.places + b.places)
         (x, unit), (y, other_unit) = unit_values(self), unit_values(other)
         error = a.error * abs(a.scale) / unit + b.error * abs(b.scale) / other_unit
-        return self._derived(x * y, valid, name=name, scale=unit * other_unit, offset=0.0, error=error)
+        limits = functions.square_of(self.limits) if self is other else functions.product_of(self.limits, other.limits)
+        scale = unit * other_unit
+        return self._derived(x * y, valid, limits=limits, name=name, scale=scale, offset=0.0, error=error)
 
     # Functions
 
