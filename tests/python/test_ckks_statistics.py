@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 
 import heliograph as hg
-from heliograph import _core
 from ckks_rig import SLOTS, Party, parameters
+from heliograph import _core
 
 COUNTS = (1, 2, 300, SLOTS)
 ERROR = 1e-7

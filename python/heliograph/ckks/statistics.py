@@ -98,8 +98,8 @@ def corrcoef(
 
     If the coefficients are only decrypted, decrypt `cov` and divide in the clear instead.
 
-    Raises LevelError, MissingKeyError, ShapeError, DtypeError for complex values; ParameterError for a tensor without
-    bounds, a wrong interval, or an error that is not reached; NoiseError if the noise is above `error`.
+    Raises LevelError, MissingKeyError, ShapeError, DtypeError for complex values, NoiseError if the noise is above `error`.
+    Raises ParameterError for a tensor without bounds, a wrong interval, or an error that is not reached.
 
     >>> deep = hg.SecretKey.generate(hg.ckks.parameters(depth=18, precision=25, slots=4))
     >>> rows = deep.encrypt([[1, 2, 3, 4], [1, 2, 3, 5]], bound=(1, 5))  # two variables, four people
@@ -203,8 +203,8 @@ class Division:
         if not share + rest <= self.error:
             raise _core.NoiseError(
                 f"{self.what}: the error is at most 2^{math.log2(share + rest):.1f} for deviations from "
-                f"{math.sqrt(self.low) * self.largest:.6g} on, above the 2^{math.log2(self.error):.1f} asked for; encrypt with "
-                "a set of higher precision, or pass a larger least= or error="
+                f"{math.sqrt(self.low) * self.largest:.6g} on, above the 2^{math.log2(self.error):.1f} asked for; encrypt "
+                "with a set of higher precision, or pass a larger least= or error="
             )
         return inside(with_errors(result, (math.nan, most * share + rest)), -1.01 * most, 1.01 * most)
 

@@ -319,7 +319,11 @@ def _least_squares(m: Moments) -> Any:
     residual = float(c[k, k]) * scales[k] ** 2 - float(beta @ (c[:k, k] * scales[:k] * scales[k]))
     result = pandas().Series([means[k] - float(beta @ means[:k]), *beta], ["intercept", *m.names[:k]])
     variance = float(c[k, k]) * scales[k] ** 2
-    result.attrs = {"rows": n, "r2": 1 - residual / variance if variance > 0 else math.nan, "error": float(bounds.max())}
+    result.attrs = {
+        "rows": n,
+        "r2": float(1 - residual / variance) if variance > 0 else math.nan,
+        "error": float(bounds.max()),
+    }
     return result
 
 

@@ -64,7 +64,8 @@ class Real:
         if np.isnan(numbers).any():
             row = int(np.flatnonzero(np.isnan(numbers))[0])
             raise _core.PlaintextRangeError(
-                f"{printable(name)} is NaN in row {row:,}, which is no NULL in Arrow and polars; replace NaN by NULL or by numbers"
+                f"{printable(name)} is NaN in row {row:,}, which is no NULL in Arrow and polars; replace NaN by NULL or by "
+                "numbers"
             )
         if not np.isfinite(numbers).all():
             row = int(np.flatnonzero(~np.isfinite(numbers))[0])
@@ -170,8 +171,8 @@ def _require_one_kind(raw: Raw, name: str) -> None:
         for row, value in zip(np.flatnonzero(valid), values[valid].tolist(), strict=True):
             if isinstance(value, (bool, np.bool_, Decimal)):
                 raise _core.DtypeError(
-                    f"{printable(name)} holds floats and, in row {row:,}, {described(value)}: the values of a column must be of "
-                    "one kind; convert them, or declare the column as hg.frame.Real()"
+                    f"{printable(name)} holds floats and, in row {row:,}, {described(value)}: the values of a column must be "
+                    "of one kind; convert them, or declare the column as hg.frame.Real()"
                 )
 
 

@@ -101,8 +101,8 @@ def quotient(numerator: Any, one: Any, domain: Any, error: float, name: str) -> 
     low, high = interval_of(domain) if declared else interval(one, "a quotient")
     if low <= 0 <= high:
         raise _core.ParameterError(
-            f"cannot divide by {printable(one.name)}: its values may be in [{low:.6g}, {high:.6g}], which has 0 inside; give "
-            "bounds without 0 in columns=, or declare them: divide(..., domain=(low, high))"
+            f"cannot divide by {printable(one.name)}: its values may be in [{low:.6g}, {high:.6g}], which has 0 inside; "
+            "give bounds without 0 in columns=, or declare them: divide(..., domain=(low, high))"
         )
     v, unit = one.variable, max(abs(low), abs(high))
     centre = v.offset if low <= v.offset <= high else (low + high) / 2  # of rows without a value
@@ -137,8 +137,8 @@ def clipped(one: Any, lower: float | None, upper: float | None, error: float) ->
     least, most = (min(max(float(limit), low), high) for limit in limits)
     if not limits[0] < limits[1] or least >= most:
         raise _core.ParameterError(
-            f"clip needs a lower limit below the upper one, and values between them, got {limits[0]:g} and {limits[1]:g} for "
-            f"values of {printable(one.name)} in [{low:.6g}, {high:.6g}]"
+            f"clip needs a lower limit below the upper one, and values between them, got {limits[0]:g} and {limits[1]:g} "
+            f"for values of {printable(one.name)} in [{low:.6g}, {high:.6g}]"
         )
     v, spread = one.variable, error * (high - low) / 2 / abs(one.variable.scale)
     a, b = sorted(((least - v.offset) / v.scale, (most - v.offset) / v.scale))
@@ -180,8 +180,8 @@ def _on_steps(number: float, relation: str, step: float, name: str) -> tuple[flo
     """Returns a threshold between two multiples of a step, the distance that separates values from it, and the relation."""
     if not step:
         raise _core.ParameterError(
-            f"a comparison of {printable(name)}, a column of reals, needs a gap: values nearer to the limit than the gap give "
-            f"a number between 0 and 1; write {name}.gt(number, gap=...), or lt, ge, le, eq, ne"
+            f"a comparison of {printable(name)}, a column of reals, needs a gap: values nearer to the limit than the gap "
+            f"give a number between 0 and 1; write {name}.gt(number, gap=...), or lt, ge, le, eq, ne"
         )
     place = number / step
     nearest = round(place)

@@ -108,7 +108,7 @@ class _Order:
 
 
 def _quantiles(m: Moments) -> Any:
-    """Returns quantiles of columns, or of the columns' groups. ``attrs["error"]`` has a bound of the error for each column."""
+    """Returns quantiles of columns or of their groups. ``attrs["error"]`` bounds the error of each column."""
     pd, header = pandas(), m.header
     shares = [float(q) for q in header["q"]]
     if not shares or not all(0 <= q <= 1 for q in shares):

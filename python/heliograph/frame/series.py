@@ -169,9 +169,7 @@ class Series:
     def __bool__(self) -> bool:
         raise TypeError("an encrypted column has no truth value: decrypt it with its secret key")
 
-    def _derived(
-        self, tensor: Any, valid: Any = None, *, limits: Any = None, step: float = 0.0, **changes: Any
-    ) -> Series:
+    def _derived(self, tensor: Any, valid: Any = None, *, limits: Any = None, step: float = 0.0, **changes: Any) -> Series:
         variable: Variable = replace(self.variable, binary=False, **changes)
         valid = self.valid if valid is None else valid
         return replace(self, tensor=tensor, valid=valid, variable=variable, copy=None, step=step, limits=limits)
@@ -269,7 +267,7 @@ class Series:
     def gt(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
         """Returns 1 in rows with a value above `other`, a number or a column of reals, and 0 in other rows. NULL stays NULL.
 
-        Values that are at least `gap` from `other` give 1 or 0, each to `error`; nearer values give a number between 0 and 1.
+        Values at least `gap` from `other` give 1 or 0, each to `error`; nearer values give a number between 0 and 1.
         An exact column that became reals by `astype` needs no gap. ``x > 3`` is ``x.gt(3)``; `lt`, `ge`, `le`, `eq` and `ne`
         are alike. `eq` holds up to a distance of gap/2, and fails from 3/2 gap on.
 
@@ -305,8 +303,8 @@ class Series:
         return _series(functions.compared(self, "!=", other, gap, error))
 
     def where(self, condition: Series) -> Series:
-        """Returns the column with NULL in rows where the condition is 0 or NULL. The condition is a column of truth values of
-        the same kind, or a result of a comparison.
+        """Returns the column with NULL in rows where the condition is 0 or NULL. The condition is a column of truth values
+        of the same kind, or a result of a comparison.
 
         >>> rows = {"n": [1, 2, 3], "new": [True, False, True]}
         >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows))
@@ -319,11 +317,10 @@ class Series:
     def standardize(
         self, std: tuple[float, float] | None = None, *, least: float | None = None, error: float = 2.0**-16
     ) -> Series:
-        """Returns (value - mean) / standard deviation, encrypted, for further operations. The deviation divides by the number
-        of rows.
+        """Returns (value - mean) / standard deviation, encrypted, for further operations. The deviation divides by the rows.
 
         The result holds if the deviation is at least `least`, by default 2^-4 of the largest one that the column's bounds
-        allow; a column of a smaller deviation gives values nearer to 0. `std` = (low, high) bounds the deviation instead:
+        allow. A column of a smaller deviation gives values nearer to 0. `std` = (low, high) bounds the deviation instead:
         fewer levels, but a deviation outside gives a wrong result without an error. `error` is relative to the result.
 
         The call takes the levels of `hg.ckks.standardize` and two more, and the rotations of
