@@ -376,7 +376,8 @@ def of_values(raw: Raw, name: str) -> Column:
     items = values[valid].tolist()
     if kind == "O" and not items:
         raise _core.DtypeError(
-            f"{printable(name)} has only NULLs, which are of no kind: declare the column's kind in columns=, or drop the column"
+            f"{printable(name)} has only NULLs, which are of no kind: declare the column's kind in columns=, or drop the "
+            "column"
         )
     reals = [float(value) for value in items if isinstance(value, (float, np.floating))]
     if kind == "O" and reals and all(is_real(value) for value in items):

@@ -425,7 +425,7 @@ class InverseRootFromZero(InverseRoot):
         return Approximation(fit.name, 0, self.high, fit.coefficients * down, error, is_relative=True)
 
     def bounded(self, x: Tensor, keys: EvaluationKeys | None) -> tuple[Tensor, float]:
-        """Returns y and its relative error for values from `low` on, without that of the noise of x. Also the bounds of y are
+        """Returns y and its relative error for values from `low` on, without that of the noise of x. The bounds of y are
         those for these values; y is at most 1.5^steps times larger for smaller ones.
         """
         own_keys = keys_of([x], keys, self.name)

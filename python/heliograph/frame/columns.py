@@ -171,8 +171,8 @@ def _require_one_kind(raw: Raw, name: str) -> None:
         for row, value in zip(np.flatnonzero(valid), values[valid].tolist(), strict=True):
             if isinstance(value, (bool, np.bool_, Decimal)):
                 raise _core.DtypeError(
-                    f"{printable(name)} holds floats and, in row {row:,}, {described(value)}: the values of a column must be "
-                    "of one kind; convert them, or declare the column as hg.frame.Real()"
+                    f"{printable(name)} holds floats and, in row {row:,}, {described(value)}: the values of a column must "
+                    "be of one kind; convert them, or declare the column as hg.frame.Real()"
                 )
 
 

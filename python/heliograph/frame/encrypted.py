@@ -267,18 +267,18 @@ class EncryptedFrame(Serializable):
                n    m
         0.5  2.5  3.0
         """
-        return ordered("quantile", self._numbers("quantile"), q, bins, label=float(q) if is_real(q) else None)
+        return ordered("quantile", self._numbers("quantile"), q, bins, label=True)
 
     def median(self, *, bins: int = 64) -> Answer:
-        """Returns encrypted medians of the columns, as `quantile`."""
+        """Same as `hg.frame.EncryptedFrame.quantile`, for medians."""
         return ordered("quantile", self._numbers("median"), 0.5, bins)
 
     def min(self, *, bins: int = 64) -> Answer:
-        """Returns the encrypted smallest values of the columns, as `quantile`."""
+        """Same as `hg.frame.EncryptedFrame.quantile`, for the smallest values."""
         return ordered("quantile", self._numbers("min"), 0.0, bins)
 
     def max(self, *, bins: int = 64) -> Answer:
-        """Returns the encrypted largest values of the columns, as `quantile`."""
+        """Same as `hg.frame.EncryptedFrame.quantile`, for the largest values."""
         return ordered("quantile", self._numbers("max"), 1.0, bins)
 
     def cov(self, *, ddof: int = 1) -> Answer:

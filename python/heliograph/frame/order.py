@@ -123,7 +123,7 @@ def _quantiles(m: Moments) -> Any:
             return float(values[0, 0])
         result = pd.Series(values[0], shares, name=m.names[0])
     elif not header["is_list"]:
-        result = pd.Series(values[:, 0], m.names, name=header.get("label"))
+        result = pd.Series(values[:, 0], m.names, name=shares[0] if header.get("label") else None)
     else:
         result = pd.DataFrame(values.T, shares, m.names)
     result.attrs["error"] = errors

@@ -155,8 +155,6 @@ class Series:
     def __ne__(self, other: object) -> Any:
         return self.ne(other)
 
-    __hash__ = None
-
     def __pow__(self, power: Any) -> Series:
         if not is_whole(power) or power < 1:
             raise _core.ParameterError(f"a power of a column must be an integer of at least 1, got {described(power)}")
@@ -283,23 +281,23 @@ class Series:
         return _series(functions.compared(self, ">", other, gap, error))
 
     def lt(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
-        """Same as `gt`, for values below `other`."""
+        """Same as `hg.frame.Series.gt`, for values below `other`."""
         return _series(functions.compared(self, "<", other, gap, error))
 
     def ge(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
-        """Same as `gt`, for values of at least `other`."""
+        """Same as `hg.frame.Series.gt`, for values of at least `other`."""
         return _series(functions.compared(self, ">=", other, gap, error))
 
     def le(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
-        """Same as `gt`, for values of at most `other`."""
+        """Same as `hg.frame.Series.gt`, for values of at most `other`."""
         return _series(functions.compared(self, "<=", other, gap, error))
 
     def eq(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
-        """Same as `gt`, for values equal to `other`."""
+        """Same as `hg.frame.Series.gt`, for values equal to `other`."""
         return _series(functions.compared(self, "==", other, gap, error))
 
     def ne(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
-        """Same as `gt`, for values that differ from `other`."""
+        """Same as `hg.frame.Series.gt`, for values that differ from `other`."""
         return _series(functions.compared(self, "!=", other, gap, error))
 
     def where(self, condition: Series) -> Series:
@@ -400,15 +398,15 @@ class Series:
         return ordered("quantile", [self], q, bins, single=True)
 
     def median(self, *, bins: int = 64) -> Answer:
-        """Returns the encrypted median, as `quantile`."""
+        """Same as `hg.frame.Series.quantile`, for the median."""
         return ordered("quantile", [self], 0.5, bins, single=True)
 
     def min(self, *, bins: int = 64) -> Answer:
-        """Returns the encrypted smallest value, as `quantile`."""
+        """Same as `hg.frame.Series.quantile`, for the smallest value."""
         return ordered("quantile", [self], 0.0, bins, single=True)
 
     def max(self, *, bins: int = 64) -> Answer:
-        """Returns the encrypted largest value, as `quantile`."""
+        """Same as `hg.frame.Series.quantile`, for the largest value."""
         return ordered("quantile", [self], 1.0, bins, single=True)
 
     def cov(self, other: Series, *, ddof: int = 1) -> Answer:
