@@ -348,13 +348,49 @@ def test_order_along_slots(deep: Owner) -> None:
     assert np.allclose(counts, np.histogram(v, edges)[0][:, None], atol=1e-4)
 
 
+@pytest.fixture(scope="module")
+def few() -> Owner:
+    """A set of 16 slots."""
+    params = C.parameters(n=1024, slots=16, levels=46, log_scale=45, base_bits=60, insecure=True)
+    return Owner(params, rotations=C.sort_rotations(16))
+
+
+@pytest.mark.parametrize("n", [5, 13])
+def test_order_along_slots_of_several_ciphertexts(few: Owner, n: int) -> None:
+    """The pairs of 5 values fill 3 ciphertexts of 16 slots, and those of 13 values 13 ciphertexts."""
+    v = RNG.integers(-5, 6, 16) / 5
+    x = few.encrypt(v, bound=1)
+    first = np.sort(v[:n])
+    if n == 13:
+        ordered = C.sort(x, "slots", gap=0.2, count=n)
+        assert np.abs(few.decrypt(ordered)[:n] - first).max() <= promised(ordered) < 0.01
+        return
+    best = C.top_k(x, 3, "slots", gap=0.2, count=n)
+    assert np.abs(few.decrypt(best) - np.concatenate([first[::-1][:3], np.zeros(13)])).max() <= promised(best)
+    assert abs(few.decrypt(C.median(x, "slots", gap=0.2, count=n))[0] - np.median(first)) < 1e-4
+
+
+def test_indices_along_slots(few: Owner) -> None:
+    """The first of equal extremes counts, in each ciphertext of a batch."""
+    n = 5
+    v = RNG.integers(-2, 3, (2, 16)) / 2
+    x = few.encrypt(v, bound=1)
+    for name in ("argmax", "argmin"):
+        wanted = getattr(np, name)(v[:, :n], axis=1)
+        check(few, getattr(C, name)(x, "slots", gap=0.5, count=n), wanted[:, None])
+        check(few, getattr(C, name)(x, "slots", gap=0.5, count=n, one_hot=True), np.eye(16)[wanted])
+
+
 def test_wrong_axes_and_counts_are_refused(deep: Owner, table: Array) -> None:
     x = deep.encrypt(table, bound=1)
     calls: list[tuple[Callable[[], Any], type[Exception]]] = [
-        (lambda: C.sort(x, "slots", gap=0.1), hg.ParameterError),  # 1,024 values need 1,048,576 slots
+        (lambda: C.sort(x, "slots", gap=0.1), hg.ParameterError),  # the pairs of 1,024 values fill 1,024 ciphertexts
         (lambda: C.sort(x, "slots", gap=0.1, count=2000), hg.ParameterError),
         (lambda: C.sort(x, 0, gap=0.1, count=2), hg.ParameterError),
-        (lambda: C.argmax(x, "slots", gap=0.1), hg.ShapeError),
+        (lambda: C.argmax(x, 0, gap=0.1, count=2), hg.ParameterError),
+        (lambda: C.median(x, 0, gap=0.1, count=2), hg.ParameterError),
+        (lambda: C.top_k(x, 1, 0, gap=0.1, count=2), hg.ParameterError),
+        (lambda: C.top_k(x, 5, "slots", gap=0.1, count=4), hg.ParameterError),
         (lambda: C.max(deep.encrypt([1.0], pad=True), "slots", error=0.1), hg.ShapeError),
         (lambda: C.top_k(x, 5, 0, gap=0.1), hg.ParameterError),
         (lambda: C.quantile(x, 1.5, 0, gap=0.1), hg.ParameterError),

@@ -11,6 +11,7 @@ import pytest
 
 import heliograph as hg
 from ckks_rig import SLOTS, Party, parameters
+from heliograph import _core
 
 COUNTS = (1, 2, 300, SLOTS)
 ERROR = 1e-7
@@ -131,20 +132,91 @@ def test_covariances(count: int) -> None:
     check(p, hg.ckks.cov(x[2]), np.cov(a[2]))
 
 
+@functools.cache
+def deep(slots: int = 0) -> Party:
+    """Returns a party with the levels of a division by deviations."""
+    p = hg.ckks.parameters(n=2 * SLOTS, levels=24, log_scale=45, base_bits=60, special=3, slots=slots, insecure=True)
+    return Party(p, rotations=tuple(hg.ckks.sum_rotations(p.period)))
+
+
+def error_of(x: hg.ckks.Tensor) -> float:
+    """Returns the error bound that a result carries."""
+    return float(_core.ckks.error_bounds(x._core)[1])
+
+
 @pytest.mark.parametrize("count", [300, SLOTS])
 def test_correlations(count: int) -> None:
-    """For a given degree and interval of variances, correlations have at most the documented error."""
-    p, a = party(), sample(count, 3) * 10
+    """Correlations need no interval of the variances. The bounds of the values suffice."""
+    p, a = deep(), sample(count, 3) * 10
     a[1] = (a[1] + 0.5 * a[0]) * 1.2
-    x = p.tensor(a, pad=True)
-    variances, expected = (0.5, 2.5), np.corrcoef(a)
-    assert 0.5 < a.var(1).min() < a.var(1).max() < 2.5
-    for degree, levels in ((7, 3), (15, 4)):
-        found = hg.ckks.corrcoef(x, variances=variances, degree=degree)
-        check(p, found, expected, 2 / (1 + 2 / (5**0.5 - 1)) ** degree + 1e-6)
-        assert x.level - found.level == (1 if count == SLOTS else 2) + 3 + levels
-    check(p, hg.ckks.corrcoef(x[0], x[1], variances=variances), expected[:2, :2], 1e-5)
-    check(p, hg.ckks.corrcoef(x[2], variances=variances), 1.0, 1e-5)
+    x = p.tensor(a, pad=True, bound=(8, 40))
+    expected = np.corrcoef(a)
+    found = hg.ckks.corrcoef(x, least=0.9)
+    check(p, found, expected, 2 * 2.0**-12)
+    assert error_of(found) < 2.0**-6
+    assert found.precision is None  # a deviation below 1/16 of the largest is not excluded
+    check(p, hg.ckks.corrcoef(x[0], x[1], least=0.5, error=2.0**-15), expected[:2, :2], 2.0**-14)
+    check(p, hg.ckks.corrcoef(x[2], least=1), 1.0, 2.0**-11)
+    declared = hg.ckks.corrcoef(x, domain=(0.5, 2.5), error=2.0**-10)
+    check(p, declared, expected, 2.0**-9)
+    assert declared.level > found.level
+
+
+def test_small_deviations() -> None:
+    """A variable of a smaller deviation than `least` has smaller coefficients, which the diagonal shows; no value explodes."""
+    p, a = deep(), sample(SLOTS, 4) - 1.75
+    a[1] *= 1e-3
+    a[2] = 0.25
+    found = p.secret.decrypt(hg.ckks.corrcoef(p.tensor(a, bound=1), least=0.05))[..., 0]
+    factors = np.sqrt(np.diagonal(found).clip(0))
+    assert factors[[0, 3]] == pytest.approx([1, 1], abs=1e-4)
+    assert factors[1] < 0.5
+    assert factors[2] < 1e-3
+    expected = np.corrcoef(np.where(np.arange(4)[:, None] == 2, sample(SLOTS), a)) * np.outer(factors, factors)
+    np.testing.assert_allclose(found[:2, :2], expected[:2, :2], atol=1e-4)
+    assert np.abs(found).max() < 1 + 1e-4
+
+
+@pytest.mark.parametrize("count", [300, SLOTS])
+def test_standardized_values(count: int) -> None:
+    """Standardized values have mean 0 and deviation 1, of each ciphertext or along an axis of ciphertexts."""
+    p, a = deep(), sample(count, 2, 3)
+    x = p.tensor(a, pad=True, bound=(1, 3))
+    for axis, along in (("slots", 2), (1, (1, 2))):
+        found = hg.ckks.standardize(x, axis, least=0.05, ddof=1)  # type: ignore[arg-type]
+        expected = (a - a.mean(along, keepdims=True)) / a.std(along, keepdims=True, ddof=1)
+        largest = np.abs(p.secret.decrypt(found)[..., :count] - expected).max()
+        assert largest < 2.0**-12 * (1 + np.abs(expected).max())
+        assert largest < error_of(found)
+        assert found.precision is None
+    flat = hg.ckks.standardize(p.tensor(np.full(count, 0.5), pad=True, bound=(0, 1)), error=2.0**-10)
+    assert np.abs(p.secret.decrypt(flat)).max() < 2.0**-8
+    declared = hg.ckks.standardize(x[0, 0], domain=(0.005, 0.02))
+    expected = (a[0, 0] - a[0, 0].mean()) / a[0, 0].std()
+    assert np.abs(p.secret.decrypt(declared)[..., :count] - expected).max() < 1e-4
+
+
+def test_divisions_by_deviations_that_are_refused() -> None:
+    """A missing interval, a wrong one, and noise above the error are typed errors."""
+    p, a = deep(), sample(SLOTS, 2)
+    x = p.tensor(a, bound=(1, 3))
+    for function in (hg.ckks.corrcoef, functools.partial(hg.ckks.standardize, axis="slots")):
+        for options in ({"domain": (2, 1)}, {"domain": (0, 1)}, {"domain": (1, float("inf"))}, {"domain": "ab"}):
+            with pytest.raises(hg.ParameterError):
+                function(x, **options)
+        for least in (0, -1, float("nan"), "a", 1.5):
+            with pytest.raises(hg.ParameterError, match="least must be"):
+                function(x, least=least)
+        with pytest.raises(hg.ParameterError, match="not both"):
+            function(x, least=0.1, domain=(0.1, 1))
+        with pytest.raises(hg.ParameterError, match="an error must be"):
+            function(x, error=0)
+        with pytest.raises(hg.NoiseError, match="pass a larger least= or error="):
+            function(x, least=0.1, error=1e-11)
+        with pytest.raises(hg.LevelError):
+            function(hg.ckks.lower(x, 8), least=0.1)
+        with pytest.raises(hg.DtypeError, match="real variables"):
+            function(p.tensor(a + 1j))
 
 
 @pytest.mark.parametrize("count", [1, 300, SLOTS])
@@ -156,8 +228,6 @@ def test_complex_values(count: int) -> None:
     check(p, hg.ckks.var(x, "slots"), a.var(1))
     if count > 1:
         check(p, hg.ckks.cov(x), np.cov(a))
-        with pytest.raises(hg.DtypeError, match="real variables"):
-            hg.ckks.corrcoef(x, variances=(1, 2))
 
 
 def test_errors() -> None:
@@ -170,8 +240,8 @@ def test_errors() -> None:
         hg.ckks.var(hg.ckks.lower(x, 3), "slots")
     with pytest.raises(hg.LevelError, match="cov takes 3 levels"):
         hg.ckks.cov(x, hg.ckks.lower(x, 3))
-    with pytest.raises(hg.LevelError, match="corrcoef takes 9 levels"):
-        hg.ckks.corrcoef(hg.ckks.lower(x, 9), variances=(1, 2))
+    with pytest.raises(hg.LevelError, match="corrcoef takes 4 levels"):
+        hg.ckks.corrcoef(hg.ckks.lower(x, 4))
     with pytest.raises(hg.ParameterError, match="number of values, 300, not 300"):
         hg.ckks.var(x, "slots", ddof=300)
     with pytest.raises(hg.ShapeError, match="no axis 1"):
@@ -182,9 +252,6 @@ def test_errors() -> None:
         hg.ckks.cov(x, p.tensor(sample(299), pad=True))
     with pytest.raises(hg.ShapeError, match="one axis at most"):
         hg.ckks.cov(x.reshape(2, 1))
-    for variances in ((2, 1), (0, 1), (1, float("inf")), 3, "ab"):
-        with pytest.raises(hg.ParameterError, match="variances"):
-            hg.ckks.corrcoef(x, variances=variances)  # type: ignore[arg-type]
     with pytest.raises(hg.DtypeError, match="takes a tensor of CKKS"):
         hg.ckks.mean(sample(3), "slots")  # type: ignore[arg-type]
     with pytest.raises(hg.MissingKeyError, match="mean needs evaluation keys"):

@@ -112,6 +112,33 @@ def test_perceptrons(activation: str) -> None:
     assert 0 < fit.mean_error <= fit.largest_error
 
 
+@pytest.mark.parametrize("activation", ["tanh", "logistic"])
+def test_activations_within_an_error(activation: str) -> None:
+    """With an error, the polynomial has the smallest degree that keeps to the error on the whole interval."""
+    perceptron = neural_network.MLPClassifier(
+        hidden_layer_sizes=(6,), activation=activation, max_iter=100, random_state=1, tol=1e-3
+    )
+    estimator = make_pipeline(StandardScaler(), perceptron).fit(IRIS, KINDS)
+    function = {"tanh": np.tanh, "logistic": lambda v: 1 / (1 + np.exp(-v))}[activation]
+    found = []
+    for error in (0.03, 1e-4):
+        model = hg.nn.from_sklearn(estimator, IRIS, error=error, intervals="proven")
+        (fit,) = model.report.activations
+        places = np.linspace(fit.low, fit.high, 10_001)
+        values = np.polynomial.chebyshev.chebval(np.linspace(-1, 1, 10_001), fit.coefficients)
+        assert np.abs(values - function(places)).max() <= error
+        less = hg.ckks.approximate(function, fit.low, fit.high, error=error)
+        assert fit.degree == less.degree
+        assert model.ranges is not None
+        assert model.ranges.proven == 1
+        found.append(fit.degree)
+        np.testing.assert_allclose(encrypted(model, IRIS[::5]), model.clear(IRIS)[:, ::5], atol=2e-3)
+    assert found[0] < found[1]
+    for options in ({"degree": 7, "error": 0.1}, {"error": 0}, {"error": float("nan")}):
+        with pytest.raises(hg.ParameterError, match="error"):
+            hg.nn.from_sklearn(estimator, IRIS, **options)  # type: ignore[arg-type]
+
+
 def test_a_perceptron_of_two_layers_on_digits() -> None:
     """A perceptron with two hidden layers is regressed correctly; each layer's intervals follow from the previous layer."""
     digits, labels = load_digits(return_X_y=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from collections.abc import Callable
 from decimal import Decimal
@@ -134,6 +135,47 @@ def test_groups(rig: Rig) -> None:
     alike(rig.found(rig.frame.groupby("flag")[["m"]].sum()), rig.clear.groupby("flag")[["m"]].sum())
 
 
+def test_forms_of_aggregations(rig: Rig) -> None:
+    """Lists, dicts, named results and a list of one key have the labels of pandas."""
+    f, c = rig.frame, rig.clear
+    for use in (
+        lambda t: t.groupby(["region"])["a"].mean(),
+        lambda t: t.groupby("region")["a"].agg(["mean", "count"]),
+        lambda t: t.groupby("region").agg(total=("n", "sum"), middle=("a", "mean")),
+        lambda t: t.groupby("region")[["a", "n"]].agg(["sum"]),
+    ):
+        found, expected = rig.found(use(f)), use(c)
+        alike(found, expected)
+        if isinstance(expected, pd.DataFrame):
+            assert list(found.columns) == list(expected.columns)
+    groups = f.groupby("region")
+    wrong: list[Callable[[], Any]] = [
+        lambda: groups.agg({"a": ["mean", "mean"]}),
+        lambda: groups["a"].agg({"a": "mean"}),
+        lambda: groups.agg(np.mean),
+        lambda: groups.agg(),
+        lambda: groups.agg([]),
+        lambda: groups.agg({"a": [["mean"]]}),
+        lambda: groups.agg(total="a"),
+        lambda: groups.agg("mean", total=("a", "sum")),
+        lambda: f.groupby(["region", "flag"]),
+    ]
+    for use_of in wrong:
+        with pytest.raises(hg.ParameterError):
+            use_of()
+    with pytest.raises(KeyError, match="the selection has no column 'b'"):
+        groups[["a"]].agg({"b": "mean"})
+
+
+def test_groups_without_values() -> None:
+    """A group of NULLs sums to 0 and has no mean; a group of one row has no deviation."""
+    frame = pd.DataFrame({"k": ["a", "a", "b", None], "x": [1.5, 2.0, np.nan, 3.0], "n": pd.array([1, 2, None, 4], "Int64")})
+    rig = Rig(frame)
+    found = rig.found(rig.frame.groupby("k").agg(["sum", "count", "mean", "std"]))
+    alike(found, frame.groupby("k").agg(["sum", "count", "mean", "std"]))
+    assert found.loc["b", ("x", "sum")] == 0
+
+
 def test_least_squares(rig: Rig) -> None:
     """Coefficients are those of complete rows, within the stated error."""
     rows = rig.clear[["a", "b", "c", "n"]].dropna().astype(float)
@@ -247,6 +289,13 @@ def test_files(tmp_path: Path) -> None:
         server.from_bytes(bytes(damaged))
 
 
+def test_categories_of_integers() -> None:
+    """Integer categories are integers with NULLs too."""
+    for values in ([1, 2, 2], [1, None, 2]):
+        column = hg.frame.parameters_for(pd.DataFrame({"k": pd.Categorical(values)})).columns["k"]
+        assert (column.kind, column.low, column.high) == ("int", 1, 2)
+
+
 def test_sources() -> None:
     """Arrow tables, pandas categories and masked arrays are read as pandas frames are."""
     arrow = pytest.importorskip("pyarrow")
@@ -267,9 +316,16 @@ def test_sources() -> None:
 def test_polars() -> None:
     """A polars frame is read through Arrow."""
     polars = pytest.importorskip("polars")
-    rig = Rig(polars.DataFrame({"x": [1.5, None, 2.5], "n": [1, 2, 3]}))
-    assert rig.found(rig.frame["x"].mean()) == pytest.approx(2.0)
-    assert rig.found(rig.frame["n"].sum()) == 6
+    table = polars.DataFrame({"x": [1.5, None, 2.5], "n": [1, 2, None]})
+    for source in (table, {name: table[name] for name in table.columns}):
+        rig = Rig(source)
+        assert rig.found(rig.frame["x"].mean()) == pytest.approx(2.0)
+        assert rig.found(rig.frame["n"].sum()) == 3
+        assert isinstance(rig.found(rig.frame["n"].sum()), int)
+    with pytest.raises(hg.DtypeError, match="cannot convert this DataFrame to Arrow"):
+        hg.frame.parameters_for(table.with_columns(polars.col("n").cast(polars.Int128)))
+    with pytest.raises(hg.PlaintextRangeError, match="x is NaN in row 1, which is no NULL"):
+        hg.frame.parameters_for(polars.DataFrame({"x": [1.0, float("nan"), None]}))
 
 
 def test_columns_of_two_kinds_do_not_mix(rig: Rig) -> None:
@@ -305,6 +361,10 @@ def test_columns_of_two_kinds_do_not_mix(rig: Rig) -> None:
         ({3: [1.0]}, hg.DtypeError, "name must be a string"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), hg.ParameterError, "two columns called"),
         ({"x": [[1.0, 2.0]]}, hg.HeliographError, "x"),
+        ({"x": [None, None], "y": [1, 2]}, hg.DtypeError, "x has only NULLs"),
+        (pd.DataFrame({"x": pd.array([None], "Int64")}), hg.DtypeError, "declare the column's kind"),
+        ({"x": [1.5, True, None]}, hg.DtypeError, "row 1, True: the values of a column must be of one kind"),
+        ({"x": [1.5, Decimal("2.5")]}, hg.DtypeError, "of one kind"),
         ({"x": [10**17]}, hg.DtypeError, "range of a column"),
         ({"x": [f"t{k}" for k in range(300)]}, hg.ParameterError, "300 texts"),
         ([1, 2], hg.DtypeError, "must be a pandas.DataFrame"),
@@ -432,13 +492,117 @@ def test_standardize() -> None:
     expected = (frame["x"] - frame["x"].mean()) / frame["x"].std(ddof=0)
     assert owner.decrypt((z * f["y"]).mean()) == pytest.approx((expected * frame["y"]).mean(), abs=1e-4)
     assert owner.decrypt((z * z * z).mean()) == pytest.approx((expected**3).mean(), abs=1e-3)
-    with pytest.raises(hg.DtypeError, match=r"n\.astype\(float\)\.standardize"):
+    with pytest.raises(hg.DtypeError, match=r"write n\.astype\(float\)"):
         f["n"].standardize((1, 2))
     with pytest.raises(hg.ParameterError, match="two positive numbers"):
         f["x"].standardize((0, 2))
     plain = hg.frame.Server(owner.evaluation_keys()).bind(owner.encrypt(frame))
     with pytest.raises(hg.MissingKeyError):
         plain["x"].standardize((4, 16))
+
+
+@pytest.fixture(scope="module")
+def deep() -> Rig:
+    """A frame for functions, with NULLs."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(
+        {
+            "x": rng.uniform(2, 8, 50),
+            "y": rng.uniform(-1, 1, 50),
+            "n": rng.integers(0, 7, 50),
+            "k": rng.choice(["a", "b"], 50),
+            "new": rng.random(50) < 0.5,
+        }
+    )
+    frame.loc[rng.random(50) < 0.2, "x"] = None
+    return Rig(frame, columns={"x": hg.frame.Real(2, 8), "y": hg.frame.Real(-1, 1)}, depth=16, precision=24)
+
+
+def test_quotients(deep: Rig) -> None:
+    """Quotients are NULL where an operand is, and a divisor that may be 0 raises an error."""
+    f, c = deep.frame, deep.clear
+    n = f["n"].astype(float)
+    for found, expected in (
+        (f["y"] / f["x"], c["y"] / c["x"]),
+        (3 / f["x"], 3 / c["x"]),
+        (f["x"] / (n + 1), c["x"] / (c["n"] + 1)),
+        (f["y"] / (f["x"] * f["x"]), c["y"] / c["x"] ** 2),
+        (f["y"].divide(-f["x"], domain=(-9, -1)), -c["y"] / c["x"]),
+    ):
+        assert deep.found(found.count()) == expected.count()
+        assert deep.found(found.sum()) == pytest.approx(expected.sum(), abs=1e-3)
+        assert found.variable.error < 1e-3
+    with pytest.raises(hg.ParameterError, match=r"cannot divide by y: its values may be in \[-1, 1\], which has 0 inside"):
+        f["x"] / f["y"]
+    with pytest.raises(hg.DtypeError, match=r"write n\.astype\(float\)"):
+        f["x"] / f["n"]
+    with pytest.raises(hg.DtypeError, match="write column / number"):
+        f["x"].divide(2)  # type: ignore[arg-type]
+
+
+def test_comparisons_and_choices(deep: Rig) -> None:
+    """Comparisons count exactly, and choose the rows of statistics."""
+    f, c = deep.frame, deep.clear
+    n = f["n"].astype(float)
+    for found, expected in (
+        (n > 2, c["n"] > 2),
+        (n >= 4, c["n"] >= 4),
+        (n <= 3.5, c["n"] <= 3.5),
+        (n.ne(5), c["n"] != 5),
+        (f["y"].lt(0, gap=2**-9), c["y"] < 0),
+    ):
+        assert deep.found(found.sum()) == pytest.approx(expected.sum(), abs=1e-3)
+    kept = f["x"].where(n < 4)
+    expected = c["x"].where(c["n"] < 4)
+    assert deep.found(kept.count()) == expected.count()
+    assert deep.found(kept.mean()) == pytest.approx(expected.mean(), abs=1e-3)
+    assert deep.found(f["n"].where(f["new"]).sum()) == c["n"].where(c["new"]).sum()
+    assert deep.found(f["x"].where(f["new"].astype(float)).mean()) == pytest.approx(c["x"].where(c["new"]).mean(), rel=1e-6)
+    with pytest.raises(hg.ParameterError, match=r"needs a gap: .*write y\.gt\(number, gap=...\)"):
+        f["y"] > 0  # noqa: B015
+    with pytest.raises(hg.ParameterError, match=r"7\.5 is no value of n"):
+        n == 7.5  # noqa: B015
+    with pytest.raises(hg.DtypeError, match=r"write n\.astype\(float\)"):
+        f["n"] > 3  # noqa: B015
+    with pytest.raises(hg.DtypeError, match="where takes a column of truth values"):
+        f["x"].where(f["y"])
+    with pytest.raises(hg.DtypeError, match="is exact"):
+        f["x"].where(f["new"])
+
+
+def test_limited_values(deep: Rig) -> None:
+    """Limited values have NULL where the column has; limits that leave nothing raise an error."""
+    f, c = deep.frame, deep.clear
+    for limits in ((None, 5), (4, None)):
+        found = f["x"].clip(*limits, error=2**-6)
+        assert deep.found(found.count()) == c["x"].count()
+        assert deep.found(found.mean()) == pytest.approx(c["x"].clip(*limits).mean(), abs=3 * 2**-6)
+    for limits in ((5, 4), (9, 10), (float("nan"), 5)):
+        with pytest.raises(hg.ParameterError):
+            f["x"].clip(*limits)
+
+
+def test_quantiles(deep: Rig) -> None:
+    """Quantiles of integers are exact, and those of reals within the stated error; NULLs do not count."""
+    f, c = deep.frame, deep.clear
+    whole = deep.found(f[["n"]].astype(float).quantile([0, 0.25, 0.5, 1], bins=8))
+    pd.testing.assert_frame_equal(whole, c[["n"]].quantile([0, 0.25, 0.5, 1]), check_names=False, atol=1e-12)
+    assert whole.attrs["error"]["n"] < 1e-12
+    found = deep.found(f[["x"]].describe(percentiles=[0.25, 0.5], bins=8))
+    expected = c[["x"]].describe(percentiles=[0.25, 0.5])
+    assert list(found.index) == list(expected.index)
+    alike(found.iloc[:3], expected.iloc[:3])
+    assert (found - expected).iloc[3:].abs().to_numpy().max() <= found.attrs["error"]["x"] <= 1.5 * 6 / 8 + 1e-9
+    groups = deep.found(f.astype(float).groupby("k")["n"].median(bins=8))
+    pd.testing.assert_series_equal(groups, c.groupby("k")["n"].median(), atol=1e-12)
+    assert deep.found(f["n"].astype(float).max(bins=8)) == c["n"].max()
+    with pytest.raises(hg.DtypeError, match=r"write n\.astype\(float\)"):
+        f["n"].median()
+    for q in (-0.1, 1.5, "a", [], [0.5, None]):
+        with pytest.raises(hg.ParameterError, match="a quantile must be"):
+            f["x"].quantile(q)  # type: ignore[arg-type]
+    with pytest.raises(hg.ParameterError, match="bins"):
+        f["x"].quantile(bins=1)
 
 
 def test_forecast(rig: Rig) -> None:
@@ -455,3 +619,22 @@ def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(Path(__file__).resolve().parents[2] / "examples" / "data_frame.py"), run_name="__main__")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("largest difference")]
     assert [float(line.rpartition(" ")[2]) < limit for line, limit in zip(lines, (1e-6, 0.01), strict=True)] == [True, True]
+
+
+def test_the_notebook() -> None:
+    """All cells of the notebook run, and its results agree with those of pandas and scikit-learn."""
+    pytest.importorskip("sklearn")
+    path = Path(__file__).resolve().parents[2] / "examples" / "tables.ipynb"
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] for cell in cells)
+    names: dict[str, Any] = {}
+    for number, cell in enumerate(cells):
+        exec(compile("".join(cell["source"]), f"{path.name}, cell {number}", "exec"), names)
+    limits = {
+        **{"describe_error": 1e-8, "corr_error": 1e-7, "group_error": 1e-7, "least_squares_error": 1e-4},
+        **{"logistic_error": 0.01, "where_error": 1e-3, "ratio_error": 1e-4},
+    }
+    assert {name: bool(names[name] < limit) for name, limit in limits.items()} == dict.fromkeys(limits, True)
+    stated = names["found"] is not None and names["quartile_errors"]
+    assert stated.iloc[:3].to_numpy().max() < 1e-5
+    assert stated.iloc[3:].to_numpy().max() < 1.5 * (15 - 11) / 12

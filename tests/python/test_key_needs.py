@@ -167,7 +167,7 @@ def test_invalid_purposes_are_refused() -> None:
         ([], hg.ParameterError, "at least one purpose"),
         ((hg.ckks.mean, hg.ckks.var), hg.DtypeError, "must be a list"),
         (hg.ckks.rotate, hg.DtypeError, "rotate: it must be a function of 1 tensor.*steps.*partial"),
-        (hg.ckks.corrcoef, hg.DtypeError, "variances"),
+        (hg.ckks.corrcoef, hg.LevelError, "level"),
         (hg.bfv.encode, hg.DtypeError, "integers are encoded by|cannot make keys for encode"),
         (hg.tfhe.sum, hg.DtypeError, "tensors of TFHE"),
         (hg.ckks.bootstrap, hg.ParameterError, "no bootstrapping"),

@@ -374,6 +374,11 @@ def of_values(raw: Raw, name: str) -> Column:
     if kind in "US":
         return Column("text")
     items = values[valid].tolist()
+    if kind == "O" and not items:
+        raise _core.DtypeError(
+            f"{printable(name)} has only NULLs, which are of no kind: declare the column's kind in columns=, or drop the "
+            "column"
+        )
     reals = [float(value) for value in items if isinstance(value, (float, np.floating))]
     if kind == "O" and reals and all(is_real(value) for value in items):
         kind, items = "f", reals
@@ -451,6 +456,8 @@ def require_spelling(text: str, what: str) -> None:
 
 def _of_array(values: Any, name: Any) -> Raw:
     # NumPy would turn Arrow's integers with NULLs into floats.
+    if hasattr(values, "to_arrow"):  # a polars.Series
+        values = values.to_arrow()
     if hasattr(values, "null_count") and hasattr(values, "is_valid"):
         return _of_arrow(values)
     if hasattr(values, "isna") and hasattr(values, "to_numpy"):
@@ -475,6 +482,10 @@ def _of_series(series: Any) -> Raw:
     converted as objects.
     """
     valid = np.asarray(~series.isna().to_numpy(), dtype=bool)
+    if hasattr(series, "cat") and not valid.all():  # to_numpy makes floats of integer categories
+        values = np.full(len(valid), None, dtype=object)
+        values[valid] = series.cat.categories.to_numpy(dtype=object)[series.cat.codes.to_numpy()[valid]]
+        return values, valid
     own = not isinstance(series.dtype, np.dtype) and not valid.all()
     return series.to_numpy(dtype=object) if own else series.to_numpy(), valid
 

@@ -85,7 +85,7 @@ from heliograph.ckks.ranks import (
     sort_rotations,
     top_k,
 )
-from heliograph.ckks.statistics import corrcoef, cov, mean, var
+from heliograph.ckks.statistics import corrcoef, cov, mean, standardize, var
 from heliograph.ckks.tensor import Plaintext, Tensor, encode, sum_rotations
 from heliograph.programs.bootstraps import Bootstrapped, Bootstraps, Placement
 
@@ -158,6 +158,7 @@ __all__ = [
     "sqrt",
     "square",
     "stack",
+    "standardize",
     "sum",
     "sum_rotations",
     "sum_slots",

@@ -199,7 +199,7 @@ def rsqrt(x: Tensor, *, error: float | None = None, domain: Domain = None, keys:
     array([2.   , 1.414, 1.   , 0.707])
     """
     x, low, high = _positive(x, domain, "rsqrt")
-    return _InverseRoot(low, high, error).of(x, keys)
+    return InverseRoot(low, high, error).of(x, keys)
 
 
 @composite
@@ -213,7 +213,7 @@ def sqrt(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: 
     x, low, high = _positive(x, domain, "sqrt")
     most = math.sqrt(high)
     bound = error_bound(error, most)
-    y, relative, rounding = _InverseRoot(low, high, None, bound / (2 * most)).relative(x, keys)
+    y, relative, rounding = InverseRoot(low, high, None, bound / (2 * most)).relative(x, keys)
     product = x.multiply(y, keys=keys)
     last, noise = errors_of(without_errors(x) * without_errors(y)), errors_of(x)
     # The noisy x' is at most `noise` from x, so sqrt(x') at most noise / (2 sqrt(low)) from sqrt(x).
@@ -297,9 +297,9 @@ class _Newton:
         """Returns the bound of |r| after a step without rounding."""
         raise NotImplementedError
 
-    def started(self, fit: Approximation) -> Approximation:
-        """Returns the polynomial of a fit as the first step needs it."""
-        return fit
+    def start_of(self, depth: int) -> Approximation:
+        """Returns the first value, a polynomial of `depth` levels."""
+        return approximate(self.f, self.low, self.high, relative=True, depth=depth)
 
     def step(self, x: Tensor, y: Tensor) -> Tensor:
         raise NotImplementedError
@@ -312,7 +312,7 @@ class _Newton:
         """Returns the start and the number of steps with the fewest levels that reach a relative error."""
         best: tuple[int, int, Approximation] | None = None
         for depth in _START_DEPTHS:
-            start = self.started(approximate(self.f, self.low, self.high, relative=True, depth=depth + 1))
+            start = self.start_of(depth + 1)
             reached, steps = start.error, 0
             while reached > wanted and steps <= _MOST_STEPS and reached < 0.999:
                 reached, steps = self.squared(reached), steps + 1
@@ -378,7 +378,7 @@ class _Inverse(_Newton):
         return 1 / self.low**2
 
 
-class _InverseRoot(_Newton):
+class InverseRoot(_Newton):
     name = "rsqrt"
 
     def most(self) -> float:
@@ -387,7 +387,8 @@ class _InverseRoot(_Newton):
     def f(self, v: Floats) -> Floats:
         return 1 / np.sqrt(v)
 
-    def started(self, fit: Approximation) -> Approximation:
+    def start_of(self, depth: int) -> Approximation:
+        fit = super().start_of(depth)
         # Below f, r is in [0, 1), where the method converges from every r.
         down = 1 / (1 + fit.error)
         return Approximation(fit.name, fit.low, fit.high, fit.coefficients * down, 2 * fit.error * down, is_relative=True)
@@ -404,6 +405,44 @@ class _InverseRoot(_Newton):
 
     def slope(self) -> float:
         return float(0.5 * self.low**-1.5)
+
+
+class InverseRootFromZero(InverseRoot):
+    """1 / sqrt(x) to a relative error for values from `low` to `high`, and between 0 and 1 / sqrt(x) for smaller ones.
+
+    The first value is at most 1 / sqrt(x + low), so Newton's method stays below 1 / sqrt(x) for every x from 0 on.
+    """
+
+    name = "1 / sqrt"
+
+    def __init__(self, low: float, high: float, relative: float) -> None:
+        super().__init__(low, high, None, relative)
+
+    def start_of(self, depth: int) -> Approximation:
+        fit = approximate(lambda v: 1 / np.sqrt(v + self.low), 0, self.high, relative=True, depth=depth)
+        down = 1 / (1 + fit.error)
+        error = 1 - (1 - fit.error) * down * math.sqrt(0.5)  # the largest one from low on, at low
+        return Approximation(fit.name, 0, self.high, fit.coefficients * down, error, is_relative=True)
+
+    def bounded(self, x: Tensor, keys: EvaluationKeys | None) -> tuple[Tensor, float]:
+        """Returns y and its relative error for values from `low` on, without that of the noise of x. The bounds of y are
+        those for these values; y is at most 1.5^steps times larger for smaller ones.
+        """
+        own_keys = keys_of([x], keys, self.name)
+        x = without_errors(x)
+        y = self.start._of(x, own_keys)
+        relative = self.start.error + (errors_of(y)[1] - self.start.error * self.start._largest()) * math.sqrt(self.high)
+        z, most, largest = self.prepared(x), 1 / math.sqrt(self.low), math.sqrt(self.high)
+        for _ in range(self.steps):
+            y = inside(without_errors(y), 0, most)
+            y, z = ready(y, 2, own_keys), ready(z, 2, own_keys)
+            square = y * y
+            y = y * 1.5 - inside(z * y, 0, largest) * square
+            # Divided by y, up to `most`: the error of z times y^3, roundings of products times y^2, y and 1.
+            rounding = errors_of(square)[1]
+            noise = errors_of(z)[1] / self.low + rounding * (most + 4 * largest)
+            relative = self.squared(min(1.0, relative)) + noise
+        return inside(y, 0, most), relative
 
 
 @composite

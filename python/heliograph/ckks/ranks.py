@@ -53,6 +53,7 @@ class _Gap:
 
 _TABLE_ERROR = 2.0**-12  #: of a table of ranks
 _RANK_ERROR = 2.0**-12  #: of a comparison of two values, divided by the number of values
+_MOST_BLOCKS = 256  #: ciphertexts of all pairs of slots
 
 
 @composite
@@ -132,45 +133,51 @@ def _require_full(x: Tensor, what: str) -> None:
 
 @composite
 def argmax(
-    x: Tensor, axis: int, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None,
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns the index of the largest value along an axis of ciphertexts, for each slot; the first of equal ones.
+    """Returns the index of the largest value along an axis; the first of equal ones.
 
     Each two values must be equal or at least `gap` apart. If the largest two are closer, the result is a number between
-    their indices. ``integers=True`` declares, in place of `gap`, that all values are integers; `method` is as for `sign`.
+    their indices. ``integers=True`` declares, in place of `gap`, that all values are integers; `method` is as for `sign`,
+    and along slots it is "polynomial". With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All
+    pairs are compared.
 
-    With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All pairs are compared: n values take
-    n (n - 1) / 2 signs, and n signs of ranks.
+    - An axis of ciphertexts: an index for each slot. n values take n (n - 1) / 2 signs, and n signs of ranks.
+    - ``axis="slots"``: the index among the first `count` slots, in every slot. Sizes and keys are those of `sort`.
 
-    Raises the errors of `sign`; ShapeError for an empty axis.
+    Raises the errors of `sign`; ShapeError for an empty axis, ParameterError for a wrong count.
 
     >>> holder.decrypt(hg.ckks.argmax(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0  # w: -1, -0.25, 0 and 0.5
     array([2., 2., 0., 0.])
     """
-    return _arg(x, axis, _Gap.of(gap, integers, method, "argmax"), one_hot, domain, keys, "argmax")
+    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, keys, "argmax")
 
 
 @composite
 def argmin(
-    x: Tensor, axis: int, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None,
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns the index of the smallest value along an axis of ciphertexts, as `argmax`.
+    """Returns the index of the smallest value along an axis, as `argmax`.
 
     >>> holder.decrypt(hg.ckks.argmin(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0
     array([0., 0., 0., 2.])
     """
-    return _arg(x, axis, _Gap.of(gap, integers, method, "argmin"), one_hot, domain, keys, "argmin")
+    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, keys, "argmin")
 
 
 def _arg(
-    x: Any, axis: Any, gap: _Gap, one_hot: bool, domain: Domain, keys: EvaluationKeys | None, what: str
+    x: Any, axis: Any, gap: tuple[Any, Any, Any], one_hot: bool, wanted: Any, domain: Domain, keys: EvaluationKeys | None,
+    what: str,
 ) -> Tensor:  # fmt: skip
     x, low, high = domain_of(real_tensor(x, what), domain, what)
     along = along_axis(x, axis)
+    apart = _Gap.of(*gap, what, along)
     if along is None:
-        raise _core.ShapeError(f"{what} takes an axis of ciphertexts; sort orders the values of slots")
+        ends = (x, low, high) if what == "argmax" else (-x, -high, -low)
+        return _Pairs(*ends, apart.size, wanted, keys, what).largest(one_hot)
+    _require_whole(wanted, what)
     x = _first(x, along)
     count = x.shape[0]
     if count == 0:
@@ -178,7 +185,7 @@ def _arg(
     if count == 1:
         hot: Tensor = x * 0.0 + 1.0
     else:
-        ranks = _ranks(x if what == "argmax" else -x, gap, high - low, keys, what)
+        ranks = _ranks(x if what == "argmax" else -x, apart, high - low, keys, what)
         hot = _at_least(ranks, count - 1, count, keys, what)
     if one_hot:
         order = np.argsort([along, *(i for i in range(x.ndim) if i != along)])
@@ -243,9 +250,10 @@ def sort(
     `method` is as for `sign`, and along slots it is "polynomial".
 
     - An axis of ciphertexts: each slot is sorted by itself, with n (n - 1) signs for n values.
-    - ``axis="slots"``: the first `count` slots of each ciphertext. The square of `count`, rounded up to a power of two, must
-      not exceed the set's `period`. The tensor must fill the period. It needs keys for the
-      rotations `sort_rotations(period)`. The results are in the first `count` slots; other slots hold copies.
+    - ``axis="slots"``: the first `count` slots of each ciphertext. The tensor must fill the set's `period`. n values take
+      the signs of 2 n m / period ciphertexts, where m is n, rounded up to a power of two; n m / period may be up to 256. It
+      needs keys for the rotations `sort_rotations(period)`. The results are in the first `count` slots; other slots hold
+      copies.
 
     Raises the errors of `sign`; ShapeError, ParameterError for a wrong count.
 
@@ -257,33 +265,41 @@ def sort(
     along = along_axis(x, axis)
     apart = _Gap.of(gap, integers, method, "sort", along)
     if along is None:
-        return _Pairs(x, low, high, apart.size, count, keys).sort()
-    if count is not None:
-        raise _core.ParameterError('count belongs to axis="slots"; an axis of ciphertexts is sorted whole')
+        return _Pairs(x, low, high, apart.size, count, keys, "sort").sort()
+    _require_whole(count, "sort")
     x = _first(x, along)
     n = x.shape[0]
     return _ordered(x, range(n), low, high, apart, keys, "sort") if n > 1 else x
 
 
+def _require_whole(count: Any, what: str) -> None:
+    if count is not None:
+        raise _core.ParameterError(f'{what}: count belongs to axis="slots"; an axis of ciphertexts is taken whole')
+
+
 @composite
 def top_k(
-    x: Tensor, k: int, axis: int, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    domain: Domain = None, keys: EvaluationKeys | None = None,
+    x: Tensor, k: int, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns the k largest values along an axis of ciphertexts, the largest first. The rest is as for `sort`.
+    """Returns the k largest values along an axis, the largest first. With ``axis="slots"`` they are in the first k slots,
+    and 0 is in others. The rest is as for `sort`.
 
     >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
     array([[0.25, 0.5 , 1.  , 2.  ]])
     """
     x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k")
     along = along_axis(x, axis)
-    if along is None:
-        raise _core.ShapeError("top_k takes an axis of ciphertexts; sort orders the values of slots")
-    x = _first(x, along)
-    n = x.shape[0]
+    apart = _Gap.of(gap, integers, method, "top_k", along)
+    pairs = _Pairs(-x, -high, -low, apart.size, count, keys, "top_k") if along is None else None
+    if along is not None:
+        _require_whole(count, "top_k")
+        x = _first(x, along)
+    n = x.shape[0] if pairs is None else pairs.n
     if not 1 <= count_of(k, "k", 1) <= n:
         raise _core.ParameterError(f"k must be 1 to {n}, the number of values, not {described(k)}")
-    apart = _Gap.of(gap, integers, method, "top_k")
+    if pairs is not None:
+        return pairs.sort() * -(np.arange(x.slots) < k).astype(float)
     return _ordered(x, range(n - 1, n - 1 - k, -1), low, high, apart, keys, "top_k") if n > 1 else x
 
 
@@ -323,64 +339,101 @@ def sort_rotations(period: int) -> list[int]:
 
 
 class _Pairs:
-    """All pairs of the first n slots, as a matrix of m rows in the slots: row i is at slots i m to i m + m - 1."""
+    """All pairs of the first n slots, as m rows of m slots, m a power of two: slot j of row i has the pair (i, j).
+
+    The rows fill one ciphertext after another, along a new first axis: row i is row i % rows of ciphertext i // rows.
+    """
 
     def __init__(
-        self, x: Tensor, low: float, high: float, gap: float, count: int | None, keys: EvaluationKeys | None
-    ) -> None:
-        _require_full(x, "sort")
-        self.x, self.low, self.high, self.gap, self.period = x, low, high, gap, x.slots
-        self.keys = keys_of([x], keys, "sort")
+        self, x: Tensor, low: float, high: float, gap: float, count: int | None, keys: EvaluationKeys | None, what: str
+    ) -> None:  # fmt: skip
+        _require_full(x, what)
+        self.x, self.low, self.high, self.gap, self.period, self.what = x, low, high, gap, x.slots, what
+        self.keys = keys_of([x], keys, what)
         self.n = x.slots if count is None else count_of(count, "count", 1)
-        self.m = 1 << builtins.max(1, (self.n - 1).bit_length())
-        if self.n > x.slots or self.m * self.m > x.slots:
+        if self.n > x.slots:
+            raise _core.ParameterError(f"count must be at most {x.slots:,}, the number of slots, not {self.n:,}")
+        self.m = builtins.min(self.period, 1 << builtins.max(1, (self.n - 1).bit_length()))
+        rows = self.period // self.m
+        self.blocks = -(-self.n // rows)
+        if self.blocks > _MOST_BLOCKS:
             raise _core.ParameterError(
-                f"sort along slots compares all pairs in {self.m * self.m:,} slots; this set has {x.slots:,}. Pass a "
-                "smaller count=, choose a larger set, or sort along an axis of ciphertexts"
+                f"{what} along slots compares all pairs of {self.n:,} values, which fill {self.blocks:,} ciphertexts of "
+                f"{self.period:,} slots; at most {_MOST_BLOCKS} are allowed. Pass a smaller count=, choose a set with more "
+                "slots, or put the values along an axis of ciphertexts"
             )
         self.keys._require(
-            "sort", sort_rotations(self.period), False, relinearize=True, ask="rotations=hg.ckks.sort_rotations(period)"
+            what, sort_rotations(self.period), False, relinearize=True, ask="rotations=hg.ckks.sort_rotations(period)"
         )
-        i, j = np.divmod(np.arange(self.period), self.m)
-        self.row, self.column = i, j
-        self.used = i < self.m
+        row, self.column = np.divmod(np.arange(self.period), self.m)
+        self.row = row + rows * np.arange(self.blocks)[:, None]
+        self.used = self.row < self.n
 
     def sort(self) -> Tensor:
+        """Returns the values in ascending order, in the first n slots."""
+        rows, ranks = self.ranks()
+        place = self.column + (self.m - self.n)  # filling values have the lowest ranks
+        shifted = ranks - self._each(np.where(self.used, place - 0.5, 0.0))
+        steps = self._signs(shifted, 2.0 * self.m, 0.45, 2.0**-20)  # whether the rank is at least the place
+        last = self.column == self.m - 1
+        following = steps.rotate(1, keys=self.keys) * (0.5 * ~last)
+        hot = inside_unit(steps * 0.5 - following + 0.5 * last, 2.0**-20)
+        return self._down(rows.multiply(hot, keys=self.keys))  # rows after the last are 0
+
+    def largest(self, one_hot: bool) -> Tensor:
+        """Returns the index of the largest value in every slot, or 1 in its slot and 0 in others."""
+        _, ranks = self.ranks()
+        steps = self._signs(ranks - (self.m - 1.5), 2.0 * self.m, 0.45, 2.0**-20)
+        if one_hot:
+            own = self._each((self.column == self.row) & self.used)
+            hot = self._down((steps * 0.5 + 0.5) * own) * (np.arange(self.period) < self.n).astype(float)
+            return inside_unit(hot, self.n * 2.0**-20)
+        weights = self._each((self.column == 0) & self.used) * self._each(self.row)
+        index: Tensor = ((steps * 0.5 + 0.5) * weights).sum(0).sum_slots(keys=self.keys)
+        return inside(index, -0.5, self.n - 0.5)
+
+    def ranks(self) -> tuple[Tensor, Tensor]:
+        """Returns the value of each row, and the number of smaller values, in all slots of the row; of equal values the
+        first has the largest rank.
+        """
         least = self.low - 2 * self.gap  # of the places that fill up to m
         slot = np.arange(self.period)
         filled = np.where((slot >= self.n) & (slot < self.m), least, 0.0)
-        first = inside(
-            self.x * (slot < self.n).astype(float) + filled, builtins.min(least, 0.0), builtins.max(self.high, 0.0)
-        )
-        columns = self._copies(first)
-        rows = self._across(columns * ((self.row == self.column) & self.used).astype(float))
+        limits = builtins.min(least, 0.0), builtins.max(self.high, 0.0)
+        first = inside(self.x * (slot < self.n).astype(float) + filled, *limits)
+        columns = inside(self._repeated(first, [-step for step in self._steps_down()]), *limits)
+        columns = columns.reshape(1, *columns.shape)
+        rows = inside(self._across(columns * self._each((self.row == self.column) & self.used)), *limits)
         tie = np.sign(self.column - self.row) * self.gap / 2 + (self.row == self.column) * self.gap
         spread = self.high - least + self.gap
-        differences = inside((rows - columns + tie), -spread, spread)
-        larger = _signs(differences, spread, self.gap / 2, _RANK_ERROR / self.m, self.keys, "sort")
-        ranks = self._across(larger * (self.used * 0.5))  # the sum of the signs of a row, halved
-        ranks = inside(ranks + (self.m / 2 - 1), -self.m * 1.0, self.m * 1.0)
-        place = self.column + (self.m - self.n)  # filling values have the lowest ranks
-        low_edge = ranks - np.where(self.used, place - 0.5, 0.0)
-        high_edge = ranks - np.where(self.used, place + 0.5, 0.0)
-        both = inside(concatenate([e.reshape(1, *e.shape) for e in (low_edge, high_edge)]), -2.0 * self.m, 2.0 * self.m)
-        steps = _signs(both, 2.0 * self.m, 0.45, 2.0**-20, self.keys, "sort") * 0.5
-        hot = inside_unit(steps[0] - steps[1], 2.0**-20)
-        picked = rows.multiply(hot, keys=self.keys)
-        for k in range((self.period // self.m).bit_length() - 1):
-            picked = picked + picked.rotate(self.m << k, keys=self.keys)
-        return picked
+        larger = self._signs(rows - columns + self._each(tie), spread, self.gap / 2, _RANK_ERROR / self.m)
+        ranks = self._across(larger * self._each(self.used * 0.5))  # the sum of the signs of a row, halved
+        return rows, inside(ranks + (self.m / 2 - 1), -self.m * 1.0, self.m * 1.0)
 
-    def _copies(self, x: Tensor) -> Tensor:
-        """Copies the first row into each row. The other rows are zero."""
-        bounds = x.bounds or (0.0, 0.0)
-        return inside(self._repeated(x, [-(self.m << k) for k in range((self.period // self.m).bit_length() - 1)]), *bounds)
+    def _signs(self, x: Tensor, largest: float, gap: float, error: float) -> Tensor:
+        return _signs(inside(x, -largest, largest), largest, gap, error, self.keys, self.what)
+
+    def _each(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Returns numbers for all slots of the pairs, [blocks, 1 for each axis of x, slots]."""
+        whole = np.broadcast_to(values, (self.blocks, self.period)).astype(float)
+        return whole.reshape(self.blocks, *[1] * self.x.ndim, self.period)
+
+    def _steps_down(self) -> list[int]:
+        """Returns the rotations whose sum adds the rows of a ciphertext."""
+        return [self.m << k for k in range((self.period // self.m).bit_length() - 1)]
+
+    def _down(self, x: Tensor) -> Tensor:
+        """Returns the sum of all rows, in each row."""
+        x = x.sum(0)
+        for step in self._steps_down():
+            x = x + x.rotate(step, keys=self.keys)
+        return x
 
     def _across(self, x: Tensor) -> Tensor:
         """Returns the sum of each row, in all of its slots."""
         for k in range(self.m.bit_length() - 1):
             x = x + x.rotate(1 << k, keys=self.keys)
-        x = x * ((self.column == 0) & self.used).astype(float)
+        x = x * self._each((self.column == 0) & self.used)
         return self._repeated(x, [-(1 << k) for k in range(self.m.bit_length() - 1)])
 
     def _repeated(self, x: Tensor, steps: list[int]) -> Tensor:
@@ -408,6 +461,8 @@ def quantile(
         raise _core.ParameterError(f"a quantile must be a number from 0 to 1, not {described(q)}")
     y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile")
     along = along_axis(y, axis)
+    if along is not None:
+        _require_whole(count, "quantile")
     n = y.shape[along] if along is not None else (y.slots if count is None else count_of(count, "count", 1))
     if n == 0:
         raise _core.ShapeError("cannot compute a quantile of no values")
@@ -416,7 +471,7 @@ def quantile(
     share = place - below
     apart = _Gap.of(gap, integers, method, "quantile", along)
     if along is None:
-        ordered = _Pairs(y, low, high, apart.size, count, keys).sort()
+        ordered = _Pairs(y, low, high, apart.size, count, keys, "quantile").sort()
         value = ordered.rotate(below, keys=keys, compose=True) if below else ordered
         if not share:
             return value

@@ -9,17 +9,19 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.polynomial import chebyshev
 
 from heliograph import _core
-from heliograph._common.arguments import whole
+from heliograph._common.arguments import described, interval_of, is_real, whole
 from heliograph._common.functions import concatenate
 from heliograph._common.matrices import along_axis
 from heliograph._common.tensor import keys_of, of_tensors
+from heliograph.ckks.approximation import error_bound, errors_of, inside, with_errors, without_errors
 from heliograph.ckks.automatic import is_automatic, ready
-from heliograph.ckks.functions import polynomial_depth
+from heliograph.ckks.elementary import InverseRoot, InverseRootFromZero
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale, sum_rotations
+
+_LEAST = 2.0**-4  #: of the largest standard deviation: deviations from here on are divided to the error asked for
 
 
 def mean(x: Tensor, axis: int | Literal["slots"] | None = None, *, keys: EvaluationKeys | None = None) -> Tensor:
@@ -80,55 +82,131 @@ def corrcoef(
     x: Tensor,
     y: Tensor | None = None,
     *,
-    variances: tuple[float, float],
-    degree: int = 15,
+    least: float | None = None,
+    domain: tuple[float, float] | None = None,
+    error: float = 2.0**-12,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the correlation coefficients of real variables, as `numpy.corrcoef`. Variables are as for `cov`.
 
-    `variances` = (low, high) bounds the variances of all variables. A variance outside gives a wrong result without an
-    error. 1/sqrt(variance) is approximated there by a polynomial of `degree`, with an error of about 2 / (1 + 2 / (sqrt(high
-    / low) - 1)) ** degree.
+    A deviation is divided to a relative error of `error`. The division holds for standard deviations of at least `least`, by
+    default 2^-4 of the largest one that the tensor's `bounds` allow. A variable of a smaller deviation has coefficients
+    nearer to 0; its entry on the diagonal shows the factor, and is 0 for a constant.
 
-    `corrcoef` takes `polynomial_depth(degree)` + 2 levels more than `cov`. If the coefficients are only decrypted, decrypt
-    `cov` and divide in the clear instead.
+    A larger `least` and narrower bounds take fewer levels. `domain` = (low, high) declares an interval of all variances
+    instead: fewest levels, but a variance outside gives wrong results. `precision` of the result is None.
 
-    Raises LevelError, MissingKeyError, ShapeError, ParameterError, DtypeError for complex values.
+    If the coefficients are only decrypted, decrypt `cov` and divide in the clear instead.
 
-    >>> deep = hg.SecretKey.generate(hg.ckks.parameters(depth=8, precision=25, slots=4))
-    >>> rows = deep.encrypt([[1, 2, 3, 4], [1, 2, 3, 5]])  # two variables, four people
+    Raises LevelError, MissingKeyError, ShapeError, DtypeError for complex values, NoiseError if the noise is above `error`.
+    Raises ParameterError for a tensor without bounds, a wrong interval, or an error that is not reached.
+
+    >>> deep = hg.SecretKey.generate(hg.ckks.parameters(depth=18, precision=25, slots=4))
+    >>> rows = deep.encrypt([[1, 2, 3, 4], [1, 2, 3, 5]], bound=(1, 5))  # two variables, four people
     >>> rows = hg.Server(deep.evaluation_keys(rotations=[1, 2])).bind(rows)
-    >>> deep.decrypt(hg.ckks.corrcoef(rows, variances=(1, 3)))[..., 0].round(3)
+    >>> deep.decrypt(hg.ckks.corrcoef(rows, least=0.5))[..., 0].round(3)
     array([[1.   , 0.983],
            [0.983, 1.   ]])
     """
-    low, high = _interval(variances)
-    if whole(degree, "a degree") < 1:
-        raise _core.ParameterError(f"the degree of corrcoef must be at least 1, not {degree}")
-    v, count = _variables(x, y, "corrcoef", 3 + _centring(x) + polynomial_depth(degree), keys)
-    if v.dtype == np.complex128:
-        raise _core.DtypeError("corrcoef takes real variables, not complex ones; decrypt their cov and divide in the clear")
-    # Scaled so that the sum of squares minus `middle` is in [-1, 1].
-    z = _centred(v, None, count, math.sqrt(2 / ((high - low) * count)))
-    middle = (high + low) / (high - low)
-
-    def inverse_root(u: Any) -> Any:
-        return 1 / np.sqrt(u + middle)
-
-    coefficients = chebyshev.chebinterpolate(inverse_root, degree)
-    inside = (_products(z, z, None) - middle).within(1)  # declared by the caller's `variances`
-    c = _gram(z * inside.polynomial(coefficients, "chebyshev"))
+    v, count = _variables(x, y, "corrcoef", 2 + _centring(x), keys)
+    _require_real(v, "corrcoef")
+    division = Division(v, least, domain, error, "corrcoef")
+    z = _centred(v, None, count, 1 / math.sqrt(count) / division.largest)
+    c = _gram(division.of(z, _products(z, z, None), 1.0))
+    c = inside(c, -1 - 2.0**-8, 1 + 2.0**-8)
     return c[0, 0] if c.size == 1 else c
 
 
-def _interval(variances: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(bound) for bound in variances)
-    except (TypeError, ValueError):
-        raise _core.ParameterError(f"variances must be two numbers, (low, high), not {variances!r}") from None
-    if not 0 < low < high < math.inf:
-        raise _core.ParameterError(f"variances must be two positive numbers, the lower one first, not {variances!r}")
-    return low, high
+def standardize(
+    x: Tensor,
+    axis: int | Literal["slots"] | None = None,
+    *,
+    ddof: int = 0,
+    least: float | None = None,
+    domain: tuple[float, float] | None = None,
+    error: float = 2.0**-12,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
+    """Returns (x - mean) / standard deviation of real values. `axis` and `ddof` are as for `var`.
+
+    `least`, `domain` and `error` are as for `corrcoef`. Values whose deviation is below `least` are nearer to 0, and a
+    constant gives 0. Other results r have an error of at most `error` times 1 + |r|, noise included.
+
+    Raises the errors of `corrcoef`.
+
+    >>> deep = hg.SecretKey.generate(hg.ckks.parameters(depth=17, precision=25, slots=4))
+    >>> row = hg.Server(deep.evaluation_keys(rotations=[1, 2])).bind(deep.encrypt([1, 2, 3, 4], bound=(1, 4)))
+    >>> deep.decrypt(hg.ckks.standardize(row, least=0.5)).round(3)
+    array([-1.342, -0.447,  0.447,  1.342])
+    """
+    x, along, count = _sample(x, axis, "standardize", 2 + _centring(x), keys)
+    _require_real(x, "standardize")
+    freedom = _freedom(count, ddof)
+    division = Division(x, least, domain, error, "standardize")
+    z = _centred(x, along, count, 1 / math.sqrt(freedom) / division.largest)
+    squares = _broadcast_back(_products(z, z, along), along)
+    return division.of(_centred(x, along, count, 1 / division.largest), squares, math.sqrt(freedom))
+
+
+def _require_real(x: Tensor, what: str) -> None:
+    if x.dtype == np.complex128:
+        raise _core.DtypeError(f"{what} takes real variables, not complex ones; decrypt their cov and divide in the clear")
+
+
+class Division:
+    """Division of centred values by their standard deviation.
+
+    `largest` is the largest deviation: variances of values divided by `largest` are at most 1.
+    """
+
+    def __init__(self, x: Tensor, least: Any, domain: Any, error: Any, what: str) -> None:
+        self.error, self.what = error_bound(error, 1), what
+        if domain is not None:
+            if least is not None:
+                raise _core.ParameterError(f"{what} takes least= or domain=, not both: domain bounds the variances")
+            low, high = interval_of(domain)
+            if not 0 < low < high:
+                raise _core.ParameterError(
+                    f"domain must be two positive numbers, the lower one first, that bound the variances; got {domain!r}"
+                )
+            self.largest, self.low, self.is_declared = math.sqrt(high), low / high, True
+            return
+        if x.bounds is None:
+            raise _core.ParameterError(
+                f"{what} needs an interval of the values: this tensor has no bounds; declare one by within, or pass "
+                "domain=(low, high) of the variances"
+            )
+        low, high = x.bounds
+        self.largest = (high - low) / 2 or 1.0  # Popoviciu's inequality
+        if least is not None and (not is_real(least) or not 0 < least < math.inf):
+            raise _core.ParameterError(f"least must be a number above 0, not {described(least)}")
+        if least is not None and least > self.largest:
+            raise _core.ParameterError(
+                f"least must be at most {self.largest:.6g}, the largest deviation of values in [{low:.6g}, {high:.6g}]; got "
+                f"{least:.6g}"
+            )
+        share = _LEAST if least is None else float(least) / self.largest
+        self.low, self.is_declared = min(share, 1 - 2.0**-10) ** 2, False
+
+    def of(self, z: Tensor, variance: Tensor, most: float) -> Tensor:
+        """Returns z / sqrt(variance), at most `most`, of values divided by `largest`. The result's precision is None."""
+        noise = errors_of(z)[1], errors_of(variance)[1]
+        v = with_errors(variance, (math.nan, noise[1])).within((self.low if self.is_declared else 0.0, 1.0))
+        if self.is_declared:
+            y, relative, rounding = InverseRoot(self.low, 1.0, None, self.error / 2).relative(v, None)
+            relative += rounding[1]
+        else:
+            y, relative = InverseRootFromZero(self.low, 1.0, self.error / 2).bounded(v, None)
+        result = ready(without_errors(z), 1, None) * without_errors(y)
+        share = relative + 0.51 * noise[1] / self.low  # of the result
+        rest = 1.01 * noise[0] / math.sqrt(self.low) + errors_of(result)[1]
+        if not share + rest <= self.error:
+            raise _core.NoiseError(
+                f"{self.what}: the error is at most 2^{math.log2(share + rest):.1f} for deviations from "
+                f"{math.sqrt(self.low) * self.largest:.6g} on, above the 2^{math.log2(self.error):.1f} asked for; encrypt "
+                "with a set of higher precision, or pass a larger least= or error="
+            )
+        return inside(with_errors(result, (math.nan, most * share + rest)), -1.01 * most, 1.01 * most)
 
 
 def _freedom(count: int, ddof: Any) -> int:

@@ -35,6 +35,7 @@ class Variable:
     offset: float = 0.0
     places: int = 0
     binary: bool = False  #: whether all values are 0 or 1 by the column's kind and bounds
+    error: float = 0.0  #: of an encrypted value by the functions that computed it, beside the set's precision
 
     @staticmethod
     def of_data(data: Any) -> Variable:
@@ -43,7 +44,7 @@ class Variable:
             v = Variable(**data)
         except TypeError:
             raise _core.DamagedFileError("this answer's header describes an invalid column") from None
-        numbers = is_real(v.scale) and is_real(v.offset) and math.isfinite(v.scale) and math.isfinite(v.offset)
+        numbers = all(is_real(n) and math.isfinite(n) for n in (v.scale, v.offset, v.error)) and v.error >= 0
         if not isinstance(v.name, str) or not numbers or not is_whole(v.places) or not 0 <= v.places <= 1000:
             raise _core.DamagedFileError("this answer's header describes an invalid column")
         return v
@@ -142,7 +143,8 @@ class Moments:
     def __init__(self, sums: Mapping[str, Any], answer: Answer) -> None:
         self.sums, self.variables, self.header = sums, answer.variables, answer.header
         self.names = [one.name for one in self.variables]
-        self.error = 2.0 ** -float(answer.header["precision"])  #: of an encrypted value, by a set's promise
+        #: of an encrypted value, by a set's promise and by functions
+        self.error = max([2.0 ** -float(answer.header["precision"]), *(v.error for v in answer.variables)])
 
     def count(self, i: int, j: int | None = None, group: int = 0) -> int:
         """Returns the number of rows in which both columns are not NULL. Raises NoiseError."""
@@ -156,7 +158,10 @@ class Moments:
     def total(self, i: int, group: int = 0) -> Number:
         """Returns a column's sum."""
         v, raw = self.variables[i], self.sums[f"x {group} {i} {i}"]
-        return scaled_sum(raw, v) if v.exact else v.scale * raw + v.offset * self.count(i, None, group)
+        if v.exact:
+            return scaled_sum(raw, v)
+        n = self.count(i, None, group)
+        return v.scale * raw + v.offset * n if n else 0.0
 
     def mean(self, i: int, group: int = 0) -> float:
         """Returns a column's mean; NaN without values."""
@@ -238,7 +243,8 @@ def _simple(m: Moments) -> Any:
     return pandas().Series(values, m.names, dtype=object if any(isinstance(v, Decimal) for v in values) else None)
 
 
-def _describe(m: Moments) -> Any:
+def describe(m: Moments) -> Any:
+    """Returns counts, means and standard deviations of columns."""
     columns = {name: [m.count(i), m.mean(i), m.std(i, 1)] for i, name in enumerate(m.names)}
     return pandas().DataFrame(columns, ["count", "mean", "std"], dtype=float)
 
@@ -279,8 +285,10 @@ def _groupby(m: Moments) -> Any:
     kept = [g for g in range(len(header["groups"])) if m.rows(g)]
     keys = pd.Index([header["groups"][g] for g in kept], name=header["by"])
     columns = {}
-    for i, function in header["requests"]:
-        label = (m.names[i], function) if header["nested"] else m.names[i]
+    for i, function, name in header["requests"]:
+        if not (name is None or isinstance(name, str)):
+            raise TypeError
+        label = (m.names[i], function) if name is None and header["nested"] else name or m.names[i]
         values = [SIMPLE[function](m, i, header["ddof"], g) for g in kept]
         columns[label] = pd.Series(values, keys, dtype=object if any(isinstance(v, Decimal) for v in values) else None)
     if header["single"]:
@@ -311,13 +319,17 @@ def _least_squares(m: Moments) -> Any:
     residual = float(c[k, k]) * scales[k] ** 2 - float(beta @ (c[:k, k] * scales[:k] * scales[k]))
     result = pandas().Series([means[k] - float(beta @ means[:k]), *beta], ["intercept", *m.names[:k]])
     variance = float(c[k, k]) * scales[k] ** 2
-    result.attrs = {"rows": n, "r2": 1 - residual / variance if variance > 0 else math.nan, "error": float(bounds.max())}
+    result.attrs = {
+        "rows": n,
+        "r2": float(1 - residual / variance) if variance > 0 else math.nan,
+        "error": float(bounds.max()),
+    }
     return result
 
 
 FINISHES: dict[str, Callable[[Moments], Any]] = {
     **dict.fromkeys(SIMPLE, _simple),
-    "describe": _describe,
+    "describe": describe,
     "cov": lambda m: _matrix(m, lambda i, j: m.cov(i, j, m.header["ddof"])),
     "corr": _corr,
     "groupby": _groupby,

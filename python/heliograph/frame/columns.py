@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,12 @@ class Real:
             numbers[valid] = values[valid].astype(np.float64)
         except (TypeError, ValueError):
             raise _core.DtypeError(f"{printable(name)} must hold real numbers; convert its values to float") from None
+        if np.isnan(numbers).any():
+            row = int(np.flatnonzero(np.isnan(numbers))[0])
+            raise _core.PlaintextRangeError(
+                f"{printable(name)} is NaN in row {row:,}, which is no NULL in Arrow and polars; replace NaN by NULL or by "
+                "numbers"
+            )
         if not np.isfinite(numbers).all():
             row = int(np.flatnonzero(~np.isfinite(numbers))[0])
             raise _core.PlaintextRangeError(
@@ -116,7 +123,10 @@ AnyColumn = Real | Column
 def raws_of(frame: Any) -> dict[str, Raw]:
     """Returns the columns of a data frame of pandas, polars or Arrow, or of a mapping. Raises DtypeError, ShapeError."""
     if hasattr(frame, "to_arrow") and not hasattr(frame, "isna"):
-        frame = frame.to_arrow()
+        try:
+            frame = frame.to_arrow()
+        except (ValueError, TypeError, NotImplementedError) as error:
+            raise _core.DtypeError(f"cannot convert this {type(frame).__name__} to Arrow: {printable(str(error))}") from None
     raws = frame_of(frame)
     rows = len(next(iter(raws.values()))[0])
     if rows == 0:
@@ -132,6 +142,8 @@ def columns_of(raws: dict[str, Raw], declared: Mapping[str, AnyColumn] | None) -
             raise _core.ParameterError(f"columns= has {described(name)}, but the frame's columns are {', '.join(raws)}")
     columns: dict[str, AnyColumn] = {}
     for name, raw in raws.items():
+        if name not in given:
+            _require_one_kind(raw, name)
         column = given.get(name) or (Real() if raw[0].dtype.kind == "f" or _has_floats(raw) else of_values(raw, name))
         if not isinstance(column, (Real, Column)):
             raise _core.DtypeError(
@@ -150,6 +162,18 @@ def columns_of(raws: dict[str, Raw], declared: Mapping[str, AnyColumn] | None) -
             )
         columns[name] = column
     return columns
+
+
+def _require_one_kind(raw: Raw, name: str) -> None:
+    """Raises DtypeError for objects of floats with truth values or decimals."""
+    if _has_floats(raw):
+        values, valid = raw
+        for row, value in zip(np.flatnonzero(valid), values[valid].tolist(), strict=True):
+            if isinstance(value, (bool, np.bool_, Decimal)):
+                raise _core.DtypeError(
+                    f"{printable(name)} holds floats and, in row {row:,}, {described(value)}: the values of a column must "
+                    "be of one kind; convert them, or declare the column as hg.frame.Real()"
+                )
 
 
 def _has_floats(raw: Raw) -> bool:

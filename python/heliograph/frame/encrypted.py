@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._common.arguments import described, printable, readable_bytes
+from heliograph._common.arguments import described, is_real, printable, readable_bytes
 from heliograph._common.ciphertext_files import Parts, Serializable, pieces
 from heliograph._common.columns import Column
 from heliograph._common.container import Piece
@@ -19,7 +19,7 @@ from heliograph.frame.answers import SIMPLE, Answer, Variable
 from heliograph.frame.columns import NUMBERS, AnyColumn, centre_of, indicators, raws_of
 from heliograph.frame.logistic import logistic_sums
 from heliograph.frame.parameters import Parameters, Part
-from heliograph.frame.series import Series, answer_of, complete, statistic
+from heliograph.frame.series import Series, answer_of, complete, ordered, statistic
 from heliograph.frame.series import Sums as _Sums
 from heliograph.keys import from_bytes
 from heliograph.programs.forecast import Forecast, forecast
@@ -147,7 +147,9 @@ class EncryptedFrame(Serializable):
         places = column.places if exact and isinstance(column, Column) else 0
         variable = Variable(name, exact, scale, offset, places, binary)
         tensor, valid = (self._tensors.get((name, role, scheme)) for role in ("value", "valid"))
-        return Series(self.parameters, self._id, variable, tensor, valid)
+        step = 10.0**-column.places if isinstance(column, Column) and not exact else 0.0
+        limits = None if exact else (offset - scale, offset + scale)
+        return Series(self.parameters, self._id, variable, tensor, valid, step=step, limits=limits)
 
     def astype(self, kind: Any) -> EncryptedFrame:
         """Returns the frame with its exact columns as reals, for ``astype(float)``. Raises DtypeError, ParameterError.
@@ -237,8 +239,11 @@ class EncryptedFrame(Serializable):
         """
         return statistic("std", self._numbers("std"), ddof=ddof)
 
-    def describe(self) -> Answer:
+    def describe(self, *, percentiles: Sequence[float] | None = None, bins: int = 64) -> Answer:
         """Returns encrypted counts, means and standard deviations of the columns of numbers.
+
+        With `percentiles`, such as (0.25, 0.5, 0.75), the rows min, 25%, 50%, 75% and max follow, as in pandas. These take
+        reals, a deep set and a comparison for each of the `bins`; `quantile` describes their error and levels.
 
         >>> owner.decrypt(f.describe()).round(3)
                price  quantity
@@ -246,7 +251,35 @@ class EncryptedFrame(Serializable):
         mean    20.0     4.000
         std     10.0     3.367
         """
-        return statistic("describe", self._numbers("describe", skip=True))
+        series = self._numbers("describe", skip=True)
+        return statistic("describe", series) if percentiles is None else ordered("describe", series, percentiles, bins)
+
+    def quantile(self, q: float | Sequence[float] = 0.5, *, bins: int = 64) -> Answer:
+        """Returns encrypted counts of values below public limits, from which the owner finds quantiles of each column.
+
+        ``attrs["error"]`` of the result has a bound of the error for each column. Options, levels and errors are those of
+        `Series.quantile`.
+
+        >>> rows = {"n": [1, 2, 3, 5], "m": [3, 3, 4, 2]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> key.decrypt(g.astype(float).quantile([0.5]))
+               n    m
+        0.5  2.5  3.0
+        """
+        return ordered("quantile", self._numbers("quantile"), q, bins, label=True)
+
+    def median(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.EncryptedFrame.quantile`, for medians."""
+        return ordered("quantile", self._numbers("median"), 0.5, bins)
+
+    def min(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.EncryptedFrame.quantile`, for the smallest values."""
+        return ordered("quantile", self._numbers("min"), 0.0, bins)
+
+    def max(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.EncryptedFrame.quantile`, for the largest values."""
+        return ordered("quantile", self._numbers("max"), 1.0, bins)
 
     def cov(self, *, ddof: int = 1) -> Answer:
         """Returns encrypted covariances. Each pair counts the rows in which both columns are not NULL, as in pandas.
@@ -318,7 +351,7 @@ class EncryptedFrame(Serializable):
             )
         return [self[name] for name in names]
 
-    def groupby(self, by: str) -> GroupBy:
+    def groupby(self, by: str | list[str]) -> GroupBy:
         """Returns the groups of a column of text, categories or truth values, whose values are known. Rows whose key is NULL
         are in no group.
 
@@ -327,6 +360,12 @@ class EncryptedFrame(Serializable):
         0  north   15.0        13
         1  south   30.0         3
         """
+        if isinstance(by, list):
+            if len(by) != 1:
+                raise _core.ParameterError(
+                    f"groupby takes one column, got {described(by)}; join the columns' texts in one column before encryption"
+                )
+            by = by[0]
         column = self._column(by)
         if column.kind not in ("text", "bool"):
             raise _core.DtypeError(
@@ -355,43 +394,97 @@ class GroupBy:
             self.frame._column(name)
         return replace(self, columns=tuple(names), is_single=isinstance(key, str))
 
-    def agg(self, functions: Any, *, ddof: int = 1) -> Answer:
+    def agg(self, functions: Any = None, *, ddof: int = 1, **named: tuple[str, str]) -> Answer:
         """Returns encrypted statistics of each group: sum, count, mean, var or std.
 
-        `functions` is a name or a list of names for all columns, or a dict of them by column, as in pandas.
+        `functions` is a name or a list of names for all columns, or a dict of them by column, as in pandas. Named arguments
+        are pairs of a column and a function: ``agg(total=("quantity", "sum"))``.
+
+        Raises ParameterError, DtypeError, KeyError for an unknown column.
 
         >>> owner.decrypt(f.groupby("region")["quantity"].agg(["sum", "count"])).to_numpy()
         array([[13,  2],
                [ 3,  1]])
         """
         frame = self.frame
-        names = list(self.columns or (n for n in frame.columns if n != self.by))
-        requests = functions if isinstance(functions, dict) else dict.fromkeys(names, functions)
-        nested = any(not isinstance(one, str) for one in requests.values())
-        flat = [(name, one) for name, value in requests.items() for one in ([value] if isinstance(value, str) else value)]
-        for _, one in flat:
-            if one not in SIMPLE:
+        flat, nested = self._requests(functions) if functions is not None or not named else ([], False)
+        for label, pair in named.items():
+            if functions is not None or not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise _core.ParameterError(
+                    f"named arguments of agg must be pairs of a column and a function, without others, got {label}="
+                    f"{described(pair)}"
+                )
+            flat.append((*pair, label))
+        for name, one, _ in flat:
+            if not isinstance(one, str) or one not in SIMPLE:
                 raise _core.ParameterError(f"a group has {', '.join(SIMPLE)}, not {described(one)}")
-        if not flat:
-            raise _core.ParameterError("agg must have at least one function of one column")
-        chosen = list(dict.fromkeys(name for name, _ in flat))
+            if self.columns and name not in self.columns:
+                raise KeyError(f"the selection has no column {name!r}; its columns are {', '.join(self.columns)}")
+        if not flat or len(set(flat)) < len(flat):
+            raise _core.ParameterError("agg must have at least one function of one column, and each of them once")
+        chosen = list(dict.fromkeys(name for name, _, _ in flat))
         series = [frame[name] for name in chosen]
-        column = frame.parameters.columns[self.by]
-        schemes = {"bgv" if one.is_exact else "ckks" for one in series}
-        shown = [column.shown(code) for code in range(int(column.high or 0) + 1)]  # type: ignore[union-attr]
-        vectors = {scheme: frame._tensors[self.by, "group", scheme] for scheme in schemes}
-        weights = [{scheme: t[g] for scheme, t in vectors.items()} for g in range(len(shown))]
+        groups, weights = self._weights({"bgv" if one.is_exact else "ckks" for one in series})
         return statistic(
             "groupby",
             series,
             ddof=ddof,
-            groups=tuple(shown),
+            groups=groups,
             weights=weights,
             by=self.by,
-            requests=[[chosen.index(name), one] for name, one in flat],
+            requests=[[chosen.index(name), one, label] for name, one, label in flat],
             nested=nested,
-            single=self.is_single and not nested,
+            single=self.is_single and not nested and not named,
         )
+
+    def _requests(self, functions: Any) -> tuple[list[tuple[Any, Any, Any]], bool]:
+        """Returns the column, the function and the label of each result, and whether labels are pairs."""
+        if self.is_single and isinstance(functions, Mapping):
+            raise _core.ParameterError("agg of one column takes a function or a list of functions, not a dict")
+        names = list(self.columns or (n for n in self.frame.columns if n != self.by))
+        requests = functions if isinstance(functions, Mapping) else dict.fromkeys(names, functions)
+        flat = []
+        for name, value in requests.items():
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                flat.append((name, one if isinstance(one, str) else repr(one), one if self.is_single else None))
+        nested = any(isinstance(value, (list, tuple)) for value in requests.values())
+        return (flat if nested else [(name, one, None) for name, one, _ in flat]), nested
+
+    def quantile(self, q: float = 0.5, *, bins: int = 64) -> Answer:
+        """Returns encrypted counts, from which the owner finds a quantile of each group, as `Series.quantile`.
+
+        >>> rows = {"n": [1, 2, 3, 5], "k": ["a", "b", "a", "a"]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=15))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> key.decrypt(g.astype(float).groupby("k")["n"].median()).to_dict()
+        {'a': 3.0, 'b': 2.0}
+        """
+        if not is_real(q):
+            raise _core.ParameterError(f"a quantile of groups must be a number from 0 to 1, got {described(q)}")
+        names = list(self.columns or (name for name in self.frame.columns if name != self.by))
+        series = [self.frame[name] for name in names]
+        groups, weights = self._weights({"ckks"})
+        single = self.is_single
+        return ordered("quantile", series, q, bins, groups=groups, weights=weights, by=self.by, single=single)
+
+    def median(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.GroupBy.quantile`, for medians."""
+        return self.quantile(0.5, bins=bins)
+
+    def min(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.GroupBy.quantile`, for the smallest values."""
+        return self.quantile(0.0, bins=bins)
+
+    def max(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.GroupBy.quantile`, for the largest values."""
+        return self.quantile(1.0, bins=bins)
+
+    def _weights(self, schemes: set[str]) -> tuple[tuple[Any, ...], list[dict[str, Any]]]:
+        """Returns the groups' keys, and their vectors of 0 and 1."""
+        column = self.frame.parameters.columns[self.by]
+        shown = [column.shown(code) for code in range(int(column.high or 0) + 1)]  # type: ignore[union-attr]
+        vectors = {scheme: self.frame._tensors[self.by, "group", scheme] for scheme in sorted(schemes)}
+        return tuple(shown), [{scheme: t[g] for scheme, t in vectors.items()} for g in range(len(shown))]
 
     def sum(self) -> Answer:
         """Same as `hg.frame.GroupBy.agg`, for sums."""

@@ -9,15 +9,18 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from heliograph import _core, bgv, ckks
+from heliograph import _core, bgv
 from heliograph._common.arguments import described, is_real, is_whole, printable
+from heliograph.ckks.approximation import error_bound
+from heliograph.frame import functions
 from heliograph.frame.answers import Answer, Variable
+from heliograph.frame.functions import joint, rows_of, times, unit_values
+from heliograph.frame.order import order_sums
 from heliograph.frame.parameters import Parameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Series:
     """An encrypted column. Operators are those of pandas: ``+``, ``-``, ``*``, powers, of columns of one kind and numbers.
 
@@ -37,6 +40,8 @@ class Series:
     tensor: Any = field(repr=False)  #: [blocks], 0 for NULL: the value is scale * tensor + offset
     valid: Any = field(default=None, repr=False)  #: [blocks], 1 unless NULL; None if no row is NULL
     copy: Series | None = field(default=None, repr=False)  #: the same column as reals
+    step: float = 0.0  #: all values are multiples of it; 0 for any reals
+    limits: tuple[float, float] | None = None  #: interval of the values that are not NULL; None if unknown, or if exact
 
     @property
     def name(self) -> str:
@@ -85,7 +90,8 @@ class Series:
             return self._sum(other)
         if not self.is_exact:
             number = _real(other)
-            return self._derived(self.tensor, offset=self.variable.offset + number)
+            limits = None if self.limits is None else (self.limits[0] + number, self.limits[1] + number)
+            return self._derived(self.tensor, limits=limits, offset=self.variable.offset + number)
         integer, places = _integer(other, self.name)
         shift = max(places, self.variable.places)
         x = self.tensor * 10 ** (shift - self.variable.places)
@@ -101,7 +107,8 @@ class Series:
             number = _real(other)
             if number == 0:
                 raise _core.ParameterError("a column times 0 is constant; omit it")
-            return self._derived(self.tensor, scale=v.scale * number, offset=v.offset * number)
+            limits = functions.product_of(self.limits, (number, number))
+            return self._derived(self.tensor, limits=limits, scale=v.scale * number, offset=v.offset * number)
         integer, places = _integer(other, self.name)
         return self._derived(self.tensor * integer, places=v.places + places)
 
@@ -118,15 +125,35 @@ class Series:
         return (-self).__add__(other)
 
     def __truediv__(self, other: Any) -> Series:
-        if isinstance(other, Series) or self.is_exact:
-            raise _core.DtypeError(
-                "a column of reals divides by numbers only: use astype(float) for an exact column, and divide decrypted "
-                "results for quotients of columns"
-            )
+        if isinstance(other, Series):
+            return self.divide(other)
+        functions.require_reals(self, "a quotient")
         number = _real(other)
         if number == 0:
             raise _core.ParameterError("cannot divide a column by 0")
         return self * (1 / number)
+
+    def __rtruediv__(self, other: Any) -> Series:
+        functions.require_reals(self, "a quotient")
+        return _series(functions.quotient(_real(other), self, None, functions.DEFAULT_ERROR, f"1 / {self.name}"))
+
+    def __gt__(self, other: Any) -> Series:
+        return self.gt(other)
+
+    def __lt__(self, other: Any) -> Series:
+        return self.lt(other)
+
+    def __ge__(self, other: Any) -> Series:
+        return self.ge(other)
+
+    def __le__(self, other: Any) -> Series:
+        return self.le(other)
+
+    def __eq__(self, other: object) -> Any:
+        return self.eq(other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.ne(other)
 
     def __pow__(self, power: Any) -> Series:
         if not is_whole(power) or power < 1:
@@ -140,9 +167,10 @@ class Series:
     def __bool__(self) -> bool:
         raise TypeError("an encrypted column has no truth value: decrypt it with its secret key")
 
-    def _derived(self, tensor: Any, valid: Any = None, **changes: Any) -> Series:
+    def _derived(self, tensor: Any, valid: Any = None, *, limits: Any = None, step: float = 0.0, **changes: Any) -> Series:
         variable: Variable = replace(self.variable, binary=False, **changes)
-        return replace(self, tensor=tensor, valid=self.valid if valid is None else valid, variable=variable, copy=None)
+        valid = self.valid if valid is None else valid
+        return replace(self, tensor=tensor, valid=valid, variable=variable, copy=None, step=step, limits=limits)
 
     def _ones(self) -> Any:
         """Returns 1 in rows that are not NULL, an array or a tensor, [blocks, slots] or [blocks]."""
@@ -173,8 +201,13 @@ class Series:
             x, y = x * 10 ** (places - a.places), y * 10 ** (places - b.places)
             return self._derived(x + y, valid, name=name, places=places)
         scale = max(abs(a.scale), abs(b.scale))
-        x, y = _times(x, a.scale / scale), _times(y, b.scale / scale)
-        return self._derived(x + y, valid, name=name, scale=scale, offset=a.offset + b.offset)
+        x, y = times(x, a.scale / scale), times(y, b.scale / scale)
+        error = a.error * abs(a.scale / scale) + b.error * abs(b.scale / scale)
+        limits = None
+        if self.limits is not None and other.limits is not None:
+            limits = self.limits[0] + other.limits[0], self.limits[1] + other.limits[1]
+        offset = a.offset + b.offset
+        return self._derived(x + y, valid, limits=limits, name=name, scale=scale, offset=offset, error=error)
 
     def _product(self, other: Series) -> Series:
         self._require(other)
@@ -182,24 +215,116 @@ class Series:
         name, valid = f"{a.name} * {b.name}", joint(self.valid, other.valid)
         if self.is_exact:
             return self._derived(self.tensor * other.tensor, valid, name=name, places=a.places + b.places)
-        scale = 1.0
-        factors = []
-        for one in (self, other):  # x / unit, with unit so large that x / unit is in [-1, 1]
-            v = one.variable
-            unit = abs(v.scale) + abs(v.offset)
-            t = _times(one.tensor, v.scale / unit)
-            factors.append(t + one._ones() * (v.offset / unit) if v.offset else t)
-            scale *= unit
-        return self._derived(factors[0] * factors[1], valid, name=name, scale=scale, offset=0.0)
+        (x, unit), (y, other_unit) = unit_values(self), unit_values(other)
+        error = a.error * abs(a.scale) / unit + b.error * abs(b.scale) / other_unit
+        limits = functions.square_of(self.limits) if self is other else functions.product_of(self.limits, other.limits)
+        scale = unit * other_unit
+        return self._derived(x * y, valid, limits=limits, name=name, scale=scale, offset=0.0, error=error)
 
-    def standardize(self, std: tuple[float, float], *, error: float = 2.0**-16) -> Series:
+    # Functions
+
+    def divide(
+        self, other: Series, *, domain: tuple[float, float] | None = None, error: float = functions.DEFAULT_ERROR
+    ) -> Series:
+        """Returns quotients of reals. The interval of `other`, by its bounds, must not contain 0.
+
+        `domain` = (low, high) declares another interval of `other`; a value outside gives a wrong result without an error.
+        `error` is that of 1 / other, relative to its largest value. It takes the levels of `hg.ckks.inverse` and one more.
+        ``a / b`` is ``a.divide(b)``.
+
+        Raises ParameterError for an interval with 0, DtypeError for an exact column, MismatchError, LevelError.
+
+        >>> rows = {"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 1.0]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=10))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> round(key.decrypt((g["a"] / g["b"]).sum()), 3)
+        4.0
+        """
+        if not isinstance(other, Series):
+            raise _core.DtypeError(f"divide takes a column, got {described(other)}; write column / number")
+        for one in (self, other):
+            functions.require_reals(one, "a quotient")
+        self._require(other)
+        name = f"{self.name} / {other.name}"
+        return _series(functions.quotient(self, other, domain, error_bound(error, 1), name))
+
+    def clip(self, lower: float | None = None, upper: float | None = None, *, error: float = 2.0**-10) -> Series:
+        """Returns values limited to [lower, upper]; a limit of None is none.
+
+        `error` is relative to half the interval of the column. It takes the levels of `hg.ckks.clip` and one more. Raises
+        ParameterError unless the lower limit is below the upper one and values may be between them, DtypeError, LevelError.
+
+        >>> rows = {"a": [1.0, 2.0, 9.0]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> round(key.decrypt(g["a"].clip(upper=4, error=2**-6).sum()), 1)
+        7.0
+        """
+        return _series(functions.clipped(self, lower, upper, error_bound(error, 1)))
+
+    def gt(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
+        """Returns 1 in rows with a value above `other`, a number or a column of reals, and 0 in other rows. NULL stays NULL.
+
+        Values at least `gap` from `other` give 1 or 0, each to `error`; nearer values give a number between 0 and 1.
+        An exact column that became reals by `astype` needs no gap. ``x > 3`` is ``x.gt(3)``; `lt`, `ge`, `le`, `eq` and `ne`
+        are alike. `eq` holds up to a distance of gap/2, and fails from 3/2 gap on.
+
+        It takes the levels of `hg.ckks.compare` and one more. The default `error` is so small that sums over rows count
+        exactly. Raises ParameterError without a gap for other reals, DtypeError for an exact column, NoiseError, LevelError.
+
+        >>> rows = {"n": [1, 2, 3, 5]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> round(key.decrypt((g["n"].astype(float) > 2).sum()), 3)
+        2.0
+        """
+        return _series(functions.compared(self, ">", other, gap, error))
+
+    def lt(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
+        """Same as `hg.frame.Series.gt`, for values below `other`."""
+        return _series(functions.compared(self, "<", other, gap, error))
+
+    def ge(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
+        """Same as `hg.frame.Series.gt`, for values of at least `other`."""
+        return _series(functions.compared(self, ">=", other, gap, error))
+
+    def le(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
+        """Same as `hg.frame.Series.gt`, for values of at most `other`."""
+        return _series(functions.compared(self, "<=", other, gap, error))
+
+    def eq(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
+        """Same as `hg.frame.Series.gt`, for values equal to `other`."""
+        return _series(functions.compared(self, "==", other, gap, error))
+
+    def ne(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
+        """Same as `hg.frame.Series.gt`, for values that differ from `other`."""
+        return _series(functions.compared(self, "!=", other, gap, error))
+
+    def where(self, condition: Series) -> Series:
+        """Returns the column with NULL in rows where the condition is 0 or NULL. The condition is a column of truth values
+        of the same kind, or a result of a comparison.
+
+        >>> rows = {"n": [1, 2, 3], "new": [True, False, True]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> key.decrypt(g["n"].where(g["new"]).mean())
+        2.0
+        """
+        return _series(functions.chosen(self, condition))
+
+    def standardize(
+        self, std: tuple[float, float] | None = None, *, least: float | None = None, error: float = 2.0**-16
+    ) -> Series:
         """Returns (value - mean) / standard deviation, encrypted, for further operations. The deviation divides by the rows.
 
-        `std` = (low, high) bounds the standard deviation. A deviation outside gives a wrong result without an error.
-        `error` is the relative error of 1/std. It takes four levels more than `hg.ckks.rsqrt`, and the rotations of
+        The result holds if the deviation is at least `least`, by default 2^-4 of the largest one that the column's bounds
+        allow. A column of a smaller deviation gives values nearer to 0. `std` = (low, high) bounds the deviation instead:
+        fewer levels, but a deviation outside gives a wrong result without an error. `error` is relative to the result.
+
+        The call takes the levels of `hg.ckks.standardize` and two more, and the rotations of
         ``evaluation_keys(standardize=True)``.
 
-        Raises DtypeError for an exact column, ParameterError for one with NULLs, LevelError, MissingKeyError.
+        Raises DtypeError for an exact column, ParameterError for one with NULLs, NoiseError, LevelError, MissingKeyError.
 
         >>> heights = {"height": [1.6, 1.7, 1.8, 1.9]}
         >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(heights, depth=14))
@@ -208,23 +333,7 @@ class Series:
         >>> round(key.decrypt((z * z).sum()), 3)
         4.0
         """
-        if self.is_exact:
-            raise _core.DtypeError(f"standardize takes reals: write {self.name}.astype(float).standardize(...)")
-        if self.valid is not None:
-            raise _core.ParameterError(f"standardize takes a column without NULLs, and {printable(self.name)} has them")
-        try:
-            low, high = (_real(end) for end in std)
-        except (TypeError, ValueError):
-            raise _core.ParameterError(f"std must be two numbers, (low, high), got {described(std)}") from None
-        if not 0 < low < high:
-            raise _core.ParameterError(f"std must be two positive numbers, the lower one first, got {described(std)}")
-        rows, scale = self.parameters.rows, self.variable.scale
-        ones = rows_of(self.parameters, "ckks")
-        centred = self.tensor - self.tensor.sum(0).sum_slots().reshape(1) * (ones / rows)
-        squares = centred.multiply(centred, relinearize=False, rescale=False).sum(0).relinearize().rescale()
-        variance = squares.sum_slots() * (1 / rows)
-        root = ckks.rsqrt(variance, domain=((low / scale) ** 2, (high / scale) ** 2), error=error * abs(scale) / high)
-        return self._derived(centred * root.reshape(1), scale=math.copysign(1.0, scale), offset=0.0)
+        return _series(functions.standardized(self, std, least, error_bound(error, 1)))
 
     # Statistics
 
@@ -268,6 +377,38 @@ class Series:
         """
         return statistic("std", [self], single=True, ddof=ddof)
 
+    def quantile(self, q: float | Sequence[float] = 0.5, *, bins: int = 64) -> Answer:
+        """Returns encrypted counts of values below public limits, from which the owner finds quantiles.
+
+        The limits divide the column's interval into `bins`. A quantile of reals has an error of at most 3/2 of a bin, and
+        mostly far less. A column of at most `bins` + 1 integers or decimals, as reals by `astype`, has exact quantiles. Each
+        limit takes a comparison of the column. Interpolation is linear, as in pandas.
+
+        It takes the levels of `hg.ckks.compare` for a gap of 1/4 of a bin, and one more. Raises ParameterError, DtypeError
+        for an exact column, NoiseError, LevelError.
+
+        >>> rows = {"n": [1, 2, 3, 5]}
+        >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
+        >>> g = hg.frame.Server(key.evaluation_keys()).bind(key.encrypt(rows))
+        >>> key.decrypt(g["n"].astype(float).quantile([0.5, 0.9])).round(2)
+        0.5    2.5
+        0.9    4.4
+        Name: n, dtype: float64
+        """
+        return ordered("quantile", [self], q, bins, single=True)
+
+    def median(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.Series.quantile`, for the median."""
+        return ordered("quantile", [self], 0.5, bins, single=True)
+
+    def min(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.Series.quantile`, for the smallest value."""
+        return ordered("quantile", [self], 0.0, bins, single=True)
+
+    def max(self, *, bins: int = 64) -> Answer:
+        """Same as `hg.frame.Series.quantile`, for the largest value."""
+        return ordered("quantile", [self], 1.0, bins, single=True)
+
     def cov(self, other: Series, *, ddof: int = 1) -> Answer:
         """Returns the encrypted covariance with another column of the same kind.
 
@@ -285,22 +426,9 @@ class Series:
         return statistic("corr", [self, other], single=True)
 
 
-def rows_of(parameters: Parameters, scheme: str) -> npt.NDArray[Any]:
-    """Returns 1 in rows of the frame and 0 in slots after the last, [blocks, slots]."""
-    blocks, slots = parameters.blocks(scheme), parameters.set_of(scheme).slots
-    ones = np.zeros(blocks * slots, np.int64 if scheme == "bgv" else np.float64)
-    ones[: parameters.rows] = 1
-    return ones.reshape(blocks, slots)
-
-
-def joint(a: Any, b: Any) -> Any:
-    """Returns the product of two vectors of 0 and 1, of which None is all ones."""
-    return b if a is None else a if b is None or b is a else a * b
-
-
-def _times(x: Any, factor: float) -> Any:
-    """Returns x * factor, without a level for an integer."""
-    return x if factor == 1 else x * (int(factor) if factor.is_integer() else factor)
+def _series(found: Any) -> Series:
+    made: Series = found
+    return made
 
 
 def _real(number: Any) -> float:
@@ -397,7 +525,7 @@ def statistic(
         for one in series[1:]:
             series[0]._require(one)
         pairs = [(i, j) for i in range(count) for j in range(i, count)]
-    functions = {name, *(function for _, function in header.get("requests", []))}
+    functions = {name, *(function for _, function, _ in header.get("requests", []))}
     squares = bool(functions & {"var", "std", "describe", "cov", "corr"})
     sums = Sums()
     for group, weight in enumerate(weights):
@@ -405,6 +533,33 @@ def statistic(
             sums.add(scheme, ("rows", group), vector)
         sums.moments(series, pairs, group, weight, squares)
     return answer_of(name, series, sums, ddof=int(ddof), groups=list(groups), **header)
+
+
+def ordered(
+    name: str,
+    series: Sequence[Series],
+    q: Any,
+    bins: Any,
+    *,
+    groups: tuple[Any, ...] = (),
+    weights: Sequence[dict[str, Any]] = ({},),
+    **header: Any,
+) -> Answer:
+    """Computes the counts of quantiles of columns of reals, and for "describe" also the moments."""
+    is_list = not is_real(q)
+    shares = [float(share) if is_real(share) else math.nan for share in (q if is_list and hasattr(q, "__iter__") else [q])]
+    if not shares or not all(0 <= share <= 1 for share in shares):
+        raise _core.ParameterError(f"a quantile must be a number from 0 to 1, or a list of them, got {described(q)}")
+    for one in series:
+        functions.require_reals(one, name)
+    sums = Sums()
+    for group, weight in enumerate(weights):
+        if weight:
+            sums.add("ckks", ("rows", group), weight["ckks"])
+        sums.moments(series, [(i, i) for i in range(len(series))], group, weight, squares=name == "describe")
+    limits = [order_sums(sums, i, one, weights, bins) for i, one in enumerate(series)]
+    header |= {"q": shares, "is_list": is_list, "limits": limits}
+    return answer_of(name, series, sums, ddof=1, groups=list(groups), **header)
 
 
 def answer_of(name: str, series: Sequence[Series], sums: Sums, **header: Any) -> Answer:

@@ -49,6 +49,16 @@ _GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # least-squares fit: grid poi
 
 
 @dataclass(frozen=True)
+class _Fit:
+    """The polynomials of activations: of a degree, or within an error if that is not None."""
+
+    name: str
+    degree: int
+    error: float | None
+    margin: float
+
+
+@dataclass(frozen=True)
 class Report(HtmlRepr):
     """Differences between a model and its estimator on the calibration data, in the clear.
 
@@ -366,7 +376,13 @@ class Model(HtmlRepr):
 
 
 def from_sklearn(
-    estimator: Any, calibration: Any, *, degree: int = 7, margin: float = 1.25, intervals: str = "calibrated"
+    estimator: Any,
+    calibration: Any,
+    *,
+    degree: int | None = None,
+    error: float | None = None,
+    margin: float = 1.25,
+    intervals: str = "calibrated",
 ) -> Model:
     """Makes a model for encrypted features, by CKKS, of a fitted estimator of scikit-learn.
 
@@ -387,10 +403,13 @@ def from_sklearn(
     function or exponential (`predict`, `predict_proba`).
 
     `calibration` holds samples [count, features] like the future inputs, such as the training data. The samples determine
-    the magnitude of values and the intervals of activations. An activation becomes a least-squares polynomial of `degree` on
-    an interval `margin` times as wide as its observed arguments. Outside the interval the polynomial diverges, so
+    the magnitude of values and the intervals of activations. An activation becomes a least-squares polynomial of `degree`
+    (7) on an interval `margin` times as wide as its observed arguments. Outside the interval the polynomial diverges, so
     `Model.encrypt` refuses such samples. `ranges` holds the range of each feature, widened by `margin`. `report` states the
     differences to the estimator.
+
+    With `error` instead of `degree`, an activation becomes the polynomial of the smallest degree whose error is at most
+    `error` on the whole interval (`hg.ckks.approximate`).
 
     With ``intervals="proven"`` the intervals cover all samples inside `ranges`, by interval arithmetic over the layers.
     Clients without the weights then refuse all samples that could be wrong. Wider intervals need a larger `degree`.
@@ -410,7 +429,11 @@ def from_sklearn(
     >>> bool(np.abs(found - fitted.predict(samples)).max() < 1e-3)
     True
     """
-    degree = count_of(degree, "degree", 1)
+    if degree is not None and error is not None:
+        raise _core.ParameterError("from_sklearn takes degree= or error=, not both")
+    degree = count_of(7 if degree is None else degree, "degree", 1)
+    if error is not None and not 0 < real(error, "the error") < math.inf:
+        raise _core.ParameterError(f"the error of an activation must be a number above 0, not {described(error)}")
     margin = real(margin, "the margin")
     if not 1 <= margin < math.inf:
         raise _core.ParameterError(f"a margin must be a finite factor of at least 1, not {described(margin)}")
@@ -436,7 +459,8 @@ def from_sklearn(
             f"cannot mirror this {fitted.name}: its decision values must not all be 0, because the errors of CKKS would "
             "choose the classes; fit it again"
         )
-    layers, largest = _fitted(weights, biases, fitted.activation, x, degree, margin, box if proven else None)
+    fit = _Fit(fitted.activation, degree, error, margin)
+    layers, largest = _fitted(weights, biases, fit, x, box if proven else None)
     ranges = _ranges(layers, low, high, box, largest, proven)
     model = Model(fitted.name, layers, fitted.classes, False, largest, ranges=ranges, inputs=inputs, output=fitted.output)
     if fitted.output.link == "identity":
@@ -476,13 +500,7 @@ def _ranges(
 
 
 def _fitted(
-    weights: list[Floats],
-    biases: list[Floats],
-    name: str,
-    x: Floats,
-    degree: int,
-    margin: float,
-    box: tuple[Floats, Floats] | None,
+    weights: list[Floats], biases: list[Floats], fit: _Fit, x: Floats, box: tuple[Floats, Floats] | None
 ) -> tuple[tuple[Dense, ...], float]:
     """Returns layers with polynomial activations, and the largest intermediate magnitude.
 
@@ -494,12 +512,12 @@ def _fitted(
     for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         z = weight @ x + bias[:, None]
         layer = Dense(weight, bias)
-        if number + 1 < len(weights) and name != "identity":
+        if number + 1 < len(weights) and fit.name != "identity":
             covered = None
             if box is not None:
                 at, to = box = image(weight, bias, *box)
                 covered = float(at.min()), float(to.max())
-            activation = _polynomial(name, z.ravel(), degree, margin, covered)
+            activation = _polynomial(fit, z.ravel(), covered)
             middle, half = (activation.high + activation.low) / 2, (activation.high - activation.low) / 2
             layer = Dense(weight / half, (bias - middle) / half, activation)
             if box is not None:
@@ -510,27 +528,39 @@ def _fitted(
     return tuple(layers), largest
 
 
-def _polynomial(name: str, z: Floats, degree: int, margin: float, covered: tuple[float, float] | None) -> Activation:
-    """Returns the least-squares fit on the data and a grid over the interval, which contains `covered`."""
-    function = _activation(name)
-    middle, half = (z.max() + z.min()) / 2, max(float(np.ptp(z)) / 2, 1e-6) * margin
+def _polynomial(fit: _Fit, z: Floats, covered: tuple[float, float] | None) -> Activation:
+    """Returns a polynomial on an interval that contains the data and `covered`.
+
+    It is the least-squares fit on the data and a grid over the interval, or the polynomial of the smallest degree within an
+    error.
+    """
+    function = _activation(fit.name)
+    middle, half = (z.max() + z.min()) / 2, max(float(np.ptp(z)) / 2, 1e-6) * fit.margin
     if covered is not None:
         low, high = min(covered[0], middle - half), max(covered[1], middle + half)
         middle, half = (high + low) / 2, (high - low) / 2
-    data = z if len(z) <= _SAMPLES else np.random.default_rng(0).choice(z, _SAMPLES, replace=False)
-    places = np.concatenate([(data - middle) / half, np.linspace(-1, 1, _GRID)])
-    shares = np.concatenate([np.full(len(data), 1 / len(data)), np.full(_GRID, _GRID_WEIGHT / _GRID)])
-    values = function(places * half + middle)
-    coefficients = np.polynomial.chebyshev.chebfit(places, values, degree, w=np.sqrt(shares))
+    if fit.error is None:
+        coefficients = _least_squares(function, z, middle, half, fit.degree)
+    else:
+        coefficients = ckks.approximate(function, middle - half, middle + half, error=fit.error).coefficients
     errors = np.polynomial.chebyshev.chebval((z - middle) / half, coefficients) - function(z)
     return Activation(
-        name=name,
+        name=fit.name,
         low=float(middle - half),
         high=float(middle + half),
         coefficients=tuple(float(c) for c in coefficients),
         largest_error=float(np.abs(errors).max()),
         mean_error=float(np.sqrt(np.mean(errors**2))),
     )
+
+
+def _least_squares(function: Callable[[Floats], Floats], z: Floats, middle: float, half: float, degree: int) -> Floats:
+    """Returns the Chebyshev coefficients of the fit on the data and a grid over the interval."""
+    data = z if len(z) <= _SAMPLES else np.random.default_rng(0).choice(z, _SAMPLES, replace=False)
+    places = np.concatenate([(data - middle) / half, np.linspace(-1, 1, _GRID)])
+    shares = np.concatenate([np.full(len(data), 1 / len(data)), np.full(_GRID, _GRID_WEIGHT / _GRID)])
+    values = function(places * half + middle)
+    return np.asarray(np.polynomial.chebyshev.chebfit(places, values, degree, w=np.sqrt(shares)))
 
 
 def _exact(fitted: Fitted, weights: list[Floats], biases: list[Floats], x: Floats) -> Floats:
