@@ -22,11 +22,16 @@ using Context = CryptoContext<DCRTPoly>;
 using Text = Ciphertext<DCRTPoly>;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kLow = -8, kHigh = 8;        // of the logistic function
-constexpr double kLeast = 1, kMost = 16;      // of the divisors
-constexpr uint32_t kDegree = 59, kDepth = 7;  // the largest degree of its depth
-constexpr uint32_t kCompared = 16;            // values of a comparison by FHEW
-constexpr uint32_t kLogQ = 25, kScale = 1;    // large-precision modulus of FHEW; factor of a comparison's values
+constexpr double kLow = -8, kHigh = 8;    // of the logistic function
+constexpr double kLeast = 1, kMost = 16;  // of the divisors
+/// A degree with an error of at most 2^-20 on its interval, and the levels that OpenFHE's series takes.
+struct Series {
+  uint32_t degree, depth;
+};
+constexpr Series kLogistic{35, 7}, kDivide{27, 6};
+constexpr uint32_t kCompared = 16;          // values of a comparison by FHEW
+constexpr uint32_t kLogQ = 25, kScale = 1;  // large-precision modulus of FHEW; factor of a comparison's values
+constexpr int kMostCompared = 1 << 15;      // the values are of 16 bits
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -44,12 +49,12 @@ class Cases {
     std::vector<double> expected;
     const auto keys_start = Clock::now();
     if (name == "logistic") {
-      series(kLow, kHigh);
-      call_ = [this] { result_ = context_->EvalLogistic(x_, kLow, kHigh, kDegree); };
+      series(kLow, kHigh, kLogistic);
+      call_ = [this] { result_ = context_->EvalLogistic(x_, kLow, kHigh, kLogistic.degree); };
       for (const double v : values_) expected.push_back(1 / (1 + std::exp(-v)));
     } else if (name == "divide") {
-      series(kLeast, kMost);
-      call_ = [this] { result_ = context_->EvalDivide(x_, kLeast, kMost, kDegree); };
+      series(kLeast, kMost, kDivide);
+      call_ = [this] { result_ = context_->EvalDivide(x_, kLeast, kMost, kDivide.degree); };
       for (const double v : values_) expected.push_back(1 / v);
     } else if (name == "compare") {
       switching();
@@ -102,8 +107,8 @@ class Cases {
   }
 
   /// Makes a set, keys, and values uniform in [low, high] with both ends.
-  void series(double low, double high) {
-    context_ = GenCryptoContext(parameters(kDepth));
+  void series(double low, double high, const Series& of) {
+    context_ = GenCryptoContext(parameters(of.depth));
     for (const auto feature : {PKE, KEYSWITCH, LEVELEDSHE, ADVANCEDSHE}) context_->Enable(feature);
     keys_ = context_->KeyGen();
     context_->EvalMultKeyGen(keys_.secretKey);
@@ -114,7 +119,7 @@ class Cases {
     for (double& v : values_) v = part(random);
     values_[0] = low, values_[1] = high;
     x_ = context_->Encrypt(keys_.publicKey, context_->MakeCKKSPackedPlaintext(values_, 1, 0, nullptr, slots));
-    more_ = ", \"degree\": " + std::to_string(kDegree) + ", \"levels\": " + std::to_string(kDepth);
+    more_ = ", \"degree\": " + std::to_string(of.degree) + ", \"levels\": " + std::to_string(of.depth);
   }
 
   /// Makes sets and keys of CKKS and FHEW, and integers whose differences from 0 are compared.
@@ -140,7 +145,7 @@ class Cases {
     std::mt19937_64 random(1);
     values_.clear();
     for (uint32_t i = 0; i < kCompared; ++i)
-      values_.push_back(static_cast<double>(random() % (plain - 2)) - static_cast<double>(plain / 2 - 1) + 0.5);
+      values_.push_back(static_cast<double>(random() % (2 * kMostCompared)) - kMostCompared + 0.5);
     values_[0] = 0.5, values_[1] = -0.5;
     const std::vector<double> zeros(kCompared);
     x_ = context_->Encrypt(keys_.publicKey, context_->MakeCKKSPackedPlaintext(values_, 1, 0, nullptr, kCompared));
