@@ -536,6 +536,10 @@ def test_quotients(deep: Rig) -> None:
         f["x"] / f["y"]
     with pytest.raises(hg.DtypeError, match=r"write n\.astype\(float\)"):
         f["x"] / f["n"]
+    with pytest.raises(hg.PlaintextRangeError, match=r"outside the domain \[9, 20\]"):
+        f["y"].divide(f["x"], domain=(9, 20))
+    with pytest.raises(hg.DtypeError, match="finite numbers"):
+        f["x"] + 10**400
     with pytest.raises(hg.DtypeError, match="write column / number"):
         f["x"].divide(2)  # type: ignore[arg-type]
 
@@ -550,6 +554,8 @@ def test_comparisons_and_choices(deep: Rig) -> None:
         (n <= 3.5, c["n"] <= 3.5),
         (n.ne(5), c["n"] != 5),
         (f["y"].lt(0, gap=2**-9), c["y"] < 0),
+        (1 - 2 * n < -4, 1 - 2 * c["n"] < -4),
+        (f["y"].gt(1000, gap=0.01), c["y"] > 1000),
     ):
         assert deep.found(found.sum()) == pytest.approx(expected.sum(), abs=1e-3)
     kept = f["x"].where(n < 4)
@@ -594,8 +600,16 @@ def test_quantiles(deep: Rig) -> None:
     alike(found.iloc[:3], expected.iloc[:3])
     assert (found - expected).iloc[3:].abs().to_numpy().max() <= found.attrs["error"]["x"] <= 1.5 * 6 / 8 + 1e-9
     groups = deep.found(f.astype(float).groupby("k")["n"].median(bins=8))
+    answer = f["n"].astype(float).max(bins=8)
+    limits = answer.header["limits"][0]
+    for change in ({"edges": ["a"]}, {"edges": [2.0, 1.0]}, {"edges": []}, {"step": 1e-320}, {"low": None}):
+        with pytest.raises(hg.DamagedFileError):
+            deep.owner.decrypt(hg.frame.Answer({**answer.header, "limits": [{**limits, **change}]}, answer._tensors))
+    for q in (["x"], [], [2.0], 3):
+        with pytest.raises(hg.DamagedFileError):
+            deep.owner.decrypt(hg.frame.Answer({**answer.header, "q": q}, answer._tensors))
     pd.testing.assert_series_equal(groups, c.groupby("k")["n"].median(), atol=1e-12)
-    assert deep.found(f["n"].astype(float).max(bins=8)) == c["n"].max()
+    assert deep.found(answer) == c["n"].max()
     with pytest.raises(hg.DtypeError, match=r"write n\.astype\(float\)"):
         f["n"].median()
     for q in (-0.1, 1.5, "a", [], [0.5, None]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,6 +55,7 @@ class _Gap:
 _TABLE_ERROR = 2.0**-12  #: of a table of ranks
 _RANK_ERROR = 2.0**-12  #: of a comparison of two values, divided by the number of values
 _MOST_BLOCKS = 256  #: ciphertexts of all pairs of slots
+_TOGETHER = 8  #: of these ciphertexts in one call
 
 
 @composite
@@ -371,31 +373,36 @@ class _Pairs:
 
     def sort(self) -> Tensor:
         """Returns the values in ascending order, in the first n slots."""
-        rows, ranks = self.ranks()
         place = self.column + (self.m - self.n)  # filling values have the lowest ranks
-        shifted = ranks - self._each(np.where(self.used, place - 0.5, 0.0))
-        steps = self._signs(shifted, 2.0 * self.m, 0.45, 2.0**-20)  # whether the rank is at least the place
         last = self.column == self.m - 1
-        following = steps.rotate(1, keys=self.keys) * (0.5 * ~last)
-        hot = inside_unit(steps * 0.5 - following + 0.5 * last, 2.0**-20)
-        return self._down(rows.multiply(hot, keys=self.keys))  # rows after the last are 0
+
+        def picked(part: slice, rows: Tensor, ranks: Tensor) -> Tensor:
+            shifted = ranks - self._each(np.where(self.used[part], place - 0.5, 0.0))
+            steps = self._signs(shifted, 2.0 * self.m, 0.45, 2.0**-20)  # whether the rank is at least the place
+            following = steps.rotate(1, keys=self.keys) * (0.5 * ~last)
+            hot = inside_unit(steps * 0.5 - following + 0.5 * last, 2.0**-20)
+            product: Tensor = rows.multiply(hot, keys=self.keys)  # rows after the last are 0
+            return product
+
+        return self._down(self._summed(picked))
 
     def largest(self, one_hot: bool) -> Tensor:
         """Returns the index of the largest value in every slot, or 1 in its slot and 0 in others."""
-        _, ranks = self.ranks()
-        steps = self._signs(ranks - (self.m - 1.5), 2.0 * self.m, 0.45, 2.0**-20)
-        if one_hot:
-            own = self._each((self.column == self.row) & self.used)
-            hot = self._down((steps * 0.5 + 0.5) * own) * (np.arange(self.period) < self.n).astype(float)
-            return inside_unit(hot, self.n * 2.0**-20)
-        weights = self._each((self.column == 0) & self.used) * self._each(self.row)
-        index: Tensor = ((steps * 0.5 + 0.5) * weights).sum(0).sum_slots(keys=self.keys)
-        return inside(index, -0.5, self.n - 0.5)
+        own = (self.column == self.row) if one_hot else (self.column == 0)
+        weights = own & self.used if one_hot else (own & self.used) * self.row
 
-    def ranks(self) -> tuple[Tensor, Tensor]:
-        """Returns the value of each row, and the number of smaller values, in all slots of the row; of equal values the
-        first has the largest rank.
-        """
+        def weighted(part: slice, _: Tensor, ranks: Tensor) -> Tensor:
+            steps = self._signs(ranks - (self.m - 1.5), 2.0 * self.m, 0.45, 2.0**-20)
+            product: Tensor = (steps * 0.5 + 0.5) * self._each(weights[part])
+            return product
+
+        total = self._summed(weighted)
+        if one_hot:
+            return inside_unit(self._down(total) * (np.arange(self.period) < self.n).astype(float), self.n * 2.0**-20)
+        return inside(total.sum_slots(keys=self.keys), -0.5, self.n - 0.5)
+
+    def _summed(self, compute: Callable[[slice, Tensor, Tensor], Tensor]) -> Tensor:
+        """Returns the sum over ciphertexts of a function of rows and ranks, a few ciphertexts at a time."""
         least = self.low - 2 * self.gap  # of the places that fill up to m
         slot = np.arange(self.period)
         filled = np.where((slot >= self.n) & (slot < self.m), least, 0.0)
@@ -403,37 +410,45 @@ class _Pairs:
         first = inside(self.x * (slot < self.n).astype(float) + filled, *limits)
         columns = inside(self._repeated(first, [-step for step in self._steps_down()]), *limits)
         columns = columns.reshape(1, *columns.shape)
-        rows = inside(self._across(columns * self._each((self.row == self.column) & self.used)), *limits)
-        tie = np.sign(self.column - self.row) * self.gap / 2 + (self.row == self.column) * self.gap
-        spread = self.high - least + self.gap
-        larger = self._signs(rows - columns + self._each(tie), spread, self.gap / 2, _RANK_ERROR / self.m)
-        ranks = self._across(larger * self._each(self.used * 0.5))  # the sum of the signs of a row, halved
-        return rows, inside(ranks + (self.m / 2 - 1), -self.m * 1.0, self.m * 1.0)
+        sums = []
+        for start in range(0, self.blocks, _TOGETHER):
+            part = slice(start, start + _TOGETHER)
+            rows = inside(self._across(columns, (self.row == self.column) & self.used, part), *limits)
+            sums.append(compute(part, rows, self._ranks(rows, columns, part, self.high - least)).sum(0))
+        level = builtins.min(one.level for one in sums)
+        return concatenate([one.lower(level).reshape(1, *one.shape) for one in sums]).sum(0)
+
+    def _ranks(self, rows: Tensor, columns: Tensor, part: slice, spread: float) -> Tensor:
+        """Returns the number of smaller values in all slots of a row; of equal values the first has the largest rank."""
+        row = self.row[part]
+        tie = np.sign(self.column - row) * self.gap / 2 + (row == self.column) * self.gap
+        larger = self._signs(rows - columns + self._each(tie), spread + self.gap, self.gap / 2, _RANK_ERROR / self.m)
+        ranks = self._across(larger, self.used * 0.5, part)  # the sum of the signs of a row, halved
+        return inside(ranks + (self.m / 2 - 1), -self.m * 1.0, self.m * 1.0)
 
     def _signs(self, x: Tensor, largest: float, gap: float, error: float) -> Tensor:
         return _signs(inside(x, -largest, largest), largest, gap, error, self.keys, self.what)
 
     def _each(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Returns numbers for all slots of the pairs, [blocks, 1 for each axis of x, slots]."""
-        whole = np.broadcast_to(values, (self.blocks, self.period)).astype(float)
-        return whole.reshape(self.blocks, *[1] * self.x.ndim, self.period)
+        """Returns numbers for all slots of some ciphertexts, [ciphertexts, 1 for each axis of x, slots]."""
+        return values.astype(float).reshape(-1, *[1] * self.x.ndim, self.period)
 
     def _steps_down(self) -> list[int]:
         """Returns the rotations whose sum adds the rows of a ciphertext."""
         return [self.m << k for k in range((self.period // self.m).bit_length() - 1)]
 
     def _down(self, x: Tensor) -> Tensor:
-        """Returns the sum of all rows, in each row."""
-        x = x.sum(0)
+        """Returns the sum of the rows of a ciphertext, in each row."""
         for step in self._steps_down():
             x = x + x.rotate(step, keys=self.keys)
         return x
 
-    def _across(self, x: Tensor) -> Tensor:
-        """Returns the sum of each row, in all of its slots."""
+    def _across(self, x: Tensor, weights: npt.NDArray[Any], part: slice) -> Tensor:
+        """Returns the sum of each row times weights, in all of its slots."""
+        x = x * self._each(weights[part])
         for k in range(self.m.bit_length() - 1):
             x = x + x.rotate(1 << k, keys=self.keys)
-        x = x * self._each((self.column == 0) & self.used)
+        x = x * self._each(((self.column == 0) & self.used)[part])
         return self._repeated(x, [-(1 << k) for k in range(self.m.bit_length() - 1)])
 
     def _repeated(self, x: Tensor, steps: list[int]) -> Tensor:

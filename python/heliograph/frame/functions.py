@@ -43,6 +43,29 @@ def ones_of(one: Any) -> Any:
     return rows_of(one.parameters, "ckks") if one.valid is None else one.valid
 
 
+def is_number(number: Any) -> bool:
+    """Tells whether a value is a finite number that a float holds."""
+    try:
+        return is_real(number) and not isinstance(number, bool) and math.isfinite(number)
+    except OverflowError:
+        return False
+
+
+def is_multiple(number: float, step: float) -> bool:
+    """Tells whether a number is a multiple of a step above 0, up to rounding."""
+    if not step:
+        return False
+    place = number / step
+    return abs(place - round(place)) <= _NEAR * max(1.0, abs(place))
+
+
+def common_step(step: float, number: float) -> float:
+    """Returns the step of values that are multiples of a step, plus a number; 0 without one."""
+    if is_multiple(number, step):
+        return step
+    return abs(number) if step and is_multiple(step, abs(number)) else 0.0
+
+
 def require_reals(one: Any, what: str) -> None:
     """Raises DtypeError for an exact column."""
     if one.is_exact:
@@ -98,7 +121,14 @@ def unit_values(one: Any) -> tuple[Any, float]:
 def quotient(numerator: Any, one: Any, domain: Any, error: float, name: str) -> Any:
     """Returns a column or a number divided by a column of reals."""
     declared = domain is not None
-    low, high = interval_of(domain) if declared else interval(one, "a quotient")
+    low, high = interval(one, "a quotient")
+    if declared:
+        known, (low, high) = (low, high), interval_of(domain)
+        if known[0] > high or known[1] < low:
+            raise _core.PlaintextRangeError(
+                f"all values of {printable(one.name)} are in [{known[0]:.6g}, {known[1]:.6g}], outside the domain "
+                f"[{low:.6g}, {high:.6g}]"
+            )
     if low <= 0 <= high:
         raise _core.ParameterError(
             f"cannot divide by {printable(one.name)}: its values may be in [{low:.6g}, {high:.6g}], which has 0 inside; "
@@ -132,7 +162,7 @@ def clipped(one: Any, lower: float | None, upper: float | None, error: float) ->
     low, high = interval(one, "clip")
     limits = [low if lower is None else lower, high if upper is None else upper]
     for limit in limits:
-        if not is_real(limit) or not math.isfinite(limit):
+        if not is_number(limit):
             raise _core.ParameterError(f"a limit of clip must be a finite number, got {described(limit)}")
     least, most = (min(max(float(limit), low), high) for limit in limits)
     if not limits[0] < limits[1] or least >= most:
@@ -156,21 +186,24 @@ def clipped(one: Any, lower: float | None, upper: float | None, error: float) ->
 def compared(one: Any, relation: str, other: Any, gap: float | None, error: float | None) -> Any:
     """Returns 1 in rows in which a relation holds, and 0 in others."""
     require_reals(one, "a comparison")
-    name = f"{one.name} {relation} {other.name if hasattr(other, 'variable') else f'{other:g}' if is_real(other) else ''}"
     difference, number, step = one, other, one.step
     if hasattr(other, "variable"):
         require_reals(other, "a comparison")
         difference, number, step = one - other, 0.0, one.step if one.step == other.step else 0.0
-    elif not is_real(other) or not math.isfinite(other):
+    elif not is_number(other):
         raise _core.DtypeError(f"a column compares with a column or a finite number, not {described(other)}")
     if gap is None:
         number, gap, relation = _on_steps(float(number), relation, step, one.name)
     elif not is_real(gap) or not 0 < gap < math.inf:
         raise _core.ParameterError(f"a gap must be a number above 0, not {described(gap)}")
+    # A limit far outside the interval is as one just outside.
+    low, high = interval(difference, "a comparison")
+    number = min(max(float(number), low - 2 * gap), high + 2 * gap)
     v = difference.variable
     wanted = count_error(one.parameters.rows) if error is None else error
     way = relation if v.scale > 0 else _FLIPPED[relation]
-    threshold = (float(number) - v.offset) / v.scale
+    threshold = (number - v.offset) / v.scale
+    name = f"{one.name} {relation} {other.name if hasattr(other, 'variable') else f'{other:g}'}"
     found = ckks.compare(limited(difference), way, threshold, gap=gap / abs(v.scale), error=wanted) * ones_of(difference)
     result = _function(difference, found, difference.valid, name, 1.0, 0.0, (0.0, 1.0))
     return replace(result, variable=replace(result.variable, binary=True))
@@ -183,9 +216,9 @@ def _on_steps(number: float, relation: str, step: float, name: str) -> tuple[flo
             f"a comparison of {printable(name)}, a column of reals, needs a gap: values nearer to the limit than the gap "
             f"give a number between 0 and 1; write {name}.gt(number, gap=...), or lt, ge, le, eq, ne"
         )
+    on = is_multiple(number, step)
     place = number / step
     nearest = round(place)
-    on = abs(place - nearest) <= _NEAR * max(1.0, abs(place))
     if relation in ("==", "!="):
         if not on:
             raise _core.ParameterError(f"{number:g} is no value of {printable(name)}, a column of multiples of {step:g}")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import count_of, is_real
+from heliograph._common.arguments import count_of
 from heliograph._common.functions import concatenate
 from heliograph.frame.answers import FINISHES, Moments, describe, pandas
-from heliograph.frame.functions import count_error, interval, limited, rows_of
+from heliograph.frame.functions import count_error, interval, is_number, limited, rows_of
 
 _MOST_BINS = 4096
 _TOGETHER = 8  #: limits compared in one call
@@ -65,12 +65,13 @@ class _Order:
     def __init__(self, m: Moments, i: int, group: int) -> None:
         limits = m.header["limits"][i]
         numbers = [limits[name] for name in ("low", "high", "gap", "step")]
+        if not isinstance(limits["edges"], list) or not all(is_number(n) for n in [*numbers, *limits["edges"]]):
+            raise TypeError
         edges = np.array(limits["edges"], dtype=np.float64)
-        if not all(is_real(n) and math.isfinite(n) for n in numbers) or edges.ndim != 1 or not np.isfinite(edges).all():
-            raise TypeError
-        if not edges.size or (np.diff(edges) <= 0).any():
-            raise TypeError
         self.low, self.high, self.gap, self.step = (float(n) for n in numbers)
+        steps = (self.high - self.low) / self.step if self.step else 0.0
+        if not edges.size or (np.diff(edges) <= 0).any() or self.gap < 0 or not 0 <= steps < 2.0**53:
+            raise TypeError
         self.n, self.edges = m.count(i, None, group), edges
         self.below = np.array([m.sums[f"below {group} {i} {k}"] for k in range(len(edges))])
 
@@ -110,9 +111,7 @@ class _Order:
 def _quantiles(m: Moments) -> Any:
     """Returns quantiles of columns or of their groups. ``attrs["error"]`` bounds the error of each column."""
     pd, header = pandas(), m.header
-    shares = [float(q) for q in header["q"]]
-    if not shares or not all(0 <= q <= 1 for q in shares):
-        raise TypeError
+    shares = _shares(header)
     if header["groups"]:
         return _of_groups(m, shares)
     found = [[_Order(m, i, 0).quantile(q) for q in shares] for i in range(len(m.names))]
@@ -128,6 +127,12 @@ def _quantiles(m: Moments) -> Any:
         result = pd.DataFrame(values.T, shares, m.names)
     result.attrs["error"] = errors
     return result
+
+
+def _shares(header: dict[str, Any]) -> list[float]:
+    if not header["q"] or not all(is_number(q) and 0 <= q <= 1 for q in header["q"]):
+        raise TypeError
+    return [float(q) for q in header["q"]]
 
 
 def _of_groups(m: Moments, shares: list[float]) -> Any:
@@ -150,8 +155,7 @@ def _described(m: Moments) -> Any:
     if "limits" not in m.header:
         return table
     pd, errors = pandas(), {}
-    shares = [float(q) for q in m.header["q"]]
-    rows = {f"{100 * q:.10g}%": q for q in shares}
+    rows = {f"{100 * q:.10g}%": q for q in _shares(m.header)}
     rows = {"min": 0.0, **rows, "max": 1.0}
     columns = {}
     for i, name in enumerate(m.names):

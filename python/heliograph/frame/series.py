@@ -91,7 +91,8 @@ class Series:
         if not self.is_exact:
             number = _real(other)
             limits = None if self.limits is None else (self.limits[0] + number, self.limits[1] + number)
-            return self._derived(self.tensor, limits=limits, offset=self.variable.offset + number)
+            step = functions.common_step(self.step, number)
+            return self._derived(self.tensor, limits=limits, step=step, offset=self.variable.offset + number)
         integer, places = _integer(other, self.name)
         shift = max(places, self.variable.places)
         x = self.tensor * 10 ** (shift - self.variable.places)
@@ -108,7 +109,8 @@ class Series:
             if number == 0:
                 raise _core.ParameterError("a column times 0 is constant; omit it")
             limits = functions.product_of(self.limits, (number, number))
-            return self._derived(self.tensor, limits=limits, scale=v.scale * number, offset=v.offset * number)
+            step = self.step * abs(number)
+            return self._derived(self.tensor, limits=limits, step=step, scale=v.scale * number, offset=v.offset * number)
         integer, places = _integer(other, self.name)
         return self._derived(self.tensor * integer, places=v.places + places)
 
@@ -206,8 +208,9 @@ class Series:
         limits = None
         if self.limits is not None and other.limits is not None:
             limits = self.limits[0] + other.limits[0], self.limits[1] + other.limits[1]
-        offset = a.offset + b.offset
-        return self._derived(x + y, valid, limits=limits, name=name, scale=scale, offset=offset, error=error)
+        step = self.step if self.step == other.step else 0.0
+        known = {"limits": limits, "step": step, "error": error}
+        return self._derived(x + y, valid, name=name, scale=scale, offset=a.offset + b.offset, **known)
 
     def _product(self, other: Series) -> Series:
         self._require(other)
@@ -218,8 +221,8 @@ class Series:
         (x, unit), (y, other_unit) = unit_values(self), unit_values(other)
         error = a.error * abs(a.scale) / unit + b.error * abs(b.scale) / other_unit
         limits = functions.square_of(self.limits) if self is other else functions.product_of(self.limits, other.limits)
-        scale = unit * other_unit
-        return self._derived(x * y, valid, limits=limits, name=name, scale=scale, offset=0.0, error=error)
+        known = {"limits": limits, "step": self.step * other.step, "error": error}
+        return self._derived(x * y, valid, name=name, scale=unit * other_unit, offset=0.0, **known)
 
     # Functions
 
@@ -269,8 +272,8 @@ class Series:
         An exact column that became reals by `astype` needs no gap. ``x > 3`` is ``x.gt(3)``; `lt`, `ge`, `le`, `eq` and `ne`
         are alike. `eq` holds up to a distance of gap/2, and fails from 3/2 gap on.
 
-        It takes the levels of `hg.ckks.compare` and one more. The default `error` is so small that sums over rows count
-        exactly. Raises ParameterError without a gap for other reals, DtypeError for an exact column, NoiseError, LevelError.
+        It takes the levels of `hg.ckks.compare` and one more. With the default `error`, sums over rows are within 1/8 of the
+        count. Raises ParameterError without a gap for other reals, DtypeError for an exact column, NoiseError, LevelError.
 
         >>> rows = {"n": [1, 2, 3, 5]}
         >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
@@ -313,7 +316,7 @@ class Series:
         return _series(functions.chosen(self, condition))
 
     def standardize(
-        self, std: tuple[float, float] | None = None, *, least: float | None = None, error: float = 2.0**-16
+        self, std: tuple[float, float] | None = None, *, least: float | None = None, error: float = 2.0**-12
     ) -> Series:
         """Returns (value - mean) / standard deviation, encrypted, for further operations. The deviation divides by the rows.
 
@@ -432,7 +435,7 @@ def _series(found: Any) -> Series:
 
 
 def _real(number: Any) -> float:
-    if not is_real(number) or isinstance(number, bool) or not np.isfinite(float(number)):
+    if not functions.is_number(number):
         raise _core.DtypeError(f"a column of reals takes columns and finite numbers, got {described(number)}")
     return float(number)
 
