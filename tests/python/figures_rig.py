@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -52,6 +56,24 @@ def breaking_program(path: Path, names: str, also: str = "") -> None:
         "    print(json.dumps({'case': name}), flush=True)\n"
         "    last = name\n"
     )
+
+
+def hanging_queue(hangs: Path) -> SimpleNamespace:
+    """Returns a replacement of the module `queue` for lines of a `breaking_program`. The time limit of a wait ends if the
+    program hangs, which its file `hangs` says, and its last line was read.
+    """
+
+    class Lines(queue.Queue[Any]):
+        last = ""
+
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            while not (hangs.exists() and hangs.read_text() in self.last):
+                with contextlib.suppress(queue.Empty):
+                    self.last = super().get(timeout=0.01) or ""
+                    return self.last or None
+            raise queue.Empty
+
+    return SimpleNamespace(Queue=Lines, Empty=queue.Empty)
 
 
 def replace_modules(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

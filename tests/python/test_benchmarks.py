@@ -4,18 +4,25 @@ their tables.
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import subprocess
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from benchmarks.report import results
-from figures_rig import FOLDER, ROOT, breaking_program, module, program_of, replace_modules, require_lines, table_of
+from figures_rig import (
+    FOLDER,
+    ROOT,
+    breaking_program,
+    hanging_queue,
+    module,
+    program_of,
+    replace_modules,
+    require_lines,
+    table_of,
+)
 
 RUN = [*module("run"), "--device", "null"]
 
@@ -311,20 +318,8 @@ def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytes
     breaking_program(tmp_path / "run.py", named, "print(json.dumps({'machine': {}}), flush=True)")
     replace_modules(monkeypatch, tmp_path)
 
-    class Lines(queue.Queue[Any]):
-        """The lines of a process. The time limit ends if the program hangs and its last line was read."""
-
-        last = ""
-
-        def get(self, block: bool = True, timeout: float | None = None) -> Any:
-            while not (hangs.exists() and hangs.read_text() in self.last):
-                with contextlib.suppress(queue.Empty):
-                    self.last = super().get(timeout=0.01) or ""
-                    return self.last or None
-            raise queue.Empty
-
     hangs = tmp_path / "hangs"
-    monkeypatch.setattr(mesh, "queue", SimpleNamespace(Queue=Lines, Empty=queue.Empty))
+    monkeypatch.setattr(mesh, "queue", hanging_queue(hangs))
     process = mesh.Process("cpu,cpu", 2, "limb", ("first", "breaks", "second", "hangs", "last"))
     rows = list[dict[str, Any]]()
     for row in mesh.measure(process, 1, 120, None):
