@@ -27,6 +27,7 @@ from heliograph.ckks.approximation import (
     domain_of,
     error_bound,
     errors_of,
+    guard_name,
     inside,
     met,
     real_tensor,
@@ -140,7 +141,7 @@ def gap_of(gap: Any) -> float:
 
 @composite
 def sign(
-    x: Tensor, *, gap: float, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
+    x: Tensor, *, gap: float, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns 1 for values of at least `gap`, -1 for values of at most -`gap`, each to `error` (2^-20).
 
@@ -149,7 +150,7 @@ def sign(
     `hg.ckks.auto_bootstrap` it bootstraps where levels run out.
 
     `domain` = (low, high), or a magnitude, declares that all values are inside; values outside give wrong results. By
-    default it is the interval of the tensor's `bounds`.
+    default it is the interval of the tensor's `bounds`. `guard` is as for `exp`.
 
     Raises NoiseError if the tensor's noise exceeds 2^-6 of the gap, or if the result's error exceeds `error`. Raises
     ParameterError for a gap below 2^-20 of the largest value or an error below 2^-30; LevelError, MissingKeyError,
@@ -158,7 +159,7 @@ def sign(
     >>> holder.decrypt(hg.ckks.sign(w, gap=0.25, error=1e-3)).round(2) + 0  # w holds -1, -0.25, 0 and 0.5
     array([-1., -1.,  0.,  1.])
     """
-    x, low, high = domain_of(real_tensor(x, "sign"), domain, "sign")
+    x, low, high = domain_of(real_tensor(x, "sign"), domain, "sign", guard)
     wanted = error_bound(2.0**-20 if error is None else error, 1)
     return _sign(x, builtins.max(-low, high), gap_of(gap), wanted, keys, "sign")
 
@@ -181,7 +182,7 @@ def signs_of(x: Tensor, largest: float, gap: float, error: float, keys: Evaluati
         raise _core.ParameterError(f"{what}: the gap {gap:.6g} is above the largest value, {largest:.6g}")
     own_keys = keys_of([x], keys, what)
     u, scale = _scaled(x, largest, own_keys)
-    return _composed_signs(u, _composite_for(gap * scale, error), True, own_keys, what)
+    return _composed_signs(u, scale, _composite_for(gap * scale, error), True, own_keys, what)
 
 
 def _scaled(x: Tensor, largest: float, keys: EvaluationKeys) -> tuple[Tensor, float]:
@@ -191,8 +192,14 @@ def _scaled(x: Tensor, largest: float, keys: EvaluationKeys) -> tuple[Tensor, fl
     return ready(x, 1 + _composites()[0].depths[0], keys) * (1 / largest), 1 / largest
 
 
-def _composed_signs(u: Tensor, composition: _Composite, has_gap: bool, keys: EvaluationKeys, what: str) -> Signs:
-    """Evaluates a composition. With a gap, the noise is that of values from the gap on; without, it is divided by |u|."""
+def _composed_signs(
+    u: Tensor, scale: float, composition: _Composite, has_gap: bool, keys: EvaluationKeys, what: str
+) -> Signs:
+    """Evaluates a composition. With a gap, the noise is that of values from the gap on; without, it is divided by |u|.
+
+    `scale` is the factor by which values were multiplied.
+    """
+    guard = guard_name(what, -1 / scale, 1 / scale)
     growths = composition.growths if has_gap else composition.growths_of_abs
     noise = [0.0, 0.0]
     for place, (stage, depth) in enumerate(zip(composition.stages, composition.depths, strict=True)):
@@ -205,7 +212,7 @@ def _composed_signs(u: Tensor, composition: _Composite, has_gap: bool, keys: Eva
                 "precision"
             )
         noise = [t + growths[place] * e for t, e in zip(noise, before, strict=True)]
-        y = without_errors(u).polynomial(stage, "chebyshev", keys=keys)
+        y = without_errors(u)._polynomial(stage, "chebyshev", guard, keys)
         u = with_errors(y, errors_of(y))
     after = errors_of(u)
     return Signs(u, composition, (noise[0] + after[0], noise[1] + after[1]))
@@ -226,6 +233,7 @@ def compare(
     gap: float,
     error: float | None = None,
     domain: Domain = None,
+    guard: bool = True,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 where the relation of a and b holds and 0 where it does not, each to `error` (2^-20).
@@ -241,7 +249,7 @@ def compare(
     """
     text_of(relation, "relation", ("<", "<=", ">", ">=", "==", "!="))
     difference = b - a if relation[0] == "<" else a - b
-    x, low, high = domain_of(real_tensor(difference, "compare"), domain, "compare")
+    x, low, high = domain_of(real_tensor(difference, "compare"), domain, "compare", guard)
     gap, wanted = gap_of(gap), error_bound(2.0**-20 if error is None else error, 1)
     largest = builtins.max(-low, high)
     if relation[0] in "<>":
@@ -276,13 +284,13 @@ def where(condition: Tensor, a: Any, b: Any, *, keys: EvaluationKeys | None = No
 
 
 @composite
-def abs(x: Tensor, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def abs(x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns magnitudes to `error`: x sign(x). Options and errors are as for `sign`.
 
     >>> holder.decrypt(hg.ckks.abs(w, error=0.002)).round(2) + 0
     array([1.  , 0.25, 0.  , 0.5 ])
     """
-    x, low, high = domain_of(real_tensor(x, "abs"), domain, "abs")
+    x, low, high = domain_of(real_tensor(x, "abs"), domain, "abs", guard)
     wanted = error_bound(error, 1)
     return _abs(x, builtins.max(-low, high), wanted, keys, "abs").met(wanted, "abs")
 
@@ -306,7 +314,7 @@ def _abs(x: Tensor, largest: float, error: float, keys: EvaluationKeys | None, w
     own_keys = keys_of([x], keys, what)
     u, scale = _scaled(x, largest, own_keys)
     composition = _composite_for_abs(error * 0.95 * scale)
-    s = _composed_signs(u, composition, False, own_keys, what)
+    s = _composed_signs(u, scale, composition, False, own_keys, what)
     noise = errors_of(x)
     product = without_errors(x).multiply(without_errors(s.tensor), keys=own_keys)
     rounding = errors_of(product)
@@ -316,28 +324,28 @@ def _abs(x: Tensor, largest: float, error: float, keys: EvaluationKeys | None, w
 
 
 @composite
-def maximum(a: Any, b: Any, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def maximum(a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns the larger of two values to `error`: (a + b + |a - b|) / 2. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.maximum(w, 0.25, error=0.002)).round(2)
     array([0.25, 0.25, 0.25, 0.5 ])
     """
-    return _extreme(a, b, error, domain, keys, 1, "maximum")
+    return _extreme(a, b, error, domain, guard, keys, 1, "maximum")
 
 
 @composite
-def minimum(a: Any, b: Any, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def minimum(a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns the smaller of two values to `error`: (a + b - |a - b|) / 2. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.minimum(w, 0.25, error=0.002)).round(2) + 0
     array([-1.  , -0.25,  0.  ,  0.25])
     """
-    return _extreme(a, b, error, domain, keys, -1, "minimum")
+    return _extreme(a, b, error, domain, guard, keys, -1, "minimum")
 
 
-def _extreme(a: Any, b: Any, error: Any, domain: Domain, keys: EvaluationKeys | None, way: int, what: str) -> Tensor:
+def _extreme(a: Any, b: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, way: int, what: str) -> Tensor:
     difference = a - b
-    x, _, _ = domain_of(real_tensor(difference, what), domain, what)
+    x, _, _ = domain_of(real_tensor(difference, what), domain, what, guard)
     wanted = error_bound(error, 1)
     return extreme(a, b, x, wanted, keys, way, what).met(wanted, what)
 
@@ -358,13 +366,13 @@ def extreme(
 
 
 @composite
-def relu(x: Tensor, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def relu(x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns the larger of each value and 0, to `error`. Options and errors are as for `abs`.
 
     >>> holder.decrypt(hg.ckks.relu(w, error=0.002)).round(2) + 0
     array([0. , 0. , 0. , 0.5])
     """
-    x, low, high = domain_of(real_tensor(x, "relu"), domain, "relu")
+    x, low, high = domain_of(real_tensor(x, "relu"), domain, "relu", guard)
     wanted = error_bound(error, 1)
     half = x * 0.5
     magnitude = _abs(half, builtins.max(-low, high) / 2, wanted, keys, "relu")
@@ -374,7 +382,7 @@ def relu(x: Tensor, *, error: float, domain: Domain = None, keys: EvaluationKeys
 
 @composite
 def clip(
-    x: Tensor, low: float, high: float, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None
+    x: Tensor, low: float, high: float, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns values limited to [low, high], to `error`: (|x - low| - |x - high| + low + high) / 2. Options and errors
     are as for `abs`.
@@ -386,7 +394,7 @@ def clip(
         raise _core.ParameterError(
             f"clip needs two finite limits, the lower one first, not {described(low)}, {described(high)}"
         )
-    x, least, most = domain_of(real_tensor(x, "clip"), domain, "clip")
+    x, least, most = domain_of(real_tensor(x, "clip"), domain, "clip", guard)
     wanted = error_bound(error, 1)
     half = x * 0.5
     both = concatenate([(half - low / 2).reshape(1, *x.shape), (half - high / 2).reshape(1, *x.shape)])

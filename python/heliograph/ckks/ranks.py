@@ -34,7 +34,7 @@ _RANK_ERROR = 2.0**-12  #: of a comparison of two values, divided by the number 
 
 
 @composite
-def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns the largest value along an axis, to `error`, in rounds of `maximum`.
 
     An axis of ciphertexts is removed. With ``axis="slots"`` every slot holds the largest of all slots; the tensor must fill
@@ -44,21 +44,21 @@ def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: Eva
     >>> holder.decrypt(hg.ckks.max(w, "slots", error=0.02)).round(1)  # w holds -1, -0.25, 0 and 0.5
     array([0.5, 0.5, 0.5, 0.5])
     """
-    return _rounds(x, axis, error, domain, keys, "max")
+    return _rounds(x, axis, error, domain, guard, keys, "max")
 
 
 @composite
-def min(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def min(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns the smallest value along an axis, to `error`, as `max`.
 
     >>> holder.decrypt(hg.ckks.min(w, "slots", error=0.02)).round(1)
     array([-1., -1., -1., -1.])
     """
-    return _rounds(x, axis, error, domain, keys, "min")
+    return _rounds(x, axis, error, domain, guard, keys, "min")
 
 
-def _rounds(x: Any, axis: Any, error: Any, domain: Domain, keys: EvaluationKeys | None, what: str) -> Tensor:
-    x, _, _ = domain_of(real_tensor(x, what), domain, what)
+def _rounds(x: Any, axis: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, what: str) -> Tensor:
+    x, _, _ = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     wanted = error_bound(error, 1)
     if along is None:
@@ -110,7 +110,7 @@ def _require_full(x: Tensor, what: str) -> None:
 
 @composite
 def argmax(
-    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None
+    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns the index of the largest value along an axis of ciphertexts, for each slot; the first of equal ones.
 
@@ -123,25 +123,25 @@ def argmax(
     >>> holder.decrypt(hg.ckks.argmax(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0  # w: -1, -0.25, 0 and 0.5
     array([2., 2., 0., 0.])
     """
-    return _arg(x, axis, gap, one_hot, domain, keys, "argmax")
+    return _arg(x, axis, gap, one_hot, domain, guard, keys, "argmax")
 
 
 @composite
 def argmin(
-    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, keys: EvaluationKeys | None = None
+    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns the index of the smallest value along an axis of ciphertexts, as `argmax`.
 
     >>> holder.decrypt(hg.ckks.argmin(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0
     array([0., 0., 0., 2.])
     """
-    return _arg(x, axis, gap, one_hot, domain, keys, "argmin")
+    return _arg(x, axis, gap, one_hot, domain, guard, keys, "argmin")
 
 
 def _arg(
-    x: Any, axis: Any, gap: Any, one_hot: bool, domain: Domain, keys: EvaluationKeys | None, what: str
+    x: Any, axis: Any, gap: Any, one_hot: bool, domain: Domain, guard: bool, keys: EvaluationKeys | None, what: str
 ) -> Tensor:  # fmt: skip
-    x, low, high = domain_of(real_tensor(x, what), domain, what)
+    x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     if along is None:
         raise _core.ShapeError(f"{what} takes an axis of ciphertexts; sort orders the values of slots")
@@ -189,7 +189,7 @@ def _signs(x: Tensor, largest: float, gap: float, error: float, keys: Evaluation
 
 @composite
 def sort(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
+    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns the values in ascending order.
 
@@ -207,7 +207,7 @@ def sort(
     array([[-1.  , -0.25,  0.  ,  0.5 ],
            [ 0.25,  0.5 ,  1.  ,  2.  ]])
     """
-    x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort")
+    x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort", guard)
     along = along_axis(x, axis)
     if along is None:
         return _Pairs(x, low, high, gap_of(gap), count, keys).sort()
@@ -219,13 +219,13 @@ def sort(
 
 
 @composite
-def top_k(x: Tensor, k: int, axis: int, *, gap: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def top_k(x: Tensor, k: int, axis: int, *, gap: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns the k largest values along an axis of ciphertexts, the largest first. The rest is as for `sort`.
 
     >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
     array([[0.25, 0.5 , 1.  , 2.  ]])
     """
-    x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k")
+    x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k", guard)
     along = along_axis(x, axis)
     if along is None:
         raise _core.ShapeError("top_k takes an axis of ciphertexts; sort orders the values of slots")
@@ -344,6 +344,7 @@ class _Pairs:
 @composite
 def quantile(
     x: Tensor, q: float, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None,
+    guard: bool = True,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
@@ -355,7 +356,7 @@ def quantile(
     """
     if not is_real(q) or not 0 <= q <= 1:
         raise _core.ParameterError(f"a quantile must be a number from 0 to 1, not {described(q)}")
-    y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile")
+    y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile", guard)
     along = along_axis(y, axis)
     n = y.shape[along] if along is not None else (y.slots if count is None else count_of(count, "count", 1))
     if n == 0:
@@ -379,19 +380,20 @@ def quantile(
 
 @composite
 def median(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
+    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns the median along an axis: `quantile` of 1/2.
 
     >>> holder.decrypt(hg.ckks.median(hg.stack([v, w, -v]), 0, gap=0.2)).round(2) + 0
     array([-0.25, -0.25,  0.  ,  0.5 ])
     """
-    return quantile(x, 0.5, axis, gap=gap, count=count, domain=domain, keys=keys)
+    return quantile(x, 0.5, axis, gap=gap, count=count, domain=domain, guard=guard, keys=keys)
 
 
 @composite
 def histogram(
     x: Tensor, edges: npt.ArrayLike, *, gap: float, count: int | None = None, domain: Domain = None,
+    guard: bool = True,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot.
@@ -406,7 +408,7 @@ def histogram(
     >>> holder.decrypt(hg.ckks.histogram(w, [-1.5, -0.5, 0.3, 1], gap=0.2))[:, 0].round(2)
     array([1., 2., 1.])
     """
-    x, low, high = domain_of(real_tensor(x, "histogram"), domain, "histogram")
+    x, low, high = domain_of(real_tensor(x, "histogram"), domain, "histogram", guard)
     _require_full(x, "histogram")
     at = np.asarray(edges, dtype=np.float64)
     if at.ndim != 1 or at.size < 2 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():

@@ -117,7 +117,7 @@ def corrcoef(
 
     coefficients = chebyshev.chebinterpolate(inverse_root, degree)
     inside = (_products(z, z, None) - middle).within(1)  # declared by the caller's `variances`
-    c = _gram(z * inside.polynomial(coefficients, "chebyshev"))
+    c = _gram(z * inside._polynomial(coefficients, "chebyshev", "the variances of corrcoef"))
     return c[0, 0] if c.size == 1 else c
 
 

@@ -32,6 +32,7 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.complex = a.complex || b.complex;
+  r.guards = Guards::joined(a.guards, b.guards);
   return r;
 }
 

@@ -65,9 +65,9 @@ using Weights = std::function<Plaintext(std::complex<double> number, std::size_t
 /// (circuits/ckks/polynomial.cpp). `weights` multiplies the sum, without another level.
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients,
                             const EvaluationKeys& keys, const Weights& weights = {});
-/// Evaluates a polynomial with complex coefficients.
+/// Evaluates a polynomial with complex coefficients. `guard`: as in evaluate_polynomial.
 Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients, Basis basis,
-                            const EvaluationKeys& keys);
+                            const EvaluationKeys& keys, const std::string& guard = {});
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
 /// Applies the automorphisms to every item; `stack` stacks the results along a new first axis. Errors name missing keys
 /// by their `steps`.
