@@ -46,13 +46,20 @@ double padding_of(const Ciphertext& u) {
   return std::min(all.vouched.peak, all.assumed.peak);
 }
 
-/// How a guard is computed: C_k of the evaluation, masked or not, then `doublings` of k, then the sum of squares.
+/// Bits of room that the sum of squares gets at level 1, if the scale is large enough.
+constexpr double kRoom = 24;
+/// Bits by which the sum's scale stays above the rounding error.
+constexpr double kAboveRounding = 8;
+
+/// How a guard is computed: C_k of the evaluation, masked or not, at a smaller scale or not, then `doublings` of k, then the
+/// sum of squares.
 struct Plan {
   std::optional<Ciphertext> start;
   std::size_t degree = 0, doublings = 0;
-  bool masks = false;
+  bool masks = false, reduces = false;
 
   std::size_t level() const { return 2 + doublings; }
+  std::size_t least() const { return 2 + (masks ? 1 : 0) + (reduces ? 1 : 0); }
   double last() const { return static_cast<double>(degree << doublings); }
 };
 
@@ -65,13 +72,19 @@ class Making {
         context_(*argument.u.data().context),
         noise_(noise_of(argument.u)),
         padding_(padding_of(argument.u)),
+        reduction_(reduction_of(context_)),
         items_(static_cast<double>(argument.u.data().tensor.items())) {}
 
   Guard run() {
     const Plan plan = planned();
     const Unreported alone;
-    Ciphertext c = lower(*plan.start, plan.level() + (plan.masks ? 1 : 0));
-    if (plan.masks) c = masked(c);
+    Ciphertext c = *plan.start;
+    if (plan.masks) c = masked(lower(c, plan.level() + (plan.reduces ? 2 : 1)));
+    if (plan.reduces) {  // each squaring doubles the bits by which the scale is smaller
+      const double bits = reduction_ / std::exp2(static_cast<double>(plan.doublings + 1));
+      c = lower_to(c, plan.level(), context_.scale(plan.level()) * std::exp2(-bits));
+    }
+    c = lower(c, plan.level());
     std::size_t k = plan.degree;
     c = bounded(c, k);
     for (std::size_t i = 0; i < plan.doublings; ++i) {
@@ -95,8 +108,8 @@ class Making {
  private:
   Plan planned() const {
     Plan plan;
-    plan.masks = padding_ > 1 + kRounding;
-    const std::size_t least = plan.masks ? 3 : 2;
+    plan.masks = padding_ > 1 + kRounding, plan.reduces = reduction_ > 0;
+    const std::size_t least = plan.least();
     for (std::size_t k = std::bit_floor(argument_.degree); k > 0 && !plan.start; k /= 2) {
       if (plan.masks && k > 1 && !(chebyshev(static_cast<double>(k), padding_) <= kMasked)) continue;
       if (!fits(k)) continue;
@@ -116,7 +129,13 @@ class Making {
   /// Returns whether the sum of squares of arguments inside is well below the room of level 1.
   bool fits(std::size_t k) const {
     const double most = largest(static_cast<double>(k), noise_);
-    return std::log2(items_ * most * most) + 4 < context_.room();
+    return std::log2(items_ * most * most) + 4 < context_.room() + reduction_;
+  }
+
+  /// Returns the bits by which the sum's scale is smaller than that of level 1. Sets with bootstrapping have little room.
+  static double reduction_of(const Context& c) {
+    const double most = std::log2(c.scale(1)) - c.rounding_noise(2) - kAboveRounding;
+    return std::max(0.0, std::min(std::ceil(kRoom - c.room()), std::floor(most)));
   }
 
   /// Returns whether an argument outside by kNoticed is noticed among all ciphertexts.
@@ -139,7 +158,7 @@ class Making {
   const std::string& operation_;
   const EvaluationKeys& keys_;
   Context& context_;
-  const double noise_, padding_, items_;
+  const double noise_, padding_, reduction_, items_;
 };
 
 }  // namespace

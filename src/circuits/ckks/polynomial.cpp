@@ -343,15 +343,28 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
 
 namespace {
 
+/// Replaces declared bounds by those that a guard tests.
+Ciphertext declared_within(const Ciphertext& x, double reach) {
+  CiphertextData data = x.data();
+  data.ranges = data.ranges.map([&](Range r) {
+    if (!r.word.unguarded) return r;
+    r.low = std::min(r.low, -reach), r.high = std::max(r.high, reach);
+    r.peak = std::max(r.peak, reach), r.rms = std::max(r.rms, reach), r.mean = std::max(r.mean, reach);
+    return r;
+  });
+  return finish(std::move(data));
+}
+
 /// Evaluates a series of real coefficients of a real argument in [-reach, reach], and guards the argument.
-Ciphertext evaluate_real(const Ciphertext& start, const Coefficients& p, const Plan& plan, double reach,
+Ciphertext evaluate_real(const Ciphertext& given, const Coefficients& p, const Plan& plan, double reach,
                          const EvaluationKeys& keys, const std::string& guard) {
+  const bool guards = !guard.empty() && needs_guard(given, reach);
+  const Ciphertext start = guards ? declared_within(given, reach) : given;
   const Ciphertext argument = within(start, 1), exact = noiseless(argument), twice = add(exact, exact);
   const std::size_t degree = p.size() - 1;
   Evaluation evaluation(twice, Basis::chebyshev, keys, within_two(twice.data(), reach, degree));
   CiphertextData result =
       bounded(with_noise_of(evaluation.run(plan), argument, p, reach), start, p, Basis::chebyshev, reach).data();
-  const bool guards = !guard.empty() && needs_guard(start, reach);
   if (guards || guard.empty()) result.ranges = result.ranges.guarded();
   if (guards) {
     const auto chebyshev = [&](std::size_t k) { return evaluation.computed(k); };

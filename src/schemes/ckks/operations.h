@@ -25,6 +25,8 @@ void require_room(const CiphertextData& x, double scale);
 /// division. Throws LevelError, ScaleError.
 CiphertextData rescaled(const CiphertextData& x, std::size_t components, double extra);
 RnsTensor times_whole(Context& c, const RnsTensor& x, double whole);
+/// Brings a tensor to a lower level and another scale than that level's.
+Ciphertext lower_to(const Ciphertext& a, std::size_t level, double scale);
 /// Drops limbs to reach a lower level at the same scale, if the ciphertext has all primes of that level; else applies
 /// `lower`.
 Ciphertext confined(const Ciphertext& a, std::size_t level);
