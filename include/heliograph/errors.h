@@ -20,6 +20,7 @@ class Error : public std::runtime_error {
   F(WrongKeyError, Error)          /* ciphertext and key belong to different secret keys */          \
   F(MissingKeyError, Error)        /* a required evaluation key is missing */                        \
   F(PlaintextRangeError, Error)    /* a value that the plaintext modulus cannot hold */              \
+  F(OutOfIntervalError, PlaintextRangeError) /* a function's argument outside its declared interval */ \
   F(ShapeError, Error)             /* incompatible shapes */                                         \
   F(DtypeError, Error)             /* a value or array of the wrong type */                          \
   F(SlotsError, Error)             /* batching or rotation with a set that has no slots */           \

@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "program/verify.h"
 #include "ring/entropy.h"
+#include "schemes/ckks/guards.h"
 #include "schemes/ckks/ranges.h"
 #include "schemes/exact/bound.h"
 
@@ -20,6 +21,9 @@ using ring::KeyId;
 std::vector<KeyId> key_ids(const std::vector<Operand>& operands);
 
 std::vector<View> views_of(const AnyCiphertext& x);
+
+/// Returns a result without the guards of the operands. Throws RecordingError if they were joined with others.
+AnyCiphertext without_guards_of(const std::vector<AnyCiphertext>& operands, const AnyCiphertext& result);
 
 using AnyContext =
     std::variant<std::shared_ptr<exact::Context>, std::shared_ptr<ckks::Context>, std::shared_ptr<tfhe::Context>>;
@@ -49,8 +53,8 @@ class Form {
   /// `operands`: the operands from which x was computed.
   Form(const AnyCiphertext& x, const std::vector<Operand>& operands);
   std::size_t tensors() const { return tensors_; }
-  /// Returns the ciphertext with its words in `views`, computed from `operands`.
-  AnyCiphertext filled(const View* views, const std::vector<Operand>& operands) const;
+  /// Returns the ciphertext with its words in `views`, computed from `operands`. `parts`: of the replay's guards.
+  AnyCiphertext filled(const View* views, const std::vector<Operand>& operands, ckks::NewParts& parts) const;
   AnyContext context() const { return context_of(x_); }
   /// Returns the moduli of each tensor's limbs; none for LWE ciphertexts.
   std::vector<std::vector<math::u64>> moduli() const;

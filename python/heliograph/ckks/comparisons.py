@@ -65,6 +65,7 @@ def sign(
     method: Method = "auto",
     error: float | None = None,
     domain: Domain = None,
+    guard: bool = True,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 for values of at least `gap`, -1 for values of at most -`gap`, each to `error` (2^-20).
@@ -83,7 +84,7 @@ def sign(
       a bootstrap.
 
     `domain` = (low, high), or a magnitude, declares that all values are inside; values outside give wrong results. By
-    default it is the interval of the tensor's `bounds`.
+    default it is the interval of the tensor's `bounds`. `guard` is as for `exp`.
 
     Raises NoiseError if the tensor's noise exceeds 2^-6 of the gap, or if the result's error exceeds `error`. Raises
     ParameterError for a gap below 2^-20 of the largest value, an error below 2^-30 or too many integers for a table;
@@ -94,7 +95,7 @@ def sign(
     """
     integers = flag(integers, "integers")
     gap, method = gap_or_integers(gap, integers, "sign"), method_of(method, integers, "sign")
-    x, low, high = domain_of(real_tensor(x, "sign"), domain, "sign")
+    x, low, high = domain_of(real_tensor(x, "sign"), domain, "sign", guard)
     wanted, largest = _error_bound(error, integers), builtins.max(-low, high)
     if integers:
         numbers = Integers(x, low, high, keys, "sign")
@@ -125,6 +126,7 @@ def compare(
     method: Method = "auto",
     error: float | None = None,
     domain: Domain = None,
+    guard: bool = True,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 where the relation of a and b holds and 0 where it does not, each to `error` (2^-20).
@@ -144,7 +146,7 @@ def compare(
     text_of(relation, "relation", tuple(_RELATIONS))
     integers = flag(integers, "integers")
     gap, method = gap_or_integers(gap, integers, "compare"), method_of(method, integers, "compare")
-    x, low, high = domain_of(real_tensor(a - b, "compare"), domain, "compare")
+    x, low, high = domain_of(real_tensor(a - b, "compare"), domain, "compare", guard)
     wanted = _error_bound(error, integers)
     if integers:
         return related(x, low, high, relation, wanted, method, keys, "compare")
@@ -205,13 +207,13 @@ def where(condition: Tensor, a: Any, b: Any, *, keys: EvaluationKeys | None = No
 
 
 @composite
-def abs(x: Tensor, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def abs(x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns magnitudes to `error`: x sign(x). Options and errors are as for `sign`.
 
     >>> holder.decrypt(hg.ckks.abs(w, error=0.002)).round(2) + 0
     array([1.  , 0.25, 0.  , 0.5 ])
     """
-    x, low, high = domain_of(real_tensor(x, "abs"), domain, "abs")
+    x, low, high = domain_of(real_tensor(x, "abs"), domain, "abs", guard)
     wanted = error_bound(error, 1)
     return _abs(x, builtins.max(-low, high), wanted, keys, "abs").met(wanted, "abs")
 
@@ -242,28 +244,34 @@ def _abs(x: Tensor, largest: float, error: float, keys: EvaluationKeys | None, w
 
 
 @composite
-def maximum(a: Any, b: Any, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def maximum(
+    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the larger of two values to `error`: (a + b + |a - b|) / 2. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.maximum(w, 0.25, error=0.002)).round(2)
     array([0.25, 0.25, 0.25, 0.5 ])
     """
-    return _extreme(a, b, error, domain, keys, 1, "maximum")
+    return _extreme(a, b, error, domain, guard, keys, 1, "maximum")
 
 
 @composite
-def minimum(a: Any, b: Any, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def minimum(
+    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the smaller of two values to `error`: (a + b - |a - b|) / 2. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.minimum(w, 0.25, error=0.002)).round(2) + 0
     array([-1.  , -0.25,  0.  ,  0.25])
     """
-    return _extreme(a, b, error, domain, keys, -1, "minimum")
+    return _extreme(a, b, error, domain, guard, keys, -1, "minimum")
 
 
-def _extreme(a: Any, b: Any, error: Any, domain: Domain, keys: EvaluationKeys | None, way: int, what: str) -> Tensor:
+def _extreme(
+    a: Any, b: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, way: int, what: str
+) -> Tensor:
     difference = a - b
-    x, _, _ = domain_of(real_tensor(difference, what), domain, what)
+    x, _, _ = domain_of(real_tensor(difference, what), domain, what, guard)
     wanted = error_bound(error, 1)
     return extreme(a, b, x, wanted, keys, way, what).met(wanted, what)
 
@@ -284,13 +292,15 @@ def extreme(
 
 
 @composite
-def relu(x: Tensor, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def relu(
+    x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the larger of each value and 0, to `error`. Options and errors are as for `abs`.
 
     >>> holder.decrypt(hg.ckks.relu(w, error=0.002)).round(2) + 0
     array([0. , 0. , 0. , 0.5])
     """
-    x, low, high = domain_of(real_tensor(x, "relu"), domain, "relu")
+    x, low, high = domain_of(real_tensor(x, "relu"), domain, "relu", guard)
     wanted = error_bound(error, 1)
     half = x * 0.5
     magnitude = _abs(half, builtins.max(-low, high) / 2, wanted, keys, "relu")
@@ -300,7 +310,14 @@ def relu(x: Tensor, *, error: float, domain: Domain = None, keys: EvaluationKeys
 
 @composite
 def clip(
-    x: Tensor, low: float, high: float, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None
+    x: Tensor,
+    low: float,
+    high: float,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool = True,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns values limited to [low, high], to `error`: (|x - low| - |x - high| + low + high) / 2. Options and errors
     are as for `abs`.
@@ -312,7 +329,7 @@ def clip(
         raise _core.ParameterError(
             f"clip needs two finite limits, the lower one first, not {described(low)}, {described(high)}"
         )
-    x, least, most = domain_of(real_tensor(x, "clip"), domain, "clip")
+    x, least, most = domain_of(real_tensor(x, "clip"), domain, "clip", guard)
     wanted = error_bound(error, 1)
     half = x * 0.5
     both = concatenate([(half - low / 2).reshape(1, *x.shape), (half - high / 2).reshape(1, *x.shape)])

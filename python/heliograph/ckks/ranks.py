@@ -59,7 +59,9 @@ _TOGETHER = 8  #: of these ciphertexts in one call
 
 
 @composite
-def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def max(
+    x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the largest value along an axis, to `error`, in rounds of `maximum`.
 
     An axis of ciphertexts is removed. With ``axis="slots"`` every slot holds the largest of all slots; the tensor must fill
@@ -69,21 +71,23 @@ def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: Eva
     >>> holder.decrypt(hg.ckks.max(w, "slots", error=0.02)).round(1)  # w holds -1, -0.25, 0 and 0.5
     array([0.5, 0.5, 0.5, 0.5])
     """
-    return _rounds(x, axis, error, domain, keys, "max")
+    return _rounds(x, axis, error, domain, guard, keys, "max")
 
 
 @composite
-def min(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def min(
+    x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the smallest value along an axis, to `error`, as `max`.
 
     >>> holder.decrypt(hg.ckks.min(w, "slots", error=0.02)).round(1)
     array([-1., -1., -1., -1.])
     """
-    return _rounds(x, axis, error, domain, keys, "min")
+    return _rounds(x, axis, error, domain, guard, keys, "min")
 
 
-def _rounds(x: Any, axis: Any, error: Any, domain: Domain, keys: EvaluationKeys | None, what: str) -> Tensor:
-    x, _, _ = domain_of(real_tensor(x, what), domain, what)
+def _rounds(x: Any, axis: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, what: str) -> Tensor:
+    x, _, _ = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     wanted = error_bound(error, 1)
     if along is None:
@@ -136,7 +140,8 @@ def _require_full(x: Tensor, what: str) -> None:
 @composite
 def argmax(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    one_hot: bool = False, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool = True,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the index of the largest value along an axis; the first of equal ones.
 
@@ -153,27 +158,28 @@ def argmax(
     >>> holder.decrypt(hg.ckks.argmax(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0  # w: -1, -0.25, 0 and 0.5
     array([2., 2., 0., 0.])
     """
-    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, keys, "argmax")
+    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, guard, keys, "argmax")
 
 
 @composite
 def argmin(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    one_hot: bool = False, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool = True,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the index of the smallest value along an axis, as `argmax`.
 
     >>> holder.decrypt(hg.ckks.argmin(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0
     array([0., 0., 0., 2.])
     """
-    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, keys, "argmin")
+    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, guard, keys, "argmin")
 
 
 def _arg(
-    x: Any, axis: Any, gap: tuple[Any, Any, Any], one_hot: bool, wanted: Any, domain: Domain, keys: EvaluationKeys | None,
-    what: str,
+    x: Any, axis: Any, gap: tuple[Any, Any, Any], one_hot: bool, wanted: Any, domain: Domain, guard: bool,
+    keys: EvaluationKeys | None, what: str,
 ) -> Tensor:  # fmt: skip
-    x, low, high = domain_of(real_tensor(x, what), domain, what)
+    x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     apart = _Gap.of(*gap, what, along)
     if along is None:
@@ -243,7 +249,7 @@ def _signs(x: Tensor, largest: float, gap: float, error: float, keys: Evaluation
 @composite
 def sort(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the values in ascending order.
 
@@ -263,7 +269,7 @@ def sort(
     array([[-1.  , -0.25,  0.  ,  0.5 ],
            [ 0.25,  0.5 ,  1.  ,  2.  ]])
     """
-    x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort")
+    x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort", guard)
     along = along_axis(x, axis)
     apart = _Gap.of(gap, integers, method, "sort", along)
     if along is None:
@@ -282,7 +288,7 @@ def _require_whole(count: Any, what: str) -> None:
 @composite
 def top_k(
     x: Tensor, k: int, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the k largest values along an axis, the largest first. With ``axis="slots"`` they are in the first k slots,
     and 0 is in others. The rest is as for `sort`.
@@ -290,7 +296,7 @@ def top_k(
     >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
     array([[0.25, 0.5 , 1.  , 2.  ]])
     """
-    x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k")
+    x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k", guard)
     along = along_axis(x, axis)
     apart = _Gap.of(gap, integers, method, "top_k", along)
     pairs = _Pairs(-x, -high, -low, apart.size, count, keys, "top_k") if along is None else None
@@ -463,7 +469,7 @@ class _Pairs:
 @composite
 def quantile(
     x: Tensor, q: float, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
 
@@ -474,7 +480,7 @@ def quantile(
     """
     if not is_real(q) or not 0 <= q <= 1:
         raise _core.ParameterError(f"a quantile must be a number from 0 to 1, not {described(q)}")
-    y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile")
+    y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile", guard)
     along = along_axis(y, axis)
     if along is not None:
         _require_whole(count, "quantile")
@@ -502,7 +508,7 @@ def quantile(
 @composite
 def median(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the median along an axis: `quantile` of 1/2.
 
@@ -510,13 +516,14 @@ def median(
     array([-0.25, -0.25,  0.  ,  0.5 ])
     """
     return quantile(
-        x, 0.5, axis, gap=gap, integers=integers, method=method, count=count, domain=domain, keys=keys
+        x, 0.5, axis, gap=gap, integers=integers, method=method, count=count, domain=domain, guard=guard, keys=keys
     )  # fmt: skip
 
 
 @composite
 def histogram(
     x: Tensor, edges: npt.ArrayLike, *, gap: float, count: int | None = None, domain: Domain = None,
+    guard: bool = True,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot.
@@ -531,7 +538,7 @@ def histogram(
     >>> holder.decrypt(hg.ckks.histogram(w, [-1.5, -0.5, 0.3, 1], gap=0.2))[:, 0].round(2)
     array([1., 2., 1.])
     """
-    x, low, high = domain_of(real_tensor(x, "histogram"), domain, "histogram")
+    x, low, high = domain_of(real_tensor(x, "histogram"), domain, "histogram", guard)
     _require_full(x, "histogram")
     at = np.asarray(edges, dtype=np.float64)
     if at.ndim != 1 or at.size < 2 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():

@@ -18,7 +18,7 @@ from numpy.polynomial import chebyshev
 
 from heliograph import _core
 from heliograph._common.tensor import keys_of
-from heliograph.ckks.approximation import Errors, Floats, errors_of, with_errors, without_errors
+from heliograph.ckks.approximation import Errors, Floats, errors_of, guard_name, with_errors, without_errors
 from heliograph.ckks.automatic import AutoBootstrap, automatic_now, ready
 from heliograph.ckks.functions import polynomial_depth
 from heliograph.ckks.keys import EvaluationKeys
@@ -248,7 +248,7 @@ def _rounding(parameters: Parameters, place: int, stage: int) -> float:
     secret, keys = trial(parameters)
     x = secret.encrypt(np.zeros((1, parameters.slots)), False, parameters.levels, None, (-1.0, 1.0))
     coefficients = _composites()[place].stages[stage].tolist()
-    y = _core.ckks.evaluate_polynomial(_core.ckks.with_error(x, 0.0, 0.0), coefficients, True, keys, None)
+    y = _core.ckks.evaluate_polynomial(_core.ckks.with_error(x, 0.0, 0.0), coefficients, True, keys, None, "")
     return float(_core.ckks.error_bounds(y)[1])
 
 
@@ -312,6 +312,7 @@ def _composed(
     own_keys = keys_of([x], keys, what)
     plan = _plan(x, candidates, has_gap, error, int(scale != 1))
     composition = plan.composition
+    guard = guard_name(what, -1 / scale, 1 / scale)
     noise, u = [0.0, 0.0], x
     for place, (stage, depth) in enumerate(zip(composition.stages, composition.depths, strict=True)):
         scaling = place == 0 and scale != 1
@@ -326,7 +327,7 @@ def _composed(
                 "precision"
             )
         noise = [t + plan.growths[place] * e for t, e in zip(noise, before, strict=True)]
-        y = without_errors(u).polynomial(stage, "chebyshev", keys=own_keys)
+        y = without_errors(u)._polynomial(stage, "chebyshev", guard, own_keys)
         u = with_errors(y, errors_of(y))
     after = errors_of(u)
     return Signs(u, composition, (noise[0] + after[0], noise[1] + after[1]))
