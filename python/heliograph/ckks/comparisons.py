@@ -141,7 +141,13 @@ def gap_of(gap: Any) -> float:
 
 @composite
 def sign(
-    x: Tensor, *, gap: float, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    gap: float,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 for values of at least `gap`, -1 for values of at most -`gap`, each to `error` (2^-20).
 
@@ -233,7 +239,7 @@ def compare(
     gap: float,
     error: float | None = None,
     domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 where the relation of a and b holds and 0 where it does not, each to `error` (2^-20).
@@ -284,7 +290,9 @@ def where(condition: Tensor, a: Any, b: Any, *, keys: EvaluationKeys | None = No
 
 
 @composite
-def abs(x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def abs(
+    x: Tensor, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns magnitudes to `error`: x sign(x). Options and errors are as for `sign`.
 
     >>> holder.decrypt(hg.ckks.abs(w, error=0.002)).round(2) + 0
@@ -324,7 +332,9 @@ def _abs(x: Tensor, largest: float, error: float, keys: EvaluationKeys | None, w
 
 
 @composite
-def maximum(a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def maximum(
+    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the larger of two values to `error`: (a + b + |a - b|) / 2. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.maximum(w, 0.25, error=0.002)).round(2)
@@ -334,7 +344,9 @@ def maximum(a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool 
 
 
 @composite
-def minimum(a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def minimum(
+    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the smaller of two values to `error`: (a + b - |a - b|) / 2. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.minimum(w, 0.25, error=0.002)).round(2) + 0
@@ -343,7 +355,9 @@ def minimum(a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool 
     return _extreme(a, b, error, domain, guard, keys, -1, "minimum")
 
 
-def _extreme(a: Any, b: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, way: int, what: str) -> Tensor:
+def _extreme(
+    a: Any, b: Any, error: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, way: int, what: str
+) -> Tensor:
     difference = a - b
     x, _, _ = domain_of(real_tensor(difference, what), domain, what, guard)
     wanted = error_bound(error, 1)
@@ -366,7 +380,9 @@ def extreme(
 
 
 @composite
-def relu(x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def relu(
+    x: Tensor, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns the larger of each value and 0, to `error`. Options and errors are as for `abs`.
 
     >>> holder.decrypt(hg.ckks.relu(w, error=0.002)).round(2) + 0
@@ -382,7 +398,14 @@ def relu(x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, 
 
 @composite
 def clip(
-    x: Tensor, low: float, high: float, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    low: float,
+    high: float,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns values limited to [low, high], to `error`: (|x - low| - |x - high| + low + high) / 2. Options and errors
     are as for `abs`.

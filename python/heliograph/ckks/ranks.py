@@ -34,7 +34,15 @@ _RANK_ERROR = 2.0**-12  #: of a comparison of two values, divided by the number 
 
 
 @composite
-def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def max(
+    x: Tensor,
+    axis: Axis,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the largest value along an axis, to `error`, in rounds of `maximum`.
 
     An axis of ciphertexts is removed. With ``axis="slots"`` every slot holds the largest of all slots; the tensor must fill
@@ -48,7 +56,15 @@ def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bo
 
 
 @composite
-def min(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def min(
+    x: Tensor,
+    axis: Axis,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the smallest value along an axis, to `error`, as `max`.
 
     >>> holder.decrypt(hg.ckks.min(w, "slots", error=0.02)).round(1)
@@ -57,7 +73,9 @@ def min(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bo
     return _rounds(x, axis, error, domain, guard, keys, "min")
 
 
-def _rounds(x: Any, axis: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, what: str) -> Tensor:
+def _rounds(
+    x: Any, axis: Any, error: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, what: str
+) -> Tensor:
     x, _, _ = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     wanted = error_bound(error, 1)
@@ -110,7 +128,14 @@ def _require_full(x: Tensor, what: str) -> None:
 
 @composite
 def argmax(
-    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    axis: int,
+    *,
+    gap: float,
+    one_hot: bool = False,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the index of the largest value along an axis of ciphertexts, for each slot; the first of equal ones.
 
@@ -128,7 +153,14 @@ def argmax(
 
 @composite
 def argmin(
-    x: Tensor, axis: int, *, gap: float, one_hot: bool = False, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    axis: int,
+    *,
+    gap: float,
+    one_hot: bool = False,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the index of the smallest value along an axis of ciphertexts, as `argmax`.
 
@@ -139,7 +171,7 @@ def argmin(
 
 
 def _arg(
-    x: Any, axis: Any, gap: Any, one_hot: bool, domain: Domain, guard: bool, keys: EvaluationKeys | None, what: str
+    x: Any, axis: Any, gap: Any, one_hot: bool, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, what: str
 ) -> Tensor:  # fmt: skip
     x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
@@ -189,7 +221,14 @@ def _signs(x: Tensor, largest: float, gap: float, error: float, keys: Evaluation
 
 @composite
 def sort(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    axis: Axis,
+    *,
+    gap: float,
+    count: int | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the values in ascending order.
 
@@ -219,7 +258,16 @@ def sort(
 
 
 @composite
-def top_k(x: Tensor, k: int, axis: int, *, gap: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def top_k(
+    x: Tensor,
+    k: int,
+    axis: int,
+    *,
+    gap: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the k largest values along an axis of ciphertexts, the largest first. The rest is as for `sort`.
 
     >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
@@ -344,7 +392,7 @@ class _Pairs:
 @composite
 def quantile(
     x: Tensor, q: float, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
@@ -380,7 +428,14 @@ def quantile(
 
 @composite
 def median(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    axis: Axis,
+    *,
+    gap: float,
+    count: int | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the median along an axis: `quantile` of 1/2.
 
@@ -393,7 +448,7 @@ def median(
 @composite
 def histogram(
     x: Tensor, edges: npt.ArrayLike, *, gap: float, count: int | None = None, domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot.
