@@ -300,7 +300,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         """
         of_tensors([tensor], Tensor, "decrypt")
         how = judged(checked, unchecked)
-        core = _core.ckks.drop_guards(tensor._core) if flag(unguarded, "unguarded") else tensor._core
+        core = tensor._bare() if flag(unguarded, "unguarded") else tensor._core
         if of is not None:
             if publish_bits is not None:
                 raise _core.ParameterError(

@@ -146,6 +146,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return tuple(Guard(", ".join(names), excess, nbytes) for names, excess, nbytes in self._core.guards)
 
     def _bare(self) -> Any:
+        """Returns the engine's tensor without guards."""
         return _core.ckks.drop_guards(self._core) if self._core.guards else self._core
 
     def _leaving(self, what: str) -> None:

@@ -48,8 +48,10 @@ double padding_of(const Ciphertext& u) {
 constexpr std::size_t kTogether = 64;
 /// Bits of room that the sum of squares gets at level 1, if the scale is large enough.
 constexpr double kRoom = 24;
+/// Bits by which the sum of arguments inside stays below the room; its scale takes two of them.
+constexpr double kBelowRoom = 5;
 /// Bits by which the sum's scale stays above the rounding error.
-constexpr double kAboveRounding = 8;
+constexpr double kAboveRounding = 3;
 
 /// How a guard is computed: C_k of the evaluation, masked or not, at a smaller scale or not, then `doublings` of k, then the
 /// sum of squares.
@@ -143,12 +145,12 @@ class Making {
   /// Returns whether the sum of squares of arguments inside is well below the room of level 1.
   bool fits(std::size_t k) const {
     const double most = largest(static_cast<double>(k), noise_);
-    return std::log2(items_ * most * most) + 4 < context_.room() + reduction_;
+    return std::log2(items_ * most * most) + kBelowRoom < context_.room() + reduction_;
   }
 
   /// Returns the bits by which the sum's scale is smaller than that of level 1. Sets with bootstrapping have little room.
   static double reduction_of(const Context& c) {
-    const double most = std::log2(c.scale(1)) - c.rounding_noise(2) - kAboveRounding;
+    const double most = std::log2(c.scale(1)) - c.rounding_noise(3) - kAboveRounding;
     return std::max(0.0, std::min(std::ceil(kRoom - c.room()), std::floor(most)));
   }
 
