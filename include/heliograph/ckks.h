@@ -416,6 +416,11 @@ std::vector<GuardSummary> guards_of(const Ciphertext& x);
 Ciphertext drop_guards(const Ciphertext& x);
 /// Returns x with the same declared bounds, for which later polynomials make no guard.
 Ciphertext skip_guards(const Ciphertext& x);
+/// Returns x with the same bounds, of which later polynomials make strong guards. A strong guard has a higher power than the
+/// series if only then one argument that is 5% outside is noticed among all ciphertexts.
+Ciphertext strong_guards(const Ciphertext& x);
+/// Returns x as a reader of its file has it: without trusted bounds.
+Ciphertext without_trust(const Ciphertext& x);
 /// Returns the levels that a polynomial of this degree takes.
 std::size_t polynomial_depth(std::size_t degree);
 

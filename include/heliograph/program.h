@@ -27,8 +27,8 @@ struct Operand {
 
 /// The arguments of a function, with their signature. The signature holds everything except the words that decides the
 /// function's calls: parameters, shapes, strides, levels, scales, noise, bounds, flags, aliasing, and the keys' contents.
-/// Equal signatures give the same calls and results with the same metadata. Guards of CKKS tensors (ckks::drop_guards) are no
-/// part of the operands: a program runs without them, and its results get them.
+/// Equal signatures give the same calls and results with the same metadata. Guards of CKKS tensors are no part of
+/// the operands: a program runs without them, and its results get them (ckks::drop_guards).
 class Operands {
  public:
   explicit Operands(std::vector<Operand> list);

@@ -126,8 +126,7 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("may_outgrow", &Ciphertext::may_outgrow)
       .def_prop_ro("guards", [](const Ciphertext& c) {
         nb::list all;
-        for (const ckks::GuardSummary& g : ckks::guards_of(c))
-          all.append(nb::make_tuple(g.operations, g.excess, g.bytes));
+        for (const ckks::GuardSummary& g : ckks::guards_of(c)) all.append(nb::make_tuple(g.operations, g.excess, g.bytes));
         return all;
       });
   nb::class_<Plaintext>(m, "Plaintext")
@@ -319,6 +318,8 @@ void bind_circuits(nb::module_& m) {
       },
       "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none(), "guard"_a = "");
   m.def("drop_guards", &ckks::drop_guards, "x"_a, Unlocked());
+  m.def("without_trust", &ckks::without_trust, "x"_a, Unlocked());
+  m.def("strong_guards", &ckks::strong_guards, "x"_a, Unlocked());
   m.def("skip_guards", &ckks::skip_guards, "x"_a, Unlocked());
   m.def("polynomial_depth", &ckks::polynomial_depth, "degree"_a);
   nb::class_<LinearTransform>(m, "LinearTransform")

@@ -251,9 +251,9 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Co
 }
 
 AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Context>& c, const View*& views) {
-  h.require_only({"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "ranges", "tensor", "tail",
-                  "guards"},
-                 "a saved program's result");
+  h.require_only(
+      {"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "ranges", "tensor", "tail", "guards"},
+      "a saved program's result");
   ckks::CiphertextData x;
   x.context = c;
   x.level = h.unsigned_at("level", c->top_level());

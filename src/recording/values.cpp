@@ -39,7 +39,10 @@ class Text {
     for (const exact::Growth::Term& t : bound.terms()) add(t.degree), add(t.coefficient);
   }
   void add(const rlwe::Figure& figure) { add(figure.vouched), add(figure.assumed); }
-  void add(const ckks::Range& r) { add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word.given), add(r.word.unguarded); }
+  void add(const ckks::Range& r) {
+    add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word.given), add(r.word.unguarded),
+        add(r.word.strong);
+  }
   void add(const ckks::RangePair& r) { add(r.vouched), add(r.assumed); }
   std::string take() { return std::move(bytes_); }
   class Reader;
@@ -630,7 +633,8 @@ AnyCiphertext Operands::guarded(const AnyCiphertext& result) const {
     const ckks::CiphertextData& data = std::get<ckks::Ciphertext>(operand).data();
     if (data.key == x->data().key) guards = ckks::Guards::joined(guards, data.guards);
   }
-  return recording::changed(*x, [&](ckks::CiphertextData& data) { data.guards = ckks::Guards::joined(guards, data.guards); });
+  return recording::changed(*x,
+                            [&](ckks::CiphertextData& data) { data.guards = ckks::Guards::joined(guards, data.guards); });
 }
 
 const std::vector<AnyCiphertext>& Operands::with_guards() const { return guarded_; }

@@ -1,4 +1,4 @@
-"""Guards: an argument outside its declared interval is noticed at decryption, whatever is computed in between."""
+"""Guards: an argument outside its declared interval is noticed at decryption, after any computation in between."""
 
 from __future__ import annotations
 
@@ -104,6 +104,21 @@ def test_one_value_among_many_ciphertexts_is_noticed(owner: Owner) -> None:
     assert y.guards[0].excess < 0.05
     with pytest.raises(hg.OutOfIntervalError):
         owner.decrypt(y)
+
+
+@pytest.mark.parametrize("degree", [2, 3, 7, 15])
+def test_strong_guards_notice_one_value_among_many_ciphertexts(owner: Owner, degree: int) -> None:
+    x = owner.encrypt(outside(0.05, (50, SLOTS)), bound=8, level=9)
+    weak = C.polynomial(C.within(x, 1), series(degree), "chebyshev")
+    y = C.polynomial(C.within(x, 1), series(degree), "chebyshev", guard=True)
+    assert y.level == weak.level
+    assert y.guards[0].excess <= 0.05 < weak.guards[0].excess
+    owner.decrypt(C.polynomial(C.within(owner.encrypt(inside(), bound=8), 1), series(degree), "chebyshev", guard=True))
+    with pytest.raises(hg.OutOfIntervalError):
+        owner.decrypt(y)
+    z = C.exp(owner.encrypt(inside((8, SLOTS)), bound=8), domain=1, error=0.1, guard=True)
+    assert z.guards[0].excess <= 0.05
+    assert C.exp(owner.encrypt(inside((8, SLOTS)), bound=8), domain=1, error=0.1).guards[0].excess > 0.05
 
 
 def test_levels_are_those_without_a_guard(owner: Owner) -> None:
@@ -247,7 +262,11 @@ def test_files_carry_guards(owner: Owner, way: str, tmp_path: Path) -> None:
 
 def test_damaged_guards_in_files_are_refused(owner: Owner) -> None:
     data = C.exp(owner.encrypt(inside(), bound=8, level=7), domain=1).to_bytes()
-    for old, new in ((b'"degree":16', b'"degree":-1'), (b'"guards"', b'"guardz"'), (b'"operations":["exp', b'"operations":[1,"p')):
+    for old, new in (
+        (b'"power":16', b'"power":-1'),
+        (b'"guards"', b'"guardz"'),
+        (b'"operations":["exp', b'"operations":[1,"p'),
+    ):
         assert data.count(old) == 1
         with pytest.raises(hg.FormatError):
             owner.server.from_bytes(data.replace(old, new))
@@ -271,6 +290,14 @@ def test_programs_carry_guards(owner: Owner) -> None:
     owner.decrypt(loaded(good, other)[0])
     with pytest.raises(hg.OutOfIntervalError, match="exp"):
         owner.decrypt(loaded(bad, other)[0])
+
+
+def test_a_program_does_not_rest_on_trusted_bounds_of_its_first_operands(owner: Owner) -> None:
+    f = hg.program(lambda x: C.exp(x, domain=1))
+    owner.decrypt(f(owner.own(inside(), bound=8)))
+    loaded = hg.Program.from_bytes(f.to_bytes())
+    with pytest.raises(hg.OutOfIntervalError):
+        owner.decrypt(loaded(owner.encrypt(outside(), bound=8)))
 
 
 def test_guards_of_a_programs_operands_are_those_of_its_results(owner: Owner) -> None:
@@ -445,7 +472,9 @@ def bits_on(device: str) -> list[str]:
     return [digest(z) for z in (y, guarded(x, 7), y[0] + C.sin(x[1], domain=1))]
 
 
-@pytest.mark.parametrize("device", places("ref", "2*cpu/limb/uncalibrated", "cuda:0", usual=("ref", "2*cpu/limb/uncalibrated")))
+@pytest.mark.parametrize(
+    "device", places("ref", "2*cpu/limb/uncalibrated", "cuda:0", usual=("ref", "2*cpu/limb/uncalibrated"))
+)
 def test_guards_have_the_same_bits_on_every_device(device: str) -> None:
     """Results and their guards have the same words on every device."""
     assert bits_on(device) == bits_on("cpu")

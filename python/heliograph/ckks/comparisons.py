@@ -65,7 +65,7 @@ def sign(
     method: Method = "auto",
     error: float | None = None,
     domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 for values of at least `gap`, -1 for values of at most -`gap`, each to `error` (2^-20).
@@ -126,7 +126,7 @@ def compare(
     method: Method = "auto",
     error: float | None = None,
     domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 where the relation of a and b holds and 0 where it does not, each to `error` (2^-20).
@@ -207,7 +207,9 @@ def where(condition: Tensor, a: Any, b: Any, *, keys: EvaluationKeys | None = No
 
 
 @composite
-def abs(x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None) -> Tensor:
+def abs(
+    x: Tensor, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
+) -> Tensor:
     """Returns magnitudes to `error`: x sign(x). Options and errors are as for `sign`.
 
     >>> holder.decrypt(hg.ckks.abs(w, error=0.002)).round(2) + 0
@@ -245,7 +247,7 @@ def _abs(x: Tensor, largest: float, error: float, keys: EvaluationKeys | None, w
 
 @composite
 def maximum(
-    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns the larger of two values to `error`: (a + b + |a - b|) / 2. `domain` declares the interval of a - b.
 
@@ -257,7 +259,7 @@ def maximum(
 
 @composite
 def minimum(
-    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns the smaller of two values to `error`: (a + b - |a - b|) / 2. `domain` declares the interval of a - b.
 
@@ -268,7 +270,7 @@ def minimum(
 
 
 def _extreme(
-    a: Any, b: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, way: int, what: str
+    a: Any, b: Any, error: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, way: int, what: str
 ) -> Tensor:
     difference = a - b
     x, _, _ = domain_of(real_tensor(difference, what), domain, what, guard)
@@ -293,7 +295,7 @@ def extreme(
 
 @composite
 def relu(
-    x: Tensor, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
 ) -> Tensor:
     """Returns the larger of each value and 0, to `error`. Options and errors are as for `abs`.
 
@@ -316,7 +318,7 @@ def clip(
     *,
     error: float,
     domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns values limited to [low, high], to `error`: (|x - low| - |x - high| + low + high) / 2. Options and errors

@@ -66,7 +66,7 @@ def _apply(
     x: Any,
     error: float | None,
     domain: Domain,
-    guard: bool,
+    guard: bool | None,
     keys: EvaluationKeys | None,
     what: str | None = None,
 ) -> Tensor:
@@ -88,7 +88,12 @@ def _not_a_point(low: float, high: float) -> tuple[float, float]:
 
 @composite
 def exp(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns e to the power of each value.
 
@@ -100,7 +105,8 @@ def exp(
       default it is the interval of the tensor's `bounds`. A short interval needs a polynomial of lower degree, so fewer
       levels.
     - `guard`: for a declared interval the result has a guard, and decryption raises OutOfIntervalError if a value was
-      outside. ``guard=False`` makes none, also for declarations before (`within`).
+      outside. ``guard=True`` makes a strong one, which notices a value among many ciphertexts that is 5% outside.
+      ``guard=False`` makes none, also for declarations before (`within`).
 
     Raises ParameterError without an interval, or if no polynomial reaches the error there; LevelError, MissingKeyError,
     DtypeError.
@@ -113,7 +119,12 @@ def exp(
 
 @composite
 def log(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the natural logarithm of each value. The interval must be above 0. Options and errors are as for `exp`.
 
@@ -121,12 +132,17 @@ def log(
     array([-1.386, -0.693,  0.   ,  0.693])
     """
     x, low, high = _positive(x, domain, "log", guard)
-    return _apply("log", x, error, (low, high), True, keys)
+    return _apply("log", x, error, (low, high), None, keys)
 
 
 @composite
 def sigmoid(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 / (1 + exp(-x)) of each value. Options and errors are as for `exp`.
 
@@ -138,7 +154,12 @@ def sigmoid(
 
 @composite
 def tanh(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the hyperbolic tangent of each value. Options and errors are as for `exp`.
 
@@ -150,7 +171,12 @@ def tanh(
 
 @composite
 def gelu(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns x times the probability that a standard normal number is below x. Options and errors are as for `exp`.
 
@@ -162,7 +188,12 @@ def gelu(
 
 @composite
 def erf(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the error function of each value. Options and errors are as for `exp`.
 
@@ -174,7 +205,12 @@ def erf(
 
 @composite
 def sin(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the sine of each value, an angle in radians. Options and errors are as for `exp`.
 
@@ -186,7 +222,12 @@ def sin(
 
 @composite
 def cos(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the cosine of each value, an angle in radians. Options and errors are as for `exp`.
 
@@ -198,7 +239,12 @@ def cos(
 
 @composite
 def inverse(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1/x of each value. The interval must not contain 0. Options and errors are as for `exp`.
 
@@ -219,7 +265,12 @@ def inverse(
 
 @composite
 def rsqrt(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns 1 / sqrt(x) of each value. The interval must be above 0. Options and errors are as for `exp`.
 
@@ -234,7 +285,12 @@ def rsqrt(
 
 @composite
 def sqrt(
-    x: Tensor, *, error: float | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the square root of each value: x / sqrt(x), by `rsqrt`. The interval must be above 0. Options and errors
     are as for `exp`.
@@ -260,7 +316,7 @@ def divide(
     *,
     error: float | None = None,
     domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns a / b, by `inverse` of b. `domain` is that of b and must not contain 0; `error` is that of 1/b.
@@ -279,7 +335,7 @@ def power(
     *,
     error: float | None = None,
     domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns each value to the power of a known number. Exponents that are not whole numbers need an interval above 0;
@@ -306,7 +362,7 @@ def power(
     return met(y, errors_of(y), wanted, "power")
 
 
-def _positive(x: Any, domain: Domain, what: str, guard: bool) -> tuple[Tensor, float, float]:
+def _positive(x: Any, domain: Domain, what: str, guard: bool | None) -> tuple[Tensor, float, float]:
     x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
     if low <= 0:
         raise _core.ParameterError(f"{what} needs an interval above 0, not [{low:.6g}, {high:.6g}]; pass domain=(low, high)")
@@ -486,8 +542,13 @@ class InverseRootFromZero(InverseRoot):
 
 @composite
 def softmax(
-    x: Tensor, axis: int | Literal["slots"], *, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    axis: int | Literal["slots"],
+    *,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns exp(x) / sum(exp(x)) along an axis of ciphertexts, or over the slots of a tensor that fills the set's period.
 
     `domain` is as for `exp`. A narrow interval gives a small error. For an interval of width w, `inverse` divides on an
@@ -506,8 +567,13 @@ def softmax(
 
 @composite
 def logsumexp(
-    x: Tensor, axis: int | Literal["slots"], *, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    axis: int | Literal["slots"],
+    *,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns log(sum(exp(x))) along an axis of ciphertexts, or over the slots, in every slot. The rest is as for `softmax`.
 
     >>> holder.decrypt(hg.ckks.logsumexp(v, "slots")).round(3)
@@ -518,7 +584,7 @@ def logsumexp(
 
 
 def _exponentials(
-    x: Any, axis: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, what: str
+    x: Any, axis: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, what: str
 ) -> tuple[Tensor, Tensor, int | None, float]:
     """Returns exp(x - c), its sum, the axis and c."""
     x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
@@ -531,7 +597,7 @@ def _exponentials(
     if count == 0:
         raise _core.ShapeError(f"cannot compute {what} of no values")
     middle = (low + high) / 2
-    powers = _apply("exp", x - middle, None, None, True, keys, what)
+    powers = _apply("exp", x - middle, None, None, None, keys, what)
     least, most = math.exp(low - middle), math.exp(high - middle)
     margin = 2.0**-8
     if not errors_of(powers)[1] <= least * margin:  # also for an unknown error
@@ -552,7 +618,7 @@ def norm(
     *,
     error: float | None = None,
     domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the Euclidean norm along an axis of ciphertexts, or over all slots: `sqrt` of the sum of squares.

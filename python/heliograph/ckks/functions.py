@@ -156,7 +156,7 @@ def polynomial(
     basis: str = "monomial",
     *,
     keys: EvaluationKeys | None = None,
-    guard: bool = True,
+    guard: bool | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
     """Evaluates a polynomial of real coefficients, lowest first, in ceil(log2(degree + 1)) levels (`polynomial_depth`).
@@ -165,7 +165,7 @@ def polynomial(
     of T_0, T_1, ... for values in [-1, 1], as in `numpy.polynomial.chebyshev`; this is far more precise for high degrees. A
     tensor whose bound exceeds [-1, 1] then raises PlaintextRangeError: scale it, or declare `within(x, 1)`. For a declared
     bound, and for a tensor without bounds, the result has a guard: decryption raises OutOfIntervalError if a value was
-    outside. ``guard=False`` makes none. Complex values have no guard.
+    outside. ``guard=True`` makes a strong one, ``guard=False`` none (`exp`). Complex values have no guard.
 
     Source: baby steps and giant steps (Paterson and Stockmeyer, SIAM J. Comput. 1973; Bossuat et al., ePrint 2020/1203).
 

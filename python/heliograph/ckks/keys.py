@@ -283,8 +283,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         which this key encrypted. The function runs on the `null` device with the operands' own bounds. The ranges, noise and
         known places of that run replace those of files. Decryption trusts that the server ran this function.
 
-        Raises WrongKeyError, MismatchError, OutOfIntervalError, RoomError; with `publish_bits` NoiseError if no bound is known or no correct
-        bits would remain.
+        Raises WrongKeyError, MismatchError, OutOfIntervalError, RoomError; with `publish_bits` NoiseError if no bound is
+        known or no correct bits would remain.
 
         >>> secret.decrypt(x[0]).round(4)
         array([0.5, 1.5, 2.5, 3.5])
@@ -300,7 +300,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         """
         of_tensors([tensor], Tensor, "decrypt")
         how = judged(checked, unchecked)
-        core = _core.ckks.drop_guards(tensor._core) if flag(unguarded, "unguarded") else tensor._core
+        core = tensor._bare() if flag(unguarded, "unguarded") else tensor._core
         if of is not None:
             if publish_bits is not None:
                 raise _core.ParameterError(

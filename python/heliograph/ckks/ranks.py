@@ -60,7 +60,13 @@ _TOGETHER = 8  #: of these ciphertexts in one call
 
 @composite
 def max(
-    x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    axis: Axis,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the largest value along an axis, to `error`, in rounds of `maximum`.
 
@@ -76,7 +82,13 @@ def max(
 
 @composite
 def min(
-    x: Tensor, axis: Axis, *, error: float, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None
+    x: Tensor,
+    axis: Axis,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the smallest value along an axis, to `error`, as `max`.
 
@@ -86,7 +98,9 @@ def min(
     return _rounds(x, axis, error, domain, guard, keys, "min")
 
 
-def _rounds(x: Any, axis: Any, error: Any, domain: Domain, guard: bool, keys: EvaluationKeys | None, what: str) -> Tensor:
+def _rounds(
+    x: Any, axis: Any, error: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, what: str
+) -> Tensor:
     x, _, _ = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     wanted = error_bound(error, 1)
@@ -140,7 +154,7 @@ def _require_full(x: Tensor, what: str) -> None:
 @composite
 def argmax(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool = True,
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the index of the largest value along an axis; the first of equal ones.
@@ -164,7 +178,7 @@ def argmax(
 @composite
 def argmin(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool = True,
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the index of the smallest value along an axis, as `argmax`.
@@ -176,7 +190,7 @@ def argmin(
 
 
 def _arg(
-    x: Any, axis: Any, gap: tuple[Any, Any, Any], one_hot: bool, wanted: Any, domain: Domain, guard: bool,
+    x: Any, axis: Any, gap: tuple[Any, Any, Any], one_hot: bool, wanted: Any, domain: Domain, guard: bool | None,
     keys: EvaluationKeys | None, what: str,
 ) -> Tensor:  # fmt: skip
     x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
@@ -249,7 +263,7 @@ def _signs(x: Tensor, largest: float, gap: float, error: float, keys: Evaluation
 @composite
 def sort(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the values in ascending order.
 
@@ -288,7 +302,7 @@ def _require_whole(count: Any, what: str) -> None:
 @composite
 def top_k(
     x: Tensor, k: int, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the k largest values along an axis, the largest first. With ``axis="slots"`` they are in the first k slots,
     and 0 is in others. The rest is as for `sort`.
@@ -469,7 +483,7 @@ class _Pairs:
 @composite
 def quantile(
     x: Tensor, q: float, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
 
@@ -508,7 +522,7 @@ def quantile(
 @composite
 def median(
     x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
-    count: int | None = None, domain: Domain = None, guard: bool = True, keys: EvaluationKeys | None = None,
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the median along an axis: `quantile` of 1/2.
 
@@ -523,7 +537,7 @@ def median(
 @composite
 def histogram(
     x: Tensor, edges: npt.ArrayLike, *, gap: float, count: int | None = None, domain: Domain = None,
-    guard: bool = True,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot.

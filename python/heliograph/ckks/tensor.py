@@ -135,7 +135,9 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """Guards of arguments on which the values depend. `decrypt` raises OutOfIntervalError if one was outside its interval.
+        """Guards of arguments on which the values depend.
+
+        `decrypt` raises OutOfIntervalError if an argument was outside its interval.
 
         >>> y = hg.ckks.exp(party.bind(owner.encrypt(np.linspace(0, 2, 1024))), domain=(0, 1), error=0.1)
         >>> [guard.operation for guard in y.guards]
@@ -144,6 +146,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return tuple(Guard(", ".join(names), excess, nbytes) for names, excess, nbytes in self._core.guards)
 
     def _bare(self) -> Any:
+        """Returns the engine's tensor without guards."""
         return _core.ckks.drop_guards(self._core) if self._core.guards else self._core
 
     def _leaving(self, what: str) -> None:
@@ -434,6 +437,17 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return self._wrap(_core.ckks.within(self._core, low, high))
 
     @view
+    def _guarded(self, guard: bool) -> Self:
+        """Returns the tensor with strong guards, or none, of its declared bounds."""
+        rule = _core.ckks.strong_guards if flag(guard, "guard") else _core.ckks.skip_guards
+        return self._wrap(rule(self._core))
+
+    @view
+    def _as_received(self) -> Self:
+        """Returns the tensor without trusted bounds, as if it came from a file."""
+        return self._wrap(_core.ckks.without_trust(self._core))
+
+    @view
     def _unguarded(self) -> Self:
         """Same as `hg.ckks.unguarded`."""
         return self._wrap(_core.ckks.drop_guards(_core.ckks.skip_guards(self._core)))
@@ -450,12 +464,12 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         basis: str = "monomial",
         *,
         keys: EvaluationKeys | None = None,
-        guard: bool = True,
+        guard: bool | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.polynomial`."""
-        guards = flag(guard, "guard") and basis == "chebyshev"
-        return self._polynomial(coefficients, basis, "a Chebyshev series" if guards else "", keys, progress)
+        x = self if guard is None else self._guarded(guard)
+        return x._polynomial(coefficients, basis, "" if guard is False else "a Chebyshev series", keys, progress)
 
     @operation
     def _polynomial(

@@ -79,4 +79,4 @@ class Dense:
         # The tracked bound of z is a worst case above 1. Clients refuse samples that leave the calibrated interval, so 1
         # holds.
         guard = f"the activation {self.activation.name}"
-        return ckks.within(z, 1)._polynomial(list(self.activation.coefficients), "chebyshev", guard)
+        return ckks.within(z, 1)._guarded(True)._polynomial(list(self.activation.coefficients), "chebyshev", guard)

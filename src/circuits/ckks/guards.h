@@ -12,7 +12,8 @@ namespace heliograph::ckks {
 /// An argument u of a Chebyshev series, for which its evaluation has computed C_k(2 u) = 2 T_k(u) for some k.
 struct GuardedArgument {
   const Ciphertext& u;
-  std::size_t degree;                                                 // of the series
+  std::size_t degree;                                                     // of the series
+  bool strong;                                                            // see ckks::strong_guards
   std::function<std::optional<Ciphertext>(std::size_t power)> chebyshev;  // C_power, if computed
 };
 

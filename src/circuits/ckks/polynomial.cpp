@@ -368,7 +368,9 @@ Ciphertext evaluate_real(const Ciphertext& given, const Coefficients& p, const P
   if (guards || guard.empty()) result.ranges = result.ranges.guarded();
   if (guards) {
     const auto chebyshev = [&](std::size_t k) { return evaluation.computed(k); };
-    const Guard made = guard_of({start, degree, chebyshev}, guard, keys);
+    const RangePair all = given.data().ranges.merged();
+    const bool strong = all.vouched.word.strong || all.assumed.word.strong;
+    const Guard made = guard_of({start, degree, strong, chebyshev}, guard, keys);
     result.guards = Guards::joined(result.guards, Guards::of({std::make_shared<const Guard>(made)}));
   }
   return finish(std::move(result));

@@ -106,13 +106,13 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   }
   if (guards) {
     const device::PrimeList lowest = c.rlwe().chain(1);
-    const std::size_t each = 2 * c.rlwe().polynomial_bytes(lowest.size()), count = k.arrays.size() - 1;
+    const std::size_t each = 3 * c.rlwe().polynomial_bytes(lowest.size()), count = k.arrays.size() - 1;
     if (checked_mul(each, count) > allowed.bytes)
       throw LimitError("the guards of this ciphertext take " + std::to_string(each * count) + " bytes, above the limit of " +
                        std::to_string(allowed.bytes));
     std::size_t next = 0;
     x.guards = guards_from(*guards, x.context, x.key, [&] {
-      return rlwe::take_tensor(k, "guard" + std::to_string(next++), c.rlwe(), {}, 2, lowest, Domain::ntt);
+      return rlwe::take_tensor(k, "guard" + std::to_string(next++), c.rlwe(), {}, 3, lowest, Domain::ntt);
     });
   }
   return finish(std::move(x));

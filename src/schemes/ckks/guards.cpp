@@ -18,9 +18,12 @@ namespace {
 constexpr std::size_t kNames = 16;
 constexpr const char* kOthers = "other operations";
 
-/// Limits on guards in files: length of a name, degree.
+/// Limits on guards in files: length of a name, power.
 constexpr std::size_t kText = 256;
-constexpr double kLargestDegree = 0x1p20;
+constexpr double kLargestPower = 0x1p20;
+
+/// Largest relative difference of scales in a sum. It changes the squares by this share.
+constexpr double kSameScale = 0x1p-10;
 
 /// A sum of squares must stay this factor below the room, so that a wrapped sum is outside the limit with high probability.
 constexpr double kBelowRoom = 0x1p-6;
@@ -44,15 +47,17 @@ std::vector<std::string> united(std::vector<std::string> names, const std::vecto
 bool can_join(const Guard& a, const Guard& b) {
   const CiphertextData &x = *a.squares, &y = *b.squares;
   if (x.context != y.context || x.key != y.key || x.level != y.level) return false;
-  if (std::abs(x.scale / y.scale - 1) > kScaleTolerance) return false;
+  if (std::abs(x.scale / y.scale - 1) > kSameScale) return false;
   return std::log2(a.limit + b.limit) < fits(x).room + std::log2(kBelowRoom);
 }
 
 Guard sum_of(const Guard& a, const Guard& b) {
   Guard sum{.operations = united(a.operations, b.operations), .squares = {}, .parts = {}};
-  const Ciphertext total = add(Ciphertext(a.squares), Ciphertext(b.squares));
+  CiphertextData other = *b.squares;
+  other.scale = a.squares->scale;
+  const Ciphertext total = add(Ciphertext(a.squares), finish(std::move(other)));
   sum.squares = std::make_shared<const CiphertextData>(total.data());
-  sum.limit = a.limit + b.limit, sum.noise = a.noise + b.noise, sum.degree = std::min(a.degree, b.degree);
+  sum.limit = a.limit + b.limit * (1 + kSameScale), sum.noise = a.noise + b.noise, sum.power = std::min(a.power, b.power);
   std::set_union(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), std::back_inserter(sum.parts));
   return sum;
 }
@@ -69,7 +74,7 @@ bool join_two(std::vector<Guards::Item>& list) {
                        .squares = {},
                        .limit = a.limit + b.limit,
                        .noise = a.noise + b.noise,
-                       .degree = std::min(a.degree, b.degree),
+                       .power = std::min(a.power, b.power),
                        .parts = {}};
       const std::pair<bool, double> cost{a.operations != b.operations, both.excess()};
       if (!best || cost < least) best = {i, j}, least = cost;
@@ -98,7 +103,7 @@ std::string listed(const std::vector<std::string>& names) {
 
 Guard::Part Guard::part() { return std::make_shared<const char>(); }
 
-double Guard::excess() const { return std::cosh(std::acosh(std::sqrt(std::max(1.0, limit + noise))) / degree) - 1; }
+double Guard::excess() const { return std::cosh(std::acosh(std::sqrt(std::max(1.0, limit + noise))) / power) - 1; }
 
 Guards Guards::of(std::vector<Item> list) {
   Guards guards;
@@ -115,7 +120,8 @@ Guards Guards::joined(const Guards& a, const Guards& b) {
     std::erase_if(list, [&](const Item& g) { return contains(*more, *g); });
     list.push_back(more);
   }
-  while (list.size() > kMost && join_two(list)) {}
+  while (list.size() > kMost && join_two(list)) {
+  }
   return of(std::move(list));
 }
 
@@ -129,7 +135,7 @@ io::Json described(const Guards& guards) {
                                     {"width", x.width},
                                     {"limit", guard->limit},
                                     {"noise", guard->noise},
-                                    {"degree", guard->degree},
+                                    {"power", guard->power},
                                     {"operations", std::move(names)}}));
   }
   return all;
@@ -139,19 +145,20 @@ Guards guards_from(const io::Json& list, const std::shared_ptr<Context>& context
                    const std::function<RnsTensor()>& words) {
   std::vector<Guards::Item> all;
   for (const io::Json& json : list.as_array("guards", kGuardsInFile)) {
-    json.require_only({"scale", "width", "limit", "noise", "degree", "operations"}, "a guard");
+    json.require_only({"scale", "width", "limit", "noise", "power", "operations"}, "a guard");
     CiphertextData x;
     x.context = context, x.key = key;
     x.level = 1;
     x.scale = json.double_at("scale"), x.width = json.unsigned_at("width", context->slots());
     Guard guard;
-    guard.limit = json.double_at("limit"), guard.noise = json.double_at("noise"), guard.degree = json.double_at("degree");
+    guard.limit = json.double_at("limit"), guard.noise = json.double_at("noise"), guard.power = json.double_at("power");
     require<DamagedFileError>(x.scale >= 1 && std::log2(x.scale) + 1 <= context->log_modulus(1),
                               "a guard must have a scale between 1 and half the modulus of level 1");
     require<DamagedFileError>(guard.limit > 0 && std::isfinite(guard.limit) && guard.noise >= 0 &&
-                                  std::isfinite(guard.noise) && guard.degree >= 1 && guard.degree <= kLargestDegree,
-                              "a guard must have a limit above 0, a noise of at least 0 and a degree of at least 1");
-    for (const io::Json& name : json.array_at("operations", kNames)) guard.operations.push_back(name.as_string("a name", kText));
+                                  std::isfinite(guard.noise) && guard.power >= 1 && guard.power <= kLargestPower,
+                              "a guard must have a limit above 0, a noise of at least 0 and a power of at least 1");
+    for (const io::Json& name : json.array_at("operations", kNames))
+      guard.operations.push_back(name.as_string("a name", kText));
     require<DamagedFileError>(!guard.operations.empty(), "a guard must name an operation");
     x.noise = rlwe::Figure(std::nan(""), std::log2(std::max(guard.noise * x.scale, 1.0)));
     x.ranges = Ranges(RangePair{Range::unknown(), Range::of(0, guard.limit, 1, 1)});
@@ -178,6 +185,19 @@ Ciphertext drop_guards(const Ciphertext& x) {
 Ciphertext skip_guards(const Ciphertext& x) {
   CiphertextData data = x.data();
   data.ranges = data.ranges.guarded();
+  return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+}
+
+Ciphertext without_trust(const Ciphertext& x) {
+  CiphertextData data = x.data();
+  data.noise = rlwe::Figure(std::nan(""), data.noise.assumed);
+  data.ranges = data.ranges.unvouched();
+  return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+}
+
+Ciphertext strong_guards(const Ciphertext& x) {
+  CiphertextData data = x.data();
+  data.ranges = data.ranges.strongly_guarded();
   return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
 }
 

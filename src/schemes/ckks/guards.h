@@ -28,10 +28,10 @@ struct Guard {
   static Part part();
 
   std::vector<std::string> operations;            // names of the guarded operations, each once
-  std::shared_ptr<const CiphertextData> squares;  // one ciphertext at level 1: the sum, without guards of its own
+  std::shared_ptr<const CiphertextData> squares;  // one ciphertext of degree 2 at level 1, without guards of its own
   double limit = 0;                               // largest sum for arguments inside, `noise` included
   double noise = 0;                               // bound on the error of the sum
-  double degree = 1;                              // the smallest k of all summands
+  double power = 1;                               // the smallest k of all summands
   std::vector<Part> parts;                        // ascending addresses
 
   /// Returns the share of half the interval's length by which an argument must be outside to be noticed for certain.

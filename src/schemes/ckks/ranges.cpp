@@ -308,7 +308,14 @@ Ranges Ranges::unvouched() const {
 
 Ranges Ranges::guarded() const {
   return map([](Range r) {
-    r.word.unguarded = false;
+    r.word.unguarded = r.word.strong = false;
+    return r;
+  });
+}
+
+Ranges Ranges::strongly_guarded() const {
+  return map([](Range r) {
+    r.word.strong = true;
     return r;
   });
 }

@@ -21,23 +21,20 @@ namespace heliograph::ckks {
 
 using Tail = schemes::Tail<std::complex<double>>;
 
-/// Whether a caller declared bounds (`within`, a Chebyshev argument's interval), and whether no guard tests a declaration.
+/// Whether a caller declared bounds (`within`, a Chebyshev argument's interval), whether no guard tests a declaration, and
+/// whether the caller asked for a strong guard.
 struct Word {
-  bool given = false, unguarded = false;
+  bool given = false, unguarded = false, strong = false;
 
   Word() = default;
   Word(bool given) : given(given), unguarded(given) {}  // NOLINT(google-explicit-constructor): a new declaration
-  static Word guarded() {
-    Word word = true;
-    word.unguarded = false;
-    return word;
-  }
   explicit operator bool() const { return given; }
   bool operator==(const Word&) const = default;
 };
 /// Returns the word of bounds that follow from two ranges.
 inline Word operator|(Word a, Word b) {
   a.given = a.given || b.given, a.unguarded = a.unguarded || b.unguarded;
+  a.strong = a.strong || b.strong;
   return a;
 }
 
@@ -146,6 +143,8 @@ class Ranges {
   Ranges unvouched() const;
   /// Returns the same bounds, all declarations of which are tested by guards or need no guard.
   Ranges guarded() const;
+  /// Returns the same bounds, for which a guard must be strong.
+  Ranges strongly_guarded() const;
   /// Returns whether the assumed bounds of each item are at most those of `other`.
   bool inside(const Ranges& other) const;
 
