@@ -48,10 +48,10 @@ class Given:
     values: int
 
 
-def _parameters(case: Case, given: Given, slots: int = 0) -> Any:
+def _parameters(case: Case, given: Given) -> Any:
     if not given.small:
-        return C.parameters(case.set, slots=slots)
-    return C.parameters(n=2**11, depth=13, log_scale=45, bootstrap=True, insecure=True, slots=min(slots, 8))
+        return C.parameters(case.set)
+    return C.parameters(n=2**11, depth=13, log_scale=45, bootstrap=True, insecure=True)
 
 
 def _timed(call: Callable[[], Any], calls: int) -> tuple[Any, Seconds, int]:
@@ -116,11 +116,11 @@ def _sign_of_integers(case: Case, given: Given) -> Row:
 def _argmax(case: Case, given: Given) -> Row:
     groups = 8 if given.small else GROUPS
     choices = 3 if given.small else CHOICES
-    params = _parameters(case, given, groups)
+    params = _parameters(case, given)
     secret, server = _owner(params)
     random = np.random.default_rng(1)
     v = random.permuted(np.tile(np.arange(256), (groups, 1)), axis=1)[:, :choices].T - 128  # distinct integers of 8 bits
-    x = server.bind(secret.encrypt(v, bound=(-128, 127)))
+    x = server.bind(secret.encrypt(v, pad=True, bound=(-128, 127)))
     y, seconds, count = _timed(lambda: C.argmax(x, 0, integers=True), given.calls)
     return _row(y, np.abs(secret.decrypt(y) - v.argmax(0)), seconds, count, groups, params)
 
@@ -128,7 +128,7 @@ def _argmax(case: Case, given: Given) -> Row:
 def _by_tfhe(case: Case, given: Given) -> Row:
     values = 8 if given.small else given.values
     bits = 8 if given.small else BITS
-    params = _parameters(case, given, values)
+    params = _parameters(case, given)
     tfhe = hg.tfhe.parameters("2_2")
     if given.small:
         params = C.parameters(n=2**11, depth=5, log_scale=39, slots=8, bootstrap=True, insecure=True)
@@ -145,7 +145,7 @@ def _by_tfhe(case: Case, given: Given) -> Row:
     most = 2 ** (bits - 1)
     v = np.random.default_rng(1).integers(-most, most, values)
     v[:3] = 0, 1, -1
-    x = ckks_secret.encrypt(v / most, bound=(-1, 1 - 1 / most))
+    x = ckks_secret.encrypt(v / most, pad=True, bound=(-1, 1 - 1 / most))
     y, seconds, _ = _timed(lambda: server.to_ckks(server.to_tfhe(x, bits=bits, unit=1 / most) > 0), given.calls)
     return _row(y, np.abs(ckks_secret.decrypt(y)[:values] - (v > 0)), seconds, None, values, params)
 
