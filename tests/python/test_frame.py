@@ -158,13 +158,31 @@ def test_forms_of_aggregations(rig: Rig) -> None:
         lambda: groups.agg({"a": [["mean"]]}),
         lambda: groups.agg(total="a"),
         lambda: groups.agg("mean", total=("a", "sum")),
-        lambda: f.groupby(["region", "flag"]),
+        lambda: f.groupby([]),
+        lambda: f.groupby(["region", "region"]),
     ]
     for use_of in wrong:
         with pytest.raises(hg.ParameterError):
             use_of()
     with pytest.raises(KeyError, match="the selection has no column 'b'"):
         groups[["a"]].agg({"b": "mean"})
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_groups_of_several_columns(seed: int) -> None:
+    """A group is a combination of keys that rows have."""
+    frame = random_frame(seed, 20)
+    rig = Rig(frame, depth=4)
+    for use in (
+        lambda t: t.groupby(["region", "flag"]).agg({"b": ["mean", "std"], "m": "sum"}),
+        lambda t: t.groupby(["flag", "region"])["n"].agg(["sum", "var"]),
+    ):
+        found, expected = rig.found(use(rig.frame)), use(frame)
+        alike(found, expected)
+        assert found.index.names == expected.index.names
+    many = Rig({name: [f"{name}{k}" for k in range(40)] for name in "ab"} | {"x": np.arange(40.0)}, copies=False)
+    with pytest.raises(hg.ParameterError, match="1,600 combinations"):
+        many.frame.groupby(["a", "b"])
 
 
 def test_groups_without_values() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from heliograph import _core, ckks
 from heliograph._common.arguments import count_of
 from heliograph._common.functions import concatenate
-from heliograph.frame.answers import FINISHES, Moments, describe, pandas
+from heliograph.frame.answers import FINISHES, Moments, describe, group_keys, pandas
 from heliograph.frame.functions import count_error, enough_levels, interval, is_number, limited, rows_of
 
 _MOST_BINS = 4096
@@ -145,7 +145,7 @@ def _shares(header: dict[str, Any]) -> list[float]:
 def _of_groups(m: Moments, shares: list[float]) -> Any:
     pd, header = pandas(), m.header
     kept = [g for g in range(len(header["groups"])) if m.rows(g)]
-    keys = pd.Index([header["groups"][g] for g in kept], name=header["by"])
+    keys = group_keys(m, kept)
     columns, errors = {}, {}
     for i, name in enumerate(m.names):
         found = [_Order(m, i, g).quantile(shares[0]) for g in kept]

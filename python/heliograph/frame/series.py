@@ -209,7 +209,7 @@ class Series:
         if self.limits is not None and other.limits is not None:
             limits = self.limits[0] + other.limits[0], self.limits[1] + other.limits[1]
         step = self.step if self.step == other.step else 0.0
-        known = {"limits": limits, "step": step, "error": error}
+        known: dict[str, Any] = {"limits": limits, "step": step, "error": error}
         return self._derived(x + y, valid, name=name, scale=scale, offset=a.offset + b.offset, **known)
 
     def _product(self, other: Series) -> Series:
@@ -221,7 +221,7 @@ class Series:
         (x, unit), (y, other_unit) = unit_values(self), unit_values(other)
         error = a.error * abs(a.scale) / unit + b.error * abs(b.scale) / other_unit
         limits = functions.square_of(self.limits) if self is other else functions.product_of(self.limits, other.limits)
-        known = {"limits": limits, "step": self.step * other.step, "error": error}
+        known: dict[str, Any] = {"limits": limits, "step": self.step * other.step, "error": error}
         return self._derived(x * y, valid, name=name, scale=unit * other_unit, offset=0.0, **known)
 
     # Functions
