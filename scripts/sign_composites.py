@@ -2,7 +2,8 @@
 """Computes the polynomials whose composition approximates the sign: python/heliograph/ckks/sign_composites.json.
 
 For each gap 2^-alpha and error 2^-beta it searches the composition of odd minimax polynomials of degrees 7, 15 and 31 with the
-fewest levels, then with the fewest products. Source: Lee, Lee, No, Kang, Kang, ePrint 2020/834, section 3. Each polynomial but
+fewest levels, then with the fewest products. If levels run out, the order of the polynomials decides where bootstraps fall. So for
+each number of levels between two bootstraps the table also has the composition with the cheapest bootstraps. Source: Lee, Lee, No, Kang, Kang, ePrint 2020/834, section 3. Each polynomial but
 the last is scaled so that its values, with a margin for interval arithmetic, are in [-1, 1], the next one's domain.
 """
 
@@ -24,6 +25,11 @@ PRODUCTS = {7: 4, 15: 6, 31: 9}  # relinearizations of Paterson and Stockmeyer's
 MARGIN = 1.006  # of a polynomial's range, for the engine's interval arithmetic (1 / cos(pi / 32)) and for noise
 SLACK = 1 - 2.0**-6  # of a domain's lower end, for noise
 MOST_STAGES = 6
+BUDGETS = range(5, 19)  # levels between two bootstraps
+MORE_LEVELS = 2  # that an order with cheaper bootstraps may take
+# One bootstrap's error is about 2^-15, that of a bootstrap with a second iteration far below.
+BOOTSTRAP_BITS = 14.7
+TWICE = 2.1  # time of a bootstrap with two iterations, in bootstraps
 
 
 def grid(low: float, count: int) -> np.ndarray:
@@ -65,15 +71,21 @@ def minimax(degree: int, low: float) -> tuple[np.ndarray, float]:
     assert best is not None
     coefficients = np.zeros(degree + 1)
     coefficients[odd] = best[1]
-    fine = grid(low, 20000)
-    return coefficients, float(np.abs(chebyshev.chebval(fine, coefficients) - 1).max())
+    roots = chebyshev.chebroots(chebyshev.chebder(coefficients))  # the extrema are too narrow for a grid
+    turns = roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < 1)]
+    return coefficients, float(np.abs(chebyshev.chebval(np.concatenate([[low, 1], turns]), coefficients) - 1).max())
 
 
 def composite(degrees: tuple[int, ...], gap: float) -> tuple[list[np.ndarray], float]:
     """Returns the polynomials of a composition and its error."""
     low, stages = gap * SLACK, []
     for place, degree in enumerate(degrees):
-        coefficients, error = minimax(degree, low)
+        try:
+            coefficients, error = minimax(degree, low)
+        except np.linalg.LinAlgError:  # the error is below the precision of floats
+            return stages, np.inf
+        if place < len(degrees) - 1 and error < 2.0 ** -max(BETAS) / 8:
+            return [*stages, coefficients], np.inf  # a shorter composition is precise enough
         if place == len(degrees) - 1 or error >= 1:
             return [*stages, coefficients], error
         largest = (1 + error) * MARGIN
@@ -82,26 +94,76 @@ def composite(degrees: tuple[int, ...], gap: float) -> tuple[list[np.ndarray], f
     raise AssertionError("a composition has at least one polynomial")
 
 
+def growth(stages: list[np.ndarray], gap: float) -> list[tuple[float, float]]:
+    """Returns for each polynomial the lower end of its domain, and the largest derivative from it to the last one."""
+    values = [(gap * SLACK) ** np.linspace(1, 0, 4001)]
+    for stage in stages:
+        values.append(chebyshev.chebval(values[-1], stage))
+    slope, found = np.ones_like(values[0]), []
+    for value, stage in zip(values[-2::-1], stages[::-1], strict=True):
+        slope = slope * chebyshev.chebval(value, chebyshev.chebder(stage))
+        found.append((float(value.min()), float(np.abs(slope).max()) * 1.1))
+    return found[::-1]
+
+
+def bootstraps(degrees: tuple[int, ...], growths: list[tuple[float, float]], budget: int, error: float) -> float:
+    """Returns the time of the bootstraps of a composition, in bootstraps: each falls as late as levels allow."""
+    left, time, precise = budget, 0.0, 2.0**-BOOTSTRAP_BITS
+    for degree, (low, slope) in zip(degrees, growths, strict=True):
+        if DEGREES[degree] > budget:
+            return np.inf
+        if left < DEGREES[degree]:
+            time += 1 if precise < low * 2.0**-6 and precise * slope < error / 4 else TWICE
+            left = budget
+        left -= DEGREES[degree]
+    return time
+
+
 def main() -> None:
     """Writes the table."""
-    ways = [w for n in range(1, MOST_STAGES + 1) for w in itertools.combinations_with_replacement(DEGREES, n)]
-    cost = {w: (sum(DEGREES[d] for d in w), sum(PRODUCTS[d] for d in w)) for w in ways}
+    ways = [w for n in range(1, MOST_STAGES + 1) for w in itertools.product(DEGREES, repeat=n)]
+    cost = {w: (sum(DEGREES[d] for d in w), sum(PRODUCTS[d] for d in w), list(w) != sorted(w)) for w in ways}
+    ways.sort(key=cost.__getitem__)
     table = []
     for alpha in ALPHAS:
-        todo = sorted(BETAS)
-        for way in sorted(ways, key=cost.__getitem__):
-            if not todo:
-                break
-            if cost[way][0] < 0.8 * alpha or cost[way][0] > 34:  # levels that are too few
+        gap, fewest, chosen = 2.0**-alpha, {}, {}
+        for way in ways:
+            levels = cost[way][0]
+            if (
+                levels < 0.8 * alpha
+                or levels > 34
+                or (len(fewest) == len(BETAS) and levels > max(fewest.values()) + MORE_LEVELS)
+            ):
                 continue
-            stages, error = composite(way, 2.0**-alpha)
-            reached = [beta for beta in todo if error <= 2.0**-beta]
-            if reached:
-                todo = [beta for beta in todo if beta not in reached]
-                odd = [[float(c) for c in stage[1::2]] for stage in stages]
-                table.append({"gap_bits": alpha, "error_bits": -float(np.log2(error)), "degrees": way, "odd": odd})
-                print(alpha, cost[way], way, round(float(np.log2(error)), 2), flush=True)
+            stages, error = composite(way, gap)
+            growths = growth(stages, gap) if error < 2.0 ** -min(BETAS) else []
+            for beta in BETAS:
+                if error > 2.0**-beta or levels > fewest.get(beta, levels) + MORE_LEVELS:
+                    continue
+                if beta not in fewest:
+                    chosen[beta, None] = (), way
+                fewest.setdefault(beta, levels)
+                for budget in BUDGETS:
+                    key = bootstraps(way, growths, budget, 2.0**-beta), cost[way]
+                    if (beta, budget) not in chosen or key < chosen[beta, budget][0]:
+                        chosen[beta, budget] = key, way
+        found = {way for key, way in chosen.values() if not key or 0 < key[0] < np.inf}
+        for way in sorted(found, key=cost.__getitem__):
+            stages, error = composite(way, gap)
+            odd = [[float(c) for c in stage[1::2]] for stage in stages]
+            row = {"gap_bits": alpha, "error_bits": -float(np.log2(error)), "degrees": way}
+            table.append({**row, "abs_error_bits": -float(np.log2(error_of_abs(stages, gap))), "odd": odd})
+            print(alpha, cost[way], way, round(float(np.log2(error)), 2), flush=True)
     TABLE.write_text("[\n" + ",\n".join(json.dumps(row) for row in table) + "\n]\n")
+
+
+def error_of_abs(stages: list[np.ndarray], gap: float) -> float:
+    """Returns the largest distance of x times the composition from |x| on [-1, 1], rounded up."""
+    x = np.concatenate([np.linspace(0, gap, 4001), gap ** np.linspace(1, 0, 20001)])
+    value = x
+    for stage in stages:
+        value = chebyshev.chebval(value, stage)
+    return float(np.abs(x * value - x).max()) * 1.02
 
 
 if __name__ == "__main__":

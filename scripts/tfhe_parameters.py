@@ -52,7 +52,9 @@ def variances(s: Set) -> tuple[float, float, float]:
     digit, switch_digit = (4**s.base + 2) / 12, (4**s.switch_base + 2) / 12
     cut, switch_cut = 4.0 ** (-s.base * s.length) / 12, 4.0 ** (-s.switch_base * s.switch_length) / 12
     word = 2.0**-64 / 12
-    bootstrap = groups * (values * rows * s.degree * digit * 4**s.glwe + cut * (1 + wide / 2))
+    summands = values * rows * s.degree * digit
+    transforms = (2.2 * math.log2(s.degree) + 2 * values) * 2.0**-106 * summands / 12
+    bootstrap = groups * (summands * 4**s.glwe + (cut + transforms) * (1 + wide / 2))
     key_switch = wide * s.switch_length * switch_digit * (4**s.lwe + word) + switch_cut * wide / 2 + word
     return bootstrap, key_switch, (s.n / 4 + 1) / (2 * s.degree) ** 2 / 12
 

@@ -3,7 +3,8 @@
     python -m benchmarks.runners.functions --out benchmarks/results/mine-functions.jsonl
 
 The set is n16-b10-h, 32,768 slots, and levels run out inside `hg.ckks.auto_bootstrap`. --small takes an insecure set with N = 2^11,
-to try the runner. Values include the ends of the interval, the gap and 0. Times are medians of warm calls.
+to try the runner. Values include the ends of the interval, the gap and 0. Times are medians of warm calls. The cost of a guard is its
+share of modular products.
 """
 
 from __future__ import annotations
@@ -78,6 +79,19 @@ CASES = (
 )
 
 
+def guard_share(case: Case, x: Any, secret: Any, server: Any) -> float:
+    """Returns the modular products of a guard for a declared interval, as a share of those of the function."""
+    wide = secret.encrypt(np.zeros(server.parameters.slots), bound=(case.low - 1, case.high + 1), level=x.level)
+    declared = C.within(server.from_bytes(wide.to_bytes()), (case.low, case.high))
+
+    def called(t: Any) -> Any:
+        with C.auto_bootstrap(iterations=case.iterations):
+            return case.call(t)
+
+    with_guard, without = (hg.forecast(called, t).products for t in (declared, C.unguarded(declared)))
+    return with_guard / without - 1
+
+
 def measure(case: Case, secret: Any, server: Any, calls: int) -> dict[str, Any]:
     """Returns the row of a function."""
     random, slots = np.random.default_rng(44), server.parameters.slots
@@ -105,6 +119,7 @@ def measure(case: Case, secret: Any, server: Any, calls: int) -> dict[str, Any]:
         "log2_largest": float(np.log2(off.max())),
         "first_seconds": seconds[0],
         "seconds": statistics.median(seconds[1:]),
+        "guard_share": guard_share(case, x, secret, server),
         "calls": calls,
     }
 
@@ -127,7 +142,7 @@ def main() -> None:
             continue
         print(
             f"{row['function']:9s} {row['options']:28s} promised 2^{row['log2_promised']:.1f}, largest error 2^{row['log2_largest']:.1f}, "
-            f"{row['bootstraps']} bootstraps, {row['seconds']:.3f} s",
+            f"{row['bootstraps']} bootstraps, {row['seconds']:.3f} s, guard {100 * row['guard_share']:.1f} %",
             flush=True,
         )
     sets = {"name": None if given.small else SET, "n": params.n, "slots": params.slots, "security": params.security}

@@ -400,9 +400,27 @@ Ciphertext functional_bootstrap(const Ciphertext& x, const std::vector<std::comp
 
 enum class Basis : unsigned char { monomial, chebyshev };
 /// Evaluates p(x) with real coefficients in ceil(log2(degree + 1)) levels (baby-step giant-step; Paterson and Stockmeyer,
-/// depth optimal as in Bossuat et al., ePrint 2020/1203). Chebyshev: x in [-1, 1], coefficients of T_0, T_1, ....
+/// depth optimal as in Bossuat et al., ePrint 2020/1203). Chebyshev: x in [-1, 1], coefficients of T_0, T_1, .... If only a
+/// declaration (`within`) shows that real values are in [-1, 1], the result has a guard: decryption throws
+/// OutOfIntervalError with the name `guard` if a value was outside. An empty name makes no guard.
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
-                               const EvaluationKeys& keys);
+                               const EvaluationKeys& keys, const std::string& guard = "a Chebyshev series");
+/// Properties of a guard. An argument that is `excess` times half the interval's length outside is noticed for certain.
+struct GuardSummary {
+  std::vector<std::string> operations;
+  double excess = 0;
+  std::size_t bytes = 0;
+};
+std::vector<GuardSummary> guards_of(const Ciphertext& x);
+/// Returns x without its guards: arguments outside their intervals are no longer noticed.
+Ciphertext drop_guards(const Ciphertext& x);
+/// Returns x with the same declared bounds, for which later polynomials make no guard.
+Ciphertext skip_guards(const Ciphertext& x);
+/// Returns x with the same bounds, of which later polynomials make strong guards. A strong guard has a higher power than the
+/// series if only then one argument that is 5% outside is noticed among all ciphertexts.
+Ciphertext strong_guards(const Ciphertext& x);
+/// Returns x as a reader of its file has it: without trusted bounds.
+Ciphertext without_trust(const Ciphertext& x);
 /// Returns the levels that a polynomial of this degree takes.
 std::size_t polynomial_depth(std::size_t degree);
 

@@ -27,10 +27,15 @@ struct Operand {
 
 /// The arguments of a function, with their signature. The signature holds everything except the words that decides the
 /// function's calls: parameters, shapes, strides, levels, scales, noise, bounds, flags, aliasing, and the keys' contents.
-/// Equal signatures give the same calls and results with the same metadata.
+/// Equal signatures give the same calls and results with the same metadata. Guards of CKKS tensors are no part of
+/// the operands: a program runs without them, and its results get them (ckks::drop_guards).
 class Operands {
  public:
   explicit Operands(std::vector<Operand> list);
+  /// Returns a result with the guards of all operands under its key.
+  AnyCiphertext guarded(const AnyCiphertext& result) const;
+  /// Returns the operands that have guards.
+  const std::vector<AnyCiphertext>& with_guards() const;
   const std::vector<Operand>& list() const { return list_; }
   const std::string& signature() const { return signature_; }
   /// The signature without noise, bounds, scales and flags. Arguments with equal shapes are expected to give the same calls.
@@ -38,6 +43,7 @@ class Operands {
 
  private:
   std::vector<Operand> list_;
+  std::vector<AnyCiphertext> guarded_;  // the operands that have guards, with their guards
   std::string shapes_, signature_;
 };
 

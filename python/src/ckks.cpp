@@ -123,7 +123,12 @@ void bind_ciphertext(nb::module_& m) {
                      constexpr const char* names[] = {"vouched", "assumed", "places", "open"};
                      return names[static_cast<std::size_t>(c.standing())];
                    })
-      .def_prop_ro("may_outgrow", &Ciphertext::may_outgrow);
+      .def_prop_ro("may_outgrow", &Ciphertext::may_outgrow)
+      .def_prop_ro("guards", [](const Ciphertext& c) {
+        nb::list all;
+        for (const ckks::GuardSummary& g : ckks::guards_of(c)) all.append(nb::make_tuple(g.operations, g.excess, g.bytes));
+        return all;
+      });
   nb::class_<Plaintext>(m, "Plaintext")
       .def_prop_ro("shape", &Plaintext::shape)
       .def_prop_ro("parameters", &Plaintext::parameters)
@@ -306,11 +311,16 @@ void bind_circuits(nb::module_& m) {
   m.def(
       "evaluate_polynomial",
       [](const Ciphertext& x, const std::vector<double>& coefficients, bool chebyshev, const EvaluationKeys& keys,
-         const nb::object& progress) {
+         const nb::object& progress, const std::string& guard) {
         const Released released(progress);
-        return ckks::evaluate_polynomial(x, coefficients, chebyshev ? ckks::Basis::chebyshev : ckks::Basis::monomial, keys);
+        const ckks::Basis basis = chebyshev ? ckks::Basis::chebyshev : ckks::Basis::monomial;
+        return ckks::evaluate_polynomial(x, coefficients, basis, keys, guard);
       },
-      "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none());
+      "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none(), "guard"_a = "");
+  m.def("drop_guards", &ckks::drop_guards, "x"_a, Unlocked());
+  m.def("without_trust", &ckks::without_trust, "x"_a, Unlocked());
+  m.def("strong_guards", &ckks::strong_guards, "x"_a, Unlocked());
+  m.def("skip_guards", &ckks::skip_guards, "x"_a, Unlocked());
   m.def("polynomial_depth", &ckks::polynomial_depth, "degree"_a);
   nb::class_<LinearTransform>(m, "LinearTransform")
       .def_prop_ro("rotations", &LinearTransform::rotations)

@@ -44,6 +44,13 @@ void bind_operands(nb::module_& m) {
             new (self) Operands(operands_of(tensors, keys));
           },
           "tensors"_a, "keys"_a)
+      .def(
+          "guarded",
+          [](const Operands& o, const nb::handle& result) {
+            const AnyCiphertext x = o.guarded(ciphertext_of(result));
+            return std::visit([](const auto& c) -> nb::object { return nb::cast(c); }, x);
+          },
+          "result"_a)
       .def_prop_ro("signature", [](const Operands& o) { return nb::bytes(o.signature().data(), o.signature().size()); })
       .def_prop_ro("shapes", [](const Operands& o) { return nb::bytes(o.shapes().data(), o.shapes().size()); });
 }

@@ -55,8 +55,8 @@ module hg_dma_write_proof #(
   logic [7:0] length_before;
   logic [DW-1:0] data_before;
   logic last_before;
-  // Counters of the instruction. Beats: not yet requested, read or sent; read. Bursts: announced; announced, but
-  // incomplete on the bus; announced, but unanswered.
+  // Counters of the instruction. In beats: not yet requested, not yet read, not yet sent, read. In bursts: announced;
+  // announced but incomplete on the bus; announced but unanswered.
   logic [15:0] unasked, unread, unsent, read;
   logic [7:0] announced, unended, unanswered;
   logic [SB-1:0] slot;

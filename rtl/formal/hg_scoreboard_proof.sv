@@ -1,8 +1,9 @@
-// For any slot: it is not written while another instruction reads or writes it, nor read while another writes it. For any
-// bank: at most one unit reads it, and at most one writes it. A separate list models the running instructions: at most
-// two per unit, the oldest first, with flags for unfinished reads and for claimed write banks. Assumed: units end the
-// instructions that they accept, after having read their operands. They accept another one after these reads, and a late
-// unit only after its bank was granted. A late unit ends no instruction without a grant.
+// For any slot: it is not written while another instruction reads or writes it, nor read while another writes it. For
+// any bank: at most one unit reads it, and at most one writes it. A separate list models the running instructions: at
+// most two per unit, the oldest first, with flags for unfinished reads and for claimed write banks. Assumed: units end
+// the instructions that they accept, after having read their operands. They accept another one after these reads. A
+// late unit claims its write bank only before it writes, and accepts another instruction only after the grant. A late
+// unit ends no instruction without a grant.
 module hg_scoreboard_proof #(
     parameter int unsigned SLOTS = 32,
     parameter int unsigned TABLES = 10,
@@ -110,7 +111,7 @@ module hg_scoreboard_proof #(
       for (int i = 0; i < 2 * int'(UNITS); ++i) if (writers[i]) assert ((uses & ~((2 * UNITS)'(1) << i)) == 0);
       assert ((bank_readers & (bank_readers - 1'b1)) == 0);
       assert ((bank_writers & (bank_writers - 1'b1)) == 0);
-      // The scoreboard's list equals the list of this proof, claims included that are not yet reported.
+      // The scoreboard's list equals the list of this proof, including claims that are not yet reported.
       assert ((bank_claims & (bank_claims - 1'b1)) == 0);
       for (int u = 0; u < int'(UNITS); ++u) begin
         assert (!list[u][1].live || list[u][0].live);

@@ -10,11 +10,11 @@ module hg_bursts #(
     input  logic             start_i,
     output logic             idle_o,
     input  logic [     63:0] address_i,
-    input  logic [COUNT-1:0] beats_i,    // at least one
+    input  logic [COUNT-1:0] beats_i,    // number of beats, at least one
     output logic             valid_o,
     input  logic             ready_i,
     output logic [     63:0] address_o,
-    output logic [      7:0] length_o,   // beats - 1
+    output logic [      7:0] length_o,   // number of beats, minus 1
     output logic             last_o
 );
 

@@ -69,8 +69,8 @@ module hg_core #(
   end
 
   localparam int unsigned READERS = 7, WRITERS = 5;
-  localparam int unsigned NTT = 0, BUS = 1, POINTWISE = 2, PERMUTE = 5, CONVERT = 6;  // first read ports; pointwise has
-                                                                                      // three
+  localparam int unsigned NTT = 0, BUS = 1, POINTWISE = 2, PERMUTE = 5, CONVERT = 6;  // index of each unit's first read
+                                                                                      // port; pointwise has three ports
   localparam int unsigned W_NTT = 0, W_BUS = 1, W_POINTWISE = 2, W_PERMUTE = 3, W_CONVERT = 4;
   logic [READERS-1:0] read;
   logic [READERS-1:0][SB-1:0] read_slot;

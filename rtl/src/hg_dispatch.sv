@@ -5,7 +5,7 @@
 //   - unknown operations;
 //   - permutations and conversions into a slot that they read, because they write rows before they read them;
 //   - fields beyond the card's shape: slots, tables (which start at multiples of 2^RW rows), sets, sources and targets;
-//   - degrees outside of one beat (an NTT: 2^9) to 2^LOG_N words;
+//   - degrees of less than one beat (an NTT: less than 2^9 words) or more than 2^LOG_N words;
 //   - permutations by an even g; addresses that are not multiples of a beat's 8 B bytes;
 //   - constants of 0 beats or of 2^16 or more.
 // Latency: none; at most one instruction a cycle.

@@ -307,8 +307,8 @@ module hg_ntt #(
     .read_address_i(choice_late.row),
     .read_data_o(twiddles)
   );
-  // Within rows, the twiddle of lane j is j / t entries after the first one. The inverse counts down, in a row with all
-  // bits inverted.
+  // Within rows, the twiddle of lane j is j / t entries after the first one. In the inverse the entries count down, and
+  // all bits of the row's number are inverted.
   for (genvar j = 0; j < B; ++j) begin : g_twiddle
     logic [LB:0] lane;
     always_comb begin

@@ -17,7 +17,7 @@ package hg_pkg;
   localparam int unsigned ADD_LATENCY = 2;
   localparam int unsigned SUB_LATENCY = 2;
 
-  // Units, and operations of descriptors (hg_core).
+  // Numbers of the units, and operations of descriptors (hg_core).
   localparam int unsigned UNIT_NTT = 0;
   localparam int unsigned UNIT_POINTWISE = 1;
   localparam int unsigned UNIT_PERMUTE = 2;

@@ -12,7 +12,7 @@ module hg_ring #(
     input  logic [63:0]       base_i,
     input  logic [ 4:0]       log_size_i,
     input  logic [31:0]       tail_i,
-    output logic [31:0]       head_o,      // number of entries that left
+    output logic [31:0]       head_o,      // number of entries that left the ring
     output logic              error_o,
     output logic              valid_o,
     input  logic              ready_i,

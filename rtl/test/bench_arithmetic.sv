@@ -1,6 +1,6 @@
 // Arithmetic of lanes, butterflies and conversions, driven by test_arithmetic.cpp.
-//   reduced_o   0 to 2: reduced sums of 2^2, 2^4 and 2^6 products (hg_reduce_sum), with the bits of the sum and of v that fit
-//   pieces_o    sums of pieces as in the conversion (hg_pieces): of a target, and of the turns with their half
+//   reduced_o   0 to 2: reduced sums of 2^2, 2^4 and 2^6 products (hg_reduce_sum), from the low bits of sum_i and v_i
+//   pieces_o    sums of pieces as in the conversion (hg_pieces): of a target, and of v with 2^57 added for rounding
 //   sum_*_o     sums of 16 products in pieces (hg_product_sum), with constants of 30 and of 48 bits
 module bench_arithmetic #(
     parameter int unsigned W = 30

@@ -14,7 +14,7 @@ constexpr unsigned kNtt = 0, kPointwise = 1, kPermute = 2, kConvert = 3, kLoad =
 constexpr std::uint32_t kOrdered = 1u << 24;
 constexpr unsigned kRows = 512;  // rows per table, for the model's B = 8 and LOG_N = 12
 
-enum Outcome : int { fence = -3, dropped = -2, waits = -1 };  // else the unit
+enum Outcome : int { fence = -3, dropped = -2, waits = -1 };  // other values: the unit's number
 
 class Dispatch : public testing::Test {
  protected:
@@ -316,7 +316,7 @@ TEST_F(Dispatch, FieldsThatTheCardDoesNotHaveAreReported) {
       table,
       set,
       with(transform, 0, 0xf00, 9 << 8),                                      // the smallest transform
-      with(sum, 0, 0xf00, 4 << 8),                                            // one beat
+      with(sum, 0, 0xf00, 4 << 8),                                            // a limb of one beat
       with(element_wise(kNone, kNone, kNone, 1), 1, 0xffffff00, 0xffffff00),  // slots of absent operands
       with(set, 10, ~0u, 65535),
       with(convert(12, {0}, {2}, 0), 8, 0xffffff00, 0xffffff00),  // slots of sources after the last one

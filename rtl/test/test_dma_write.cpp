@@ -52,7 +52,7 @@ class DmaWrite : public testing::Test {
     unsigned beats = 1, slot = 0;
     long faulty = -1;  // index of the burst that the memory answers with `response`; -1: none
     unsigned response = 2;
-    long reset_after = -1;         // cycles; -1: no reset
+    long reset_after = -1;         // cycles until a reset; -1: no reset
     bool addresses_first = false;  // the memory accepts data only after 40 cycles without a new address
     bool answers_last = false;     // the memory answers only after it has accepted all data
     bool answers_beside = false;   // until the last address, the memory answers only in cycles that accept an address
@@ -73,7 +73,7 @@ class DmaWrite : public testing::Test {
     bool taken = false, address_waits = false, data_waits = false;
     u64 address_before = 0;
     u32 data_before = 0;
-    int row1 = -1, row2 = -1;  // pairs in flight from the slot
+    int row1 = -1, row2 = -1;  // pairs of rows that were requested and have not arrived
     for (long cycle = 0; cycle < 400000; ++cycle) {
       if (cycle == w.reset_after) return reset();
       dma->valid_i = !taken;

@@ -13,7 +13,7 @@ namespace {
 
 using u64 = std::uint64_t;
 
-constexpr std::size_t B = 2, kBanks = 4, kSlots = 16, kReaders = 7, kWriters = 5, kRows = 8;  // rows per group
+constexpr std::size_t B = 2, kBanks = 4, kSlots = 16, kReaders = 7, kWriters = 5, kRows = 8;  // kRows: rows per group
 
 class Memory : public testing::Test {
  protected:

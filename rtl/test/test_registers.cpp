@@ -111,7 +111,7 @@ TEST_F(Registers, AreZeroAfterReset) {
   card->count_i = (1 << kCounters) - 1;
   for (int i = 0; i < kCounters; ++i) counter_state(i) = ~u64{0} << 31;
   card.tick();
-  EXPECT_NE(read(kFirstCounter), 0u);  // latches the high half
+  EXPECT_NE(read(kFirstCounter), 0u);  // this read latches the high half
   card->bready_i = card->rready_i = 0;
   card->awvalid_i = card->wvalid_i = card->arvalid_i = 1;
   card->awaddr_i = kTail;
@@ -372,7 +372,7 @@ TEST_F(Registers, OtherAddressesAreZeroAndTakeNothing) {
   write(kTail, 0x55), write(kBase, 0x140), write(kBaseHigh, 0x66), write(kLogSize, 7), write(kControl, 1);
   for (int j = 0; j < kCounters; ++j) counter_state(j) = 0x7700000077;
   pulse(card->interrupt_i);
-  ASSERT_EQ(read(kFirstCounter), 0x77u);  // latches a high half
+  ASSERT_EQ(read(kFirstCounter), 0x77u);  // this read latches the high half
   const auto before = all();
   for (unsigned at = 0; at < 256; ++at) {
     if (!aligned_register(at)) {

@@ -27,7 +27,7 @@ class Ring : public testing::Test {
   std::mt19937_64 random{31};
   u64 base = 0;
   unsigned log_size = 0;
-  u32 requested = 0, left = 0;  // numbers of entries
+  u32 requested = 0, left = 0;  // numbers of requested entries, and of entries that left
   std::deque<u64> expected;     // addresses of the expected pieces
   u32 most = 0;
   int stalls = 0;

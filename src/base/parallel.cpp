@@ -42,7 +42,7 @@ void parallel_for(std::size_t count, std::size_t words, const std::function<void
     std::vector<std::jthread> others;
     try {
       for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(work);
-    } catch (const std::system_error&) {  // fewer threads could start: these do all work
+    } catch (const std::system_error&) {  // the system refused further threads; the threads that started do all work
     }
     work();
   }

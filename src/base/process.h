@@ -3,7 +3,7 @@
 
 namespace heliograph {
 
-/// Records the process that made this object. The check makes no system call, because every kernel call performs it.
+/// Records the process that made this object. is_here() makes no system call, because it runs at every kernel call.
 class ProcessMark {
  public:
   ProcessMark();

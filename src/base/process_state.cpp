@@ -11,7 +11,7 @@ ProcessState& own() {
   return *mine;
 }
 
-ProcessState* of_process = nullptr;  // state of the loading program; null: use this module's own
+ProcessState* of_process = nullptr;  // state of the program that loaded this module; null: the module has its own state
 
 const int registered =
     (own(), ::pthread_atfork(nullptr, nullptr, [] { own().forks.fetch_add(1, std::memory_order_relaxed); }));

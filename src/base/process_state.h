@@ -19,7 +19,7 @@ struct ProcessState {
 
 /// Returns the state. The state is never destroyed, because static objects such as devices may be destroyed later.
 ProcessState& process_state();
-/// Adopts the state of the program that loads this module; the module calls it first.
+/// Adopts the state of the program that loads this module; the module calls this function before any other.
 void share(ProcessState& of_the_process);
 
 }  // namespace heliograph

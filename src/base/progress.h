@@ -8,8 +8,8 @@
 
 namespace heliograph {
 
-/// The steps of a computation, reported to the thread's ProgressScope. During its lifetime, other computations of the thread
-/// report only within `part`.
+/// Counts the steps of a computation and reports them to the thread's ProgressScope. During the lifetime of this
+/// object, other computations of the thread report only within `part`.
 class ProgressSteps {
  public:
   explicit ProgressSteps(double total) : whole_(std::exchange(ProgressScope::current(), {})), total_(total) {}
@@ -20,19 +20,20 @@ class ProgressSteps {
   bool has_observer() const { return whole_.callback != nullptr; }
   /// Reports that `steps` more steps are done. A cancellation point.
   void add(double steps = 1) { add_until(done_ + steps); }
-  /// The same, until `end` steps are done since the start.
+  /// Reports that `end` steps are done since the start. A cancellation point.
   void add_until(double end) {
     if (end <= done_) return;
     done_ = end;
     Interruptible::heed();
     if (whole_.callback) (*whole_.callback)(position());
   }
-  /// Returns compute(), whose progress is that of the next `steps` steps.
+  /// Returns compute(). The progress of `compute` is reported as the next `steps` steps.
   template <class Compute>
   decltype(auto) part(double steps, Compute&& compute) {
     return part_until(done_ + steps, std::forward<Compute>(compute));
   }
-  /// The same, of the steps until `end` are done since the start.
+  /// Returns compute(). The progress of `compute` is reported as the steps from the present one to `end`, counted from
+  /// the start.
   template <class Compute>
   decltype(auto) part_until(double end, Compute&& compute) {
     const double begin = position();
@@ -47,7 +48,7 @@ class ProgressSteps {
     ~Inside() { ProgressScope::current() = {}; }
   };
 
-  /// Returns the callback's argument after the steps done; exact at the end, despite rounding.
+  /// Returns the argument of the progress callback after the completed steps; at the end it is exact despite rounding.
   double position() const {
     return done_ >= total_ ? whole_.end : whole_.begin + done_ / total_ * (whole_.end - whole_.begin);
   }
@@ -57,7 +58,8 @@ class ProgressSteps {
   double done_ = 0;
 };
 
-/// During its lifetime, computations of this thread report no progress: they prepare another one.
+/// During the lifetime of this object, computations of this thread report no progress, because they only prepare
+/// another computation.
 class Unreported {
  private:
   const ProgressSteps none_{0};

@@ -10,7 +10,8 @@
 
 namespace heliograph {
 
-/// Returns start(), which starts threads. Throws DeviceError if the operating system refuses.
+/// Returns start(), where `start` is a function that starts threads. Throws DeviceError if the operating system
+/// refuses.
 template <class Start>
 auto starting_threads(Start&& start) {
   try {

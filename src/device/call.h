@@ -50,7 +50,7 @@ struct InOut : View {
 using RingHandle = std::shared_ptr<const RingConstant>;
 using PermutationHandle = std::shared_ptr<const PermutationConstant>;
 
-/// An immutable value of a call; copies of the call refer to one object.
+/// An immutable part of a call, which all copies of the call share.
 template <class T>
 class Common {
  public:
@@ -271,7 +271,7 @@ struct Sample {
   static constexpr const char* name = "sample";
   RingHandle ring;
   PrimeList primes;
-  Secret<Draw> draw;  // each copy of the call wipes its copy
+  Secret<Draw> draw;  // each copy of the call wipes its own draw
   Out out;
 
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.draw, c.out); }

@@ -135,8 +135,8 @@ class TransferCounter {
 class Meeting {
  public:
   virtual ~Meeting() = default;
-  /// Work that `queue` of this member enqueues from now on starts after all work that every member enqueued before its own
-  /// call of meet(). Results of that work are then visible. Every member calls meet() equally often, each from one thread.
+  /// Later work of `queue` starts after all work that each member enqueued before its own call of meet(). Results of
+  /// that work are then visible. Every member calls meet() equally often, each from one thread.
   virtual void meet(std::size_t member, Queue& queue) = 0;
 };
 
@@ -153,7 +153,7 @@ class Peers {
   }
 };
 
-/// The capabilities of a device; null: it lacks this one.
+/// The optional capabilities of a device; a null pointer is a capability that the device lacks.
 struct Capabilities {
   Counter* counter = nullptr;
   Simulation* simulation = nullptr;

@@ -90,7 +90,8 @@ void check_alike(const RingHandle& ring, const PrimeList& primes, std::initializ
   for (const View* v : views) check_slice(*ring, primes, *v, out), check_same(*v, out);
 }
 
-/// Returns a view whose words may serve runs of a limb's n words, with the shape that it has after each word is repeated.
+/// Returns the view with limbs of n words. If a limb of `v` has fewer words, each of them stands for a run of equal
+/// words.
 View unrolled(View v, std::size_t n) {
   require<ShapeError>(v.n > 0 && n % v.n == 0 && std::has_single_bit(n / v.n),
                       "the limbs of an operand must have n words, or n divided by a power of two");
@@ -324,7 +325,7 @@ void check_call(const LimbSums& c) {
 void check_call(const Sample& c) {
   check_ring(*c.ring, c.primes, c.out);
   check_result(c.out);
-  // With larger positions, a draw would repeat the ChaCha20 block of another draw.
+  // Larger numbers of items or components would repeat the ChaCha20 block of another draw.
   const Draw& draw = c.draw;
   require<ShapeError>(c.out.components <= 256 && draw.first_item + c.out.items() <= u64{1} << 32,
                       "a draw must have at most 256 components and 2^32 items");
@@ -479,7 +480,8 @@ void check_call(const LinearSum& c) {
                       "a linear sum must have one plaintext for each term");
 }
 
-/// Checks the keys of steps over the limbs of `like`: two components for each digit, and digits to match.
+/// Checks the keys of steps over the limbs of `like`: each key must have at least two components for each digit of the
+/// call.
 template <class Steps>
 void check_step_keys(const Steps& c, const View& like) {
   check_ring(*c.ring, c.primes, like);

@@ -68,7 +68,7 @@ void check(const DividePlan& plan) {
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(run.from), run.count,
                 divisors.begin() + static_cast<std::ptrdiff_t>(run.to));
   check_conversion(plan.rest, divisors, out, false);
-  // A limb of the result that is not kept has no source other than the division.
+  // Every limb of the result is either kept or computed by the division.
   std::size_t kept = 0;
   for (const DividePlan::Run& run : plan.kept) kept += run.count;
   require_plan(plan.rest || kept == out.size(), "a division without divided limbs must keep all limbs of its result");

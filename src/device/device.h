@@ -130,7 +130,7 @@ class Device {
   /// Returns the optional capabilities of this device.
   virtual Capabilities capabilities() { return {}; }
 
-  // Capabilities, or their replacement if the device lacks them (device/capabilities.h).
+  // These functions use a capability of the device, or return a default if the device lacks it (device/capabilities.h).
 
   Counter* counter() { return capabilities().counter; }
   Simulation* simulation() { return capabilities().simulation; }
@@ -138,7 +138,7 @@ class Device {
   Endpoint* endpoint() { return capabilities().endpoint; }
   /// Throws DeviceError if the device has no TFHE kernels.
   TfheKernels& tfhe();
-  /// Default: the device itself, and among devices in host memory each one.
+  /// Default: true for the device itself, and between any two devices in host memory.
   bool reaches(const Device& other);
   /// Default: null.
   std::shared_ptr<Meeting> make_meeting(std::span<Device* const> members, std::span<Queue* const> queues);
@@ -150,7 +150,8 @@ class Device {
   /// Rates of the device, measured at the first call in a fraction of a second.
   const Rates& rates();
 
-  // Calls of processes(). If processes() returns null, the device has a single process, which is the key holder.
+  // These functions call the device's Processes. If processes() returns null, the device has a single process, which is
+  // the key holder.
 
   Device* key_holder();
   std::vector<std::byte> broadcast(const std::function<std::vector<std::byte>()>& make);

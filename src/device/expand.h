@@ -11,7 +11,7 @@ namespace heliograph::device {
 /// kernels. Throws InternalError if the scratch is smaller than scratch_bytes().
 std::vector<Call> expand(const Call& call);
 
-/// Allocates a view with this many items and components, over the primes.
+/// Allocates a view with this many items and components, over these primes.
 using Room = std::function<View(std::size_t items, std::size_t components, const PrimeList& primes)>;
 /// Expand a call with buffers from `room` instead of scratch. The last call of an expanded LinearSum is its division, and
 /// has no scratch.

@@ -17,7 +17,7 @@ class Form {
   virtual ~Form() = default;
 };
 
-/// A form with a reference to its constant, which outlives it.
+/// A form with a reference to its constant, which outlives the form.
 template <class C>
 class FormOf : public Form {
  public:

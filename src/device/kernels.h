@@ -52,8 +52,8 @@ class Kernels {
   /// Returns whether the backend allocates the scratch of composites itself. Calls then have the whole batch and no
   /// workspace.
   virtual bool brings_scratch() const { return false; }
-  /// Returns the preferred number of items of a composite call, each with `bytes_an_item` bytes of scratch. So many items
-  /// fill the device and do not exceed its caches.
+  /// Returns the preferred number of items of a composite call, each with `bytes_an_item` bytes of scratch. This number
+  /// of items fills the device without exceeding its caches.
   virtual std::size_t preferred_items(std::size_t bytes_an_item) const = 0;
 
  protected:

@@ -66,7 +66,8 @@ class Members {
   virtual void prepare(const Call& call, std::size_t member) = 0;
   /// Runs `body`, which enqueues on the member's session, after all earlier work for the member is enqueued.
   virtual void alone(std::size_t member, const std::function<void()>& body) = 0;
-  /// Return the member's memory if all of `memory` is on it, and the address of a view's first word there; null otherwise.
+  /// The first function returns the member's memory if the member has all of `memory`; the second returns the address
+  /// of a view's first word there. Both return null otherwise.
   virtual Buffer local(const Buffer& memory, std::size_t member) = 0;
   virtual std::byte* address(const View& view, std::size_t member) = 0;
   /// Returns the member's copy of a key's memory, which may be evicted if memory is short. `key` may be on any member.

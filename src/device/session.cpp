@@ -115,7 +115,7 @@ void Session::enqueue_cut(Call call, const Workspace& scratch, std::size_t at_on
   const std::size_t items = scratch.empty() && !reports ? 0 : items_of(call);
   std::optional<ProgressSteps> steps;
   if (reports) steps.emplace(items);
-  if (scratch.empty() || at_once == 0 || at_once >= items) {  // the whole batch at once
+  if (scratch.empty() || at_once == 0 || at_once >= items) {  // enqueue the whole batch at once
     if (!scratch.empty()) give_scratch(call, scratch);
     if (scratch.empty() || items > 0) queue().enqueue(call);
     if (steps) steps->add(items);

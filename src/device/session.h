@@ -41,9 +41,9 @@ class Session {
   Queue& queue() const;
   /// Enqueues a call. A composite without scratch gets some here, and its batch is cut into the device's preferred chunks.
   void enqueue(Call call) const { enqueue_observed(call, false); }
-  /// The same; reports the progress of the call after each chunk.
+  /// Like `enqueue`; also reports the progress of the call after each chunk.
   void enqueue_reporting(Call call) const { enqueue_observed(call, true); }
-  /// Bytes of scratch for the call, for the device's preferred number of items at once.
+  /// Returns the bytes of scratch for the call, for the device's preferred number of items at once.
   std::size_t scratch_wanted(const Call& call) const;
   /// Enqueues a call with this scratch and does not notify observers; for calls that were observed before.
   void enqueue_in(Call call, const Workspace& scratch) const;
@@ -95,7 +95,7 @@ class Session {
   }
 
  private:
-  /// Notifies observers and enqueues a call, of which it may take the contents.
+  /// Notifies observers and enqueues `call`, whose contents it may move.
   void enqueue_observed(Call& call, bool reports) const;
   /// Number of items of a call to process at once; 0 if it needs no scratch here.
   std::size_t items_at_once(const Call& call) const;

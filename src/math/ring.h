@@ -1,5 +1,5 @@
-// A polynomial ring Z[X]/(X^N + 1) modulo a list of primes, from which every backend prepares its tables. A ring may also be
-// rows of residues of any length, for operations on single residues.
+// A polynomial ring Z[X]/(X^N + 1) modulo a list of primes, from which every backend prepares its tables. A ring can
+// also stand for rows of residues of any length, for operations on single residues.
 #pragma once
 
 #include <memory>

@@ -59,9 +59,9 @@ Placement State::choose(const View& shape) const {
   if (assigned) return home;
   const double one = c.alone(Work::key_switch, shape.limbs, shape.n);
   if (items < size() && shape.limbs > 1) {
-    // A tensor that is too large for one member is distributed by limbs at any cost. Otherwise members share the limbs of
-    // a single item only. Several items are distributed, because members compute complete items at the same time, but
-    // limbs one item after another.
+    // A tensor that is too large for one member is always distributed by limbs. Otherwise only a single item is
+    // distributed by limbs. Several items are distributed by items: members then compute complete items at the same
+    // time, whereas limbs are computed one item after another.
     const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
     if (item > large_ || (items == 1 && c.limbs_pay(shape.limbs, shape.n))) return {Layout::limb};
   }
@@ -104,7 +104,7 @@ double transforms_of([[maybe_unused]] const C& c, const View& out) {
   if constexpr (std::is_same_v<C, device::ScaledTensor>) return 34 * limbs;
   if constexpr (std::is_same_v<C, device::KeySwitch>) return 16 * limbs;
   if constexpr (std::is_same_v<C, device::LinearSum>) return 8 * limbs * static_cast<double>(1 + c.keys.size());
-  // A product with a key reads the key's words: a quarter of a transform for each limb.
+  // A product with a key reads the key's words, which takes a quarter of a transform's time for each limb.
   if constexpr (std::is_same_v<C, device::InnerProduct>) return 0.25 * static_cast<double>(c.terms()) * polynomials;
   if constexpr (std::is_same_v<C, device::ApplyKey>) return 8 * limbs;
   if constexpr (std::is_same_v<C, device::ApplyKeys>) return 8 * limbs * static_cast<double>(c.keys.size());
@@ -317,7 +317,7 @@ void State::place_result_of(const C& c, Queue& queue) {
     if (const double time = seconds(*distribution); time < least) least = time, best = std::move(distribution);
   }
   if constexpr (Sharing<C>) {
-    // Operands by limbs require no margin, because every other choice gathers them.
+    // If operands are distributed by limbs, no margin is required, because every other layout gathers them first.
     const double margin = over_limbs > 0 ? 1 : kSharingMargin;
     if (may_share && margin * seconds_over_limbs(c, *out, elsewhere) < least)
       return fresh->move_to_limbs(own(queue).queues());

@@ -1,4 +1,5 @@
-// Key switching and BFV's product: by items if members hold complete items, else over limbs.
+// Key switching and BFV's product. If members hold complete items, each member computes its items; otherwise each
+// computes some limbs.
 #include <algorithm>
 
 #include "device/chunks.h"
@@ -115,7 +116,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
       }
       if (!targets.empty()) raise.conversion = on(digit.raise, part.member, targets);
       raises.push_back(std::move(raise));
-      // The limbs of a digit are those of the polynomial itself.
+      // For its own primes, the limbs of a digit are those of the polynomial.
       Block source{.member = part.member,
                    .first = 0,
                    .count = part.count,
@@ -145,8 +146,9 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
   }
 }
 
-/// Output aggregation: every member raises its own digits to all limbs of Q and P. The sums are added up over the members
-/// and divided by P once. The digits are those of the key, so the bits equal those of input broadcast.
+/// Output aggregation: every member raises its own digits to all limbs of Q and P. The sums are added up over the
+/// members and divided by P once. The digits are those of the key, so the result has the same bits as with input
+/// broadcast.
 void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View& sum) {
   const std::size_t limbs = plan.extended.size();
   const std::vector<std::size_t> bounds = shares(plan.digits.size(), state_->limb_weights());

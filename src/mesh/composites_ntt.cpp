@@ -1,4 +1,5 @@
-// Division and key switching in the NTT domain: by items if members hold complete items, else over limbs.
+// Division and key switching in the NTT domain. If members hold complete items, each member computes its items;
+// otherwise each computes some limbs.
 #include <algorithm>
 #include <optional>
 
@@ -60,8 +61,8 @@ WeightedSum onto(const device::RingHandle& ring, const PrimeList& primes, const 
 
 }  // namespace
 
-/// Divides by some limbs and moves only these. Their owners transform them inversely, and each member converts them to
-/// its own limbs.
+/// Divides by the primes of some limbs and moves only these limbs. Their owners apply the inverse transform, and each
+/// member converts the coefficients to the primes of its own limbs.
 void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View& x, const View& out) {
   if (Operation(*state_, q).home(out) != Layout::limb) {
     const Temporary t = over_limbs(q, out, out.components, plan.out);

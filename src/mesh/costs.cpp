@@ -33,7 +33,7 @@ constexpr double kBusy = 0.5;
 /// Costs of one ciphertext per limb of its chain. Measured on H200s at N = 2^14 to 2^16 (h200.jsonl, h200-levelled.jsonl,
 /// h200x2-levelled.jsonl, h200x4-flags.jsonl). Predictions were within a quarter of measurements.
 struct Needs {
-  double transforms;  // time on one member with fused kernels, in transforms
+  double transforms;  // time on one member with fused kernels, in units of one transform
   double gathered;    // over limbs: limbs that every member reads from others
   double transposed;  // over limbs: limbs that move to the coefficient layout or back
   double exchanges, steps;
@@ -60,8 +60,8 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-/// Returns the minimum time of `work` on a member's thread, because disturbances only add time. It includes the member's
-/// slowdown.
+/// Returns the least time of several runs of `work` on a member's thread, because disturbances only add time. The time
+/// includes the member's slowdown.
 template <class Work>
 double timed(Member& member, Work work) {
   double least = 1e9;
@@ -120,7 +120,7 @@ void fill(MeshQueue& queue, const MeshMemory& memory) {
 }
 
 struct ExchangeTime {
-  double seconds, host;  // seconds: time of one exchange in a sequence; host: host time that posts it
+  double seconds, host;  // seconds: time of one of several consecutive exchanges; host: host time to post an exchange
 };
 
 /// Measures an exchange in which every member reads from all others; together they read `items` limbs.
@@ -142,7 +142,7 @@ ExchangeTime exchange_time(MeshQueue& queue, std::size_t items, std::size_t n, i
   return {median(std::move(times)), median(std::move(host))};
 }
 
-/// Returns the seconds of a small call of `items` items, until it has finished.
+/// Returns the seconds from the start to the end of a small call of `items` items.
 double call_time(MeshQueue& queue, std::size_t items) {
   const auto memory = measured_memory(queue, items, 1024, Layout::batch);
   std::vector<double> times;

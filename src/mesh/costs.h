@@ -28,7 +28,7 @@ struct Costs {
   Links all;                           // links between all members
   std::optional<Links> inside;         // links within `group`; nullopt if it has one member
   std::vector<std::size_t> group;      // with several hosts: the largest set of members on one of them; else empty
-  // seconds by which a waited call with items on all members takes longer than on one member
+  // extra seconds of a call that the host waits for, if its items are on all members instead of one
   double spread_seconds = 40e-6;
   double step_seconds = 8e-6;  // host time of one member's share of a call with an exchange
   bool measured = false;

@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::size_t kN = std::size_t{1} << 14;
 constexpr double kProducts = 14.0 / 2 * kN;  // products in a transform of 2^14 words
-/// Bytes that are read and written in the time of a transform of 2^14 words. An addition takes 0.6 of a transform
-/// (choice.cpp).
+/// Bytes that are read and written in the time of a transform of 2^14 words. An addition takes 0.6 of the time of a
+/// transform (choice.cpp).
 constexpr double kBytes = 3 * 8 * kN / 0.6;
-constexpr double kLaunch = 3e-6;  // seconds of a call without work, among other calls
+constexpr double kLaunch = 3e-6;  // seconds of a call without work, in a sequence of calls
 /// Host seconds of a piece that a member runs as its own program. Most of them are the launch of its graph.
 constexpr double kPiece = 15e-6;
 

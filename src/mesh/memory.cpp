@@ -136,8 +136,8 @@ void MeshMemory::hold(bool held) {
   for (std::size_t m = 0; m < local_.size(); ++m) held ? state_->hold(m, bytes_on(m)) : state_->release(m, bytes_on(m));
 }
 
-/// Allocates the items on the next members that have memory, so that keys fill one member after another. Returns false if
-/// no members have memory, for tensors on all members, and over ranks.
+/// Allocates the items on the next members that have memory, so that keys fill one member after another. Returns false
+/// if no member has enough memory, if the tensor is on all members, and over ranks.
 bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
   const std::size_t members = local_.size();
   if (layout_ != Layout::batch || distribution_.order().empty() || distribution_.order().size() == members ||
@@ -331,7 +331,8 @@ std::vector<Run> runs_of(const Distribution& distribution, const Row& row) {
   return runs;
 }
 
-/// As above, for consecutive shares. The time does not depend on the number of items.
+/// Returns the same runs for a distribution in consecutive shares. The time of this function does not depend on the
+/// number of items.
 std::vector<Run> runs_of(const std::vector<std::size_t>& bounds, const Row& row) {
   std::vector<Run> runs;
   for (std::size_t k = 0; k < row.count;) {

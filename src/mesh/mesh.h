@@ -74,12 +74,13 @@ class Transport;
 std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {},
                                 std::unique_ptr<Transport> transport = nullptr);
 
-/// Opens a device by name. Names of device::open_device open one device. A kind that device::found_devices numbers opens all
-/// devices of the kind. "cpu,cpu:avx2" and "3*cpu" open a mesh of these. Options may follow the members: "/batch", "/limb",
-/// "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input", "/output", "/weights=2:1:1", "/slowdown=1:4",
-/// "/hosts=0:0:1", "/uncalibrated", "/costs=6e6:250e9:15e-6:40e-6:8e-6", "/sockets". Throws ParameterError, DeviceError.
-/// If HELIOGRAPH_RANKS is above 1, the name lists the devices of this rank, and the result is the mesh of all ranks
-/// (docs/ranks.md). All ranks make the same calls in order; a failure on one ends the mesh on all.
+/// Opens a device by name. Names of device::open_device open one device. A kind that device::found_devices numbers
+/// opens all devices of this kind. "cpu,cpu:avx2" and "3*cpu" open a mesh of these. Options may follow the members:
+/// "/batch", "/limb", "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input", "/output",
+/// "/weights=2:1:1", "/slowdown=1:4", "/hosts=0:0:1", "/uncalibrated", "/costs=6e6:250e9:15e-6:40e-6:8e-6", "/sockets".
+/// Throws ParameterError, DeviceError. If HELIOGRAPH_RANKS is above 1, the name lists the devices of this rank, and the
+/// result is the mesh of all ranks (docs/ranks.md). All ranks make the same calls in order; a failure on one ends the
+/// mesh on all.
 std::unique_ptr<device::Device> open_device(const std::string& name);
 
 /// Returns the device of this process, opened at first use: HELIOGRAPH_DEVICE if set, else all GPUs that this build can

@@ -29,7 +29,8 @@ class Operation {
   /// the member holds, else of copies. `keep`: caches the copies with the memory. `any_limbs`: views without copies may
   /// have more limbs than requested; the returned blocks list them.
   std::vector<Block> fetch(const View& v, const std::vector<Block>& parts, bool keep = false, bool any_limbs = false);
-  /// Runs `fetches`, and moves the words of all its fetches in one exchange.
+  /// Runs `fetches`, a function that calls fetch() several times, and moves the words of all these calls in one
+  /// exchange.
   void together(const std::function<void()>& fetches);
   /// Allocates temporary memory, uninitialised, for each part.
   std::vector<Block> room(const std::vector<Block>& parts, std::size_t components, Word word);
@@ -41,7 +42,7 @@ class Operation {
   /// Copies results to the members that hold the words of `out`.
   void store(const std::vector<Block>& results, const View& out);
   struct Move {
-    std::size_t from, to;  // members
+    std::size_t from, to;  // source and destination members
     Pair pair;
   };
   void exchange(const std::vector<Move>& moves, const Meanwhile& meanwhile = {});

@@ -46,7 +46,7 @@ Distribution Distribution::shares(std::vector<std::size_t> bounds) {
 }
 
 Distribution Distribution::repeated(std::vector<std::size_t> bounds, std::size_t items) {
-  require<InternalError>(bounds.back() > 0 && items % bounds.back() == 0, "the items must be a multiple of a repetition");
+  require<InternalError>(bounds.back() > 0 && items % bounds.back() == 0, "the items must fill whole repetitions");
   Distribution d;
   d.items_ = items;
   d.bounds_ = std::move(bounds);

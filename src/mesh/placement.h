@@ -55,7 +55,7 @@ class Distribution {
 };
 
 /// Returns the bounds of consecutive shares of `count`, proportional to `weights`, in multiples of `unit`. The last
-/// member with a nonzero weight gets the rest. There is one bound more than weights.
+/// member with a nonzero weight gets the rest. The result has one element more than `weights`.
 std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& weights, std::size_t unit = 1);
 
 struct Placement {

@@ -173,7 +173,8 @@ struct Load {
 double bytes_of(const View& v) { return static_cast<double>(v.components * v.limbs * v.n * v.word_size()); }
 
 double seconds_of(const State& state, const View& out, const Load& load) {
-  constexpr double kPairs = 7;  // pairs that take the time of a transform of 2^14 words, with 7 products per word
+  constexpr double kPairs = 7;  // pairs whose products take the time of a transform: a transform of 2^14 words has 7
+                                // products per word
   const Costs& costs = state.costs();
   const double pair = costs.transform(out.n) / kPairs * static_cast<double>(out.components * out.limbs);
   const double fastest = state.weights()[state.fastest()];

@@ -9,7 +9,7 @@ namespace heliograph::mesh {
 
 /// The distribution of a product's operands by items. The result is a complete tensor.
 struct ProductPlace {
-  std::vector<std::size_t> inputs;  // number of each input's item
+  std::vector<std::size_t> inputs;  // item number of each input
   Distribution in, out;
   bool operator==(const ProductPlace&) const = default;
 };

@@ -139,7 +139,7 @@ void MeshQueue::wait() {
   for (std::size_t m = 0; m < queues_.size(); ++m) {
     if (waited_[m].load() >= posted[m]) continue;
     queues_[m]->wait();
-    // of two waiting threads, the later one may finish first; then it waits again
+    // of two threads that wait, the one with the smaller count may finish last; the maximum keeps the larger count
     waited_[m].store(std::max(waited_[m].load(), posted[m]));
   }
   state_->require_sound();

@@ -21,7 +21,7 @@ class RemoteDevice final : public device::Device {
   std::string name() const override { return info_.name; }
   std::string description() const override { return info_.description; }
   std::vector<std::string> report() override;
-  device::MemoryState memory() const override { return {}; }  // only the device's own rank knows it, see State
+  device::MemoryState memory() const override { return {}; }  // only the device's own rank knows its memory, see State
   device::Buffer allocate(std::size_t bytes, device::Queue& queue) override;
   std::unique_ptr<device::Queue> make_queue() override;
   void upload(device::Queue&, std::span<const std::byte>, std::byte*) override;

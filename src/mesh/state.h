@@ -81,7 +81,7 @@ class MeshMemory final : public device::Memory {
 
   /// A member's cached copy of words of other members: keys that every member needs, inputs of products.
   struct Copy {
-    Block part;  // member, limbs and words
+    Block part;  // the copy's member, limbs and words
     std::size_t offset, components;
     View source;  // source of the copy
     View view;
@@ -160,7 +160,7 @@ class State : public std::enable_shared_from_this<State> {
   void begin_operation();
   void end_operation();
   Transport& transport() const { return *transport_; }
-  /// Makes every rank's value of each member that of the member's own rank.
+  /// Replaces each member's value on every rank by the value of the member's own rank.
   template <class T>
   void share(std::vector<T>& of_members) {
     const auto all = transport_->all_gather(std::as_bytes(std::span(of_members)));

@@ -27,7 +27,7 @@ void Signal::set() {
 }
 
 void Signal::wait() {
-  for (int i = 0; i < 2000; ++i) {  // members run at the same time, so the signal is often set already, or soon
+  for (int i = 0; i < 2000; ++i) {  // members run at the same time, so the signal is often set already, or will be soon
     if (is_set()) return;
     pause();
   }

@@ -92,7 +92,8 @@ class Comparison {
   }
 
  private:
-  using Makings = std::vector<std::vector<std::size_t>>;  // for each place, the makings that write it
+  using Makings = std::vector<std::vector<std::size_t>>;  // for each place, the indices of the steps and host writes that
+                                                          // write it
 
   static void note(const Program::Parts& parts, Makings& of) {
     of.resize(parts.places.size());

@@ -16,7 +16,7 @@ namespace {
 
 using math::Conversion;
 
-constexpr std::size_t kMostPrimes = 4 * device::kMaxLimbs;  // primes of a ring
+constexpr std::size_t kMostPrimes = 4 * device::kMaxLimbs;  // maximum number of primes of a ring
 constexpr std::size_t kMostPlaces = std::size_t{1} << 18, kMostSteps = std::size_t{1} << 20;
 
 std::byte* at(u64 address) { return reinterpret_cast<std::byte*>(address); }
@@ -279,8 +279,8 @@ class Reader {
     list.clear(), list.resize(count);
     for (T& value : list) (*this)(value);
   }
-  /// The limit is the number of terms of a call. An element takes more memory than its word in the file, so a damaged
-  /// count could request too much.
+  /// The list is limited to the number of terms of a call. An element takes more memory than its word in the file, so a
+  /// damaged count could request too much.
   void operator()(std::vector<device::LimbConstants>& list) {
     list.resize(below(device::WeightedSum::kMost + 1, "a list of weights"));
     for (device::LimbConstants& weights : list) (*this)(weights);

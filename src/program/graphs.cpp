@@ -9,7 +9,7 @@ namespace heliograph::program {
 namespace {
 
 constexpr std::size_t kMostExits = 4;
-constexpr std::size_t kMostOwners = 8;  // number of key owners whose graphs an exit keeps
+constexpr std::size_t kMostOwners = 8;  // number of key owners for whom one set of result buffers (an exit) keeps graphs
 
 class Busy {
  public:
@@ -133,7 +133,7 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
       if (place.kind == Place::Kind::key) held[p] = keys[place.number]->at(place);
     }
     exit = open(held);
-  } catch (const OutOfMemoryError&) {  // single calls need one key at a time, so the caller's replay may still fit
+  } catch (const OutOfMemoryError&) {  // the caller then makes single calls, which need one key at a time and may still fit
     exits_.clear();
     arena_ = nullptr;
   } catch (

@@ -53,7 +53,7 @@ class Graphs final : public device::Resident {
   const Session* session_ = nullptr;
   std::unique_ptr<const Schedule> schedule_;  // null: the program has no graphs
   bool always_ = false;
-  std::atomic<bool> refused_{false};  // the device cannot capture these calls
+  std::atomic<bool> refused_{false};  // true: the device cannot capture these calls
   /// Set while a thread replays. That thread holds the mutex, and its allocations may call evict(), which must not lock
   /// then.
   std::atomic<bool> busy_{false};

@@ -97,6 +97,49 @@ std::vector<View> Program::perform(const std::vector<View>& inputs, const std::v
   return perform_steps(inputs, keys);
 }
 
+namespace {
+
+/// Orders the work of a program's queues: all earlier work of each queue, then the steps in sequence, then all later work. A
+/// recording observes calls, but not the order that the recorded function made between queues.
+class QueueOrder {
+ public:
+  explicit QueueOrder(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+      device::Queue* const queue = &step.session->queue();
+      if (std::find(queues_.begin(), queues_.end(), queue) == queues_.end()) queues_.push_back(queue);
+    }
+    if (queues_.size() < 2) return;
+    for (device::Queue* queue : queues_) {
+      if (queue != queues_.front()) queues_.front()->after(*queue->record());
+    }
+    last_ = queues_.front();
+  }
+
+  bool several() const { return queues_.size() > 1; }
+
+  /// Makes the next calls, on `queue`, start after all earlier steps.
+  void enter(device::Queue& queue) {
+    if (!several() || &queue == last_) return;
+    queue.after(*last_->record());
+    last_ = &queue;
+  }
+
+  /// Makes later work on each queue start after all steps.
+  void finish() const {
+    if (!several()) return;
+    const std::shared_ptr<device::Event> end = last_->record();
+    for (device::Queue* queue : queues_) {
+      if (queue != last_) queue->after(*end);
+    }
+  }
+
+ private:
+  std::vector<device::Queue*> queues_;  // in the order of their first steps
+  device::Queue* last_ = nullptr;
+};
+
+}  // namespace
+
 std::vector<View> Program::perform_steps(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const {
   std::vector<Buffer> memory(parts_.places.size());
   std::vector<std::byte*> base(parts_.places.size());
@@ -109,8 +152,10 @@ std::vector<View> Program::perform_steps(const std::vector<View>& inputs, const 
     if (place.kind == Place::Kind::constant && place.memory) hold(p, place.memory);
     if (place.kind == Place::Kind::input) memory[p] = inputs[place.number].memory, base[p] = inputs[place.number].data;
   }
+  QueueOrder order(parts_.steps);
   for (u32 s = 0; s < parts_.steps.size(); ++s) {
     const Step& step = parts_.steps[s];
+    order.enter(step.session->queue());
     // Loads the keys of one step at a time before its operands, because all keys together may exceed the memory.
     std::vector<u32> held;
     for (const u32 p : step.places) {
@@ -129,12 +174,16 @@ std::vector<View> Program::perform_steps(const std::vector<View>& inputs, const 
       const u32 p = step.places[k++];
       v.data = behind(base[p], v.data);
       v.memory = memory[p];
+      // Another queue may have allocated the memory, which then must not be freed before this call ends.
+      const Place::Kind kind = parts_.places[p].kind;
+      if (order.several() && (kind == Place::Kind::made || kind == Place::Kind::input)) step.session->queue().uses(v.memory);
     });
     if (step.source != Step::kNoSource) keys[step.source]->put_in(call);
     step.session->enqueue(std::move(call));
     for (const u32 p : held) memory[p] = nullptr;
     for (const u32 p : dies_[s]) memory[p] = nullptr;
   }
+  order.finish();
   std::vector<View> results;
   for (const Shown& r : parts_.results) {
     View v = r.view;

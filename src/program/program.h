@@ -60,11 +60,11 @@ struct Place {
   bool alone = true;             // input: no other input shares its memory
   bool used = false;             // whether any step uses the place
   // Requirements on the key of a place, in programs from files:
-  std::size_t reach = 0;   // least number of bytes
+  std::size_t reach = 0;   // least number of bytes of the key
   std::vector<u64> below;  // largest modulus of each limb; 0: no limit
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
-  bool result = false;  // made, and part of a result
+  bool result = false;  // the place is of kind `made` and part of a result
 };
 
 inline Buffer KeySource::at(const Place& place) const {
@@ -126,7 +126,7 @@ class Program {
     std::vector<Step> steps;
     std::vector<Shown> results;
     std::vector<Making> makings;  // steps and writes that made the constants
-    std::size_t beside = 1;       // members, this one included, for which the host makes calls at the same time
+    std::size_t beside = 1;       // number of members, this one included, for which the host makes calls at the same time
   };
   explicit Program(Parts parts);
   Program(const Program&) = delete;
@@ -147,7 +147,8 @@ class Program {
   device::Count work() const;
   /// Predicted seconds of a replay; 0 if unknown. The first call measures the device's rates.
   struct Times {
-    double floor = 0;      // lower bound: all products, and each input and result moved once
+    double floor = 0;      // lower bound: the time of all products, or of moving each input and result once, if that is
+                           // longer
     double predicted = 0;  // sum over the calls; each takes the time of its bytes or of its products
   };
   Times times() const;

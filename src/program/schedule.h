@@ -35,8 +35,8 @@ struct Schedule {
   std::size_t launches() const;
 };
 
-/// Returns null if the program's memory cannot be assigned anew. The reasons are: a device of several parts, calls of
-/// several sessions, prepared keys, secrets that must be wiped, inputs that are not dense or share memory.
+/// Returns null if the program's memory cannot be laid out again. Possible reasons are: a device of several parts,
+/// calls of several sessions, prepared keys, secrets that must be wiped, inputs that are not dense or share memory.
 std::unique_ptr<Schedule> schedule(const Program::Parts& parts);
 
 }  // namespace heliograph::program

@@ -240,7 +240,7 @@ class Verifier {
   /// Calls `f` with each limb of a view, and the limb of the input or key of shape `shape` that contains it.
   template <class F>
   void each_limb(const View& shape, const View& v, F f) {
-    u64 step = 0;  // a component's limbs are within one step
+    u64 step = 0;  // greatest common divisor of strides; all limbs of a component are within this distance
     const auto add = [&](std::size_t count, std::ptrdiff_t stride) {
       if (count > 1) step = std::gcd(step, magnitude(stride));
     };

@@ -206,6 +206,7 @@ void describe(io::Json& h, const ckks::CiphertextData& x) {
   h["level"] = x.level, h["scale"] = x.scale, h["width"] = x.width, h["complex"] = x.complex;
   if (x.width < x.context->period()) x.tail.describe(h);
   h["noise"] = figure(x.noise.assumed), h["tensor"] = tensor_json(x.tensor);
+  if (!x.guards.empty()) h["guards"] = ckks::described(x.guards);
   if (const auto ranges = x.ranges.stored()) h["ranges"] = *ranges;
 }
 
@@ -250,8 +251,9 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Co
 }
 
 AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Context>& c, const View*& views) {
-  h.require_only({"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "ranges", "tensor", "tail"},
-                 "a saved program's result");
+  h.require_only(
+      {"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "ranges", "tensor", "tail", "guards"},
+      "a saved program's result");
   ckks::CiphertextData x;
   x.context = c;
   x.level = h.unsigned_at("level", c->top_level());
@@ -271,6 +273,13 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Con
   }
   require_saved(x.tensor.primes() == c->rlwe().chain(x.level) && x.tensor.domain() == math::Domain::ntt,
                 "a saved program's result must have the primes of its level, in the NTT domain");
+  if (const io::Json* const guards = h.find("guards")) {
+    x.guards = ckks::guards_from(*guards, c, {}, [&] {
+      const ring::RnsTensor squares = rlwe::tensor_over(*views++, c->rlwe(), c->rlwe().chain(1), math::Domain::ntt);
+      require_saved(squares.shape().empty(), "a guard of a saved program's result must be one ciphertext");
+      return squares;
+    });
+  }
   return ckks::Ciphertext(std::make_shared<ckks::CiphertextData>(std::move(x)));
 }
 
@@ -463,7 +472,8 @@ RecordedProgram::Noted RecordedProgram::State::read(io::Container file, const Pr
     const std::size_t number = result.unsigned_at("parameters");
     require_saved(number < parameters.list.size(), "a saved program's result must refer to one of its parameter sets");
     const recording::AnyContext& context = parameters.list[number];
-    const std::size_t tensors = result.contains("parts") ? result.array_at("parts", views.size()).size() : 1;
+    std::size_t tensors = result.contains("parts") ? result.array_at("parts", views.size()).size() : 1;
+    if (result.contains("guards")) tensors += result.array_at("guards", views.size()).size();
     require_saved(tensors <= static_cast<std::size_t>(views.data() + views.size() - next), "a saved program lacks a result");
     state->results.emplace_back(result, context, next, state->takes.keys);
   }

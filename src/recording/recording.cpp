@@ -70,7 +70,8 @@ RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, con
   state->observing = nullptr;
   std::vector<device::View> views;
   auto made = std::make_shared<RecordedProgram::State>();
-  for (const AnyCiphertext& x : results) {
+  for (const AnyCiphertext& result : results) {
+    const AnyCiphertext x = recording::without_guards_of(state->inputs.with_guards(), result);
     for (const device::View& v : recording::views_of(x)) views.push_back(v);
     made->results.emplace_back(x, state->inputs.list());
   }
@@ -97,9 +98,10 @@ std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) co
   const std::vector<device::View> views = state_->program->replay(all_views(operands), sources.list());
   std::vector<AnyCiphertext> results;
   const device::View* next = views.data();
+  ckks::NewParts parts;
   for (const Form& form : state_->results) {
     const Form said = bounded ? form : form.unbounded();
-    results.push_back(known ? said.filled(next, operands) : said.unknown().filled(next, operands));
+    results.push_back(given.guarded((known ? said : said.unknown()).filled(next, operands, parts)));
     next += form.tensors();
   }
   return results;
@@ -170,7 +172,9 @@ std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& in
                                                               const std::function<std::vector<AnyCiphertext>()>& function) {
   Recording recording(inputs);
   std::vector<AnyCiphertext> results = function();
-  return {recording.finish(results), std::move(results)};
+  RecordedProgram program = recording.finish(results);
+  for (AnyCiphertext& result : results) result = inputs.guarded(result);
+  return {std::move(program), std::move(results)};
 }
 
 RecordedProgram follow(const Operands& inputs, const std::function<std::vector<AnyCiphertext>()>& function,

@@ -39,7 +39,10 @@ class Text {
     for (const exact::Growth::Term& t : bound.terms()) add(t.degree), add(t.coefficient);
   }
   void add(const rlwe::Figure& figure) { add(figure.vouched), add(figure.assumed); }
-  void add(const ckks::Range& r) { add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word); }
+  void add(const ckks::Range& r) {
+    add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word.given), add(r.word.unguarded),
+        add(r.word.strong);
+  }
   void add(const ckks::RangePair& r) { add(r.vouched), add(r.assumed); }
   std::string take() { return std::move(bytes_); }
   class Reader;
@@ -58,14 +61,50 @@ void add_tensor(Text& to, const ring::RnsTensor& t) {
 // if the function reads it; otherwise it affects only the results' metadata.
 
 std::vector<ring::RnsTensor> tensors(const exact::CiphertextData& x) { return x.parts; }
-std::vector<ring::RnsTensor> tensors(const ckks::CiphertextData& x) { return {x.tensor}; }
+std::vector<ring::RnsTensor> tensors(const ckks::CiphertextData& x) {
+  std::vector<ring::RnsTensor> all{x.tensor};
+  for (const ckks::Guards::Item& guard : x.guards.list()) all.push_back(guard->squares->tensor);
+  return all;
+}
 std::vector<lwe::Tensor> tensors(const tfhe::CiphertextData& x) { return {x.tensor}; }
 
 void put(exact::CiphertextData& x, const View* views) {
   for (ring::RnsTensor& part : x.parts) part = part.over(*views++);
 }
-void put(ckks::CiphertextData& x, const View* views) { x.tensor = x.tensor.over(*views); }
+void put(ckks::CiphertextData& x, const View* views) {
+  x.tensor = x.tensor.over(*views++);
+  std::vector<ckks::Guards::Item> guards;
+  for (const ckks::Guards::Item& item : x.guards.list()) {
+    ckks::Guard guard = *item;
+    ckks::CiphertextData squares = *guard.squares;
+    squares.tensor = squares.tensor.over(*views++);
+    guard.squares = std::make_shared<const ckks::CiphertextData>(std::move(squares));
+    guards.push_back(std::make_shared<const ckks::Guard>(std::move(guard)));
+  }
+  x.guards = ckks::Guards::of(std::move(guards));
+}
 void put(tfhe::CiphertextData& x, const View* views) { x.tensor = x.tensor.over(*views); }
+
+/// Gives the guards of a replay's result their key and parts of their own.
+void renew(ckks::CiphertextData& x, ckks::NewParts& parts) {
+  std::vector<ckks::Guards::Item> guards;
+  for (const ckks::Guards::Item& item : x.guards.list()) {
+    ckks::Guard guard = *item;
+    ckks::CiphertextData squares = *guard.squares;
+    squares.key = x.key;
+    guard.squares = std::make_shared<const ckks::CiphertextData>(std::move(squares));
+    for (ckks::Guard::Part& part : guard.parts) {
+      ckks::Guard::Part& mine = parts[part.get()];
+      if (!mine) mine = ckks::Guard::part();
+      part = mine;
+    }
+    std::sort(guard.parts.begin(), guard.parts.end());
+    guards.push_back(std::make_shared<const ckks::Guard>(std::move(guard)));
+  }
+  x.guards = ckks::Guards::of(std::move(guards));
+}
+template <class Data>
+void renew(Data&, ckks::NewParts&) {}
 
 std::optional<KeyId> key_of(const exact::CiphertextData& x) { return x.key; }
 std::optional<KeyId> key_of(const ckks::CiphertextData& x) { return x.key; }
@@ -236,7 +275,7 @@ class TfheSource final : public program::KeySource {
 
   std::optional<math::u64> find(const device::Memory&) const override { return std::nullopt; }
   device::Buffer at(math::u64) const override {
-    throw MismatchError("the program needs keys that are tensors, which TFHE's are not");
+    throw MismatchError("the program needs keys of BFV, BGV or CKKS, but got keys of TFHE");
   }
   KeyForm form(math::u64) const override { return {}; }
   bool take_out(device::Call& call) const override {
@@ -294,6 +333,28 @@ std::vector<View> views_of(const AnyCiphertext& x) {
   return views;
 }
 
+AnyCiphertext without_guards_of(const std::vector<AnyCiphertext>& operands, const AnyCiphertext& result) {
+  const auto* const x = std::get_if<ckks::Ciphertext>(&result);
+  if (x == nullptr || x->data().guards.empty()) return result;
+  std::vector<ckks::Guard::Part> theirs;
+  for (const AnyCiphertext& operand : operands)
+    for (const ckks::Guards::Item& guard : std::get<ckks::Ciphertext>(operand).data().guards.list())
+      theirs.insert(theirs.end(), guard->parts.begin(), guard->parts.end());
+  std::vector<ckks::Guards::Item> own;
+  for (const ckks::Guards::Item& guard : x->data().guards.list()) {
+    const auto is_theirs = [&](const ckks::Guard::Part& part) {
+      return std::find(theirs.begin(), theirs.end(), part) != theirs.end();
+    };
+    const auto count = std::count_if(guard->parts.begin(), guard->parts.end(), is_theirs);
+    if (count == 0) own.push_back(guard);
+    if (count != 0 && static_cast<std::size_t>(count) != guard->parts.size())
+      throw RecordingError(
+          "cannot record this function: it joined guards of its operands with its own; record it with operands without "
+          "guards (drop_guards)");
+  }
+  return changed(*x, [&](ckks::CiphertextData& data) { data.guards = ckks::Guards::of(std::move(own)); });
+}
+
 Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
   std::vector<View> none = views_of(x);
   tensors_ = none.size();
@@ -312,12 +373,13 @@ Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
   if (session_ == sessions.size()) session_ = kNone;  // the session belongs to no operand, so it is stored as it is
 }
 
-AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operands) const {
+AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operands, ckks::NewParts& parts) const {
   return std::visit(
       [&](const auto& c) {
         return changed(c, [&](auto& data) {
           put(data, views);
           if (key_ != kNone) data.key = key_ids(operands)[key_];
+          renew(data, parts);
           if (seed_ != kNone) set_seeds(data, seeds_of(operands[seed_].tensor));
           if (session_ == kNone) return;
           const auto sessions = sessions_of(operands);
@@ -552,7 +614,29 @@ std::string figures_of(const std::vector<Operand>& operands) {
 
 }  // namespace
 
-Operands::Operands(std::vector<Operand> list)
-    : list_(std::move(list)), shapes_(shapes_of(list_)), signature_(shapes_ + figures_of(list_)) {}
+Operands::Operands(std::vector<Operand> list) : list_(std::move(list)) {
+  for (Operand& o : list_) {
+    const auto* const x = std::get_if<ckks::Ciphertext>(&o.tensor);
+    if (x == nullptr || x->data().guards.empty()) continue;
+    guarded_.push_back(o.tensor);
+    o.tensor = ckks::drop_guards(*x);
+  }
+  shapes_ = shapes_of(list_);
+  signature_ = shapes_ + figures_of(list_);
+}
+
+AnyCiphertext Operands::guarded(const AnyCiphertext& result) const {
+  const auto* const x = std::get_if<ckks::Ciphertext>(&result);
+  if (x == nullptr || guarded_.empty()) return result;
+  ckks::Guards guards;
+  for (const AnyCiphertext& operand : guarded_) {
+    const ckks::CiphertextData& data = std::get<ckks::Ciphertext>(operand).data();
+    if (data.key == x->data().key) guards = ckks::Guards::joined(guards, data.guards);
+  }
+  return recording::changed(*x,
+                            [&](ckks::CiphertextData& data) { data.guards = ckks::Guards::joined(guards, data.guards); });
+}
+
+const std::vector<AnyCiphertext>& Operands::with_guards() const { return guarded_; }
 
 }  // namespace heliograph

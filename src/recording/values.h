@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "program/verify.h"
 #include "ring/entropy.h"
+#include "schemes/ckks/guards.h"
 #include "schemes/ckks/ranges.h"
 #include "schemes/exact/bound.h"
 
@@ -21,6 +22,9 @@ std::vector<KeyId> key_ids(const std::vector<Operand>& operands);
 
 std::vector<View> views_of(const AnyCiphertext& x);
 
+/// Returns a result without the guards of the operands. Throws RecordingError if they were joined with others.
+AnyCiphertext without_guards_of(const std::vector<AnyCiphertext>& operands, const AnyCiphertext& result);
+
 using AnyContext =
     std::variant<std::shared_ptr<exact::Context>, std::shared_ptr<ckks::Context>, std::shared_ptr<tfhe::Context>>;
 AnyContext context_of(const AnyCiphertext& x);
@@ -29,12 +33,12 @@ AnyContext context_of(const AnyCiphertext& x);
 struct Takes {
   std::string text;  // programs with equal texts have the same calls
   std::vector<double>
-      limits;  // assumed figures of noise and size, and flags that reduce them; they bound those of results; NaN: unknown
+      limits;  // assumed noise and size, and flags that reduce them; they limit the noise and size of results; NaN: unknown
   std::vector<double> spreads;        // limits on the assumed noise spreads of each CKKS operand; empty in older files
   std::vector<ckks::Ranges> ranges;   // assumed ranges of each CKKS operand
   std::vector<AnyContext> contexts;   // context of each operand
   std::vector<exact::Growth> bounds;  // bounds on the integers of each BFV and BGV operand; sessions are indices
-  std::size_t keys = 0, sources = 0;  // number of distinct key owners; of operands with evaluation keys
+  std::size_t keys = 0, sources = 0;  // number of distinct key owners; number of operands with evaluation keys
 
   /// Returns the input tensors that the text describes, for these contexts. Throws DamagedFileError for an invalid text.
   std::vector<program::InputForm> inputs() const;
@@ -49,8 +53,8 @@ class Form {
   /// `operands`: the operands from which x was computed.
   Form(const AnyCiphertext& x, const std::vector<Operand>& operands);
   std::size_t tensors() const { return tensors_; }
-  /// Returns the ciphertext with its words in `views`, computed from `operands`.
-  AnyCiphertext filled(const View* views, const std::vector<Operand>& operands) const;
+  /// Returns the ciphertext with its words in `views`, computed from `operands`. `parts`: of the replay's guards.
+  AnyCiphertext filled(const View* views, const std::vector<Operand>& operands, ckks::NewParts& parts) const;
   AnyContext context() const { return context_of(x_); }
   /// Returns the moduli of each tensor's limbs; none for LWE ciphertexts.
   std::vector<std::vector<math::u64>> moduli() const;

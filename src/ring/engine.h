@@ -34,7 +34,8 @@ class Engine : public device::Session {
   std::shared_ptr<const device::RingConstant> prepared_;
   std::mutex mutex_;
   std::map<std::pair<u64, Domain>, std::shared_ptr<const device::PermutationConstant>> automorphisms_;
-  Recent<device::ProductConstant> products_{64, std::size_t{1} << 24};  // found by weights and indices
+  Recent<device::ProductConstant> products_{64, std::size_t{1} << 24};  // cached products, found by their weights and
+                                                                        // indices
 };
 
 }  // namespace heliograph::ring

@@ -53,7 +53,8 @@ T broadcast(device::Device& device, const std::function<T()>& compute) {
   return value;
 }
 
-// Files and bytes for the process's default device. A single process does not open the device for these functions.
+// Functions that read and write files and bytes for the process's default device. A single process does not open the
+// device for these functions.
 
 /// Calls io::load in the key holder. The other processes receive the arrays one after another, but of a secret key only the
 /// header. With several processes, throws LimitError if arrays would stay in the file.
@@ -63,7 +64,7 @@ io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_byte
 /// Calls io::save in the key holder of `device`. The other processes ignore the arrays' data, but take part in reading data
 /// from the device.
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret = false);
-/// Return a file's header as JSON, and the type in the header. Arrays are not read.
+/// The first function returns a file's header as JSON; the second returns the type in the header. Neither reads arrays.
 std::string inspect(const std::string& path);
 std::string file_type(const std::string& path);
 

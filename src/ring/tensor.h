@@ -22,9 +22,9 @@ class RnsTensor : public device::TensorOf<RnsTensor> {
  public:
   RnsTensor() = default;
   /// Allocates an uninitialized tensor on the engine's device. Results of operations on a secret tensor are secret
-  /// (Secrecy::passing). `words`: words per limb, less than N if each word serves a run of equal values. Only calls that
-  /// accept runs (device/call.h) accept such a tensor, the operations below do not. Throws ShapeError if the tensor exceeds
-  /// device::kMaxViewBytes, and OutOfMemoryError.
+  /// (Secrecy::passing). `words`: words per limb, less than N if each word serves a run of equal values. Only calls
+  /// that accept runs (device/call.h) accept such a tensor; the operations below do not. Throws ShapeError if the
+  /// tensor exceeds device::kMaxViewBytes, and OutOfMemoryError.
   RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain,
             Secrecy secrecy = Secrecy::open, std::size_t words = 0);
 
@@ -86,8 +86,8 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
 /// have no other owner.
 void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants);
 RnsTensor automorphism(const RnsTensor& a, u64 galois);
-/// Reserves memory for the indices of a product of known sizes. Throws ShapeError if there are more inputs than an index can
-/// count, because a broadcast input needs no memory but an index does. Throws OutOfMemoryError.
+/// Reserves memory for the indices of a product of known sizes. Throws ShapeError if there are more inputs than an
+/// index can count: broadcast inputs share memory, so the memory does not limit their number. Throws OutOfMemoryError.
 void reserve_index(Engine& engine, device::GatheredProduct& product);
 /// Returns the product of a matrix [rows, columns] with the first axis of tensors of this shape. Throws ShapeError and
 /// OutOfMemoryError.

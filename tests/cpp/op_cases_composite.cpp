@@ -47,7 +47,8 @@ struct MultiplyShape {
   PrimeList chain, auxiliary;
   u64 t;
   std::size_t a_components, b_components;
-  // the first factor aliases the first components of the second; the product is a square if it has all of them
+  // the first factor is the first components of the second, in the same memory; with all components the product is a
+  // square
   bool one_buffer;
 };
 

@@ -14,7 +14,7 @@ struct Use {
   Layout out = Layout::packed;  // layout of `own` and the result
   Fill fill = Fill::random;
   PrimeList place;        // output limb of each target; if empty, target j is limb j
-  std::size_t limbs = 0;  // limbs of the result, with `place`
+  std::size_t limbs = 0;  // number of limbs of the result, used with `place`
   Word from = Word::w64, to = Word::w64;
   std::size_t window = 0;  // number of coefficients in a slice of operands of degree n; 0: all
   Kind kind = Kind::arithmetic;

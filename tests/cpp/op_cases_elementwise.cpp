@@ -355,7 +355,7 @@ OpCase weighted_case(const Elementwise& s, const Weighted& how, const std::strin
     for (std::size_t k = 0; k < how.terms; ++k) {
       if (how.in_place == k)
         call.x.push_back(View(call.out));
-      else if (k == 4)  // an operand used twice
+      else if (k == 4)  // this operand is used twice
         call.x.push_back(call.x[1]);
       else
         call.x.push_back(seen_input(k % 2 == 0 ? s.second : s.layout));

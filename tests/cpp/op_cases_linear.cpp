@@ -173,7 +173,8 @@ void linear_cases(std::vector<OpCase>& cases) {
     linear_case(cases, *f, shapes[4], {0, 8, 1}, steps[0], wide_settings()[1]);
     linear_case(cases, *f, shapes[4], without_last(shapes[4].chain), steps[6], wide_settings()[3]);
   }
-  // Plaintexts whose words repeat over runs: shorter and longer than a core's block, half of the coefficients, all of them.
+  // Plaintexts whose words repeat over runs: shorter and longer than a block of the cpu backend, half of the
+  // coefficients, all of them.
   for (const Field* f : main_fields()) {
     const PrimeList down = without_last(shapes[4].chain);
     linear_case(cases, *f, shapes[4], down, steps[0], settings()[0], {1});

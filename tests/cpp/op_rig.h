@@ -26,11 +26,11 @@ struct Field {
   Word word;
   std::vector<int> bits;
 };
-extern const Field kField32;       // 30 bits
-extern const Field kField32Mixed;  // 30 and 29 bits
-extern const Field kField32Small;  // 20 and 24 bits
-extern const Field kField50;       // below 2^50 in 64-bit words
-extern const Field kField60;       // 60, 57 and 55 bits
+extern const Field kField32;       // primes of 30 bits
+extern const Field kField32Mixed;  // primes of 30 and 29 bits
+extern const Field kField32Small;  // primes of 20 and 24 bits
+extern const Field kField50;       // primes below 2^50 in 64-bit words
+extern const Field kField60;       // primes of 60, 57 and 55 bits
 const std::vector<const Field*>& main_fields();
 
 /// Returns the ring of degree n with `count` primes of a field; cached.
@@ -49,8 +49,8 @@ enum class Layout {
 };
 enum class Fill {
   random,  // random, including 0, 1, q-1 and q-2
-  edges,   // only 0 and q-1
-  top,     // only q-1
+  edges,   // only the values 0 and q-1
+  top,     // only the value q-1
 };
 struct Shape {
   std::vector<std::size_t> batch;

@@ -17,7 +17,7 @@ using bfv::Parameters;
 using bfv::SecretKey;
 using bfv::Values;
 
-constexpr std::uint64_t kPlain = 12289;  // 1 modulo 2^12
+constexpr std::uint64_t kPlain = 12289;  // a prime that is 1 modulo 2^12
 
 Values random_values(const Shape& shape, std::size_t width, int bound) {
   std::mt19937_64 random(shape.size() + width);

@@ -286,7 +286,7 @@ TEST(BootstrapKeys, EncryptASparseSecret) {
     int sum = 0;
     for (const signed char s : key.coefficients()) weight += s != 0, sum += s;
     EXPECT_EQ(weight, ckks::kSparseWeight);
-    EXPECT_LE(std::abs(sum), 28);  // coefficients of both signs
+    EXPECT_LE(std::abs(sum), 28);  // bound of the sum: the coefficients have both signs
   }
 }
 
@@ -334,7 +334,7 @@ TEST(BootstrapForms, HaveThePrecisionOfTheirScales) {
     const SecretKey secret = SecretKey::generate(p);
     const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, true);
     Values v = values_of({2}, false);
-    for (std::size_t i = 0; i < kSlots; i += 2) v.data[i] = 1;  // where the sine's error is largest
+    for (std::size_t i = 0; i < kSlots; i += 2) v.data[i] = 1;  // values at which the sine's error is largest
     const Ciphertext y = bootstrap(secret.encrypt(v, p.bootstrapping_level(), 1), keys);
     EXPECT_EQ(y.level(), p.top_level());
     const double error = worst(secret.decrypt(y), v.data);

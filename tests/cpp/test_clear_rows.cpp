@@ -79,7 +79,7 @@ TEST(ClearRows, RefuseWhatDoesNotFit) {
   const Parameters parameters = small(32, 76);
   EXPECT_THROW(exact::rows_plan(parameters, 0), ShapeError);
   EXPECT_THROW(exact::rows_plan(parameters, 10000), LimitError);
-  EXPECT_THROW(exact::rows_plan(parameters, 400), ParameterError);  // sums beyond t
+  EXPECT_THROW(exact::rows_plan(parameters, 400), ParameterError);  // the sums would exceed t
   EXPECT_THROW(exact::rows_plan(small(32, 30), 384), ParameterError);
   const ClearRows base(parameters, 10, 4);
   EXPECT_THROW(base.set(0, bytes(9 * 4, 1)), ShapeError);

@@ -188,7 +188,7 @@ TEST_F(ConstantTime, PrivateLookup) {
   std::optional<lookup::Question> question;
   expect_blind("asking", [&] { question = client.ask(row); });
   EXPECT_TRUE(is_secret(question->words().data(), 256));
-  // Any answer will do: WrongKeyError is thrown after the complete answer has been read.
+  // The content of the answer is irrelevant: WrongKeyError is thrown after the complete answer has been read.
   const std::vector<std::uint16_t> bodies(size.columns);
   const std::vector<std::uint8_t> masks(size.columns * 3, 5);
   expect_blind("reading", [&] { EXPECT_THROW(question->read(bodies, masks), WrongKeyError); });

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t max_size = ~std::size_t{0};
 
-/// Recomputes the digest, so that damage before it reaches the other checks.
+/// Recomputes the digest, so that only the other checks of the reader can detect changed bytes.
 Bytes& sign(Bytes& bytes) {
   const Digest digest = sha256(std::span<const std::byte>(bytes).first(bytes.size() - 32));
   std::memcpy(bytes.data() + bytes.size() - 32, digest.data(), 32);

@@ -105,8 +105,8 @@ TEST(Cpu, PooledMemoryNeverExceedsThePeak) {
     live += bytes;
     peak = std::max(peak, live + held.size() * (std::size_t{64} << 10));
     if (random() % 3 == 0) drop(random() % held.size());
-    // The quarter above the peak: rounding up to huge pages takes an eighth, and free parts of used huge pages serve only
-    // small blocks.
+    // The limit is a quarter above the peak: rounding up to huge pages takes an eighth, and free parts of used huge
+    // pages serve only small blocks.
     ASSERT_LE(live + device->memory().pooled, peak + peak / 4 + (std::size_t{16} << 20)) << "round " << round;
   }
   while (!held.empty()) drop(held.size() - 1);

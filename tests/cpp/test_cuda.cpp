@@ -186,7 +186,7 @@ TEST_F(FakeGpu, PooledMemoryServesEveryRequest) {
 TEST_F(FakeGpu, AnImpossibleRequestReleasesNothing) {
   const auto queue = device_->make_queue();
   const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);
-  device_->allocate(1 << 20, *queue);  // returned to the pool
+  device_->allocate(1 << 20, *queue);  // the block returns to the pool at once
   const auto calls = [&] { return std::tuple(driver_->count("free"), driver_->count("trim")); };
   const auto before = calls();
   EXPECT_THROW(device_->allocate(FakeDriver::kMemory / 4 * 3, *queue), OutOfMemoryError);
@@ -225,7 +225,7 @@ std::size_t place_of(const std::vector<FakeDriver::Call>& calls, std::size_t fir
 TEST_F(FakeGpu, MemoryIsReusedAfterAllQueuesThatUseIt) {
   const auto own = device_->make_queue(), other = device_->make_queue();
   device::Buffer buffer = device_->allocate(100, *own);
-  own->record(), other->record();  // to identify the two streams
+  own->record(), other->record();  // the recorded events identify the two streams
   std::vector<FakeDriver::Call> calls = driver_->calls();
   const std::size_t first = place_of(calls, 0, "record");
   const auto own_stream = calls[first].stream, other_stream = calls[place_of(calls, first + 1, "record")].stream;

@@ -319,7 +319,7 @@ TEST(Shared, CachesOnlyReferencedObjects) {
   const std::shared_ptr<int> first = shared.open("first", make);
   EXPECT_EQ(shared.open("first", make), first);
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(*shared.open("name " + std::to_string(i), make), made);  // no reference remains
+    EXPECT_EQ(*shared.open("name " + std::to_string(i), make), made);  // no reference is left, so the value is made again
     EXPECT_THROW(shared.open("bad " + std::to_string(i), []() -> std::shared_ptr<int> { throw ParameterError("no"); }),
                  ParameterError);
   }

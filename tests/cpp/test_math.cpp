@@ -32,7 +32,7 @@ TEST(Modulus, SmallValuesAgainstIntegers) {
 }
 
 TEST(Modulus, LargeValuesDoNotWrap) {
-  const u64 q = ~u64{0} - 58;  // 2^64 - 59, prime
+  const u64 q = ~u64{0} - 58;  // the prime 2^64 - 59
   EXPECT_EQ(math::add_mod(q - 1, q - 1, q), q - 2);
   EXPECT_EQ(math::sub_mod(0, q - 1, q), 1u);
   EXPECT_EQ(math::mul_mod(q - 1, q - 1, q), 1u);
@@ -151,13 +151,13 @@ TEST(Ring, RefusesImpossibleRings) {
   EXPECT_NO_THROW(make(2, Word::w32, {5}));
   EXPECT_THROW(make(1024, Word::w32, {p31}), ParameterError);  // the prime is too large for the word
   EXPECT_THROW(make(1024, Word::w64, {(u64{1} << 60) + 33 * 2048 + 1}), ParameterError);
-  EXPECT_THROW(make(1000, Word::w32, {p30}), ParameterError);  // not a power of two
+  EXPECT_THROW(make(1000, Word::w32, {p30}), ParameterError);  // 1000 is not a power of two
   EXPECT_THROW(make(1, Word::w32, {p30}), ParameterError);
   EXPECT_THROW(make(0, Word::w32, {p30}), ParameterError);
   EXPECT_THROW(make(std::size_t{1} << 18, Word::w64, {}), ParameterError);
-  EXPECT_THROW(make(1024, Word::w32, {p30, p30}), ParameterError);  // duplicate
+  EXPECT_THROW(make(1024, Word::w32, {p30, p30}), ParameterError);  // a duplicate prime
   EXPECT_THROW(make(1024, Word::w32, {2049}), ParameterError);      // 3 * 683
-  EXPECT_THROW(make(1024, Word::w32, {p30 + 2}), ParameterError);   // not 1 modulo 2n
+  EXPECT_THROW(make(1024, Word::w32, {p30 + 2}), ParameterError);   // p30 + 2 is not 1 modulo 2n
   EXPECT_THROW(make(1024, Word::w32, {1}), ParameterError);
   EXPECT_THROW(make(1024, Word::w32, std::vector<u64>(1024, p30)), ParameterError);
 }

@@ -277,7 +277,7 @@ TEST(Mesh, AnOldOrDisturbedMeasurementIsRepeated) {
     return read_file().find("0.123") != std::string::npos;
   };
   EXPECT_TRUE(is_kept(marked));
-  EXPECT_FALSE(is_kept(with(marked, "measured_at", "1700000000")));  // measured in 2023
+  EXPECT_FALSE(is_kept(with(marked, "measured_at", "1700000000")));  // a measurement from 2023 is too old
   EXPECT_FALSE(is_kept(with(marked, "measured_at", "9e9")));         // time in the future, of a clock that was wrong
   EXPECT_FALSE(is_kept(with(marked, "load", "1e6")));                // the machine's load was higher than it can be now
 }

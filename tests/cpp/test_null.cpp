@@ -114,7 +114,7 @@ TEST_F(Null, CompositesCountTheirExpansion) {
     run_case(target, c);
     auto counts = target.device->counter()->counts();
     EXPECT_EQ(counts["copy"].calls, 2u);
-    EXPECT_EQ(counts["convert"].calls, 3u);  // two digits raised, one mod down
+    EXPECT_EQ(counts["convert"].calls, 3u);  // two digits are raised, and one mod down is made
     EXPECT_EQ(counts["forward_ntt"].products, 3u * 2 * 6 * 512 * 10);
     EXPECT_EQ(counts["inverse_ntt"].products, 3u * 2 * 6 * 512 * 10);
     EXPECT_EQ(counts["inner_product"].products, 3u * 2 * 2 * 6 * 1024);

@@ -2,6 +2,9 @@
 // simulated GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
+#include <functional>
 #include <list>
 
 #include "device/kernels.h"
@@ -141,7 +144,7 @@ TEST_P(Programs, EqualCallsOnIndependentDataAreBatched) {
   const auto plan = program::schedule({made->places(), made->steps(), {}});
   ASSERT_NE(plan, nullptr);
   ASSERT_EQ(plan->layers.size(), 7U);
-  EXPECT_EQ(plan->launches(), 7U);  // thirteen without batching
+  EXPECT_EQ(plan->launches(), 7U);  // without batching there are thirteen launches
   for (std::size_t l = 0; l < 6; ++l) {
     EXPECT_EQ(device::items_of(plan->layers[l].front().step.call), 6U) << l;
   }
@@ -263,6 +266,110 @@ TEST_P(Programs, DifferentCallsAreDistinguished) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Programs, testing::Values("ref", "cpu"));
+
+/// Executes no call before something waits for it, as a slow asynchronous device would.
+class LateQueue final : public device::Queue {
+ public:
+  explicit LateQueue(std::unique_ptr<Queue> inner) : inner_(std::move(inner)) {}
+  bool supports(const device::Call& call) const override { return inner_->supports(call); }
+  std::shared_ptr<device::Event> record() override { return std::make_shared<Point>(*this, done_ + waiting_.size()); }
+  void after(const device::Event& event) override {
+    waiting_.emplace_back([point = dynamic_cast<const Point&>(event)] { point.reach(); });
+  }
+  void uses(const Buffer& buffer) override { used.push_back(buffer.get()); }
+  void wait() override { execute(done_ + waiting_.size()); }
+
+  std::vector<const device::Memory*> used;
+
+ protected:
+  void perform(const device::Call& call) override {
+    waiting_.emplace_back([this, call] { inner_->enqueue(call); });
+  }
+
+ private:
+  struct Point final : device::Event {
+    Point(LateQueue& queue, std::size_t count) : queue(&queue), count(count) {}
+    void wait() override { reach(); }
+    void reach() const { queue->execute(count); }
+    LateQueue* queue;
+    std::size_t count;
+  };
+  /// Executes the work up to this number of entries since the queue's start.
+  void execute(std::size_t count) {
+    while (done_ < count) {
+      const std::function<void()> next = std::move(waiting_.front());
+      waiting_.pop_front(), ++done_;
+      next();
+    }
+  }
+
+  std::unique_ptr<Queue> inner_;
+  std::deque<std::function<void()>> waiting_;
+  std::size_t done_ = 0;
+};
+
+class LateDevice final : public device::Device {
+ public:
+  std::string name() const override { return "late"; }
+  std::string description() const override { return "a processor that executes calls as late as possible"; }
+  device::MemoryState memory() const override { return inner_->memory(); }
+  Buffer allocate(std::size_t bytes, device::Queue& queue) override { return inner_->allocate(bytes, queue); }
+  std::unique_ptr<device::Queue> make_queue() override { return std::make_unique<LateQueue>(inner_->make_queue()); }
+  void upload(device::Queue& queue, std::span<const std::byte> from, std::byte* to) override {
+    queue.wait();
+    inner_->upload(queue, from, to);
+  }
+  void download(device::Queue& queue, const std::byte* from, std::span<std::byte> to) override {
+    queue.wait();
+    inner_->download(queue, from, to);
+  }
+  device::Kernels& kernels() override { return inner_->kernels(); }
+  bool in_host_memory() const override { return true; }
+
+ private:
+  std::unique_ptr<device::Device> inner_ = device::open_device("cpu");
+};
+
+/// A function that computes in two rings orders their queues itself. A recording has only its calls.
+TEST(ProgramQueues, AReplayOrdersTheQueuesOfItsCalls) {
+  LateDevice device;
+  const auto made_engine = [&] { return std::make_shared<ring::Engine>(device, test::ring_of(test::kField50, kN, 2)); };
+  const std::shared_ptr<ring::Engine> first = made_engine(), second = made_engine();
+  const auto tensor = [&](const std::shared_ptr<ring::Engine>& engine, math::u64 from) {
+    RnsTensor t(engine, {3}, 1, device::PrimeList::range(0, 2), math::Domain::ntt);
+    std::vector<math::u64> words(t.view().words());
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = from + i;
+    ring::upload(t, std::as_bytes(std::span(words)));
+    return t;
+  };
+  const auto moved = [&](const RnsTensor& x, const std::shared_ptr<ring::Engine>& to) {
+    to->queue().after(*x.engine()->queue().record());
+    to->queue().uses(x.view().memory);
+    return RnsTensor(to, {0}, 1, x.primes(), x.domain()).over(x.view());
+  };
+  const auto function = [&](const RnsTensor& x) {  // the operand and the result belong to the first ring
+    const RnsTensor there = moved(x, second), twice = ring::add(there, there), back = moved(twice, first);
+    const RnsTensor more = moved(ring::multiply_polynomial(back, back), second);
+    return moved(ring::add(more, more), first);
+  };
+  const RnsTensor a = tensor(first, 1);
+  Tape tape({a.view()}, {});
+  std::optional<device::Observing> observing(tape);
+  const RnsTensor result = function(a);
+  observing.reset();
+  const auto made = tape.finish({result.view()});
+  ASSERT_EQ(made->steps().size(), 3U);
+  for (const math::u64 from : {5U, 900U}) {
+    const RnsTensor b = tensor(first, from), x = ring::add(b, b);  // not computed before the replay needs it
+    auto& queue = dynamic_cast<LateQueue&>(second->queue());
+    queue.used.clear();
+    const std::vector<View> results = made->replay({x.view()}, {});
+    EXPECT_NE(std::find(queue.used.begin(), queue.used.end(), x.view().memory.get()), queue.used.end());
+    if (from == 5U) queue.wait();  // executes the steps of this queue, and before them only the work that these wait for
+    const std::vector<std::byte> found = ring::download(result.over(results[0]));
+    EXPECT_EQ(found, ring::download(function(x)));
+  }
+}
 
 /// Captures the calls of a cpu queue and counts the captures.
 class CapturingQueue final : public device::Queue {

@@ -526,7 +526,7 @@ TEST_F(MpiRanks, AKilledRankEndsTheOthers) {
 }
 TEST_F(MpiRanks, AStoppedRankIsReported) {
   const Outcome o = run_by_mpi("TimesOutOnAStoppedRank", 3, "cpu/limb/uncalibrated", 120, {{"HELIOGRAPH_HASTE", "4"}});
-  // the stopped rank also passes if mpirun continues it to end it
+  // the stopped rank also passes if mpirun continues it before ending it
   EXPECT_GE(count_of(o.text, "[  PASSED  ] 1 test"), 2U) << o.text;
 }
 

@@ -60,7 +60,7 @@ Words words_of(const RnsTensor& x) {
   return words;
 }
 
-/// a * b modulo X^n + 1 and q.
+/// Returns a * b modulo X^n + 1 and q.
 Words product(const Words& a, const Words& b, u64 q) {
   const std::size_t n = a.size();
   Words out(n);
@@ -75,7 +75,7 @@ Words product(const Words& a, const Words& b, u64 q) {
   return out;
 }
 
-/// Uniform words modulo q as ciphertexts at the lowest level, NTT domain.
+/// Returns ciphertexts at the lowest level, in the NTT domain, whose words are uniform modulo q.
 RnsTensor uniform(const Rig& r, std::size_t items) {
   ckks::Context& c = *r.ckks.context();
   const u64 q = c.rlwe().moduli(c.rlwe().chain(1))[0];
@@ -93,10 +93,10 @@ double variance(const std::vector<double>& errors) {
   return sum / static_cast<double>(errors.size());
 }
 
-/// Tolerance of a relative variance: five deviations of `count` samples, and the variation of a key's own error.
+/// Returns the tolerance of a relative variance: five deviations of `count` samples, plus 0.06 for the key's own error.
 double tolerance(std::size_t count) { return 0.06 + 5 * std::sqrt(2.0 / static_cast<double>(count)); }
 
-/// The difference of two fractions of a turn, from -1/2 to 1/2.
+/// Returns the difference of two fractions of a turn, from -1/2 to 1/2.
 double turns_between(double a, double b) {
   const double d = a - b;
   return d - std::round(d);
@@ -110,7 +110,7 @@ TEST(Switching, RingSwitchIsThatOfIntegers) {
   const Words c = words_of(ring::to_domain(x, math::Domain::coefficient));
   const Words body(c.begin(), c.begin() + kN), mask(c.begin() + kN, c.end());
   const Words key = words_of(ring::to_domain(r.switching.data().to_wide.pairs(), math::Domain::coefficient));
-  // Digits of the fraction x / q: signed, in base 2^b, the last one rounded.
+  // The expected digits of the fraction x / q are signed, in base 2^b, and the last digit is rounded.
   const unsigned b = static_cast<unsigned>(std::ceil((std::log2(pair.q()) - 8) / 3));
   Words sums[2] = {body, Words(kN)};
   for (unsigned j = 1; j <= 3; ++j) {
@@ -135,7 +135,8 @@ TEST(Switching, RingSwitchIsThatOfIntegers) {
   EXPECT_TRUE(std::equal(got.begin() + kN, got.end(), sums[1].begin()));
 }
 
-/// Phases under the CKKS key of the slots' coefficients, in turns.
+/// Returns the phases, under the CKKS key, of the coefficients that hold slots, as fractions of the full circle
+/// (turns).
 std::vector<double> phases_of(const Rig& r, const RnsTensor& x, std::size_t slots) {
   const Words phase = words_of(rlwe::phase(r.secret.data().key, x));
   const std::size_t gap = kN / 2 / slots;
@@ -149,7 +150,7 @@ std::vector<double> phases_of(const Rig& r, const RnsTensor& x, std::size_t slot
   return turns;
 }
 
-/// Phases of LWE ciphertexts in units of 2^-59 turns, in turns.
+/// Returns the phases, in turns, of LWE ciphertexts whose unit is 2^-59 turns.
 std::vector<double> phases_of(const Rig& r, const lwe::Tensor& x) {
   Words words = lwe::download(x);
   for (u64& w : words) w <<= 64 - switching::kTurnBits;
@@ -203,7 +204,7 @@ void expect_packing_noise(const Rig& r, std::size_t slots, std::size_t width) {
   std::printf("packing, %zu of %zu slots: deviation 2^%.3f turns, formula 2^%.3f\n", width, slots, std::log2(measured) / 2,
               std::log2(predicted) / 2);
   EXPECT_NEAR(measured / predicted, 1, tolerance(errors.size()));
-  // Nothing in the other coefficients, which hold no slots.
+  // The other coefficients hold no slots, so their phases are noise only.
   const Words phase = words_of(rlwe::phase(r.secret.data().key, y));
   double most = 0;
   for (std::size_t i = 0; i < phase.size(); ++i)
@@ -286,13 +287,13 @@ TEST(Switching, CircuitReadsDigitsWithItsMargin) {
           wrong += digits[k] != ((static_cast<u64>(v) >> (m * k)) & ((1 << m) - 1)) << (63 - 2 * m - extra);
       }
       EXPECT_EQ(wrong, 0u) << m;
-      // Half a digit's unit, less the remainder of lower digits.
+      // The bound is half the unit of a digit, minus the remainder of the lower digits.
       EXPECT_GE(margin, std::exp2(-1.0 - m) * (0.5 - std::exp2(-1.0 * m) / 2) - 1e-9) << m;
     }
   }
 }
 
-/// Every value v of `bits` bits at v + offset units: values must be rounded to v.
+/// Checks that v + offset becomes the integer v for every value v of `bits` bits.
 void expect_integers(const Rig& r, unsigned bits, double offset) {
   const double unit = std::exp2(-static_cast<double>(bits - 1)), most = std::exp2(bits - 1.0) - 1;
   std::mt19937_64 random(bits);
@@ -300,7 +301,7 @@ void expect_integers(const Rig& r, unsigned bits, double offset) {
   std::vector<i64> expected;
   for (std::size_t i = 0; i < kSlots; ++i) {
     u64 word = random();
-    if (i < 40) word = i - 20;  // around 0; then the ends
+    if (i < 40) word = i - 20;  // numbers around 0, then the ends of the range
     if (i >= 40 && i < 60) word = (u64{1} << (bits - 1)) + i - 50;
     const i64 v = static_cast<i64>(word << (64 - bits)) >> (64 - bits);
     data.push_back(std::min((static_cast<double>(v) + offset) * unit, most * unit)), expected.push_back(v);
@@ -419,7 +420,7 @@ TEST(Switching, RefusesWhatDoesNotBelongTogether) {
   EXPECT_THROW(to_tfhe(ckks::multiply_i(x)), DtypeError);
   EXPECT_THROW(to_tfhe(x, 7), DtypeError);
   EXPECT_THROW(to_tfhe(x, 40), DtypeError);
-  EXPECT_THROW(to_tfhe(x, 8, 0x1p-7), PlaintextRangeError);  // 128 units
+  EXPECT_THROW(to_tfhe(x, 8, 0x1p-7), PlaintextRangeError);  // a bound of 128 units exceeds 8-bit integers
   EXPECT_THROW(to_tfhe(x, 24), NoiseError);
   EXPECT_THROW(to_tfhe(x, 16, -1), ParameterError);
 }
@@ -429,14 +430,14 @@ TEST(Switching, RefusesSetsThatCannotSwitch) {
     switching::Context(ckks::Parameters(c).context(), tfhe::Parameters(t).context());
   };
   const ckks::Spec good = rig().ckks.spec();
-  EXPECT_THROW(refuses(good, test::small_tfhe()), ParameterError);  // booleans
+  EXPECT_THROW(refuses(good, test::small_tfhe()), ParameterError);  // TFHE set for booleans
   EXPECT_THROW(refuses(ckks::named_spec("n13-l4"), test::small_tfhe(2)), ParameterError);
   EXPECT_THROW(refuses(ckks::make_bootstrapping_spec(kN, 4, 47, 58, 2, 32, true), test::small_tfhe(2)), ParameterError);
   tfhe::Spec wide = test::small_tfhe(2);
   wide.k = 3;
   EXPECT_THROW(refuses(good, wide), ParameterError);
   wide.k = 2;
-  EXPECT_THROW(refuses(good, wide), ParameterError);  // a dimension of N
+  EXPECT_THROW(refuses(good, wide), ParameterError);  // LWE dimension equal to N
 }
 
 TEST(Switching, FailureIsImprobable) { EXPECT_LT(switching::log2_failure(rig().switching, 16), -128); }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "limit.h"
 #include "mutate.h"
 #include "targets.h"
 
@@ -19,7 +20,7 @@ extern "C" __attribute__((weak)) void __asan_set_death_callback(void (*callback)
 namespace heliograph::fuzz {
 namespace {
 
-constexpr unsigned kHangSeconds = 30;
+constexpr unsigned kWaitSeconds = 300;  // real time, for inputs that wait without end
 
 Bytes current;  // the input that the target currently runs
 std::string fault_name;
@@ -58,6 +59,7 @@ void leave_traces() {
   action.sa_handler = died;
   action.sa_flags = SA_ONSTACK | SA_NODEFER;
   ::sigaction(SIGALRM, &action, nullptr);
+  end_slow_inputs(died);
   if (__asan_set_death_callback) return;
   for (const int s : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::sigaction(s, &action, nullptr);
 }
@@ -122,7 +124,8 @@ int run(const Target& target, double seconds, std::uint64_t seed) {
     }
     ++executions;
     fault_name = "crash-" + target.name + "-" + std::to_string(seed) + "-" + std::to_string(executions);
-    ::alarm(kHangSeconds);
+    ::alarm(kWaitSeconds);
+    const TimeLimit limit;
     try {
       target.run(current);
     } catch (const std::exception& e) {

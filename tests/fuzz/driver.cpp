@@ -1,4 +1,6 @@
 // libFuzzer's entry points: heliograph_fuzz TARGET [libFuzzer's flags, files and folders].
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +9,7 @@
 #include <unordered_map>
 
 #include "io/container.h"
+#include "limit.h"
 #include "mutate.h"
 #include "targets.h"
 
@@ -28,6 +31,7 @@ using fuzz::Bytes;
 const fuzz::Target* g_target = nullptr;
 // program name and flags for the processes that libFuzzer starts itself
 constexpr const char* kVariable = "HELIOGRAPH_FUZZ_TARGET";
+constexpr std::size_t kLeastLength = 262144;  // inputs may have so many bytes, or twice those of a valid input
 
 std::span<const std::byte> bytes_of(const std::uint8_t* data, std::size_t size) {
   return std::as_bytes(std::span(data, size));
@@ -90,6 +94,13 @@ std::size_t mutate_raw(std::uint8_t* data, std::size_t size, std::size_t max_siz
   return size;
 }
 
+/// Ends the process by a signal on which libFuzzer writes the input.
+void stop(int /*signal*/) {
+  static constexpr char kText[] = "the input took more than 30 s of processor time\n";
+  (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+  std::abort();
+}
+
 }  // namespace
 
 // Unreasonable allocation sizes return no memory, which the library must report as OutOfMemoryError. The sanitizer records
@@ -116,17 +127,22 @@ int LLVMFuzzerInitialize(int* argc, char*** argv) {
     std::fprintf(stderr, "heliograph_fuzz TARGET [FLAGS] [CORPUS]: %s\n", e.what());
     std::exit(2);
   }
-  // The given flags follow these and override them.
-  static char flags[][32] = {"-max_len=262144", "-len_control=0", "-timeout=30", "-rss_limit_mb=2560"};
-  for (char* flag : flags) arguments.insert(arguments.begin() + 1, flag);
+  fuzz::end_slow_inputs(stop);
+  std::size_t longest = kLeastLength;
+  for (const Bytes& base : g_target->bases()) longest = std::max(longest, 2 * base.size());
+  // The given flags follow these and override them. libFuzzer's limit counts real time, which other processes lengthen: it
+  // detects waits without end. `TimeLimit` detects slow inputs.
+  static std::string flags[] = {"-max_len=" + std::to_string(longest), "-len_control=0", "-timeout=300",
+                                "-rss_limit_mb=2560"};
+  for (std::string& flag : flags) arguments.insert(arguments.begin() + 1, flag.data());
   *argc = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
   *argv = arguments.data();
-  g_target->bases();
   return 0;
 }
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fuzz::TimeLimit limit;
   try {
     g_target->run(bytes_of(data, size));
   } catch (const std::exception& e) {

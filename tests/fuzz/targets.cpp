@@ -13,8 +13,8 @@ namespace heliograph::fuzz {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> found;
-    for (const auto& list :
-         {io_targets(), exact_targets(), ckks_targets(), tfhe_targets(), cinnamon_targets(), program_targets()})
+    for (const auto& list : {io_targets(), exact_targets(), ckks_targets(), tfhe_targets(), cinnamon_targets(),
+                             program_targets(), switching_targets()})
       found.insert(found.end(), list.begin(), list.end());
     return found;
   }();

@@ -28,6 +28,7 @@ std::vector<Target> ckks_targets();
 std::vector<Target> tfhe_targets();
 std::vector<Target> cinnamon_targets();
 std::vector<Target> program_targets();
+std::vector<Target> switching_targets();
 
 /// Runs `use` and catches typed errors. InternalError propagates, because it is a fault of the library.
 template <class Use>

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -35,17 +39,41 @@ def program_of(path: Path, text: str) -> Path:
 
 
 def breaking_program(path: Path, names: str, also: str = "") -> None:
-    """Writes a program that prints a row of JSON for each name in `names` (a Python expression) and fails at the name
-    "breaks".
+    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). It fails at the name
+    "breaks". At the name "hangs" it writes the previous name to a file "hangs" beside the program, and waits.
     """
     path.write_text(
-        "import json, sys, time\n"
+        "import json, os, sys, time\n"
         f"{also}\n"
+        "last = ''\n"
         f"for name in {names}:\n"
         "    if name == 'breaks': sys.exit('a reason')\n"
-        "    if name == 'hangs': time.sleep(600)\n"
+        "    if name == 'hangs':\n"
+        "        file = os.path.join(os.path.dirname(__file__), 'hangs')\n"
+        "        with open(file + '.new', 'w') as out: out.write(last)\n"
+        "        os.replace(file + '.new', file)\n"
+        "        time.sleep(600)\n"
         "    print(json.dumps({'case': name}), flush=True)\n"
+        "    last = name\n"
     )
+
+
+def hanging_queue(hangs: Path) -> SimpleNamespace:
+    """Returns a replacement of the module `queue` for lines of a `breaking_program`. The time limit of a wait ends if the
+    program hangs, which its file `hangs` says, and its last line was read.
+    """
+
+    class Lines(queue.Queue[Any]):
+        last = ""
+
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            while not (hangs.exists() and hangs.read_text() in self.last):
+                with contextlib.suppress(queue.Empty):
+                    self.last = super().get(timeout=0.01) or ""
+                    return self.last or None
+            raise queue.Empty
+
+    return SimpleNamespace(Queue=Lines, Empty=queue.Empty)
 
 
 def replace_modules(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

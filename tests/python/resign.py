@@ -175,10 +175,19 @@ class Mutator:
             return value * r.choice([1, 1, 2]) + r.choice([-2, -1, 0, 1, 2])
         if isinstance(value, float) and self.one_in(2):
             return value * r.choice([-1, 0, 0.5, 1 + 2**-40, 2, 1e10])
+        if isinstance(value, str) and value[:1] in ("{", "[") and not self.one_in(8):
+            return self._changed_text(value)
         if isinstance(value, str) and value and self.one_in(2):
             at = r.randrange(len(value))
             return value[:at] + r.choice("0123456789abcdefG") + value[at + 1 :] if self.one_in(2) else value[:at]
         return r.choice(TEXTS) if isinstance(value, str) and self.one_in(2) else self.nasty()
+
+    def _changed_text(self, text: str) -> str:
+        """Returns a text of JSON inside the header, such as a program's note, with a change inside."""
+        try:
+            return canonical_text(self.changed(json.loads(text)))
+        except ValueError:
+            return text[: self.random.randrange(len(text))]
 
     def one_of(self, count: int, *rare: Callable[[], Any], otherwise: Callable[[], Any]) -> None:
         """Calls each of the rare functions with probability 1 / count, otherwise the last one."""
@@ -402,10 +411,18 @@ class Report:
 
 
 def limited(memory: int, seconds: int) -> None:
-    """Limits this process's memory; `signal.alarm` limits the time of each case."""
+    """Limits this process's memory, and its processor time until the next call of `limit_time`."""
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.alarm(seconds)
+    limit_time(seconds)
+
+
+def limit_time(seconds: float) -> None:
+    """Ends this process by SIGPROF after so many seconds of processor time, which other processes do not lengthen. If it waits
+    without end, SIGALRM ends it after twenty times as many seconds. 0: no limit.
+    """
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 20 * seconds)
 
 
 def work(seed: int, numbers: range, deadline: float) -> None:
@@ -420,18 +437,18 @@ def work(seed: int, numbers: range, deadline: float) -> None:
     for number in numbers:
         if time.time() > deadline:
             break
-        signal.alarm(SECONDS)
+        limit_time(SECONDS)
         print(f"case {number}", flush=True)
         name, data = case(found, seed, number)
         try:
             counts.update(use(name, data, random.Random(number)))
         except Exception as e:
             print("fault " + json.dumps([number, f"{name}: {type(e).__name__}: {e}"]), flush=True)
-    signal.alarm(0)
+    limit_time(0)
     print("counts " + json.dumps(counts), flush=True)
 
 
-MEMORY, SECONDS = 4 << 30, 20  # limits: bytes of memory per child, seconds per case
+MEMORY, SECONDS = 4 << 30, 20  # limits: bytes of memory per child, seconds of processor time per case
 
 
 def run(seed: int, numbers: range, deadline: float, report: Report) -> Iterator[Fault]:
@@ -464,7 +481,7 @@ def run(seed: int, numbers: range, deadline: float, report: Report) -> Iterator[
         if last < first:
             raise RuntimeError(f"cannot run cases: the child exited at start (status {status}): {said}")
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        yield Fault(last, f"ended the process by {how}" + (f" after {SECONDS} s" if how == "SIGALRM" else "") + f": {said}")
+        yield Fault(last, f"ended the process by {how}" + (f" after {SECONDS} s" if how == "SIGPROF" else "") + f": {said}")
         first = last + 1
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import math
 import os
 import random
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import file_kinds
 import heliograph as hg
 from heliograph import _core
 
@@ -109,7 +114,20 @@ def bases() -> dict[str, bytes]:
         found[f"{name}/secret-key"] = saved(p.secret)
         if not name.startswith("tfhe"):
             found[f"{name}/public-key"] = p.secret.public_key().to_bytes()
-    return found
+    return found | {f"{OTHER}/{name}": kind.data for name, kind in others().items()}
+
+
+OTHER = "other"  #: first part of the names of files that the Python package reads
+
+
+@functools.cache
+def others() -> dict[str, Any]:
+    """Returns bundles, tables, look-up files and others that the Python package reads. Their ciphertexts and keys differ in
+    each process.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="heliograph-resign-"))
+    atexit.register(shutil.rmtree, folder, True)
+    return file_kinds.kinds(folder)
 
 
 # Uses of loaded objects
@@ -281,15 +299,20 @@ def uses_of(thing: Any, p: Party, draw: random.Random) -> list[Use]:
 
 def use(name: str, data: bytes, draw: random.Random) -> Counter[str]:
     """Reads a file of this kind, uses the object and counts the outcomes. Exceptions that are not typed errors propagate."""
-    p = parties()[name.split("/")[0]]
+    place, kind = name.split("/", 1)
     try:
-        thing = _read(name, data, p, draw.random() < 0.3)
+        if place == OTHER:
+            thing = others()[kind].read(data)
+            uses: list[Use] = [lambda: others()[kind].use(thing)]
+        else:
+            thing = _read(name, data, parties()[place], draw.random() < 0.3)
+            uses = uses_of(thing, parties()[place], draw)
     except hg.InternalError:
         raise
     except hg.HeliographError as e:
         return Counter({type(e).__name__: 1})
     found = Counter({"read": 1})
-    for each in uses_of(thing, p, draw):
+    for each in uses:
         try:
             each()
             found["uses done"] += 1

@@ -45,7 +45,7 @@ def test_a_frame_takes_the_time_of_its_bytes() -> None:
 
 def test_a_link_carries_frames_in_order_of_arrival(tmp_path: Path) -> None:
     """At 1 ns per byte and 1 us of delay, a link carries one frame after another. A receiver's link takes frames in order of
-    arrival, whatever the order of queueing.
+    arrival, in any order of queueing.
     """
     from benchmarks.runners import hosts
 

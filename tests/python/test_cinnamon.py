@@ -631,10 +631,10 @@ def test_a_register_read_after_its_last_use() -> None:
 
 
 MEETINGS: list[tuple[str, str, str, str]] = [
-    ("instructions0", r"^dis @ 1:2", "dis @ 1:3", "other chips expect 3 chips at this meeting"),
-    ("instructions1", r"^rcv @ 1:2 .*\n", "", "only 1 chips come to this meeting"),
-    ("instructions0", r"^(dis @ 1:2 .*\n)", r"\1\1", "a chip comes twice"),
-    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"rcv @ 2:2 \1: ", "a chip comes twice"),
+    ("instructions0", r"^dis @ 1:2", "dis @ 1:3", "other chips expect 3 chips at this exchange"),
+    ("instructions1", r"^rcv @ 1:2 .*\n", "", "only 1 chips take part in this exchange"),
+    ("instructions0", r"^(dis @ 1:2 .*\n)", r"\1\1", "a chip takes part twice"),
+    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"rcv @ 2:2 \1: ", "a chip takes part twice"),
     ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"joi @ 1:2 \1: | 0", "have another instruction|another prime"),
 ]
 

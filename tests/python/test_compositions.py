@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -364,17 +363,17 @@ def test_true_allows_no_endless_composition() -> None:
     assert (secret.decrypt(y) == rotated(parameters("bfv"), values_of(parameters("bfv")), 500)).all()
 
 
-def test_compositions_of_many_keys_are_found_fast() -> None:
+def test_compositions_of_many_keys() -> None:
+    """With many keys, each step has the composition of fewest switches; tests/cpp counts the operations of the search."""
     secret = secret_of("ckks")
     keys = secret.evaluation_keys(relinearize=False, rotations=range(2, 402, 2))
-    start = time.process_time()
     assert keys.composition(401) is None
-    first = time.process_time() - start
-    start = time.process_time()
     for step in range(512):
-        keys.composition(step)
-    assert first < 2
-    assert time.process_time() - start < 2
+        found = keys.composition(step)
+        assert (found is None) == (step % 2 == 1)
+        if found is not None:
+            assert sum(found) % 512 == step
+            assert len(found) == (0 if step == 0 else 1 if step <= 400 else 2)
 
 
 @pytest.mark.parametrize("wrong", ["yes", 1.5, [1], np.ones(2)])

@@ -403,7 +403,7 @@ def test_older_files_have_no_bounds(scheme: str) -> None:
 
 @SCHEMES
 def test_a_loaded_key_does_not_know_earlier_values(scheme: str) -> None:
-    """A key loaded from a file, as in another process, does not know the values that the first one encrypted."""
+    """A key loaded from a file, as in another process, does not know the values that the first process encrypted."""
     p = Party(exact_spec(scheme, [65537]))
     other = hg.SecretKey(_core.exact.SecretKey.from_secret_bytes(bytes(p.secret._core.secret_bytes())))
     x = p.through_bytes(p.tensor(np.full(N, 20)))
@@ -528,7 +528,7 @@ def test_on_a_mesh(scheme: str) -> None:
 
 @pytest.mark.parametrize("family", [hg.bfv, hg.bgv], ids=["bfv", "bgv"])
 def test_sets_are_exact_or_of_residues(family: Any) -> None:
-    """Sets by plain_bits are exact; sets by plain_modulus, by name or of version 0.2 are of residues, unless overridden."""
+    """Sets made with plain_bits are exact; sets with plain_modulus, a name or version 0.2 hold residues by default."""
     bits, modulus = {"depth": 1, "plain_bits": 17}, {"depth": 1, "plain_modulus": 65537}
     numbers = {"n": 8192, "log_q": 150}
     for asked, exact in (
@@ -593,7 +593,7 @@ FORMER = {
 
 @pytest.mark.parametrize("request_", FORMER)
 def test_the_former_versions_sets(request_: str) -> None:
-    """Version 0.2's sets have the same numbers, are of residues, and equal those in its files."""
+    """Version 0.2's sets have the same numbers, hold residues, and equal those in its files."""
     scheme, _, options = request_.partition(" ")
     p = getattr(hg, scheme).parameters(**json.loads(options), version="0.2")
     assert p._core.hash.startswith(FORMER[request_])

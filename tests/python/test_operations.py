@@ -24,7 +24,7 @@ MARKS = {"operation", "view", "composite"}
 #: Functions that make tensors and need no mark: parts of marked functions, and internal trials.
 PARTS = {
     "exact/tensor.py": {"_add", "_sum_slots"},
-    "ckks/tensor.py": {"_times_constants", "_degree_one", "_along_ciphertexts"},
+    "ckks/tensor.py": {"_times_constants", "_degree_one", "_along_ciphertexts", "_bare"},
     "ckks/statistics.py": {"var", "cov"},  # these call an operation marked as a view
     "knn/vectors.py": {"_scores", "scores"},  # ciphertexts of answers are no tensors
     "ckks/parameters.py": {"_after_bootstrap"},

@@ -9,7 +9,7 @@ import pytest
 
 import heliograph as hg
 import resign
-from resign_uses import bases, parties, use, uses_of
+from resign_uses import OTHER, bases, parties, use, uses_of
 
 #: Seconds in the full suite, and number of cases in the usual one; `python tests/python/resign.py` runs more.
 SECONDS = 45
@@ -23,7 +23,7 @@ def test_unchanged_files_are_used() -> None:
         for draw in range(4):
             found = use(name, data, random.Random(draw))
             assert found["read"] == 1, name
-            assert found["uses done"] >= 3, name
+            assert found["uses done"] >= (1 if name.startswith(f"{OTHER}/") else 3), name
 
 
 def test_cases_depend_on_their_seed_only() -> None:

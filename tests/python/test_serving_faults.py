@@ -172,14 +172,21 @@ def test_cancelled_tasks_do_not_delay_others(models: list[Path], tmp_path: Path,
 
         async def several() -> tuple[bool, list[Any]]:
             tasks = [asyncio.create_task(client.arun(DIGIT)) for _ in range(12)]
-            await asyncio.sleep(0.1)
+            await asyncio.to_thread(service.until, lambda: client.status()["queue"]["unfinished"] == async_calls._MAX_CALLS)
+            stop(service.process.pid)  # no call can end, so that no thread can start another task
             tasks[-1].cancel()
             await asyncio.wait([tasks[-1]])
             waited = tasks[-2].done()
             for task in tasks[1:]:
                 task.cancel()
+            await asyncio.wait(tasks[async_calls._MAX_CALLS :])
+            for process in (service.process.pid, *engines):
+                go_on(process)
             return waited, await asyncio.gather(*tasks, return_exceptions=True)
 
+        engines = service.engines()
+        for engine in engines:
+            stop(engine)
         waited, came = asyncio.run(several())
         assert not waited  # the cancelled task does not wait for earlier tasks
         assert np.array_equal(came[0], expected())

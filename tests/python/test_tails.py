@@ -443,3 +443,16 @@ def test_rotations_of_integers_through_files(scheme: str) -> None:
             np.testing.assert_array_equal(secret.decrypt(hg.rotate_rows(some, 3)), rows_turned(values, 3))
             np.testing.assert_array_equal(secret.decrypt(hg.rotate_columns(some)), np.roll(values, N // 2))
             np.testing.assert_array_equal(secret.decrypt(hg.sum(some, "slots")), np.full(WIDTH, values.sum()))
+
+
+def test_padding_beyond_the_room() -> None:
+    """Padding slots may hold numbers beyond the room of a level: such a tensor is refused, and a file removes the numbers."""
+    party = ckks(100)
+    values = np.linspace(-1, 1, WIDTH)
+    x = party.server.bind(party.secret.encrypt(values - 3000.0, pad=True, bound=3001)) + 3000.0
+    y = hg.ckks.lower(x * x, 1)
+    assert party.secret.parameters.room < 9e6  # of the padding slots
+    with pytest.raises(hg.RoomError):
+        party.secret.decrypt(y)
+    loaded = party.server.from_bytes(y.to_bytes())
+    assert np.abs(party.secret.decrypt(loaded, unchecked=True) - values**2).max() < 1e-2

@@ -19,6 +19,10 @@ _MEANINGS = {
         "A clear value is too large for the plaintext modulus, the dtype or the level, or is outside "
         "the input ranges of a model."
     ),
+    "OutOfIntervalError": (
+        "An argument of a function of encrypted reals was outside its declared interval, and results that depend on it are "
+        "wrong. The message names the operation."
+    ),
     "MismatchError": "Operands have different parameters, schemes or word sizes, or ranks run different calls.",
     "WrongKeyError": "A tensor and a key are of different secret keys.",
     "MissingKeyError": "An operation needs an evaluation key that the server's keys lack.",

@@ -470,6 +470,10 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     def __getitem__(self, key: Any) -> Self:
         return self._wrap(take(self._core, key, self._calls))
 
+    def _bare(self) -> Any:
+        """Returns the engine's tensor without guards, for the operands of recorded programs."""
+        return self._core
+
     def _leaving(self, what: str) -> None:
         """Raises RoomError in strict mode if the tensor must not be `what` ("saved", "sent")."""
 

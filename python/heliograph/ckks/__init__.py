@@ -68,6 +68,7 @@ from heliograph.ckks.functions import (
     relinearize_rescale,
     rotate,
     sum_slots,
+    unguarded,
     within,
 )
 from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
@@ -86,7 +87,7 @@ from heliograph.ckks.ranks import (
     top_k,
 )
 from heliograph.ckks.statistics import corrcoef, cov, mean, standardize, var
-from heliograph.ckks.tensor import Plaintext, Tensor, encode, sum_rotations
+from heliograph.ckks.tensor import Guard, Plaintext, Tensor, encode, sum_rotations
 from heliograph.programs.bootstraps import Bootstrapped, Bootstraps, Placement
 
 __all__ = [
@@ -95,6 +96,7 @@ __all__ = [
     "Bootstrapped",
     "Bootstraps",
     "EvaluationKeys",
+    "Guard",
     "LinearTransform",
     "Parameters",
     "Placement",
@@ -164,6 +166,7 @@ __all__ = [
     "sum_slots",
     "tanh",
     "top_k",
+    "unguarded",
     "var",
     "where",
     "within",

@@ -67,11 +67,16 @@ def error_bound(error: Any, largest: float) -> float:
     return float(error)
 
 
-def domain_of(x: Tensor, domain: Any, what: str) -> tuple[Tensor, float, float]:
+def domain_of(x: Tensor, domain: Any, what: str, guard: bool | None = None) -> tuple[Tensor, float, float]:
     """Returns x and the interval of its values: declared by the caller, or the tracked bounds.
+
+    With ``guard=False`` polynomials make no guard for declared bounds of the result, with ``guard=True`` a strong one.
 
     Raises ParameterError if neither exists, and PlaintextRangeError for a declared domain outside which no value can be.
     """
+    if guard is not None:
+        x, low, high = domain_of(x, domain, what)
+        return x._guarded(guard), low, high
     if domain is None:
         if x.bounds is None:
             raise _core.ParameterError(
@@ -159,25 +164,35 @@ class Approximation:
         return float(np.abs(chebyshev.chebval(np.cos(angles), self.coefficients)).max()) * _REACH
 
     @composite
-    def __call__(self, x: Tensor, *, keys: EvaluationKeys | None = None) -> Tensor:
+    def __call__(self, x: Tensor, *, guard: bool | None = None, keys: EvaluationKeys | None = None) -> Tensor:
         """Returns the function's values. The result's `precision` includes the error of the approximation.
+
+        If only a declaration (`within`) shows that the values are inside the interval, the result has a guard: decryption
+        raises OutOfIntervalError if a value was outside. ``guard=True`` makes a strong one, ``guard=False`` none
+        (`hg.ckks.exp`).
 
         Raises PlaintextRangeError if the values may be outside the interval by their bounds (`within` declares others),
         LevelError, MissingKeyError, DtypeError for complex values.
         """
-        return self._of(real_tensor(x, self.name), keys)
+        real = real_tensor(x, self.name)
+        return self._of(real if guard is None else real._guarded(guard), keys, self.name)
 
-    def _of(self, x: Tensor, keys: EvaluationKeys | None) -> Tensor:
-        """Returns the values of a real tensor."""
+    def _of(self, x: Tensor, keys: EvaluationKeys | None, name: str) -> Tensor:
+        """Returns the values of a real tensor. A guard has the `name`."""
         require_inside(x, self.low, self.high, self.name)
         own_keys = keys_of([x], keys, self.name)
         if self.degree == 0:
             return with_errors(x * 0.0 + float(self.coefficients[0]), (self.error, self.error))
         u = self._scaled(ready(x, self.depth, own_keys))
-        y: Tensor = u.polynomial(self.coefficients, "chebyshev", keys=own_keys)
+        y = u._polynomial(self.coefficients, "chebyshev", guard_name(name, self.low, self.high), own_keys)
         more = self.error * self._largest() if self.is_relative else self.error
         trusted, assumed = errors_of(y)
         return with_errors(y, (trusted + more, assumed + more))
+
+
+def guard_name(what: str, low: float, high: float) -> str:
+    """Returns the name of a guard: an operation and the interval of its argument."""
+    return f"{what} on [{low:.6g}, {high:.6g}]"
 
 
 def require_inside(x: Tensor, low: float, high: float, what: str) -> None:

@@ -34,8 +34,8 @@ class AutoBootstrap:
     def __init__(self, bound: float | None, iterations: int) -> None:
         self.bound, self.iterations = bound, iterations
         self.count = 0
-        #: By a tensor's id: the tensor, its number of in-place changes, its recording, and its bootstrapped form.
-        self._done: dict[int, tuple[weakref.ref[Any], int, Any, Any]] = {}
+        #: By a tensor's id: the tensor, its number of in-place changes, its recording, the iterations, and the result.
+        self._done: dict[int, tuple[weakref.ref[Any], int, Any, int, Any]] = {}
 
     def __repr__(self) -> str:
         most = "their own bounds" if self.bound is None else f"at most {self.bound:g}"
@@ -57,20 +57,24 @@ class AutoBootstrap:
                 f"this operation takes {levels} levels, but this set has {parameters.depth_between} after a bootstrap: "
                 "choose a set with more levels, or compute it in several steps"
             )
+        return self.bootstrapped(x, keys, self.iterations)
+
+    def bootstrapped(self, x: Any, keys: Any, iterations: int) -> Any:
+        """Returns x at the top level, bootstrapped at its first use only."""
         now = recording_now()
         if id(x) in self._done:
-            whose, changes, recording, made = self._done[id(x)]
-            if (changes, recording) == (x._changes, now) and whose() is x:
+            whose, changes, recording, times, made = self._done[id(x)]
+            if (changes, recording) == (x._changes, now) and whose() is x and times >= iterations:
                 return made
         observer = observer_now()
         with observed(None):
-            made = bounded(x, self.bound).bootstrap(self.bound, iterations=self.iterations, keys=keys)
+            made = bounded(x, self.bound).bootstrap(self.bound, iterations=iterations, keys=keys)
         if observer is not None:
             observer.bootstrapped(made, x)
         self.count += 1
         logger.debug("automatic bootstrap %d: from level %d to %d", self.count, x.level, made.level)
         key, done = id(x), self._done
-        done[key] = weakref.ref(x, lambda _: done.pop(key, None)), x._changes, now, made
+        done[key] = weakref.ref(x, lambda _: done.pop(key, None)), x._changes, now, iterations, made
         return made
 
 
@@ -99,6 +103,12 @@ def ready(x: T, levels: int, keys: Any, least: int = 1) -> T:
     return made
 
 
+def automatic_now() -> AutoBootstrap | None:
+    """Returns the `auto_bootstrap` of this context, unless a program's search decides where bootstraps are."""
+    observer = observer_now()
+    return None if observer and observer.decides else _NOW.get()
+
+
 def is_automatic() -> bool:
     """Tells whether operations bootstrap automatically in this context."""
     observer = observer_now()
@@ -122,6 +132,8 @@ def auto_bootstrap(bound: float | None = None, *, iterations: int = 1) -> Iterat
     An operation whose result would be too low for a bootstrap bootstraps its operands first. A tensor that several
     operations use is bootstrapped once. The context holds for this thread or asyncio task; a nested one has its own `bound`
     and `iterations` (`hg.ckks.bootstrap`).
+
+    Signs, comparisons and functions of them choose the places and the iterations of their bootstraps by their gap and error.
 
     `bound` declares the largest magnitude of values of all tensors that are bootstrapped (`within`); larger values give
     wrong results. Without it each tensor's tracked bound counts, which grows with every operation; an unknown bound or one

@@ -61,14 +61,22 @@ _FUNCTIONS: dict[str, Callable[[Floats], Any]] = {
 }  # fmt: skip
 
 
-def _apply(name: str, x: Any, error: float | None, domain: Domain, keys: EvaluationKeys | None) -> Tensor:
-    """Returns a function by one polynomial on the interval of x."""
-    x, low, high = domain_of(real_tensor(x, name), domain, name)
+def _apply(
+    name: str,
+    x: Any,
+    error: float | None,
+    domain: Domain,
+    guard: bool | None,
+    keys: EvaluationKeys | None,
+    what: str | None = None,
+) -> Tensor:
+    """Returns a function by one polynomial on the interval of x. Its guard has the name `what`, by default `name`."""
+    x, low, high = domain_of(real_tensor(x, name), domain, name, guard)
     low, high = _not_a_point(low, high)
     if error is not None:
         error = error_bound(error, 1)
     f = _fitted(name, low, high, None if error is None else error / 2)
-    y = f(x, keys=keys)
+    y = f._of(x, keys, what or name)
     return met(y, errors_of(y), error, name)
 
 
@@ -79,7 +87,14 @@ def _not_a_point(low: float, high: float) -> tuple[float, float]:
 
 
 @composite
-def exp(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def exp(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns e to the power of each value.
 
     This and the following functions take real values of an interval and have two options:
@@ -89,6 +104,9 @@ def exp(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: E
     - `domain` = (low, high), or a magnitude, declares that all values are inside; values outside give wrong results. By
       default it is the interval of the tensor's `bounds`. A short interval needs a polynomial of lower degree, so fewer
       levels.
+    - `guard`: for a declared interval the result has a guard, and decryption raises OutOfIntervalError if a value was
+      outside. ``guard=True`` makes a strong one, which notices a value among many ciphertexts that is 5% outside.
+      ``guard=False`` makes none, also for declarations before (`within`).
 
     Raises ParameterError without an interval, or if no polynomial reaches the error there; LevelError, MissingKeyError,
     DtypeError.
@@ -96,82 +114,138 @@ def exp(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: E
     >>> holder.decrypt(hg.ckks.exp(v, error=1e-4)).round(3)  # v holds 0.25, 0.5, 1 and 2
     array([1.284, 1.649, 2.718, 7.389])
     """
-    return _apply("exp", x, error, domain, keys)
+    return _apply("exp", x, error, domain, guard, keys)
 
 
 @composite
-def log(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def log(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the natural logarithm of each value. The interval must be above 0. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.log(v, error=1e-4)).round(3)
     array([-1.386, -0.693,  0.   ,  0.693])
     """
-    x, low, high = _positive(x, domain, "log")
-    return _apply("log", x, error, (low, high), keys)
+    x, low, high = _positive(x, domain, "log", guard)
+    return _apply("log", x, error, (low, high), None, keys)
 
 
 @composite
-def sigmoid(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def sigmoid(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns 1 / (1 + exp(-x)) of each value. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.sigmoid(v, error=1e-4)).round(3)
     array([0.562, 0.622, 0.731, 0.881])
     """
-    return _apply("sigmoid", x, error, domain, keys)
+    return _apply("sigmoid", x, error, domain, guard, keys)
 
 
 @composite
-def tanh(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def tanh(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the hyperbolic tangent of each value. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.tanh(v, error=1e-4)).round(3)
     array([0.245, 0.462, 0.762, 0.964])
     """
-    return _apply("tanh", x, error, domain, keys)
+    return _apply("tanh", x, error, domain, guard, keys)
 
 
 @composite
-def gelu(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def gelu(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns x times the probability that a standard normal number is below x. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.gelu(v, error=1e-4)).round(2)
     array([0.15, 0.35, 0.84, 1.95])
     """
-    return _apply("gelu", x, error, domain, keys)
+    return _apply("gelu", x, error, domain, guard, keys)
 
 
 @composite
-def erf(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def erf(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the error function of each value. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.erf(v, error=1e-4)).round(2)
     array([0.28, 0.52, 0.84, 1.  ])
     """
-    return _apply("erf", x, error, domain, keys)
+    return _apply("erf", x, error, domain, guard, keys)
 
 
 @composite
-def sin(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def sin(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the sine of each value, an angle in radians. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.sin(v, error=1e-4)).round(3)
     array([0.247, 0.479, 0.841, 0.909])
     """
-    return _apply("sin", x, error, domain, keys)
+    return _apply("sin", x, error, domain, guard, keys)
 
 
 @composite
-def cos(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def cos(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the cosine of each value, an angle in radians. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.cos(v, error=1e-4)).round(3)
     array([ 0.969,  0.878,  0.54 , -0.416])
     """
-    return _apply("cos", x, error, domain, keys)
+    return _apply("cos", x, error, domain, guard, keys)
 
 
 @composite
-def inverse(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def inverse(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns 1/x of each value. The interval must not contain 0. Options and errors are as for `exp`.
 
     A polynomial gives a first value, and Newton's method y (2 - x y) improves it; each step takes two levels and squares the
@@ -180,7 +254,7 @@ def inverse(x: Tensor, *, error: float | None = None, domain: Domain = None, key
     >>> holder.decrypt(hg.ckks.inverse(v, error=1e-4)).round(3)
     array([4. , 2. , 1. , 0.5])
     """
-    x, low, high = domain_of(real_tensor(x, "inverse"), domain, "inverse")
+    x, low, high = domain_of(real_tensor(x, "inverse"), domain, "inverse", guard)
     if low <= 0 <= high:
         raise _core.ParameterError(f"1/x needs an interval without 0, not [{low:.6g}, {high:.6g}]; pass domain=(low, high)")
     low, high = _not_a_point(low, high)
@@ -190,7 +264,14 @@ def inverse(x: Tensor, *, error: float | None = None, domain: Domain = None, key
 
 
 @composite
-def rsqrt(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def rsqrt(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns 1 / sqrt(x) of each value. The interval must be above 0. Options and errors are as for `exp`.
 
     Newton's method y (3 - x y^2) / 2 takes two levels a step.
@@ -198,22 +279,29 @@ def rsqrt(x: Tensor, *, error: float | None = None, domain: Domain = None, keys:
     >>> holder.decrypt(hg.ckks.rsqrt(v, error=1e-4)).round(3)
     array([2.   , 1.414, 1.   , 0.707])
     """
-    x, low, high = _positive(x, domain, "rsqrt")
+    x, low, high = _positive(x, domain, "rsqrt", guard)
     return InverseRoot(low, high, error).of(x, keys)
 
 
 @composite
-def sqrt(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def sqrt(
+    x: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the square root of each value: x / sqrt(x), by `rsqrt`. The interval must be above 0. Options and errors
     are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.sqrt(v, error=1e-4)).round(3)
     array([0.5  , 0.707, 1.   , 1.414])
     """
-    x, low, high = _positive(x, domain, "sqrt")
+    x, low, high = _positive(x, domain, "sqrt", guard)
     most = math.sqrt(high)
     bound = error_bound(error, most)
-    y, relative, rounding = InverseRoot(low, high, None, bound / (2 * most)).relative(x, keys)
+    y, relative, rounding = InverseRoot(low, high, None, bound / (2 * most)).relative(x, keys, "sqrt")
     product = x.multiply(y, keys=keys)
     last, noise = errors_of(without_errors(x) * without_errors(y)), errors_of(x)
     # The noisy x' is at most `noise` from x, so sqrt(x') at most noise / (2 sqrt(low)) from sqrt(x).
@@ -223,14 +311,20 @@ def sqrt(x: Tensor, *, error: float | None = None, domain: Domain = None, keys: 
 
 @composite
 def divide(
-    a: Any, b: Tensor, *, error: float | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
+    a: Any,
+    b: Tensor,
+    *,
+    error: float | None = None,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns a / b, by `inverse` of b. `domain` is that of b and must not contain 0; `error` is that of 1/b.
 
     >>> holder.decrypt(hg.ckks.divide(v, v, error=1e-4)).round(3)
     array([1., 1., 1., 1.])
     """
-    quotient: Tensor = inverse(b, error=error, domain=domain, keys=keys) * a
+    quotient: Tensor = inverse(b, error=error, domain=domain, guard=guard, keys=keys) * a
     return quotient
 
 
@@ -241,6 +335,7 @@ def power(
     *,
     error: float | None = None,
     domain: Domain = None,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns each value to the power of a known number. Exponents that are not whole numbers need an interval above 0;
@@ -252,7 +347,7 @@ def power(
     if not is_real(exponent) or not math.isfinite(exponent):
         raise _core.ParameterError(f"an exponent must be a finite number, not {described(exponent)}")
     p = float(exponent)
-    x, low, high = domain_of(real_tensor(x, "power"), domain, "power")
+    x, low, high = domain_of(real_tensor(x, "power"), domain, "power", guard)
     whole = p.is_integer()
     if (not whole and low <= 0) or (p < 0 and low <= 0 <= high):
         need = "above 0" if not whole else "without 0"
@@ -263,12 +358,12 @@ def power(
     wanted = None if error is None else error_bound(error, 1)
     f = approximate(lambda v: v**p, low, high, error=None if wanted is None else wanted / 2)
     f.name = "power"
-    y = f(x, keys=keys)
+    y = f._of(x, keys, "power")
     return met(y, errors_of(y), wanted, "power")
 
 
-def _positive(x: Any, domain: Domain, what: str) -> tuple[Tensor, float, float]:
-    x, low, high = domain_of(real_tensor(x, what), domain, what)
+def _positive(x: Any, domain: Domain, what: str, guard: bool | None) -> tuple[Tensor, float, float]:
+    x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
     if low <= 0:
         raise _core.ParameterError(f"{what} needs an interval above 0, not [{low:.6g}, {high:.6g}]; pass domain=(low, high)")
     low, high = _not_a_point(low, high) if low == high else (low, high)
@@ -327,12 +422,12 @@ class _Newton:
         start.name = self.name
         return start, best[1]
 
-    def relative(self, x: Tensor, keys: EvaluationKeys | None) -> tuple[Tensor, float, Errors]:
-        """Returns y, r and e with |y - f(x')| <= r f(x') + e, for the noisy x'; e is the rounding."""
+    def relative(self, x: Tensor, keys: EvaluationKeys | None, what: str) -> tuple[Tensor, float, Errors]:
+        """Returns y, r and e with |y - f(x')| <= r f(x') + e for the noisy x'; e is the rounding. `what` names the guard."""
         require_inside(x, self.low, self.high, self.name)
         own_keys = keys_of([x], keys, self.name)
         x = without_errors(x)
-        y = self.start._of(x, own_keys)
+        y = self.start._of(x, own_keys, what)
         least, most = (float(v) for v in sorted(self.f(np.array([self.low, self.high]))))
         of_start = self.start.error * self.start._largest()
         r, (trusted, assumed) = self.start.error, errors_of(y)
@@ -352,7 +447,7 @@ class _Newton:
         raise NotImplementedError
 
     def of(self, x: Tensor, keys: EvaluationKeys | None) -> Tensor:
-        y, r, rounding = self.relative(x, keys)
+        y, r, rounding = self.relative(x, keys, self.name)
         noise, most = errors_of(x), self.most()
         errors = tuple(most * r + rounding[i] + 1.01 * self.slope() * noise[i] for i in (0, 1))
         return inside(met(y, (errors[0], errors[1]), self.given, self.name), -most, 2 * most)
@@ -424,13 +519,13 @@ class InverseRootFromZero(InverseRoot):
         error = 1 - (1 - fit.error) * down * math.sqrt(0.5)  # the largest one from low on, at low
         return Approximation(fit.name, 0, self.high, fit.coefficients * down, error, is_relative=True)
 
-    def bounded(self, x: Tensor, keys: EvaluationKeys | None) -> tuple[Tensor, float]:
+    def bounded(self, x: Tensor, keys: EvaluationKeys | None, what: str) -> tuple[Tensor, float]:
         """Returns y and its relative error for values from `low` on, without that of the noise of x. The bounds of y are
-        those for these values; y is at most 1.5^steps times larger for smaller ones.
+        those for these values; y is at most 1.5^steps times larger for smaller ones. `what` names the guard.
         """
         own_keys = keys_of([x], keys, self.name)
         x = without_errors(x)
-        y = self.start._of(x, own_keys)
+        y = self.start._of(x, own_keys, what)
         relative = self.start.error + (errors_of(y)[1] - self.start.error * self.start._largest()) * math.sqrt(self.high)
         z, most, largest = self.prepared(x), 1 / math.sqrt(self.low), math.sqrt(self.high)
         for _ in range(self.steps):
@@ -447,8 +542,13 @@ class InverseRootFromZero(InverseRoot):
 
 @composite
 def softmax(
-    x: Tensor, axis: int | Literal["slots"], *, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    axis: int | Literal["slots"],
+    *,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns exp(x) / sum(exp(x)) along an axis of ciphertexts, or over the slots of a tensor that fills the set's period.
 
     `domain` is as for `exp`. A narrow interval gives a small error. For an interval of width w, `inverse` divides on an
@@ -458,7 +558,7 @@ def softmax(
     >>> holder.decrypt(hg.ckks.softmax(v, "slots")).round(3)
     array([0.098, 0.126, 0.208, 0.567])
     """
-    x, total, along, _ = _exponentials(x, axis, domain, keys, "softmax")
+    x, total, along, _ = _exponentials(x, axis, domain, guard, keys, "softmax")
     share = inverse(total, keys=keys)
     if along is not None:
         share = share.reshape(*share.shape[:along], 1, *share.shape[along:])
@@ -467,22 +567,27 @@ def softmax(
 
 @composite
 def logsumexp(
-    x: Tensor, axis: int | Literal["slots"], *, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    axis: int | Literal["slots"],
+    *,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns log(sum(exp(x))) along an axis of ciphertexts, or over the slots, in every slot. The rest is as for `softmax`.
 
     >>> holder.decrypt(hg.ckks.logsumexp(v, "slots")).round(3)
     array([2.568, 2.568, 2.568, 2.568])
     """
-    _, total, _, middle = _exponentials(x, axis, domain, keys, "logsumexp")
+    _, total, _, middle = _exponentials(x, axis, domain, guard, keys, "logsumexp")
     return log(total, keys=keys) + middle
 
 
 def _exponentials(
-    x: Any, axis: Any, domain: Domain, keys: EvaluationKeys | None, what: str
+    x: Any, axis: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, what: str
 ) -> tuple[Tensor, Tensor, int | None, float]:
     """Returns exp(x - c), its sum, the axis and c."""
-    x, low, high = domain_of(real_tensor(x, what), domain, what)
+    x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     if along is None and x.slots != x.parameters.period:
         raise _core.ShapeError(
@@ -492,7 +597,7 @@ def _exponentials(
     if count == 0:
         raise _core.ShapeError(f"cannot compute {what} of no values")
     middle = (low + high) / 2
-    powers = exp(x - middle, keys=keys)
+    powers = _apply("exp", x - middle, None, None, None, keys, what)
     least, most = math.exp(low - middle), math.exp(high - middle)
     margin = 2.0**-8
     if not errors_of(powers)[1] <= least * margin:  # also for an unknown error
@@ -513,6 +618,7 @@ def norm(
     *,
     error: float | None = None,
     domain: Domain = None,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
     """Returns the Euclidean norm along an axis of ciphertexts, or over all slots: `sqrt` of the sum of squares.
@@ -531,4 +637,4 @@ def norm(
     low, high = interval_of(domain)
     if low <= 0:
         raise _core.ParameterError(f"norm needs an interval above 0, not [{low:.6g}, {high:.6g}]")
-    return sqrt(total, error=error, domain=(low**2, high**2), keys=keys)
+    return sqrt(total, error=error, domain=(low**2, high**2), guard=guard, keys=keys)

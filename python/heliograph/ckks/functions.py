@@ -156,13 +156,16 @@ def polynomial(
     basis: str = "monomial",
     *,
     keys: EvaluationKeys | None = None,
+    guard: bool | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
     """Evaluates a polynomial of real coefficients, lowest first, in ceil(log2(degree + 1)) levels (`polynomial_depth`).
 
     In the basis "monomial" the coefficients are those of 1, x, x^2, ... In the basis "chebyshev" the coefficients are those
     of T_0, T_1, ... for values in [-1, 1], as in `numpy.polynomial.chebyshev`; this is far more precise for high degrees. A
-    tensor whose bound exceeds [-1, 1] then raises PlaintextRangeError: scale it, or declare `within(x, 1)`.
+    tensor whose bound exceeds [-1, 1] then raises PlaintextRangeError: scale it, or declare `within(x, 1)`. For a declared
+    bound, and for a tensor without bounds, the result has a guard: decryption raises OutOfIntervalError if a value was
+    outside. ``guard=True`` makes a strong one, ``guard=False`` none (`exp`). Complex values have no guard.
 
     Source: baby steps and giant steps (Paterson and Stockmeyer, SIAM J. Comput. 1973; Bossuat et al., ePrint 2020/1203).
 
@@ -172,7 +175,7 @@ def polynomial(
     >>> secret.decrypt(hg.ckks.polynomial(x[0], [1, 0, 2])).round(4)  # 1 + 2 x^2
     array([ 1.5,  5.5, 13.5, 25.5])
     """
-    return _of(x, "polynomial").polynomial(coefficients, basis, keys=keys, progress=progress)
+    return _of(x, "polynomial").polynomial(coefficients, basis, keys=keys, guard=guard, progress=progress)
 
 
 @composite
@@ -216,7 +219,7 @@ def functional_bootstrap(
 ) -> Tensor:
     """Returns table[m mod p] for each value, an integer m plus noise: a functional bootstrap. p is the table's size.
 
-    The values are real. The table has 2 to 64 real or complex numbers. The result is at the top level, less the levels of a
+    The values are real. The table has 2 to 256 real or complex numbers. The result is at the top level, less the levels of a
     polynomial of degree p - 1; none for p = 2 and a real table. The call takes about as long as `bootstrap`.
 
     A value may differ from an integer by e, up to about 1/4. The result's error is at most 3.3 e^2 times the largest
@@ -255,6 +258,19 @@ def within(x: Tensor, bound: float) -> Tensor:
     array([-1.   , -1.002, -1.004, -1.006])
     """
     return _of(x, "within").within(bound)
+
+
+@composite
+def unguarded(x: Tensor) -> Tensor:
+    """Returns x without its guards: decryption no longer notices arguments outside their declared intervals.
+
+    Later functions make no guards for intervals that were declared before.
+
+    >>> y = hg.ckks.unguarded(hg.ckks.exp(v, domain=(0, 4), error=1e-4))
+    >>> y.guards
+    ()
+    """
+    return _of(x, "unguarded")._unguarded()
 
 
 def polynomial_depth(degree: int) -> int:

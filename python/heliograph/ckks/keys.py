@@ -243,6 +243,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         precision: float | None = None,
         checked: bool = False,
         unchecked: bool = False,
+        unguarded: bool = False,
         of: Sequence[Any] | None = None,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
@@ -274,12 +275,16 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         a file. ``unchecked=True`` skips the check. A RoomError without ``checked=True`` depends on the values: hide it from
         the server.
 
+        **Guards.** A tensor that depends on a declared interval (`domain=`, `within`) has guards (`Tensor.guards`).
+        Decryption raises OutOfIntervalError, which names the operation, if an argument was outside. ``unguarded=True`` and
+        ``unchecked=True`` skip this check. This error depends on the values too.
+
         ``of=(function, x, ...)`` declares that a server computed the tensor by this function or program from these operands,
         which this key encrypted. The function runs on the `null` device with the operands' own bounds. The ranges, noise and
         known places of that run replace those of files. Decryption trusts that the server ran this function.
 
-        Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError if no bound is known or no correct
-        bits would remain.
+        Raises WrongKeyError, MismatchError, OutOfIntervalError, RoomError; with `publish_bits` NoiseError if no bound is
+        known or no correct bits would remain.
 
         >>> secret.decrypt(x[0]).round(4)
         array([0.5, 1.5, 2.5, 3.5])
@@ -295,23 +300,24 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         """
         of_tensors([tensor], Tensor, "decrypt")
         how = judged(checked, unchecked)
+        core = tensor._bare() if flag(unguarded, "unguarded") else tensor._core
         if of is not None:
             if publish_bits is not None:
                 raise _core.ParameterError(
                     "decrypt takes of= or publish_bits=, not both: to publish a loaded tensor pass precision="
                 )
             like = self._computed(of)
-            decrypted: Any = np.asarray(self._core.decrypt_as(tensor._core, like._core, progress, how))
+            decrypted: Any = np.asarray(self._core.decrypt_as(core, like._core, progress, how))
             return moved_from_last(joined(decrypted, length), slots)
         if publish_bits is None:
-            values: Any = self._core.decrypt(tensor._core, progress, how)
+            values: Any = self._core.decrypt(core, progress, how)
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
                 raise _core.ParameterError(
                     f"publish_bits must be a number of bits of at least 0 and below 1000, not {described(publish_bits)}"
                 )
             log_precision = float("nan") if precision is None else real(precision, "the precision")
-            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), log_precision, progress, how)
+            values = self._core.decrypt_for_publication(core, float(publish_bits), log_precision, progress, how)
         return moved_from_last(joined(np.asarray(values), length), slots)
 
     def _computed(self, of: Any) -> Tensor:

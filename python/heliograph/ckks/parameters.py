@@ -255,14 +255,14 @@ def _after_bootstrap(parameters: Parameters, bound: float, iterations: int) -> f
     """Returns `Parameters.bootstrapping_precision`, by a bootstrap on the `null` device of two items, which are packed as a
     pair.
     """
-    secret, keys = _trial(parameters)
+    secret, keys = trial(parameters)
     values = np.full((2, parameters.slots), bound, dtype=np.complex128)
     x = secret.encrypt(values, False, parameters.bootstrapping_level, None, (-bound, bound))
     return max(0.0, float(_core.ckks.bootstrap(x, keys, bound, None, iterations).precision))
 
 
 @functools.lru_cache(maxsize=1)
-def _trial(parameters: Parameters) -> tuple[Any, Any]:
+def trial(parameters: Parameters) -> tuple[Any, Any]:
     """Returns a secret key and its keys of bootstrapping on the `null` device."""
     secret = _core.ckks.SecretKey.generate(parameters._core.on_device("null"))
     return secret, secret.evaluation_keys(True, [], False, None, True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._common.arguments import count_of, described, is_real
+from heliograph._common.arguments import count_of, described, flag, is_real
 from heliograph._common.functions import concatenate
 from heliograph._common.matrices import along_axis
 from heliograph._common.operations import composite
@@ -25,19 +26,48 @@ from heliograph.ckks.approximation import (
     with_errors,
     without_errors,
 )
-from heliograph.ckks.comparisons import Approximate, extreme, gap_of, inside_unit, signs_of
+from heliograph.ckks.comparisons import Approximate, extreme, gap_of, gap_or_integers, inside_unit, related
 from heliograph.ckks.elementary import Domain
+from heliograph.ckks.integers import Integers, Method, method_of
 from heliograph.ckks.keys import EvaluationKeys
+from heliograph.ckks.signs import signs_of
 from heliograph.ckks.tensor import Tensor
 
 Axis = int | Literal["slots"]
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """The smallest distance of two different values; for integers also the method that compares them."""
+
+    size: float
+    method: str | None = None
+
+    @staticmethod
+    def of(gap: Any, integers: Any, method: Any, what: str, along: int | None = 0) -> _Gap:
+        integers = flag(integers, "integers")
+        chosen = method_of(method, integers, what)
+        if along is None and chosen == "bootstrap":
+            raise _core.ParameterError(f'{what}: method="bootstrap" needs an axis of ciphertexts, not axis="slots"')
+        return _Gap(gap_or_integers(gap, integers, what), chosen if integers else None)
+
+
+_TABLE_ERROR = 2.0**-12  #: of a table of ranks
 _RANK_ERROR = 2.0**-12  #: of a comparison of two values, divided by the number of values
 _MOST_BLOCKS = 256  #: ciphertexts of all pairs of slots
 _TOGETHER = 8  #: of these ciphertexts in one call
 
 
 @composite
-def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def max(
+    x: Tensor,
+    axis: Axis,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the largest value along an axis, to `error`, in rounds of `maximum`.
 
     An axis of ciphertexts is removed. With ``axis="slots"`` every slot holds the largest of all slots; the tensor must fill
@@ -47,21 +77,31 @@ def max(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: Eva
     >>> holder.decrypt(hg.ckks.max(w, "slots", error=0.02)).round(1)  # w holds -1, -0.25, 0 and 0.5
     array([0.5, 0.5, 0.5, 0.5])
     """
-    return _rounds(x, axis, error, domain, keys, "max")
+    return _rounds(x, axis, error, domain, guard, keys, "max")
 
 
 @composite
-def min(x: Tensor, axis: Axis, *, error: float, domain: Domain = None, keys: EvaluationKeys | None = None) -> Tensor:
+def min(
+    x: Tensor,
+    axis: Axis,
+    *,
+    error: float,
+    domain: Domain = None,
+    guard: bool | None = None,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
     """Returns the smallest value along an axis, to `error`, as `max`.
 
     >>> holder.decrypt(hg.ckks.min(w, "slots", error=0.02)).round(1)
     array([-1., -1., -1., -1.])
     """
-    return _rounds(x, axis, error, domain, keys, "min")
+    return _rounds(x, axis, error, domain, guard, keys, "min")
 
 
-def _rounds(x: Any, axis: Any, error: Any, domain: Domain, keys: EvaluationKeys | None, what: str) -> Tensor:
-    x, _, _ = domain_of(real_tensor(x, what), domain, what)
+def _rounds(
+    x: Any, axis: Any, error: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, what: str
+) -> Tensor:
+    x, _, _ = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
     wanted = error_bound(error, 1)
     if along is None:
@@ -113,13 +153,16 @@ def _require_full(x: Tensor, what: str) -> None:
 
 @composite
 def argmax(
-    x: Tensor, axis: Axis, *, gap: float, one_hot: bool = False, count: int | None = None, domain: Domain = None,
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the index of the largest value along an axis; the first of equal ones.
 
     Each two values must be equal or at least `gap` apart. If the largest two are closer, the result is a number between
-    their indices. With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All pairs are compared.
+    their indices. ``integers=True`` declares, in place of `gap`, that all values are integers; `method` is as for `sign`,
+    and along slots it is "polynomial". With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All
+    pairs are compared.
 
     - An axis of ciphertexts: an index for each slot. n values take n (n - 1) / 2 signs, and n signs of ranks.
     - ``axis="slots"``: the index among the first `count` slots, in every slot. Sizes and keys are those of `sort`.
@@ -129,12 +172,13 @@ def argmax(
     >>> holder.decrypt(hg.ckks.argmax(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0  # w: -1, -0.25, 0 and 0.5
     array([2., 2., 0., 0.])
     """
-    return _arg(x, axis, gap, one_hot, count, domain, keys, "argmax")
+    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, guard, keys, "argmax")
 
 
 @composite
 def argmin(
-    x: Tensor, axis: Axis, *, gap: float, one_hot: bool = False, count: int | None = None, domain: Domain = None,
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the index of the smallest value along an axis, as `argmax`.
@@ -142,17 +186,19 @@ def argmin(
     >>> holder.decrypt(hg.ckks.argmin(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0
     array([0., 0., 0., 2.])
     """
-    return _arg(x, axis, gap, one_hot, count, domain, keys, "argmin")
+    return _arg(x, axis, (gap, integers, method), one_hot, count, domain, guard, keys, "argmin")
 
 
 def _arg(
-    x: Any, axis: Any, gap: Any, one_hot: bool, wanted: Any, domain: Domain, keys: EvaluationKeys | None, what: str
+    x: Any, axis: Any, gap: tuple[Any, Any, Any], one_hot: bool, wanted: Any, domain: Domain, guard: bool | None,
+    keys: EvaluationKeys | None, what: str,
 ) -> Tensor:  # fmt: skip
-    x, low, high = domain_of(real_tensor(x, what), domain, what)
+    x, low, high = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
+    apart = _Gap.of(*gap, what, along)
     if along is None:
         ends = (x, low, high) if what == "argmax" else (-x, -high, -low)
-        return _Pairs(*ends, gap_of(gap), wanted, keys, what).largest(one_hot)
+        return _Pairs(*ends, apart.size, wanted, keys, what).largest(one_hot)
     _require_whole(wanted, what)
     x = _first(x, along)
     count = x.shape[0]
@@ -161,7 +207,7 @@ def _arg(
     if count == 1:
         hot: Tensor = x * 0.0 + 1.0
     else:
-        ranks = _ranks(x if what == "argmax" else -x, gap_of(gap), high - low, keys, what)
+        ranks = _ranks(x if what == "argmax" else -x, apart, high - low, keys, what)
         hot = _at_least(ranks, count - 1, count, keys, what)
     if one_hot:
         order = np.argsort([along, *(i for i in range(x.ndim) if i != along)])
@@ -170,13 +216,19 @@ def _arg(
     return inside(places.sum(0), -0.5, count - 0.5)
 
 
-def _ranks(x: Tensor, gap: float, spread: float, keys: EvaluationKeys | None, what: str) -> Tensor:
+def _ranks(x: Tensor, gap: _Gap, spread: float, keys: EvaluationKeys | None, what: str) -> Tensor:
     """Returns the number of smaller values for each value along the first axis; of equal values the first is the largest."""
     count = x.shape[0]
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    differences = concatenate([x[i : i + 1] - x[j : j + 1] for i, j in pairs]) + gap / 2
-    differences = inside(differences, -spread - gap, spread + gap)
-    larger = _signs(differences, spread + gap, gap / 2, _RANK_ERROR / count, keys, what) * 0.5
+    differences = concatenate([x[i : i + 1] - x[j : j + 1] for i, j in pairs])
+    error = _RANK_ERROR / count
+    if gap.method is None:
+        half = gap.size / 2
+        differences = inside(differences + half, -spread - gap.size, spread + gap.size)
+        larger = _signs(differences, spread + gap.size, half, error, keys, what) * 0.5
+    else:
+        differences = inside(differences, -spread, spread)
+        larger = related(differences, -spread, spread, ">=", error / 2, gap.method, keys, what) - 0.5
     ranks = []
     for k in range(count):
         wins = [larger[p : p + 1] if i == k else -larger[p : p + 1] for p, (i, j) in enumerate(pairs) if k in (i, j)]
@@ -185,25 +237,39 @@ def _ranks(x: Tensor, gap: float, spread: float, keys: EvaluationKeys | None, wh
 
 
 def _at_least(ranks: Tensor, least: Any, count: int, keys: EvaluationKeys | None, what: str) -> Tensor:
-    """Returns 1 for ranks, whole numbers below `count`, of at least `least`, a number or an array, and 0 for others."""
+    """Returns 1 for ranks, whole numbers below `count`, of at least `least`, a number or an array, and 0 for others.
+
+    Ranks are integers, so that a functional bootstrap may be the cheaper way.
+    """
+    error = 2.0**-20
+    low, high = -float(np.max(least)), count - 1 - float(np.min(least))
+    numbers = Integers(inside(ranks - least, low - 0.25, high + 0.25), low, high, keys, what)
+    if numbers.takes_table("auto", _is_positive_or_0, _TABLE_ERROR, float(count), 0.45):
+        return inside_unit(numbers.looked_up(_is_positive_or_0, _TABLE_ERROR), _TABLE_ERROR)
     shifted = inside(ranks - (least - 0.5), -float(count), float(count))
-    return inside_unit(_signs(shifted, float(count), 0.45, 2.0**-20, keys, what) * 0.5 + 0.5, 2.0**-20)
+    return inside_unit(_signs(shifted, float(count), 0.45, error, keys, what) * 0.5 + 0.5, error)
+
+
+def _is_positive_or_0(m: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    return m >= 0
 
 
 def _signs(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
-    """Returns signs whose error bounds include that of the composition."""
-    found = signs_of(x, largest, gap, error, keys, what)
+    """Returns signs to about `error`. Their error bounds include that of the composition."""
+    found = signs_of(x, largest, gap, error / 0.75, keys, what)
     return with_errors(found.tensor, found.total())
 
 
 @composite
 def sort(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
     """Returns the values in ascending order.
 
     Each two values must be equal or at least `gap` apart; closer ones may be replaced by a mixture of both. All pairs are
-    compared, then each rank with each place.
+    compared, then each rank with each place. ``integers=True`` declares, in place of `gap`, that all values are integers;
+    `method` is as for `sign`, and along slots it is "polynomial".
 
     - An axis of ciphertexts: each slot is sorted by itself, with n (n - 1) signs for n values.
     - ``axis="slots"``: the first `count` slots of each ciphertext. The tensor must fill the set's `period`. n values take
@@ -217,14 +283,15 @@ def sort(
     array([[-1.  , -0.25,  0.  ,  0.5 ],
            [ 0.25,  0.5 ,  1.  ,  2.  ]])
     """
-    x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort")
+    x, low, high = domain_of(real_tensor(x, "sort"), domain, "sort", guard)
     along = along_axis(x, axis)
+    apart = _Gap.of(gap, integers, method, "sort", along)
     if along is None:
-        return _Pairs(x, low, high, gap_of(gap), count, keys, "sort").sort()
+        return _Pairs(x, low, high, apart.size, count, keys, "sort").sort()
     _require_whole(count, "sort")
     x = _first(x, along)
     n = x.shape[0]
-    return _ordered(x, range(n), low, high, gap_of(gap), keys, "sort") if n > 1 else x
+    return _ordered(x, range(n), low, high, apart, keys, "sort") if n > 1 else x
 
 
 def _require_whole(count: Any, what: str) -> None:
@@ -234,8 +301,8 @@ def _require_whole(count: Any, what: str) -> None:
 
 @composite
 def top_k(
-    x: Tensor, k: int, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None,
-    keys: EvaluationKeys | None = None,
+    x: Tensor, k: int, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the k largest values along an axis, the largest first. With ``axis="slots"`` they are in the first k slots,
     and 0 is in others. The rest is as for `sort`.
@@ -243,9 +310,10 @@ def top_k(
     >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
     array([[0.25, 0.5 , 1.  , 2.  ]])
     """
-    x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k")
+    x, low, high = domain_of(real_tensor(x, "top_k"), domain, "top_k", guard)
     along = along_axis(x, axis)
-    pairs = _Pairs(-x, -high, -low, gap_of(gap), count, keys, "top_k") if along is None else None
+    apart = _Gap.of(gap, integers, method, "top_k", along)
+    pairs = _Pairs(-x, -high, -low, apart.size, count, keys, "top_k") if along is None else None
     if along is not None:
         _require_whole(count, "top_k")
         x = _first(x, along)
@@ -254,11 +322,11 @@ def top_k(
         raise _core.ParameterError(f"k must be 1 to {n}, the number of values, not {described(k)}")
     if pairs is not None:
         return pairs.sort() * -(np.arange(x.slots) < k).astype(float)
-    return _ordered(x, range(n - 1, n - 1 - k, -1), low, high, gap_of(gap), keys, "top_k") if n > 1 else x
+    return _ordered(x, range(n - 1, n - 1 - k, -1), low, high, apart, keys, "top_k") if n > 1 else x
 
 
 def _ordered(
-    x: Tensor, wanted: range, low: float, high: float, gap: float, keys: EvaluationKeys | None, what: str
+    x: Tensor, wanted: range, low: float, high: float, gap: _Gap, keys: EvaluationKeys | None, what: str
 ) -> Tensor:  # fmt: skip
     """Returns the values of these ranks along the first axis."""
     n = x.shape[0]
@@ -414,8 +482,8 @@ class _Pairs:
 
 @composite
 def quantile(
-    x: Tensor, q: float, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None,
-    keys: EvaluationKeys | None = None,
+    x: Tensor, q: float, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
 
@@ -426,7 +494,7 @@ def quantile(
     """
     if not is_real(q) or not 0 <= q <= 1:
         raise _core.ParameterError(f"a quantile must be a number from 0 to 1, not {described(q)}")
-    y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile")
+    y, low, high = domain_of(real_tensor(x, "quantile"), domain, "quantile", guard)
     along = along_axis(y, axis)
     if along is not None:
         _require_whole(count, "quantile")
@@ -436,8 +504,9 @@ def quantile(
     place = float(q) * (n - 1)
     below = builtins.min(math.floor(place), n - 1)
     share = place - below
+    apart = _Gap.of(gap, integers, method, "quantile", along)
     if along is None:
-        ordered = _Pairs(y, low, high, gap_of(gap), count, keys, "quantile").sort()
+        ordered = _Pairs(y, low, high, apart.size, count, keys, "quantile").sort()
         value = ordered.rotate(below, keys=keys, compose=True) if below else ordered
         if not share:
             return value
@@ -446,25 +515,29 @@ def quantile(
     if n == 1:
         return y[0]
     wanted = [below, below + 1] if share else [below]
-    values = _ordered(y, range(wanted[0], wanted[-1] + 1), low, high, gap_of(gap), keys, "quantile")
+    values = _ordered(y, range(wanted[0], wanted[-1] + 1), low, high, apart, keys, "quantile")
     return values[0] if not share else values[0] * (1 - share) + values[1] * share
 
 
 @composite
 def median(
-    x: Tensor, axis: Axis, *, gap: float, count: int | None = None, domain: Domain = None, keys: EvaluationKeys | None = None
-) -> Tensor:
+    x: Tensor, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
+    count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
+) -> Tensor:  # fmt: skip
     """Returns the median along an axis: `quantile` of 1/2.
 
     >>> holder.decrypt(hg.ckks.median(hg.stack([v, w, -v]), 0, gap=0.2)).round(2) + 0
     array([-0.25, -0.25,  0.  ,  0.5 ])
     """
-    return quantile(x, 0.5, axis, gap=gap, count=count, domain=domain, keys=keys)
+    return quantile(
+        x, 0.5, axis, gap=gap, integers=integers, method=method, count=count, domain=domain, guard=guard, keys=keys
+    )  # fmt: skip
 
 
 @composite
 def histogram(
     x: Tensor, edges: npt.ArrayLike, *, gap: float, count: int | None = None, domain: Domain = None,
+    guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
     """Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot.
@@ -479,7 +552,7 @@ def histogram(
     >>> holder.decrypt(hg.ckks.histogram(w, [-1.5, -0.5, 0.3, 1], gap=0.2))[:, 0].round(2)
     array([1., 2., 1.])
     """
-    x, low, high = domain_of(real_tensor(x, "histogram"), domain, "histogram")
+    x, low, high = domain_of(real_tensor(x, "histogram"), domain, "histogram", guard)
     _require_full(x, "histogram")
     at = np.asarray(edges, dtype=np.float64)
     if at.ndim != 1 or at.size < 2 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():

@@ -193,10 +193,14 @@ class Division:
         noise = errors_of(z)[1], errors_of(variance)[1]
         v = with_errors(variance, (math.nan, noise[1])).within((self.low if self.is_declared else 0.0, 1.0))
         if self.is_declared:
-            y, relative, rounding = InverseRoot(self.low, 1.0, None, self.error / 2).relative(v, None)
+            y, relative, rounding = InverseRoot(self.low, 1.0, None, self.error / 2).relative(
+                v, None, f"the variances of {self.what}"
+            )
             relative += rounding[1]
         else:
-            y, relative = InverseRootFromZero(self.low, 1.0, self.error / 2).bounded(v, None)
+            y, relative = InverseRootFromZero(self.low, 1.0, self.error / 2).bounded(
+                v, None, f"the variances of {self.what}"
+            )
         result = ready(without_errors(z), 1, None) * without_errors(y)
         share = relative + 0.51 * noise[1] / self.low  # of the result
         rest = 1.01 * noise[0] / math.sqrt(self.low) + errors_of(result)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from heliograph._common.arguments import (
     count_of,
     described,
     exponent_of,
+    flag,
     interval_of,
     listed,
     moved_last,
@@ -26,7 +27,7 @@ from heliograph._common.arguments import (
     whole_numbers,
 )
 from heliograph._common.matrices import Axis, along_axis, matrix_of, require_columns, require_vectors, sums_slots
-from heliograph._common.operations import observer_now, operation, view
+from heliograph._common.operations import composite, observer_now, operation, view
 from heliograph._common.schemes import engine_property
 from heliograph._common.strict import is_strict
 from heliograph._common.tensor import Calls, Progress, keys_of
@@ -59,6 +60,17 @@ _STANDINGS = {
 #: Sums with a tensor or a plaintext.
 _SUMS = {"add": Calls(_core.ckks.add, _core.ckks.add_into), "subtract": Calls(_core.ckks.subtract, _core.ckks.subtract_into)}
 _CONSTANT_SUM = Calls(_core.ckks.add_constants, _core.ckks.add_constants_into)
+
+
+class Guard(NamedTuple):
+    """A ciphertext of squared Chebyshev polynomials of arguments, which are large outside the declared interval."""
+
+    #: The guarded operation and its interval; several if guards were joined.
+    operation: str
+    #: Share of half the interval's length from which an argument outside is noticed for certain.
+    excess: float
+    #: Size in memory, in bytes.
+    nbytes: int
 
 
 class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.Ciphertext):
@@ -121,6 +133,22 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         low, high = self._core.bounds
         return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """Guards of arguments on which the values depend.
+
+        `decrypt` raises OutOfIntervalError if an argument was outside its interval.
+
+        >>> y = hg.ckks.exp(party.bind(owner.encrypt(np.linspace(0, 2, 1024))), domain=(0, 1), error=0.1)
+        >>> [guard.operation for guard in y.guards]
+        ['exp on [0, 1]']
+        """
+        return tuple(Guard(", ".join(names), excess, nbytes) for names, excess, nbytes in self._core.guards)
+
+    def _bare(self) -> Any:
+        """Returns the engine's tensor without guards."""
+        return _core.ckks.drop_guards(self._core) if self._core.guards else self._core
+
     def _leaving(self, what: str) -> None:
         if is_strict() and self._core.may_outgrow:
             raise _core.RoomError(
@@ -136,10 +164,11 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         right = none if bits is None else f"{bits:.0f} bits after the point (estimate)"
         right = f"{right}, {_STANDINGS[self._core.standing]}"
         seeded = ", seeded" if self._core.seeded else ""
+        guarded = f", guarded: {'; '.join(g.operation for g in self.guards)}" if self._core.guards else ""
         return (
             f"<CKKS tensor {self.shape} x {self.slots:,} {self.dtype}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, "
             f"{p.security}, degree {self.degree}, level {self.level} of {p.levels}, scale 2^{math.log2(self.scale):.1f}, "
-            f"{right}, {readable_bytes(self.nbytes)}{seeded}, key {self.key_id[:8]}>"
+            f"{right}, {readable_bytes(self.nbytes)}{seeded}{guarded}, key {self.key_id[:8]}>"
         )
 
     def __float__(self) -> float:
@@ -408,20 +437,50 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return self._wrap(_core.ckks.within(self._core, low, high))
 
     @view
+    def _guarded(self, guard: bool) -> Self:
+        """Returns the tensor with strong guards, or none, of its declared bounds."""
+        rule = _core.ckks.strong_guards if flag(guard, "guard") else _core.ckks.skip_guards
+        return self._wrap(rule(self._core))
+
+    @view
+    def _as_received(self) -> Self:
+        """Returns the tensor without trusted bounds, as if it came from a file."""
+        return self._wrap(_core.ckks.without_trust(self._core))
+
+    @view
+    def _unguarded(self) -> Self:
+        """Same as `hg.ckks.unguarded`."""
+        return self._wrap(_core.ckks.drop_guards(_core.ckks.skip_guards(self._core)))
+
+    @view
     def _narrowed(self, rule: Any, *facts: Any) -> Self:
         """Returns the tensor with narrower bounds on its values, by a rule of the engine."""
         return self._wrap(rule(self._core, *facts))
 
-    @operation
+    @composite
     def polynomial(
         self,
         coefficients: Any,
         basis: str = "monomial",
         *,
         keys: EvaluationKeys | None = None,
+        guard: bool | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.polynomial`."""
+        x = self if guard is None else self._guarded(guard)
+        return x._polynomial(coefficients, basis, "" if guard is False else "a Chebyshev series", keys, progress)
+
+    @operation
+    def _polynomial(
+        self,
+        coefficients: Any,
+        basis: str,
+        guard: str,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Evaluates a polynomial. A guard of declared arguments has the name `guard`; without a name there is none."""
         if not isinstance(basis, str) or basis not in ("chebyshev", "monomial"):
             raise _core.ParameterError(f'a basis must be "chebyshev" or "monomial", not {described(basis)}')
         if hasattr(coefficients, "coef"):  # polynomial classes differ in order and basis
@@ -438,7 +497,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         chebyshev = basis == "chebyshev"
         x = ready(self, _core.ckks.polynomial_depth(values.size - 1), own_keys)
         factor_scale(x)  # raises ScaleError for products that are not rescaled
-        result = _core.ckks.evaluate_polynomial(x._core, values.real.tolist(), chebyshev, own_keys._core, progress)
+        result = _core.ckks.evaluate_polynomial(x._core, values.real.tolist(), chebyshev, own_keys._core, progress, guard)
         return type(self)(result, own_keys)
 
     # Along the axes of ciphertexts

@@ -18,7 +18,7 @@ from heliograph._common.ciphertext_files import Parts, Serializable, pieces
 from heliograph._common.columns import scaled
 from heliograph._common.container import Piece
 from heliograph._common.functions import stack
-from heliograph.frame.parameters import Parameters
+from heliograph.frame.parameters import MOST_PRECISION, Parameters
 from heliograph.keys import from_bytes
 from heliograph.programs.forecast import HeliographWarning
 
@@ -104,9 +104,13 @@ class Answer(Serializable):
                 kind: Any = {"ckks": ckks.Tensor, "bgv": bgv.Tensor}[scheme]
                 if not isinstance(tensor, kind) or tensor.shape != (len(several),):
                     raise wrong
+                if not isinstance(several, list) or not all(isinstance(label, str) for label in several):
+                    raise wrong
         except (KeyError, TypeError, ValueError):
             raise wrong from None
         if not is_whole(parts.header.get("rows")) or not is_whole(parts.header.get("precision")):
+            raise wrong
+        if not 1 <= parts.header["precision"] <= MOST_PRECISION:
             raise wrong
         return cls(parts.header, dict(zip(labels, tensors, strict=True)))
 

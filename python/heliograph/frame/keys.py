@@ -160,7 +160,7 @@ class EvaluationKeys(Serializable):
     def _of(cls, parts: Parts) -> Self:
         several = [keys.from_bytes(bytes(parts[number])) for number in range(len(parts))]
         names = parts.header.get("schemes")
-        if not isinstance(names, list) or len(names) != len(several) or not set(names) <= set(_CLASSES):
+        if not isinstance(names, list) or len(names) != len(several) or not all(name in list(_CLASSES) for name in names):
             raise _core.DamagedFileError("this file's header must name the schemes of its keys")
         for name, one in zip(names, several, strict=True):
             if not isinstance(one, _CLASSES[name][1]):

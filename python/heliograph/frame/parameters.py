@@ -14,6 +14,7 @@ from heliograph._common.html import HtmlRepr
 from heliograph.frame.columns import NUMBERS, AnyColumn, columns_of, data_of, of_data, raws_of
 
 _MOST_ROWS = 1 << 40
+MOST_PRECISION = 60  #: largest precision of a file
 _MOST_BITS = 100
 _EXACT_DEPTH = 5  #: largest depth for which the exact set has more levels
 
@@ -133,7 +134,7 @@ class Parameters(HtmlRepr):
             raise wrong
         if not is_whole(data["rows"]) or not 1 <= data["rows"] <= _MOST_ROWS:
             raise wrong
-        if not is_whole(data["precision"]) or not 1 <= data["precision"] <= 60:
+        if not is_whole(data["precision"]) or not 1 <= data["precision"] <= MOST_PRECISION:
             raise wrong
         return cls(int(data["rows"]), columns, reals, exact_set, int(data["precision"]))
 

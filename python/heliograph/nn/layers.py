@@ -78,4 +78,5 @@ class Dense:
             return z
         # The tracked bound of z is a worst case above 1. Clients refuse samples that leave the calibrated interval, so 1
         # holds.
-        return ckks.polynomial(ckks.within(z, 1), list(self.activation.coefficients), "chebyshev")
+        guard = f"the activation {self.activation.name}"
+        return ckks.within(z, 1)._guarded(True)._polynomial(list(self.activation.coefficients), "chebyshev", guard)

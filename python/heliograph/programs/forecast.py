@@ -19,7 +19,7 @@ from heliograph._common.arguments import described, is_real, is_whole, readable_
 from heliograph._common.functions import relinearize
 from heliograph._common.html import HtmlRepr, Rows
 from heliograph._common.process import logger
-from heliograph.programs.program import Program, operands_of, recording_now, recording_of, tensors_in
+from heliograph.programs.program import Program, bare, operands_of, recording_now, recording_of, tensors_in
 
 #: Forecast seconds above which a call warns.
 LONG = 60.0
@@ -247,7 +247,7 @@ def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Any, int]:
     operands = operands_of(examples)
     with recording_of(operands, dry=True) as recording:
         with following:
-            value = function(*examples)
+            value = function(*bare(examples))
         results = list(tensors_in(value))
         if not results:
             raise _core.RecordingError(f"forecast takes a function that returns tensors, not {type(value).__name__}")

@@ -119,6 +119,12 @@ def _operands(tensors: list[Any]) -> Any:
     return _core.program.Operands([t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors])
 
 
+def bare(operands: Any) -> Any:
+    """Returns nested tensors without their guards, which are no part of a recording."""
+    tensors, nest = _flat(operands, "operands")
+    return _nested((t._wrap(t._bare()) for t in tensors), nest)
+
+
 def operands_of(value: Any) -> Any:
     """Returns nested tensors as the engine's operands."""
     return _operands(tensors_in(value))
@@ -313,15 +319,15 @@ class Program(HtmlRepr):
                 recorded = self._finish(recording, value, shapes, tensors, plan)
                 self._use(key, recorded)
         if not dry:
-            return value
+            return _nested((t._wrap(operands.guarded(t._core)) for t in _flat_results(value)[0]), recorded.nest)
         del value  # a dry result holds no data; free its memory for the replay
         return self._replayed(recorded, operands, tensors)
 
     def _performed(self, nest: Any, tensors: list[Any]) -> Any:
-        """Calls the function on handles of the operands, so that in-place operations do not change the caller's, as in a
-        replay.
+        """Calls the function on handles of the operands without guards, so that in-place operations do not change the
+        caller's, as in a replay.
         """
-        own = {id(t): t._wrap(t._core) for t in tensors}
+        own = {id(t): t._wrap(t._bare()) for t in tensors}
         args, options = _nested(iter([own[id(t)] for t in tensors]), nest)
         return self._function(*args, **options)
 

@@ -213,7 +213,7 @@ def parameters(
     >>> import heliograph as hg
     >>> own = hg.tfhe.parameters(  # the numbers of "2_2", under no name
     ...     n=920, k=1, degree=2048, lwe_noise=("tuniform", 45), glwe_noise=("tuniform", 17),
-    ...     bootstrap=(23, 1), switch=(4, 4), message_bits=2, carry_bits=2, norm=17,
+    ...     bootstrap=(23, 1), switch=(3, 5), message_bits=2, carry_bits=2, norm=17,
     ... )
     >>> own.security, own == hg.tfhe.parameters("2_2")
     ('128-bit', True)

@@ -13,7 +13,7 @@ namespace heliograph::backend::cpu {
 /// Throws ParameterError.
 std::unique_ptr<device::Device> make_device(const std::string& set = "", int threads = 0);
 
-/// For tests: makes the k-th allocation from now on `device` fail (1: the next one; 0: none).
+/// For tests: makes the k-th later allocation on `device` fail (1: the next one; 0: none).
 void fail_allocation(device::Device& device, std::size_t k);
 
 }  // namespace heliograph::backend::cpu

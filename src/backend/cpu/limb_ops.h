@@ -111,7 +111,7 @@ struct ProductBlock {
   const Modulus* modulus;
   std::size_t outputs, positions, terms, inputs;
   const void* weights;    // packed by pack_weights
-  const u32* index;       // numbers of inputs: [position][term]
+  const u32* index;       // input number of each term: [position][term]
   const void* const* in;  // addresses of the inputs
   void* const* out;       // addresses of the results: outputs * positions
   std::size_t count;      // length of the block in words

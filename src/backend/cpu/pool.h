@@ -49,7 +49,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void remove_part(char* begin, std::size_t have, std::size_t skipped, std::size_t size);
 
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::vector<char*>> recent_;  // recently freed blocks by size; loops repeat sizes
+  std::map<std::size_t, std::vector<char*>> recent_;  // by size: loops request equal sizes again
   std::map<char*, std::size_t> by_address_;           // retained ranges by address
   std::set<std::pair<std::size_t, char*>> by_size_;
   std::size_t kept_bytes_ = 0, since_check_ = 0;

@@ -61,7 +61,9 @@ void CpuKernels::small(const CpuRing& ring, const Primes& primes, const device::
         alignas(64) u32 words[16 * kBlocks];
         alignas(64) i32 values[kEach * kBlocks];
         alignas(64) u64 draws[kEach * kBlocks];
-        const WipeAtEnd end[] = {WipeAtEnd(stream), WipeAtEnd(words), WipeAtEnd(values), WipeAtEnd(draws)};  // secrets
+        const WipeAtEnd end[] = {WipeAtEnd(stream), WipeAtEnd(words), WipeAtEnd(values), WipeAtEnd(draws)};  // wipe the
+                                                                                                             // secrets at
+                                                                                                             // the end
         for (std::size_t done = 0; done < length; done += kEach * kBlocks) {
           const std::size_t start = part * length + done, count = std::min(length - done, kEach * kBlocks);
           const std::size_t blocks = (count + kEach - 1) / kEach, padded = (blocks * kEach + 15) / 16 * 16;

@@ -7,10 +7,10 @@
 namespace heliograph::backend::cpu {
 
 /// Layout and tables of the negacyclic Fourier transform. A real polynomial of N coefficients a_j is folded to M = N/2
-/// complex numbers z_j = a_j + i a_(j+M). The numbers are stored as `lanes` real parts, then `lanes` imaginary parts, and so
-/// on. The transform splits X^M - i into halves down to its roots (merged twist, no bit reversal). Root b in that order is
-/// zeta^E(b), zeta = exp(i pi / N). The first stages pair vectors. The last log2(lanes) stages run within vectors, after
-/// `lanes` vectors are transposed; the result stays transposed.
+/// complex numbers z_j = a_j + i a_(j+M). The numbers are stored as `lanes` real parts, then `lanes` imaginary parts,
+/// and so on. The transform splits X^M - i into halves down to its roots (merged twist, no bit reversal). Root b in
+/// that order is zeta^E(b), zeta = exp(i pi / N). The first stages combine pairs of whole vectors. The last log2(lanes)
+/// stages run within vectors, after `lanes` vectors are transposed; the result stays transposed.
 struct FourierPlan {
   std::size_t n = 0;
   int log_m = 0;

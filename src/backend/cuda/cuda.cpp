@@ -122,7 +122,8 @@ class CudaDevice final : public device::Device,
  private:
   void* allocate_new(std::size_t size, std::size_t bytes, CudaQueue& q) {
     void* address = nullptr;
-    const bool possible = bytes <= state_->properties().memory;  // beyond this, the size class may overflow
+    const bool possible = bytes <= state_->properties().memory;  // for larger sizes, the computation of the size class may
+                                                                 // overflow
     const Status status = possible ? state_->allocate(size, q.stream()->handle(), &address) : 0;
     if (!possible || (status != 0 && state_->driver().is_out_of_memory(status)))
       throw OutOfMemoryError("out of GPU memory: cannot allocate " + readable_bytes(bytes));

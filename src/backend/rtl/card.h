@@ -7,7 +7,7 @@
 namespace heliograph::rtl {
 
 struct Shape {
-  int butterflies = 8;  // also the number of lanes: words per row
+  int butterflies = 8;  // number of butterflies, and of lanes (words per row)
   int log_n = 14;       // log2 of the largest degree
   int banks = 4, slots = 32, tables = 2;
   int targets = 8, sources = 16, sets = 8;  // limits of a conversion; number of constant sets

@@ -242,11 +242,11 @@ class Scheduler {
     Unit unit;
     std::size_t need;                // next step that reads the new value
     u64 reusable = 0, occupied = 0;  // slots that may be overwritten; slots that must not
-    const Step* inputs = nullptr;    // of the writing step
+    const Step* inputs = nullptr;    // operands of the step that writes
     unsigned avoid = 0;              // banks that are read together with the value
   };
 
-  /// Frees a slot whose value memory also has.
+  /// Frees a slot whose value is also in memory.
   void drop(int slot) {
     const Value v = slots_[static_cast<std::size_t>(slot)];
     if (v == kNoValue) return;
@@ -467,7 +467,7 @@ class Scheduler {
     return store(v, address_of(s), false, head_);
   }
 
-  /// Stores one final content of memory if the bus is idle.
+  /// Stores one of the values that memory must have at the end, if the bus is idle.
   bool store_something() {
     if (!timing_.ready(kStore)) return false;
     for (std::size_t k = stored_; k < finals_.size() && in_order_ == 0; ++k) {
@@ -548,7 +548,7 @@ class Scheduler {
   std::vector<bool> done_;
   std::size_t head_ = 0;
   std::vector<List::Store> finals_;
-  std::size_t stored_ = 0;    // final contents before this index are stored
+  std::size_t stored_ = 0;    // final stores before this index are done
   std::size_t in_order_ = 0;  // pending stores that must precede final stores
   Home homes_;
   std::map<u64, u64> written_;  // memory that this list has written: address to bytes

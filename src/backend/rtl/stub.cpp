@@ -1,4 +1,4 @@
-// Replacement in builds without Verilator.
+// Replaces the simulated card in builds without Verilator.
 #include "backend/rtl/rtl.h"
 
 namespace heliograph::backend::rtl {

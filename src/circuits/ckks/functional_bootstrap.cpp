@@ -15,7 +15,7 @@ namespace {
 
 using Complex = std::complex<double>;
 
-constexpr std::size_t kLargestTable = 64;
+constexpr std::size_t kLargestTable = 256;
 
 /// Returns c_0 / 2, c_1, ... for which the sum over |k| < p of c_k exp(2 pi i k u) is values[m] at m / p: the discrete
 /// Fourier transform with decreasing weights (Fejer's kernel). At every u the sum is a mean of the values with non-negative

@@ -12,6 +12,7 @@
 
 #include "base/errors.h"
 #include "base/progress.h"
+#include "circuits/ckks/guards.h"
 #include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
@@ -186,6 +187,12 @@ class Evaluation {
     return formed(plan.sum, context_.scale(level - 1));
   }
 
+  /// Returns a power at the highest level, after `run`; nullopt if it was not computed.
+  std::optional<Ciphertext> computed(std::size_t power) const {
+    const auto found = powers_.find({power, x_.level() - depth_of(power)});
+    return found == powers_.end() ? std::nullopt : std::optional(found->second);
+  }
+
  private:
   /// Returns a power of x at a level.
   const Ciphertext& at(std::size_t power, std::size_t level) {
@@ -321,7 +328,8 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
   const Ranges arguments = x.data().ranges.list().size() <= kEach ? x.data().ranges : Ranges(x.data().ranges.merged());
   const auto inside = [&](Range r) {
     if (basis != Basis::chebyshev) return r;
-    r.word = r.word || r.largest() > reach * (1 + kReach);  // declared by the caller, or shown by the other kind of bound
+    // Declared by the caller, or shown by the other kind of bound.
+    if (r.largest() > reach * (1 + kReach)) r.word = r.word | Word(true);
     r.low = std::max(r.low, -reach), r.high = std::min(r.high, reach);
     return r;
   };
@@ -333,8 +341,45 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
 
 }  // namespace
 
+namespace {
+
+/// Replaces declared bounds by those that a guard tests.
+Ciphertext declared_within(const Ciphertext& x, double reach) {
+  CiphertextData data = x.data();
+  data.ranges = data.ranges.map([&](Range r) {
+    if (!r.word.unguarded) return r;
+    r.low = std::min(r.low, -reach), r.high = std::max(r.high, reach);
+    r.peak = std::max(r.peak, reach), r.rms = std::max(r.rms, reach), r.mean = std::max(r.mean, reach);
+    return r;
+  });
+  return finish(std::move(data));
+}
+
+/// Evaluates a series of real coefficients of a real argument in [-reach, reach], and guards the argument.
+Ciphertext evaluate_real(const Ciphertext& given, const Coefficients& p, const Plan& plan, double reach,
+                         const EvaluationKeys& keys, const std::string& guard) {
+  const bool guards = !guard.empty() && needs_guard(given, reach);
+  const Ciphertext start = guards ? declared_within(given, reach) : given;
+  const Ciphertext argument = within(start, 1), exact = noiseless(argument), twice = add(exact, exact);
+  const std::size_t degree = p.size() - 1;
+  Evaluation evaluation(twice, Basis::chebyshev, keys, within_two(twice.data(), reach, degree));
+  CiphertextData result =
+      bounded(with_noise_of(evaluation.run(plan), argument, p, reach), start, p, Basis::chebyshev, reach).data();
+  if (guards || guard.empty()) result.ranges = result.ranges.guarded();
+  if (guards) {
+    const auto chebyshev = [&](std::size_t k) { return evaluation.computed(k); };
+    const RangePair all = given.data().ranges.merged();
+    const bool strong = all.vouched.word.strong || all.assumed.word.strong;
+    const Guard made = guard_of({start, degree, strong, chebyshev}, guard, keys);
+    result.guards = Guards::joined(result.guards, Guards::of({std::make_shared<const Guard>(made)}));
+  }
+  return finish(std::move(result));
+}
+
+}  // namespace
+
 Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coefficients, Basis basis,
-                            const EvaluationKeys& keys) {
+                            const EvaluationKeys& keys, const std::string& guard) {
   require<ParameterError>(!coefficients.empty(), "a polynomial must have at least one coefficient");
   for (const Complex& c : coefficients)
     if (!std::isfinite(c.real()) || !std::isfinite(c.imag()))
@@ -358,23 +403,19 @@ Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coe
   Coefficients halves = p;
   for (std::size_t k = 1; k < p.size(); ++k) halves[k] /= 2;
   const double reach = reach_of(start);
-  const Ciphertext argument = within(start, 1);
   const Plan plan = plan_of(halves, depth, basis);
-  if (argument.complex() || std::any_of(p.begin(), p.end(), [](const Complex& c) { return c.imag() != 0; })) {
-    const Ciphertext twice = add(argument, argument);
+  if (start.complex() || std::any_of(p.begin(), p.end(), [](const Complex& c) { return c.imag() != 0; })) {
+    const Ciphertext argument = within(start, 1), twice = add(argument, argument);
     std::optional<RangePair> most;
     if (!twice.complex()) most = within_two(twice.data(), reach, degree);
     return bounded(Evaluation(twice, basis, keys, most).run(plan), start, p, basis, reach);
   }
-  const Ciphertext exact = noiseless(argument), twice = add(exact, exact);
-  const RangePair most = within_two(twice.data(), reach, degree);
-  const Ciphertext result = Evaluation(twice, basis, keys, most).run(plan);
-  return bounded(with_noise_of(result, argument, p, reach), start, p, basis, reach);
+  return evaluate_real(start, p, plan, reach, keys, guard);
 }
 
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
-                               const EvaluationKeys& keys) {
-  return evaluate_complex(x, {coefficients.begin(), coefficients.end()}, basis, keys);
+                               const EvaluationKeys& keys, const std::string& guard) {
+  return evaluate_complex(x, {coefficients.begin(), coefficients.end()}, basis, keys, guard);
 }
 
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<Complex>& coefficients, const EvaluationKeys& keys,

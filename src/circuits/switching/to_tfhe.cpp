@@ -79,6 +79,12 @@ class ToTfhe {
                           ", the evaluation keys to key " + tfhe_keys.key_id().substr(0, 8));
     ckks::require_bootstrapping(x, ckks_keys);
     if (x.complex()) throw DtypeError("only real values become TFHE integers, not complex ones");
+    if (!x.data().guards.empty())
+      throw OutOfIntervalError(
+          "cannot switch this tensor to TFHE: TFHE's tensors carry no guards, so that arguments of " +
+          x.data().guards.list().front()->operations.front() +
+          " outside their interval would not be noticed. Pass guard=False to that function, or drop the guards "
+          "(hg.ckks.unguarded)");
     type_ = type_of(pair_.tfhe()->spec(), bits);
     if (unit_ == 0) unit_ = unit_for(x, bits);
     require<ParameterError>(std::isfinite(unit_) && unit_ > 0, "the unit of a switched value must be a number above 0");

@@ -89,7 +89,7 @@ class ChannelTransport final : public Transport {
   }
 
   std::unique_ptr<SocketTransport> sockets_;
-  std::vector<std::unique_ptr<Channel>> channels_;  // destroyed before the sockets, which their end may need
+  std::vector<std::unique_ptr<Channel>> channels_;  // destroyed before the sockets, which the channels may use when they end
   std::size_t first_;
   std::atomic<u64> sent_{0};
   std::atomic<bool> stopping_{false};

@@ -269,7 +269,7 @@ std::vector<RankInfo> join(const Rendezvous& m, Json mine) {
       if (hello.string_at("key", 64) != key || r <= m.launch.rank || joined[r].socket) continue;
       joined[r].socket = std::move(come->second);
       --missing;
-    } catch (const Error&) {  // not a rank of this mesh
+    } catch (const Error&) {  // the connection is not from a rank of this mesh
     }
   }
   return joined;

@@ -18,7 +18,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::size_t rank() const = 0;
   virtual std::size_t size() const = 0;  // number of ranks
-  virtual std::string name() const = 0;  // "sockets"
+  virtual std::string name() const = 0;  // name of the transport, such as "sockets"
   /// Returns the bytes that this rank has sent: exchanges of its devices, and all other data that a program requests.
   virtual u64 sent_bytes() const = 0;
 

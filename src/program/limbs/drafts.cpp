@@ -72,7 +72,7 @@ std::vector<Operand> Drafts::convert(std::size_t chip, const std::vector<std::ui
                                      const std::vector<std::uint16_t>& to) {
   Chip& c = chips_[chip];
   const u32 unit = c.units++;
-  std::vector<std::uint16_t> sources = from, targets = to;  // the text's lists are ascending
+  std::vector<std::uint16_t> sources = from, targets = to;  // lists of primes in a text must ascend
   std::sort(sources.begin(), sources.end()), std::sort(targets.begin(), targets.end());
   const auto place = [](const std::vector<std::uint16_t>& list, std::uint16_t p) {
     return static_cast<std::size_t>(std::find(list.begin(), list.end(), p) - list.begin());

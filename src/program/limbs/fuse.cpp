@@ -86,7 +86,7 @@ class Fuser {
     const auto found = pending_.find(v);
     return found == pending_.end() ? only(v) : found->second;
   }
-  /// Returns the value, with an action that computes it if none exists yet.
+  /// Returns the value. Adds an action that computes the value if there is none yet.
   u32 kept(u32 v) {
     const auto found = pending_.find(v);
     if (found == pending_.end()) return v;
@@ -122,7 +122,7 @@ class Fuser {
     }
     return x;
   }
-  /// Applies `f` to each summand of a value. If `f` cannot, applies it to the value itself.
+  /// Applies `f` to each summand of a value. If `f` cannot process the summands, applies `f` to the value itself.
   template <class F>
   Sum each(u32 v, F f) {
     Sum sum = sum_of(v);

@@ -429,7 +429,7 @@ Operand LimbWriter::combined(std::size_t chip, std::uint16_t prime, const Factor
   if (!rest) return scaled(chip, prime, *own, by);
   if (own && f.times[j] == math::neg_mod(by, q)) {
     if (!transformed) return scaled(chip, prime, drafts_.binary(chip, Op::sub_, prime, *own, *rest), by);
-    // A division by the sources' product, then a multiplication by the remaining factor.
+    // Divide by the product of the sources, then multiply by the remaining factor.
     const Operand divided = drafts_.binary(chip, Op::sud_, prime, *own, *rest);
     return scaled(chip, prime, divided, math::mul_mod(by, f.product[j], q));
   }

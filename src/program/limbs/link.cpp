@@ -64,7 +64,7 @@ class Linker {
     for (Chip& chip : chips_) {
       if (chip.at == chip.stream->instructions.size()) continue;
       now_ = &chip, instruction_ = &chip.stream->instructions[chip.at];
-      fail(std::to_string(instruction_->meeting), "deadlock: this chip and a chip that it waits for wait for each other");
+      fail(std::to_string(instruction_->meeting), "deadlock: this chip and other chips wait for each other");
     }
     now_ = &chips_[0];
     for (const Names::Passed& p : names_.passed()) {
@@ -113,7 +113,7 @@ class Linker {
     u32 number = 0, device = 0;
     const Stream* stream = nullptr;
     std::size_t at = 0;
-    bool met = false;  // the current instruction is recorded in its meeting
+    bool met = false;  // the chip has reached the exchange of its current instruction
     std::vector<Cell> vectors, scalars;
     std::map<u32, Unit> units;
     std::deque<Registers> groups;
@@ -550,7 +550,7 @@ class Linker {
       if (i.a.kind != Register::Kind::none) {
         m.brought.push_back(read(i.a, i.prime));
         if (value(m.brought.back()).coefficients != value(m.brought.front()).coefficients)
-          fail(i.a, "other chips bring a value of the other domain");
+          fail(i.a, "other chips add a value in the other domain");
         mark(i.a);
       }
     }

@@ -27,10 +27,10 @@ struct Result {
 
 /// A key of hybrid key switching, modulo the primes 0 ... level - 1 and `extension` special primes.
 struct Key {
-  /// Kinds of key switches. `to_ephemeral` switches from the secret to an ephemeral secret. All others switch
-  /// to the secret: from its square, an automorphism of it, the secret itself or the ephemeral secret. The types with
-  /// `raise` also multiply by the last prime of their level, by which a rescaling divides. `own` is a key of Heliograph's
-  /// own bootstrapping; it has a number in place of steps, and each digit is the number of a pair, from [0].
+  /// Kinds of key switches. `to_ephemeral` switches from the secret to an ephemeral secret. All others switch to the
+  /// secret: from its square, an automorphism of it, the secret itself or the ephemeral secret. The types with `raise`
+  /// also multiply by the last prime of their level, by which a rescaling divides. `own` is a key of Heliograph's own
+  /// bootstrapping. Such a key has a number instead of steps, and its digits are numbered pairs, from [0].
   enum Type : u32 { relinearization, rotation, conjugation, raise, to_ephemeral, raise_from_ephemeral, own };
   Type type = relinearization;
   u32 level = 0, extension = 0;
@@ -42,7 +42,7 @@ struct Key {
 };
 
 struct Source {
-  char kind = 0;      // see Term::kind
+  char kind = 0;      // kind of the source, see Term::kind
   u32 which = 0;      // index among the items or among the keys
   u32 component = 0;  // component of a ciphertext: 0 or 1; of a key: 2 * digit, plus 1 for the mask
   std::uint16_t prime = 0;
@@ -55,7 +55,7 @@ struct Value {
   bool coefficients = false;  // coefficient domain; otherwise NTT domain
   std::uint16_t prime = 0;
   u32 device = 0;
-  u32 at = 0;         // source: its index; made: its slot
+  u32 at = 0;         // index of a source, or slot of a computed value
   u32 group = kNone;  // group whose members have adjacent slots
 };
 

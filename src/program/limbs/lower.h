@@ -21,7 +21,8 @@ struct Lowering {
   std::size_t chips = 1;
   Switching switching = Switching::broadcast;
   std::vector<u64> chain, special;           // the set's primes, in the order of its ring
-  std::vector<std::string> inputs, results;  // one name per view; each item of a view of several adds its number
+  std::vector<std::string> inputs, results;  // one name per view; if a view has several items, an item's number is appended
+                                             // to the name
   // for each input, whether the recording has it in the coefficient domain; instructions use the NTT domain
   std::vector<bool> coefficients;
   std::function<Key(const Place&)> key;

@@ -525,7 +525,8 @@ void Machine::all(bool branches) const {
   }
   for (std::size_t i = 0; i < steps_.size();) {
     std::vector<std::vector<std::function<void()>>> parts(devices_.size());
-    // A copy from a device waits for all earlier work of the device. Its later work waits for all copies from it.
+    // A copy from a device waits for all earlier work of the device. Later work of the device waits for all copies from
+    // it.
     std::vector<std::shared_ptr<device::Event>> begun(devices_.size());
     std::vector<std::pair<u32, std::shared_ptr<device::Event>>> fetched;
     for (const u32 number = steps_[i].number; i < steps_.size() && steps_[i].number == number; ++i) {

@@ -76,7 +76,7 @@ Names::Names(const Text& text, Linked& made) : made_(made) {
   const Listing& all = text.program;
   for (const Section& s : all.sections) {
     for (const Entry& e : s.entries) {
-      // The number of special primes is that of the key with the most.
+      // The number of special primes is that of the key with the most special primes.
       Key k;
       std::string_view rest = e.symbol;
       if (e.term.kind == 'k' && read_family(rest, k)) made_.special = std::max<std::size_t>(made_.special, k.extension);

@@ -13,12 +13,12 @@ namespace heliograph::program::limbs {
 struct Declared {
   char kind = 0;             // i, p, s, k; 'o' for an output
   u32 which = 0;             // index of the item, key or result
-  u32 component = 0;         // see Source
+  u32 component = 0;         // component of the term, see Source
   u64 limbs = 0, freed = 0;  // sets of limbs, one bit per limb
   std::uint16_t freed_line = 0;
 };
 
-/// Returns the term's name, as "v7".
+/// Returns the term's name, such as "v7".
 std::string name_of(const Term& t);
 inline u64 bit(std::size_t limb) { return u64{1} << limb; }
 u64 bits(const std::vector<std::uint16_t>& limbs);

@@ -228,9 +228,9 @@ Slice primes_of(Line& line, Stream& s) {
 
 void meeting_of(Line& line, Instruction& i) {
   line.take('@');
-  i.meeting = line.number<u64>(~u64{0}, "the number of a meeting");
+  i.meeting = line.number<u64>(~u64{0}, "the number of an exchange");
   line.take(':');
-  i.size = line.number<u32>(kMostChips, "the number of chips of a meeting");
+  i.size = line.number<u32>(kMostChips, "the number of chips of an exchange");
 }
 
 void target_of(Line& line, Instruction& i, const Register& r) {

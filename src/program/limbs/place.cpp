@@ -429,7 +429,7 @@ class Placer {
     const u32 device = p_.groups[g].device;
     for (const u32 v : members) {
       if (on_host(v)) continue;
-      slots_[device].give(p_.values[now(v)].at);  // slot of a member that was reloaded alone
+      slots_[device].give(p_.values[now(v)].at);  // the slot that a member got when it was reloaded alone
       resident_[device].erase(v);
       now_[v] = kept_[v];
     }

@@ -16,7 +16,8 @@ std::string place_of(const Action& a) { return "instructions" + std::to_string(a
 
 std::string bits_of(double scale) { return "2^" + std::to_string(std::log2(scale)); }
 
-/// Returns the factor by which a key multiplies, from its special primes and its raise.
+/// Returns the factor by which a key multiplies: its special primes and, for a key with `raise`, the last prime of its
+/// level.
 double gadget(const Key& k, const ScaleRules& rules) {
   double product = 1;
   for (std::size_t p = 0; p < k.extension; ++p) product *= rules.primes[kPrimes - 1 - p];
@@ -82,7 +83,8 @@ class Inference {
     Terms terms;
     for (const auto& [item, count] : all) {
       if (std::abs(count) < kLeastTimes) continue;
-      // Texts of the compiler stay below these limits. In other texts, an item beyond them gets its level's scale.
+      // Texts that the compiler writes stay below these limits. If a text from elsewhere exceeds them, the item gets
+      // the scale of its level.
       if (terms.size() == kMostUnknowns || std::abs(count) > kMostTimes) {
         if (!solved_[item]) solved_[item] = Form{own(item), 0}, ++version_;
         known += count * resolved(*solved_[item]).known;

@@ -10,8 +10,8 @@ namespace heliograph::program::limbs {
 /// merged. If `fused` is false, each action is a task.
 void fuse(Linked& program, bool fused = true);
 
-/// Limits of the placement: limbs of each device, and the number of tasks among which tasks may move forward. A smaller
-/// number keeps fewer values in memory.
+/// Limits of the placement: limbs of each device, and the length of the window of tasks within which a task may move
+/// forward. A shorter window keeps fewer values in memory.
 struct Memory {
   std::vector<u32> most;  // empty: no limit
   std::size_t window = 2048;

@@ -327,6 +327,18 @@ std::vector<std::optional<Bound>> Runner::State::bounds(const std::map<std::stri
   return meaning->bounds(c, taken);
 }
 
+namespace {
+
+AnyCiphertext with_guards(const AnyCiphertext& x, const ckks::Guards& guards) {
+  const auto* const c = std::get_if<ckks::Ciphertext>(&x);
+  if (c == nullptr || guards.empty()) return x;
+  ckks::CiphertextData data = c->data();
+  data.guards = guards;
+  return ckks::finish(std::move(data));
+}
+
+}  // namespace
+
 AnyCiphertext Runner::State::result(std::size_t r, RnsTensor tensor, bool complex,
                                     const std::vector<std::optional<Bound>>& bounds, Standing standing) const {
   const rlwe::KeyId& key = switch_keys(keys).id;
@@ -400,8 +412,12 @@ std::map<std::string, AnyCiphertext> Runner::State::run(const std::map<std::stri
   std::vector<std::optional<Bound>> known;
   if (batch > 0 && !words) known = bounds(inputs, *shape, complex);
   if (batch > 0) machine->run(from, to);
+  ckks::Guards guards;  // a result may depend on every input
+  for (const auto& [name, x] : inputs)
+    if (const auto* const c = std::get_if<ckks::Ciphertext>(&x)) guards = ckks::Guards::joined(guards, c->data().guards);
   for (std::size_t r = 0; r < made.size(); ++r)
-    results.emplace(linked->results[r].name, result(r, made[r].reshape(*shape), complex, known, standing));
+    results.emplace(linked->results[r].name,
+                    with_guards(result(r, made[r].reshape(*shape), complex, known, standing), guards));
   return results;
 }
 

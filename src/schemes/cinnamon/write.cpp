@@ -163,6 +163,13 @@ Written write(const program::Program::Parts& parts, const std::vector<AnyCiphert
     for (const AnyCiphertext& x : *tensors)
       require<ParameterError>(Scheme(x) == scheme, "cannot write: all tensors of the program must have one parameter set");
   }
+  for (const AnyCiphertext& x : gives) {
+    const auto* const c = std::get_if<ckks::Ciphertext>(&x);
+    if (c != nullptr && !c->data().guards.empty())
+      throw ParameterError("cannot write: instructions carry no guards, and the argument of " +
+                           c->data().guards.list().front()->operations.front() +
+                           " has one; record the program with guard=False");
+  }
   require_prefixes(scheme);
   const rlwe::RingParameters& p = scheme.rlwe().parameters();
   const Turns turns(scheme);

@@ -234,6 +234,7 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     settle_scale(x, r.scale);
     r.width = std::max(r.width, x.width);
     r.complex = r.complex || x.complex;
+    r.guards = Guards::joined(r.guards, x.guards);
     r.noise = larger(r.noise, x.noise);
     tensors.push_back(low.data().tensor);
   }

@@ -27,6 +27,9 @@ io::Container describe(const CiphertextData& given, ring::Words words) {
   if (x.width < x.context->period() && !x.fresh) x.tail.describe(h);
   if (x.seed) h["seed"] = io::to_hex(*x.seed);
   rlwe::add(k, "words", x.seed ? x.tensor.with_components(0, 1) : x.tensor, Domain::ntt, words);
+  if (!x.guards.empty()) h["guards"] = described(x.guards);
+  for (std::size_t i = 0; i < x.guards.list().size(); ++i)
+    rlwe::add(k, "guard" + std::to_string(i), x.guards.list()[i]->squares->tensor, Domain::ntt, words);
   return k;
 }
 
@@ -59,9 +62,11 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
                   ranges    ? "ranges"
                   : figures ? "bound"
                             : "seed",
-                  figures ? "tail" : "seed"},
+                  figures ? "tail" : "seed", ranges ? "guards" : "seed"},
                  "a ciphertext");
-  require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext must have one array");
+  const io::Json* const guards = ranges ? h.find("guards") : nullptr;
+  require<DamagedFileError>(k.arrays.size() == 1 + (guards ? guards->as_array("guards", kGuardsInFile).size() : 0),
+                            "a ciphertext must have one array, and one more for each guard");
   x.key = ring::key_of(k);
   const std::size_t degree = h.unsigned_at("degree", 2);
   x.level = h.unsigned_at("level", c.top_level());
@@ -98,6 +103,17 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   } else if (const double bound = rlwe::figures_from(k, "bound", 1)[0]; !ranges && std::isfinite(bound)) {  // format 2
     const double most = std::exp2(bound);
     x.ranges = Ranges(RangePair{Range::unknown(), Range::of(-most, most, 1, 1)});
+  }
+  if (guards) {
+    const device::PrimeList lowest = c.rlwe().chain(1);
+    const std::size_t each = 3 * c.rlwe().polynomial_bytes(lowest.size()), count = k.arrays.size() - 1;
+    if (checked_mul(each, count) > allowed.bytes)
+      throw LimitError("the guards of this ciphertext take " + std::to_string(each * count) + " bytes, above the limit of " +
+                       std::to_string(allowed.bytes));
+    std::size_t next = 0;
+    x.guards = guards_from(*guards, x.context, x.key, [&] {
+      return rlwe::take_tensor(k, "guard" + std::to_string(next++), c.rlwe(), {}, 3, lowest, Domain::ntt);
+    });
   }
   return finish(std::move(x));
 }

@@ -420,6 +420,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, Checked chec
   v.data = c.engine().host_array<std::complex<double>>(checked_mul(items, x.width), "decrypting this tensor");
   if (checked == Checked::proof) require_vouched(x);
   const bool looks = checked != Checked::none && !c.engine().device().counter();
+  if (looks) require_silent(key, x);
   const device::PrimeList primes = c.decoding_primes(x.level, x.scale);
   const double room = c.decoding_room(x.level, x.scale);
   const RnsTensor flat = x.tensor.reshape({items});
@@ -455,6 +456,7 @@ Ciphertext stand_in(const Ciphertext& x, const SecretKey& key) {
   require<MismatchError>(c->hash() == x.data().context->hash(), "the key of a stand-in must have the tensor's parameters");
   CiphertextData r = x.data();
   r.context = c, r.key = key.data().key.id();
+  r.guards = {};  // their words belong to the other key
   r.tensor = RnsTensor(c->rlwe().engine(), x.shape(), x.degree() + 1, c->rlwe().chain(r.level), Domain::ntt);
   r.seed.reset(), r.fresh = false;
   return finish(std::move(r));

@@ -72,7 +72,7 @@ std::vector<ValueBounds> Ciphertext::value_bounds(bool vouched) const {
   std::vector<ValueBounds> all;
   for (const RangePair& pair : data_->ranges.list()) {
     const Range& r = vouched ? pair.vouched : pair.assumed;
-    all.push_back({{r.low, r.high}, r.peak, r.rms, r.mean, r.word});
+    all.push_back({{r.low, r.high}, r.peak, r.rms, r.mean, r.word.given});
   }
   return all;
 }
@@ -86,7 +86,7 @@ double Ciphertext::assumed_precision() const {
 
 bool Ciphertext::rests_on_word() const {
   const RangePair all = data_->ranges.merged();
-  return all.vouched.word || all.assumed.word;
+  return all.vouched.word.given || all.assumed.word.given;
 }
 
 double Ciphertext::bits_beyond_room() const {

@@ -32,6 +32,7 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.complex = a.complex || b.complex;
+  r.guards = Guards::joined(a.guards, b.guards);
   return r;
 }
 
@@ -359,10 +360,13 @@ Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const Eval
 }
 
 Ciphertext lower(const Ciphertext& a, std::size_t level) {
+  return level == a.level() ? a : lower_to(a, level, level >= 1 && level < a.level() ? a.data().context->scale(level) : 1);
+}
+
+Ciphertext lower_to(const Ciphertext& a, std::size_t level, double scale) {
   const CiphertextData& x = a.data();
   Context& c = *x.context;
-  if (level == x.level) return a;
-  if (level < 1 || level > x.level)
+  if (level < 1 || level >= x.level)
     throw LevelError("this ciphertext is at level " + std::to_string(x.level) + "; the level must be 1 to that, not " +
                      std::to_string(level));
   // Starts at the lowest higher level whose primes the ciphertext has.
@@ -375,7 +379,7 @@ Ciphertext lower(const Ciphertext& a, std::size_t level) {
   while (from < x.level && !within(c.rlwe().chain(from))) ++from;
   const device::PrimeList chain = c.rlwe().chain(from);
   const double ratio = modulus_ratio(c.rlwe().moduli(chain), c.rlwe().moduli(c.rlwe().chain(level)));
-  const double wanted = c.scale(level) * ratio / x.scale, whole = std::rint(wanted);
+  const double wanted = scale * ratio / x.scale, whole = std::rint(wanted);
   if (!(whole >= 0x1p20))
     throw ScaleError("a scale of " + bits_of(x.scale) + " exceeds the limit of level " + std::to_string(level) +
                      "; rescale first");
@@ -384,7 +388,7 @@ Ciphertext lower(const Ciphertext& a, std::size_t level) {
   r.level = level;
   r.noise = both(x.noise.times(std::log2(whole) - std::log2(ratio)), c.random(c.rounding_noise(x.degree() + 1)));
   r.scale = x.scale * (whole / ratio);
-  settle_scale(r, c.scale(level));
+  settle_scale(r, scale);
   const RnsTensor scaled = times_whole(c, ring::limbs_of(x.tensor, chain), whole);
   const Unreported preparation;
   r.tensor = rlwe::divide(c.rlwe(), scaled, from, level);

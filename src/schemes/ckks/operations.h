@@ -25,6 +25,8 @@ void require_room(const CiphertextData& x, double scale);
 /// division. Throws LevelError, ScaleError.
 CiphertextData rescaled(const CiphertextData& x, std::size_t components, double extra);
 RnsTensor times_whole(Context& c, const RnsTensor& x, double whole);
+/// Brings a tensor to a lower level and another scale than that level's.
+Ciphertext lower_to(const Ciphertext& a, std::size_t level, double scale);
 /// Drops limbs to reach a lower level at the same scale, if the ciphertext has all primes of that level; else applies
 /// `lower`.
 Ciphertext confined(const Ciphertext& a, std::size_t level);
@@ -65,9 +67,9 @@ using Weights = std::function<Plaintext(std::complex<double> number, std::size_t
 /// (circuits/ckks/polynomial.cpp). `weights` multiplies the sum, without another level.
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients,
                             const EvaluationKeys& keys, const Weights& weights = {});
-/// Evaluates a polynomial with complex coefficients.
+/// Evaluates a polynomial with complex coefficients. `guard`: as in evaluate_polynomial.
 Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients, Basis basis,
-                            const EvaluationKeys& keys);
+                            const EvaluationKeys& keys, const std::string& guard = {});
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
 /// Applies the automorphisms to every item; `stack` stacks the results along a new first axis. Errors name missing keys
 /// by their `steps`.

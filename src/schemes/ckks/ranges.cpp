@@ -20,7 +20,7 @@ double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 /// Makes a range unknown if one of its bounds is NaN, as after an overflow.
 Range checked(Range a) {
   if (std::isnan(a.low) || std::isnan(a.high) || std::isnan(a.peak) || std::isnan(a.rms) || std::isnan(a.mean)) {
-    const bool word = a.word;
+    const Word word = a.word;
     a = Range::unknown();
     a.word = word;
   }
@@ -61,7 +61,7 @@ bool Range::inside(const Range& o) const {
 }
 
 Range sum(const Range& a, const Range& b) {
-  return checked({a.low + b.low, a.high + b.high, a.peak + b.peak, a.rms + b.rms, a.mean + b.mean, a.word || b.word});
+  return checked({a.low + b.low, a.high + b.high, a.peak + b.peak, a.rms + b.rms, a.mean + b.mean, a.word | b.word});
 }
 
 Range negated(const Range& a) { return {-a.high, -a.low, a.peak, a.rms, a.mean, a.word}; }
@@ -89,7 +89,7 @@ double mean_square(const Range& a, const Packing& packing) {
 
 Range product(const Range& a, const Range& b, const Packing& packing, bool square) {
   Range r;
-  r.word = a.word || b.word;
+  r.word = a.word | b.word;
   if (packing.complex) {
     r.high = times(a.largest(), b.largest()), r.low = -r.high;
   } else {
@@ -127,14 +127,14 @@ Range moved(const Range& a, const Packing& from, const Tail& tail) {
 
 Range narrowed(const Range& a, const Range& b) {
   Range r{std::max(a.low, b.low), std::min(a.high, b.high), std::min(a.peak, b.peak),
-          std::min(a.rms, b.rms), std::min(a.mean, b.mean), a.word || b.word};
+          std::min(a.rms, b.rms), std::min(a.mean, b.mean), a.word | b.word};
   if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // for rounding of doubles
   return r;
 }
 
 Range merged(const Range& a, const Range& b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high), std::max(a.peak, b.peak),
-          std::max(a.rms, b.rms), std::max(a.mean, b.mean), a.word || b.word};
+          std::max(a.rms, b.rms), std::max(a.mean, b.mean), a.word | b.word};
 }
 
 namespace {
@@ -304,6 +304,20 @@ Ranges Ranges::settled(const Packing& packing, const Tail& tail) const {
 
 Ranges Ranges::unvouched() const {
   return Ranges(items_.map([](const RangePair& r) { return RangePair{Range::unknown(), r.assumed}; }));
+}
+
+Ranges Ranges::guarded() const {
+  return map([](Range r) {
+    r.word.unguarded = r.word.strong = false;
+    return r;
+  });
+}
+
+Ranges Ranges::strongly_guarded() const {
+  return map([](Range r) {
+    r.word.strong = true;
+    return r;
+  });
 }
 
 bool Ranges::inside(const Ranges& other) const {

@@ -21,13 +21,30 @@ namespace heliograph::ckks {
 
 using Tail = schemes::Tail<std::complex<double>>;
 
+/// Whether a caller declared bounds (`within`, a Chebyshev argument's interval), whether no guard tests a declaration, and
+/// whether the caller asked for a strong guard.
+struct Word {
+  bool given = false, unguarded = false, strong = false;
+
+  Word() = default;
+  Word(bool given) : given(given), unguarded(given) {}  // NOLINT(google-explicit-constructor): a new declaration
+  explicit operator bool() const { return given; }
+  bool operator==(const Word&) const = default;
+};
+/// Returns the word of bounds that follow from two ranges.
+inline Word operator|(Word a, Word b) {
+  a.given = a.given || b.given, a.unguarded = a.unguarded || b.unguarded;
+  a.strong = a.strong || b.strong;
+  return a;
+}
+
 /// Bounds on one ciphertext's values, as real numbers; infinite if unknown.
 struct Range {
   double low = 0, high = 0;  // bounds on the real parts; for complex values: on |v| and -|v|
   double peak = 0;           // largest |v| over all slots, padding included
   double rms = 0;            // bound on the root mean square over all slots
   double mean = 0;           // bound on |the mean of the values|
-  bool word = false;         // a caller declared the bounds (`within`, a Chebyshev argument's interval)
+  Word word;                 // whether the bounds rest on a caller's declaration
 
   /// Returns the bounds of `n` values in [low, high], padded with zeros to `period` slots.
   static Range of(double low, double high, std::size_t n, std::size_t period);
@@ -124,6 +141,10 @@ class Ranges {
   Ranges settled(const Packing& packing, const Tail& tail) const;
   /// Returns the same assumed ranges, without trusted ranges.
   Ranges unvouched() const;
+  /// Returns the same bounds, all declarations of which are tested by guards or need no guard.
+  Ranges guarded() const;
+  /// Returns the same bounds, for which a guard must be strong.
+  Ranges strongly_guarded() const;
   /// Returns whether the assumed bounds of each item are at most those of `other`.
   bool inside(const Ranges& other) const;
 

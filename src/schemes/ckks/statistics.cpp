@@ -39,7 +39,7 @@ Ciphertext with_covariances(const Ciphertext& results, const Ciphertext& x, doub
   const Ranges each = x.data().ranges.map([&](const Range& a) { return variance_of(a, packing, factor); });
   const auto both = [](const Range& a, const Range& b) {
     const double most = std::sqrt(a.high) * std::sqrt(b.high);
-    return Range{.low = -most, .high = most, .peak = most, .rms = most, .mean = most, .word = a.word || b.word};
+    return Range{.low = -most, .high = most, .peak = most, .rms = most, .mean = most, .word = a.word | b.word};
   };
   return narrowed_to(results, Ranges::both(each, {items, 1}, each, {1, items}, {items, items}, both), {items, items});
 }

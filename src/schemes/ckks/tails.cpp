@@ -10,6 +10,9 @@ namespace heliograph::ckks {
 
 namespace {
 
+/// Scaled magnitudes below this do not overflow in the embedding's sums.
+constexpr double kLargestEncoded = 0x1p900;
+
 /// Returns the polynomials of the numbers in the padding slots, which start at `width` in each period.
 Values behind(const Context& c, std::size_t width, const Tail& tail, std::size_t first, std::size_t count) {
   Values values{{}, {count}, c.period(), true};
@@ -32,8 +35,14 @@ Ciphertext cleared(const Ciphertext& a) {
   r.noise = both(both(x.noise, c.random(c.noise().rounding())), tail_noise(x));
   r.tail = {};
   const auto subtracted = [&](const RnsTensor& from, std::size_t first, std::size_t count) {
-    const Plaintext plain = encode(a.parameters(), behind(c, x.width, x.tail, first, count), x.level, x.scale);
-    const RnsTensor words = ring::limbs_of(plain.data().tensor, x.tensor.primes());
+    const Values numbers = behind(c, x.width, x.tail, first, count);
+    // Numbers beyond the room are subtracted modulo the primes, as they were added.
+    if (!(largest_of(numbers) * x.scale < kLargestEncoded))
+      throw PlaintextRangeError("the padding slots hold a number of magnitude " + std::to_string(largest_of(numbers)) +
+                                ", which is too large to be removed");
+    const RnsTensor coefficients =
+        upload_polynomials(c, rounded_polynomials(c, numbers, x.scale, 0, count), x.tensor.primes());
+    const RnsTensor words = ring::to_domain(coefficients, Domain::ntt);
     return ring::subtract(from, count == 1 ? words.drop_axis(0, 0) : words);
   };
   if (x.tail.numbers().size() == 1) {

@@ -10,9 +10,9 @@ const std::vector<Spec>& named_sets() {
   static const std::vector<Spec> sets = {
       // Fields: name; n, k, N; noises; gadgets of bootstrapping and key switching; group; message and carry bits; norm;
       // insecure.
-      {"2_2", 920, 1, 2048, t45, t17, 23, 1, 4, 4, 2, 2, 2, 17, false},
+      {"2_2", 920, 1, 2048, t45, t17, 23, 1, 3, 5, 2, 2, 2, 17, false},
       {"2_2/p64", 880, 1, 2048, t46, t17, 23, 1, 4, 4, 2, 2, 2, 17, false},
-      {"2_2/latency", 920, 1, 2048, t45, t17, 22, 1, 4, 4, 4, 2, 2, 17, false},
+      {"2_2/latency", 920, 1, 2048, t45, t17, 22, 1, 3, 5, 4, 2, 2, 17, false},
       {"1_1", 880, 4, 512, t46, t17, 23, 1, 5, 3, 2, 1, 1, 5, false},
       {"1_1/p64", 710, 4, 512, {false, -14.69}, t17, 23, 1, 2, 6, 2, 1, 1, 5, false},
       {"boolean", 688, 3, 512, {false, -14.13}, t31, 16, 1, 2, 6, 2, 0, 0, 3, false},

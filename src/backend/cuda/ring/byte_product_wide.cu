@@ -206,7 +206,9 @@ template <u32 ITEMS>
 __device__ __forceinline__ void bring(const ByteArguments& a, const Units& units, Stages<ITEMS> stages,
                                       const unsigned char* columns) {
   using T = Tile<ITEMS>;
-  constexpr u32 kEach = kRows * kStep / kUnit / kGroup, kUnits = kStep / kUnit, kApart = kGroup / kUnits;  // kApart: rows
+  constexpr u32 kEach = kRows * kStep / kUnit / kGroup, kUnits = kStep / kUnit, kApart = kGroup / kUnits;  // kApart:
+                                                                                                           // distance in
+                                                                                                           // rows
   const u32 thread = threadIdx.x % kGroup, steps = a.inputs / kStep;
   u32 n = 0;
   const auto tell = [&](u32 stage) {
@@ -262,7 +264,8 @@ __device__ __forceinline__ void multiply_all(const ByteArguments& a, const Units
     }
     wait_products<0>();
 #pragma unroll
-    for (u32 k = 0; k < T::kSums; ++k) asm volatile("" : "+r"(sum[k])::"memory");  // no earlier read of the sums
+    for (u32 k = 0; k < T::kSums; ++k) asm volatile("" : "+r"(sum[k])::"memory");  // the sums must not be read before this
+                                                                                   // point
     leave(n - 1);
     const u32 row = unit % units.tiles * kRows + warp * 16 + lane / 4;
 #pragma unroll

@@ -23,7 +23,7 @@ bool all_of(const CudaRing& ring, std::initializer_list<const device::Conversion
 }
 
 /// Returns whether one launch can extend all digits of a plan (mod up). If one digit is the whole base, the plan has no
-/// other and no extension.
+/// other digit and no extension.
 bool raises_at_once(const CudaRing& ring, const KeySwitchPlan& plan) {
   return plan.digits.size() <= kMostSteps && std::all_of(plan.digits.begin(), plan.digits.end(), [&](const auto& digit) {
            return digit.raise && all_of(ring, {digit.raise.get()});

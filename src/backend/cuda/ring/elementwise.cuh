@@ -7,7 +7,7 @@
 namespace heliograph::backend::cuda {
 
 inline constexpr u32 kThreads = 256;
-inline constexpr u32 kUnroll = 4;  // accesses of a thread in flight
+inline constexpr u32 kUnroll = 4;  // number of accesses that a thread has in flight
 
 inline constexpr std::size_t kMostArguments = 4096;
 

@@ -12,7 +12,7 @@ namespace heliograph::backend::cuda {
 namespace {
 
 constexpr u32 kThreads = 256;
-constexpr u32 kUnroll = 4;  // accesses of a thread in flight
+constexpr u32 kUnroll = 4;  // number of accesses that a thread has in flight
 constexpr u32 kEach = kThreads * kUnroll;
 constexpr u32 kMostAxes = 4;     // maximum axes of a piece that shares a launch
 constexpr u32 kMostPieces = 16;  // maximum pieces of a launch

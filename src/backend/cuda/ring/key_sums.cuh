@@ -11,7 +11,8 @@ inline constexpr u32 kFoldEvery = 4;  // products between two folds of a KeySum
 
 template <class F>
 struct KeySumArguments {
-  Strided digits, added, out;  // item is key * items + item; words, but Values in `out` of the limbs that are divided out
+  Strided digits, added, out;  // item index: key * items + item; `out` has Values for limbs that are divided out, and words
+                               // otherwise
   Grid grid;                   // the grid's components are keys, its parts groups of rows
   Primes primes, key_limbs;
   const typename F::Prime* table;

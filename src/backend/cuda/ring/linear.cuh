@@ -19,7 +19,7 @@ inline constexpr int kGiantResident = std::is_same_v<F, Field60> ? 2 : 3;
 
 template <class F>
 struct BabyArguments {
-  Strided digits, x, plaintexts, sums;  // words; `sums` has item giant * items + item of a giant step
+  Strided digits, x, plaintexts, sums;  // words; the item index in `sums` is giant * items + item
   Grid grid;                            // the grid's parts are the positions of a block
   Primes primes, key_limbs;
   const typename F::Prime* table;
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kBabyThreads, kBabyResident<F, G>)
 
 template <class F>
 struct TurnedArguments {
-  Strided digits, sums, total;  // words; a giant step's item is giant * items + item
+  Strided digits, sums, total;  // words; item index of a giant step: giant * items + item
   Grid grid;                    // the grid's parts are the positions of a block
   Primes primes, key_limbs;
   const typename F::Prime* table;
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kBabyThreads) linear_turned_kernel(const __gri
 
 template <class F>
 struct GiantArguments {
-  Strided digits, sums, total;  // Values after columns; words; words. Item: giant * items + item
+  Strided digits, sums, total;  // Values after the column pass; words; words. Item index: giant * items + item
   Strided added;                // words of two components
   Grid grid;
   Primes primes, key_limbs;

@@ -16,7 +16,7 @@ void forward_columns(Queue&, const char* name, const CudaRing&, const PrimeList&
 template <class F>
 void inverse_columns(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& in, const View& out);
 template <class F>
-void forward_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& out);  // in place
+void forward_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& out);  // transforms in place
 template <class F>
 void forward_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const View& out);
 template <class F>

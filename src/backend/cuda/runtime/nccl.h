@@ -6,7 +6,7 @@
 
 namespace heliograph::backend::cuda {
 
-/// Returns whether this build has NCCL and the machine's NCCL is at least as new.
+/// Returns whether this build has NCCL and the machine's NCCL is at least as new as that of the build.
 bool nccl_is_usable();
 /// Throws DeviceError if this build has no NCCL or NCCL fails.
 std::vector<std::byte> nccl_invitation();

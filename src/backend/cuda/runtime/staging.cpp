@@ -30,7 +30,8 @@ class Staging::Lease {
   void note(CudaQueue& queue, StreamHandle stream) {
     const Status status = staging_.driver_.record(block_->copied, stream);
     block_->pending = status == 0;
-    if (status != 0) ++queue.state().counts.waits, staging_.driver_.synchronize(stream);  // then the copy is complete
+    if (status != 0) ++queue.state().counts.waits, staging_.driver_.synchronize(stream);  // after the wait the copy is
+                                                                                          // complete
     queue.check(status, "cannot record a CUDA event");
   }
 
@@ -99,8 +100,8 @@ void Staging::give(Block* block) {
 
 namespace {
 
-/// Calls f(first byte, bytes) for each part of a block's size, on several threads. This number of threads saturates the
-/// memory; more threads would wait for each other in the driver.
+/// Calls f(first byte, bytes) for each part of a block's size, on a few threads. They saturate the memory; more threads
+/// would wait for each other in the driver.
 template <class F>
 void each_part(std::size_t bytes, F f) {
   constexpr std::size_t kBlock = Staging::kBlock, kThreads = 8;

@@ -1,4 +1,4 @@
-// Start of every kernel.
+// The function that every kernel calls first.
 #pragma once
 
 #include "math/modulus.h"

@@ -1,0 +1,25 @@
+// Guards of the arguments of Chebyshev series (schemes/ckks/guards.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "schemes/ckks/operations.h"
+
+namespace heliograph::ckks {
+
+/// An argument u of a Chebyshev series, for which its evaluation has computed C_k(2 u) = 2 T_k(u) for some k.
+struct GuardedArgument {
+  const Ciphertext& u;
+  std::size_t degree;                                                     // of the series
+  bool strong;                                                            // see ckks::strong_guards
+  std::function<std::optional<Ciphertext>(std::size_t power)> chebyshev;  // C_power, if computed
+};
+
+/// Returns whether no bound without a declaration of the caller shows that the argument is in [-reach, reach].
+bool needs_guard(const Ciphertext& u, double reach);
+/// Makes a guard of an argument: few operations at the lowest levels. Throws LevelError if the argument's level is too low.
+Guard guard_of(const GuardedArgument& argument, const std::string& operation, const EvaluationKeys& keys);
+
+}  // namespace heliograph::ckks

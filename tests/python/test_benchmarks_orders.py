@@ -1,0 +1,23 @@
+"""The runner of signs and comparisons measures small sets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import results
+
+
+def test_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each case is in the results file, and no error exceeds its promise."""
+    from benchmarks.runners import orders
+
+    path = tmp_path / "small-orders.jsonl"
+    monkeypatch.setattr(sys, "argv", ["orders", "--small", "--calls", "1", "--out", str(path)])
+    orders.main()
+    rows = results.read(path)["results"]
+    assert [row["case"] for row in rows] == list(orders.CASES)
+    assert all(row["log2_largest"] <= row["log2_promised"] < -5 for row in rows)
+    assert all(row["seconds"] > 0 for row in rows)

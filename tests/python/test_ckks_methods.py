@@ -1,0 +1,191 @@
+"""Methods of signs and comparisons: the choice of a composition and of its bootstraps, and tables of integers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import heliograph as hg
+from heliograph import _core
+from heliograph.ckks import signs
+
+C = hg.ckks
+SLOTS = 1024
+RNG = np.random.default_rng(45)
+Integers = npt.NDArray[np.int64]
+
+
+class Owner:
+    """A secret key and a server with keys for bootstrapping."""
+
+    def __init__(self, depth: int, log_scale: float) -> None:
+        self.parameters = C.parameters(n=2 * SLOTS, depth=depth, log_scale=log_scale, bootstrap=True, insecure=True)
+        self.secret = hg.SecretKey.generate(self.parameters)
+        self.server = hg.Server(self.secret.evaluation_keys(bootstrap=True))
+
+    def encrypt(self, values: npt.ArrayLike, **options: Any) -> Any:
+        return self.server.bind(self.secret.encrypt(np.asarray(values, dtype=float), **options))
+
+    def check(self, y: Any, wanted: npt.ArrayLike, error: float) -> None:
+        """Checks the largest error beside the promised one, and that one beside `error`."""
+        promised = float(_core.ckks.error_bounds(y._core)[0])
+        assert np.abs(self.secret.decrypt(y) - wanted).max() <= promised <= error
+
+
+@pytest.fixture(scope="module")
+def precise() -> Owner:
+    """Ten levels between bootstraps and a large scale, as n16-b10-h."""
+    return Owner(10, 47)
+
+
+@pytest.fixture(scope="module")
+def roomy() -> Owner:
+    """Thirteen levels between bootstraps: enough for a table of 256 numbers."""
+    return Owner(13, 45)
+
+
+def integers(bits: int) -> Integers:
+    """Returns integers of some bits, with both ends, 0 and its neighbours."""
+    half = 2 ** (bits - 1)
+    return np.concatenate([[0, 1, -1, half - 1, -half], RNG.integers(-half, half, SLOTS - 5)])
+
+
+# ---- bootstraps of compositions
+
+
+def test_a_small_gap_takes_two_single_bootstraps(precise: Owner) -> None:
+    """The places of the bootstraps are those at which their error does not matter, so that none needs a second iteration."""
+    gap, error = 2.0**-16, 2.0**-20
+    v = np.concatenate([[gap, -gap, 1, -1], RNG.choice([-1, 1], SLOTS - 4) * RNG.uniform(gap, 1, SLOTS - 4)])
+    x = precise.encrypt(v, bound=1)
+    with C.auto_bootstrap() as auto:
+        y = C.sign(x, gap=gap, error=error)
+    assert auto.count == 2
+    assert y.level >= precise.parameters.bootstrapping_level  # so that the computation can go on
+    precise.check(y, np.sign(v), error)
+
+
+def test_a_plan_keeps_to_levels_and_errors(precise: Owner) -> None:
+    """Every polynomial of a plan has its levels, and its bootstraps leave three quarters of the error."""
+    entry, top = precise.parameters.bootstrapping_level, precise.parameters.levels
+    x = precise.encrypt(np.zeros(SLOTS), bound=1)
+    for level in (top, top - 3, entry):
+        for bits, error in ((4, 2.0**-10), (8, 2.0**-20), (12, 2.0**-10), (16, 2.0**-15)):
+            with C.auto_bootstrap():
+                plan = signs._plan(x.lower(level), signs._fitting(2.0**-bits, 0.75 * error), True, error, 0)
+            assert plan.composition.gap <= 2.0**-bits
+            assert plan.composition.error <= 0.75 * error
+            left = level
+            for depth, iterations in zip(plan.composition.depths, plan.iterations, strict=True):
+                assert iterations is not None
+                left = (top if iterations else left) - depth
+                assert left >= entry
+            noise = [
+                2.0 ** -precise.parameters.bootstrapping_precision(iterations=k) * growth if k else 0
+                for k, growth in zip(plan.iterations, plan.composition.growths, strict=True)
+            ]
+            assert sum(noise) < 0.25 * error
+    assert signs._plan(x, signs._fitting(2.0**-8, 2.0**-12), True, 2.0**-11, 0).iterations == (None,) * 3  # without auto
+
+
+def test_magnitudes_bootstrap_on_their_way(precise: Owner) -> None:
+    v = RNG.uniform(-1, 1, SLOTS)
+    with C.auto_bootstrap() as auto:
+        y = C.abs(precise.encrypt(v, bound=1), error=2.0**-10)
+    assert auto.count >= 1
+    precise.check(y, np.abs(v), 2.0**-10)
+
+
+def test_each_composition_is_as_its_row_says() -> None:
+    """The table's errors hold on many points, for signs and for magnitudes."""
+    for c in signs._composites():
+        x = np.concatenate([c.gap ** np.linspace(1, 0, 5003), np.linspace(c.gap, 1, 5003)]).clip(c.gap, 1)
+        inner = np.linspace(0, c.gap, 501)
+        value, near = x, inner
+        for stage, low in zip(c.stages, c.lows, strict=True):
+            assert low <= value.min() <= value.max() <= 1
+            value, near = (np.polynomial.chebyshev.chebval(v, stage) for v in (value, near))
+        assert np.abs(value - 1).max() <= c.error * 1.001 + 2.0**-48
+        assert np.abs(inner * near - inner).max() <= c.error_of_abs
+
+
+# ---- integers
+
+
+RELATIONS = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["polynomial", "bootstrap"])
+def test_relations_of_integers_are_exact(roomy: Owner, method: Any) -> None:
+    """Equal integers count as equal, by both methods."""
+    v = integers(5)
+    x = roomy.encrypt(v, bound=(-16, 15))
+    for relation, compared in RELATIONS.items():
+        y = C.compare(x, relation, 0, integers=True, method=method)
+        roomy.check(y, compared(v, 0), 2.0**-10)
+        assert (y.level == roomy.parameters.levels - 5) == (method == "bootstrap")
+    w = RNG.integers(-3, 4, SLOTS)
+    other = roomy.encrypt(w, bound=(-3, 3))
+    roomy.check(C.compare(other, "<=", roomy.encrypt(-w, bound=(-3, 3)), integers=True, method=method), w <= -w, 2.0**-10)
+
+
+def test_signs_of_8_bits_take_one_table(roomy: Owner) -> None:
+    v = integers(8)
+    x = roomy.encrypt(v, bound=(-128, 127), level=roomy.parameters.bootstrapping_level)
+    y = C.sign(x, integers=True, method="bootstrap")
+    assert y.level == roomy.parameters.levels - 8
+    roomy.check(y, np.sign(v), 2.0**-20)
+    noisy = x._wrap(_core.ckks.with_error(x._core, 2.0**-4, 2.0**-4))
+    y = C.sign(noisy + 2.0**-5 * np.cos(np.arange(SLOTS)), integers=True, method="bootstrap", error=2.0**-4)
+    roomy.check(y, np.sign(v), 2.0**-4)  # the table squares the error
+
+
+def test_the_cheaper_method_is_chosen(roomy: Owner) -> None:
+    """At the top a few levels are cheaper than a bootstrap; at the level where bootstrapping starts the table is."""
+    v = integers(4)
+    for level, from_table in ((roomy.parameters.levels, False), (roomy.parameters.bootstrapping_level, True)):
+        x = roomy.encrypt(v, bound=(-8, 7), level=level)
+        y = C.compare(x, ">", 0, integers=True)
+        assert (y.level == roomy.parameters.levels - 4) == from_table
+        roomy.check(y, v > 0, 2.0**-10)
+
+
+def test_order_of_integers(roomy: Owner) -> None:
+    """Comparisons of pairs and of ranks are exact, with ties."""
+    v = RNG.integers(0, 4, (3, SLOTS))
+    x = roomy.encrypt(v, bound=(0, 3), level=roomy.parameters.bootstrapping_level)
+    with C.auto_bootstrap():
+        for method in ("auto", "bootstrap"):
+            y = C.argmax(x, 0, integers=True, method=method)
+            roomy.check(y, v.argmax(0), 2.0**-6)
+        roomy.check(C.top_k(x, 2, 0, integers=True), np.sort(v, 0)[:0:-1], 2.0**-6)
+        roomy.check(C.median(x, 0, integers=True), np.median(v, 0), 2.0**-6)
+
+
+def test_wrong_words_are_refused(roomy: Owner) -> None:
+    x = roomy.encrypt(integers(4), bound=(-8, 7))
+    wide = roomy.encrypt(integers(10), bound=(-512, 511))
+    for call, error, message in (
+        (lambda: C.sign(x), hg.ParameterError, "needs gap="),
+        (lambda: C.sign(x, gap=1, integers=True), hg.ParameterError, "not both"),
+        (lambda: C.sign(x, gap=1, method="bootstrap"), hg.ParameterError, "integers=True"),
+        (lambda: C.compare(x, "<", 1, gap=1, method="table"), hg.ParameterError, "method must be"),
+        (lambda: C.sign(x, integers=1), hg.DtypeError, "True or False"),
+        (lambda: C.sign(wide, integers=True, method="bootstrap"), hg.ParameterError, "at most 256 integers"),
+        (lambda: C.sign(x, integers=True, domain=(0.2, 0.8)), hg.PlaintextRangeError, "no integer"),
+        (lambda: C.sign(x, integers=True, method="bootstrap", error=2.0**-30), hg.NoiseError, "asked for"),
+        (lambda: C.sort(x, "slots", integers=True, method="bootstrap"), hg.ParameterError, "axis of ciphertexts"),
+        (lambda: C.argmax(x.reshape(1), 0), hg.ParameterError, "needs gap="),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+    with pytest.raises(hg.MissingKeyError):
+        C.sign(x, integers=True, method="bootstrap", keys=roomy.secret.evaluation_keys())
+    y = C.sign(wide, integers=True)  # too many integers for a table
+    assert math.log2(_core.ckks.error_bounds(y._core)[0]) <= -10
