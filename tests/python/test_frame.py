@@ -515,6 +515,8 @@ def test_standardize() -> None:
     assert owner.decrypt((z * z * z).mean()) == pytest.approx((expected**3).mean(), abs=1e-3)
     with pytest.raises(hg.DtypeError, match=r"write n\.astype\(float\)"):
         f["n"].standardize((1, 2))
+    with pytest.raises(hg.OutOfIntervalError, match="the variances of standardize"):
+        owner.decrypt(f["x"].standardize((1, 2)).mean())
     with pytest.raises(hg.ParameterError, match="two positive numbers"):
         f["x"].standardize((0, 2))
     plain = hg.frame.Server(owner.evaluation_keys()).bind(owner.encrypt(frame))
@@ -559,6 +561,8 @@ def test_quotients(deep: Rig) -> None:
         f["x"] / f["n"]
     with pytest.raises(hg.PlaintextRangeError, match=r"outside the domain \[9, 20\]"):
         f["y"].divide(f["x"], domain=(9, 20))
+    with pytest.raises(hg.OutOfIntervalError, match="inverse"):
+        deep.found(f["y"].divide(f["x"], domain=(4, 6)).mean())
     with pytest.raises(hg.DtypeError, match="finite numbers"):
         f["x"] + 10**400
     with pytest.raises(hg.DtypeError, match="write column / number"):
