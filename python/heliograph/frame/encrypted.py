@@ -369,7 +369,7 @@ class EncryptedFrame(Serializable):
         0  north   15.0        13
         1  south   30.0         3
         """
-        names = [by] if isinstance(by, str) or not hasattr(by, "__iter__") else list(by)
+        names: list[Any] = [by] if isinstance(by, str) or not hasattr(by, "__iter__") else list(by)
         if not names or len(set(map(str, names))) < len(names):
             raise _core.ParameterError(f"groupby must have different columns, at least one; got {described(by)}")
         for name in names:
@@ -379,7 +379,7 @@ class EncryptedFrame(Serializable):
                     f"cannot group by {printable(name)}, a column of {column.kind}: its values must be texts, categories or "
                     "truth values; convert the column to strings before encryption"
                 )
-        groups = math.prod(int(self.parameters.columns[name].high or 0) + 1 for name in names)
+        groups: int = math.prod(int(self.parameters.columns[name].high or 0) + 1 for name in names)
         if groups > _MOST_GROUPS:
             raise _core.ParameterError(
                 f"the columns {', '.join(map(printable, names))} have {groups:,} combinations of values, above the maximum "
