@@ -160,6 +160,9 @@ def test_correlations(count: int) -> None:
     declared = hg.ckks.corrcoef(x, domain=(0.5, 2.5), error=2.0**-10)
     check(p, declared, expected, 2.0**-9)
     assert declared.level > found.level
+    assert found.guards == ()  # all variances are inside
+    with pytest.raises(hg.OutOfIntervalError, match="the variances of corrcoef"):
+        p.secret.decrypt(hg.ckks.corrcoef(x, domain=(0.2, 0.5), error=2.0**-10))
 
 
 def test_small_deviations() -> None:

@@ -94,7 +94,8 @@ def corrcoef(
     nearer to 0; its entry on the diagonal shows the factor, and is 0 for a constant.
 
     A larger `least` and narrower bounds take fewer levels. `domain` = (low, high) declares an interval of all variances
-    instead: fewest levels, but a variance outside gives wrong results. `precision` of the result is None.
+    instead: fewest levels, and decryption raises OutOfIntervalError if a variance is outside. `precision` of the result is
+    None.
 
     If the coefficients are only decrypted, decrypt `cov` and divide in the clear instead.
 
@@ -191,7 +192,8 @@ class Division:
     def of(self, z: Tensor, variance: Tensor, most: float) -> Tensor:
         """Returns z / sqrt(variance), at most `most`, of values divided by `largest`. The result's precision is None."""
         noise = errors_of(z)[1], errors_of(variance)[1]
-        v = with_errors(variance, (math.nan, noise[1])).within((self.low if self.is_declared else 0.0, 1.0))
+        v = with_errors(variance, (math.nan, noise[1]))
+        v = v.within((self.low, 1.0)) if self.is_declared else inside(v, 0.0, 1.0)
         if self.is_declared:
             y, relative, rounding = InverseRoot(self.low, 1.0, None, self.error / 2).relative(
                 v, None, f"the variances of {self.what}"

@@ -284,10 +284,22 @@ def _pair_variance(m: Moments, i: int, j: int) -> float:
     return raw * v.scale**2 if raw > 4 * m.error else math.nan
 
 
+def group_keys(m: Moments, kept: list[int]) -> Any:
+    """Returns the index of groups: their keys, or tuples of keys."""
+    names, groups = m.header["by"], [m.header["groups"][g] for g in kept]
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise TypeError
+    if len(names) == 1:
+        return pandas().Index(groups, name=names[0])
+    if not all(isinstance(one, (list, tuple)) and len(one) == len(names) for one in groups):
+        raise TypeError
+    return pandas().MultiIndex.from_arrays([[one[k] for one in groups] for k in range(len(names))], names=names)
+
+
 def _groupby(m: Moments) -> Any:
     pd, header = pandas(), m.header
     kept = [g for g in range(len(header["groups"])) if m.rows(g)]
-    keys = pd.Index([header["groups"][g] for g in kept], name=header["by"])
+    keys = group_keys(m, kept)
     columns = {}
     for i, function, name in header["requests"]:
         if not (name is None or isinstance(name, str)):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +20,15 @@ from heliograph._common.columns import Column
 from heliograph._common.container import Piece
 from heliograph.frame.answers import SIMPLE, Answer, Variable
 from heliograph.frame.columns import NUMBERS, AnyColumn, centre_of, indicators, raws_of
+from heliograph.frame.functions import joint
 from heliograph.frame.logistic import logistic_sums
 from heliograph.frame.parameters import Parameters, Part
 from heliograph.frame.series import Series, answer_of, complete, ordered, statistic
 from heliograph.frame.series import Sums as _Sums
 from heliograph.keys import from_bytes
 from heliograph.programs.forecast import Forecast, forecast
+
+_MOST_GROUPS = 1024
 
 
 class EncryptedFrame(Serializable):
@@ -351,28 +357,35 @@ class EncryptedFrame(Serializable):
             )
         return [self[name] for name in names]
 
-    def groupby(self, by: str | list[str]) -> GroupBy:
+    def groupby(self, by: str | Sequence[str]) -> GroupBy:
         """Returns the groups of a column of text, categories or truth values, whose values are known. Rows whose key is NULL
         are in no group.
+
+        Several columns give a group for each combination of their values that rows have; each column after the first takes
+        one more level.
 
         >>> owner.decrypt(f.groupby("region").agg({"price": "mean", "quantity": "sum"})).round(6).reset_index()
           region  price  quantity
         0  north   15.0        13
         1  south   30.0         3
         """
-        if isinstance(by, list):
-            if len(by) != 1:
-                raise _core.ParameterError(
-                    f"groupby takes one column, got {described(by)}; join the columns' texts in one column before encryption"
+        names: list[Any] = [by] if isinstance(by, str) or not hasattr(by, "__iter__") else list(by)
+        if not names or len(set(map(str, names))) < len(names):
+            raise _core.ParameterError(f"groupby must have different columns, at least one; got {described(by)}")
+        for name in names:
+            column = self._column(name)
+            if column.kind not in ("text", "bool"):
+                raise _core.DtypeError(
+                    f"cannot group by {printable(name)}, a column of {column.kind}: its values must be texts, categories or "
+                    "truth values; convert the column to strings before encryption"
                 )
-            by = by[0]
-        column = self._column(by)
-        if column.kind not in ("text", "bool"):
-            raise _core.DtypeError(
-                f"cannot group by {printable(by)}, a column of {column.kind}: its values must be texts, categories or truth "
-                "values; convert the column to strings before encryption"
+        groups: int = math.prod(int(self.parameters.columns[name].high or 0) + 1 for name in names)
+        if groups > _MOST_GROUPS:
+            raise _core.ParameterError(
+                f"the columns {', '.join(map(printable, names))} have {groups:,} combinations of values, above the maximum "
+                f"of {_MOST_GROUPS:,}; group by fewer columns"
             )
-        return GroupBy(self, by)
+        return GroupBy(self, tuple(names))
 
 
 @dataclass(frozen=True)
@@ -384,7 +397,7 @@ class GroupBy:
     """
 
     frame: EncryptedFrame
-    by: str
+    by: tuple[str, ...]
     columns: tuple[str, ...] = ()
     is_single: bool = False
 
@@ -431,7 +444,7 @@ class GroupBy:
             ddof=ddof,
             groups=groups,
             weights=weights,
-            by=self.by,
+            by=list(self.by),
             requests=[[chosen.index(name), one, label] for name, one, label in flat],
             nested=nested,
             single=self.is_single and not nested and not named,
@@ -441,7 +454,7 @@ class GroupBy:
         """Returns the column, the function and the label of each result, and whether labels are pairs."""
         if self.is_single and isinstance(functions, Mapping):
             raise _core.ParameterError("agg of one column takes a function or a list of functions, not a dict")
-        names = list(self.columns or (n for n in self.frame.columns if n != self.by))
+        names = list(self.columns or (n for n in self.frame.columns if n not in self.by))
         requests = functions if isinstance(functions, Mapping) else dict.fromkeys(names, functions)
         flat = []
         for name, value in requests.items():
@@ -461,11 +474,11 @@ class GroupBy:
         """
         if not is_real(q):
             raise _core.ParameterError(f"a quantile of groups must be a number from 0 to 1, got {described(q)}")
-        names = list(self.columns or (name for name in self.frame.columns if name != self.by))
+        names = list(self.columns or (name for name in self.frame.columns if name not in self.by))
         series = [self.frame[name] for name in names]
         groups, weights = self._weights({"ckks"})
         single = self.is_single
-        return ordered("quantile", series, q, bins, groups=groups, weights=weights, by=self.by, single=single)
+        return ordered("quantile", series, q, bins, groups=groups, weights=weights, by=list(self.by), single=single)
 
     def median(self, *, bins: int = 64) -> Answer:
         """Same as `hg.frame.GroupBy.quantile`, for medians."""
@@ -481,10 +494,16 @@ class GroupBy:
 
     def _weights(self, schemes: set[str]) -> tuple[tuple[Any, ...], list[dict[str, Any]]]:
         """Returns the groups' keys, and their vectors of 0 and 1."""
-        column = self.frame.parameters.columns[self.by]
-        shown = [column.shown(code) for code in range(int(column.high or 0) + 1)]  # type: ignore[union-attr]
-        vectors = {scheme: self.frame._tensors[self.by, "group", scheme] for scheme in sorted(schemes)}
-        return tuple(shown), [{scheme: t[g] for scheme, t in vectors.items()} for g in range(len(shown))]
+        columns: list[Any] = [self.frame.parameters.columns[name] for name in self.by]
+        codes = list(itertools.product(*(range(int(column.high or 0) + 1) for column in columns)))
+        shown = [tuple(column.shown(code) for column, code in zip(columns, several, strict=True)) for several in codes]
+        weights: list[dict[str, Any]] = [{} for _ in codes]
+        for scheme in sorted(schemes):
+            vectors = [self.frame._tensors[name, "group", scheme] for name in self.by]
+            for weight, several in zip(weights, codes, strict=True):
+                parts = [vector[code] for vector, code in zip(vectors, several, strict=True)]
+                weight[scheme] = functools.reduce(joint, parts)
+        return tuple(shown if len(columns) > 1 else [one for (one,) in shown]), weights
 
     def sum(self) -> Answer:
         """Same as `hg.frame.GroupBy.agg`, for sums."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +66,20 @@ def common_step(step: float, number: float) -> float:
     if is_multiple(number, step):
         return step
     return abs(number) if step and is_multiple(step, abs(number)) else 0.0
+
+
+@contextmanager
+def enough_levels(what: str, one: Any) -> Iterator[None]:
+    """Context manager: a LevelError names the column, its levels and the remedy."""
+    try:
+        yield
+    except _core.LevelError as error:
+        left = max(0, one.tensor.level - 1)
+        raise _core.LevelError(
+            f"{what} takes more levels than the {left} that {printable(one.name)} has left: make the frame with "
+            f"parameters_for(..., depth=) of more than {one.parameters.reals.levels - 1}, with a smaller precision= for "
+            f"great depths, or allow a greater error, gap or fewer bins ({error})"
+        ) from None
 
 
 def require_reals(one: Any, what: str) -> None:
@@ -142,17 +158,18 @@ def quotient(numerator: Any, one: Any, domain: Any, error: float, name: str) -> 
     y = y + centre / unit
     ends = low / unit, high / unit
     y = y.within(ends) if declared else inside(y, *ends)
-    share = ckks.inverse(y, error=error * unit / min(abs(low), abs(high)))
     inverse = 1 / high, 1 / low
-    if is_real(numerator):
-        tensor, scale, valid = share * ones_of(one), float(numerator) / unit, one.valid
-        limits = product_of((float(numerator), float(numerator)), inverse)
-    else:
-        values, own = unit_values(numerator)
-        if one.valid is not None:
-            values = values * one.valid
-        tensor, scale, valid = values * share, own / unit, joint(numerator.valid, one.valid)
-        limits = product_of(interval(numerator, "a quotient"), inverse)
+    with enough_levels("a quotient", one):
+        share = ckks.inverse(y, error=error * unit / min(abs(low), abs(high)))
+        if is_real(numerator):
+            tensor, scale, valid = share * ones_of(one), float(numerator) / unit, one.valid
+            limits = product_of((float(numerator), float(numerator)), inverse)
+        else:
+            values, own = unit_values(numerator)
+            if one.valid is not None:
+                values = values * one.valid
+            tensor, scale, valid = values * share, own / unit, joint(numerator.valid, one.valid)
+            limits = product_of(interval(numerator, "a quotient"), inverse)
     return _function(one, tensor, valid, name, scale, 0.0, limits)
 
 
@@ -172,15 +189,18 @@ def clipped(one: Any, lower: float | None, upper: float | None, error: float) ->
         )
     v, spread = one.variable, error * (high - low) / 2 / abs(one.variable.scale)
     a, b = sorted(((least - v.offset) / v.scale, (most - v.offset) / v.scale))
-    t = limited(one)
-    if least > low and most < high:
-        t = ckks.clip(t, a, b, error=spread)
-    elif least > low or most < high:
-        below = (least > low) == (v.scale > 0)
-        t = ckks.maximum(t, a, error=spread) if below else ckks.minimum(t, b, error=spread)
     if (least, most) == (low, high):
         return one
-    return _function(one, t * ones_of(one), one.valid, one.name, v.scale, v.offset, (least, most))
+    t = limited(one)
+    with enough_levels("clip", one):
+        if least > low and most < high:
+            t = ckks.clip(t, a, b, error=spread)
+        elif (least > low) == (v.scale > 0):
+            t = ckks.maximum(t, a, error=spread)
+        else:
+            t = ckks.minimum(t, b, error=spread)
+        t = t * ones_of(one)
+    return _function(one, t, one.valid, one.name, v.scale, v.offset, (least, most))
 
 
 def compared(one: Any, relation: str, other: Any, gap: float | None, error: float | None) -> Any:
@@ -204,7 +224,9 @@ def compared(one: Any, relation: str, other: Any, gap: float | None, error: floa
     way = relation if v.scale > 0 else _FLIPPED[relation]
     threshold = (number - v.offset) / v.scale
     name = f"{one.name} {relation} {other.name if hasattr(other, 'variable') else f'{other:g}'}"
-    found = ckks.compare(limited(difference), way, threshold, gap=gap / abs(v.scale), error=wanted) * ones_of(difference)
+    with enough_levels("a comparison", difference):
+        found = ckks.compare(limited(difference), way, threshold, gap=gap / abs(v.scale), error=wanted)
+        found = found * ones_of(difference)
     result = _function(difference, found, difference.valid, name, 1.0, 0.0, (0.0, 1.0))
     return replace(result, variable=replace(result.variable, binary=True))
 
@@ -250,7 +272,7 @@ def standardized(one: Any, std: Any, least: float | None, error: float) -> Any:
     require_reals(one, "standardize")
     if one.valid is not None:
         raise _core.ParameterError(f"standardize takes a column without NULLs, and {printable(one.name)} has them")
-    rows, scale, x = one.parameters.rows, one.variable.scale, one.tensor
+    scale, x = one.variable.scale, one.tensor
     domain = None
     if std is not None:
         low, high = _two_positive(std)
@@ -258,11 +280,17 @@ def standardized(one: Any, std: Any, least: float | None, error: float) -> Any:
     if is_real(least):
         least = abs(least / scale)
     division = Division(x, least, domain, error, "standardize")
+    with enough_levels("standardize", one):
+        tensor = _divided(one, division)
+    return _function(one, tensor, None, one.name, math.copysign(1.0, scale), 0.0, None)
+
+
+def _divided(one: Any, division: Division) -> Any:
+    x, rows = one.tensor, one.parameters.rows
     centred = x - x.sum(0).sum_slots().reshape(1) * (rows_of(one.parameters, "ckks") / rows)
     squares = centred.multiply(centred, relinearize=False, rescale=False).sum(0).relinearize().rescale()
     variance = squares.sum_slots() * (1 / rows / division.largest**2)
-    tensor = division.of(times(centred, 1 / division.largest), variance.reshape(1), math.sqrt(rows))
-    return _function(one, tensor, None, one.name, math.copysign(1.0, scale), 0.0, None)
+    return division.of(times(centred, 1 / division.largest), variance.reshape(1), math.sqrt(rows))
 
 
 def _two_positive(std: Any) -> tuple[float, float]:

@@ -10,11 +10,11 @@ import numpy as np
 from heliograph import _core, ckks
 from heliograph._common.arguments import count_of
 from heliograph._common.functions import concatenate
-from heliograph.frame.answers import FINISHES, Moments, describe, pandas
-from heliograph.frame.functions import count_error, interval, is_number, limited, rows_of
+from heliograph.frame.answers import FINISHES, Moments, describe, group_keys, pandas
+from heliograph.frame.functions import count_error, enough_levels, interval, is_number, limited, rows_of
 
 _MOST_BINS = 4096
-_TOGETHER = 8  #: limits compared in one call
+_TOGETHER = 8  #: ciphertexts compared in one call, or those of one limit
 _PARTS = 4  #: gaps of a comparison in a bin
 
 
@@ -29,23 +29,30 @@ def order_sums(sums: Any, place: int, one: Any, weights: Any, bins: Any) -> dict
     relation = "<" if v.scale > 0 else ">"
     t = limited(one).reshape(1, *one.tensor.shape)
     mask = rows_of(one.parameters, "ckks")
-    for first in range(0, len(places), _TOGETHER):
-        several = places[first : first + _TOGETHER].reshape(-1, 1, 1)
-        below = ckks.compare(
-            concatenate([t] * len(several)), relation, several, gap=gap / abs(v.scale), error=count_error(rows)
-        )
-        if one.valid is None and not all(weights):
-            below = below * mask
-        if one.valid is not None:
-            below = below * one.valid
-        for group, weight in enumerate(weights):
-            if weight:
-                counts = below.multiply(weight["ckks"], relinearize=False, rescale=False).sum(1).relinearize().rescale()
-            else:
-                counts = below.sum(1)
-            for k in range(len(several)):
-                sums.add("ckks", ("below", group, place, first + k), counts[k].reshape(1))
+    together = max(1, _TOGETHER // one.parameters.blocks("ckks"))
+    for first in range(0, len(places), together):
+        several = places[first : first + together].reshape(-1, 1, 1)
+        with enough_levels("a quantile", one):
+            below = ckks.compare(
+                concatenate([t] * len(several)), relation, several, gap=gap / abs(v.scale), error=count_error(rows)
+            )
+            if one.valid is not None:
+                below = below * one.valid
+            elif not all(weights):
+                below = below * mask
+            _add(sums, place, first, below, weights)
     return {"low": low, "high": high, "edges": edges.tolist(), "gap": gap, "step": one.step}
+
+
+def _add(sums: Any, place: int, first: int, below: Any, weights: Any) -> None:
+    """Adds the sums over rows of values of 0 and 1, [limits, blocks], in each group."""
+    for group, weight in enumerate(weights):
+        if weight:
+            counts = below.multiply(weight["ckks"], relinearize=False, rescale=False).sum(1).relinearize().rescale()
+        else:
+            counts = below.sum(1)
+        for k in range(counts.shape[0]):
+            sums.add("ckks", ("below", group, place, first + k), counts[k].reshape(1))
 
 
 def _limits(low: float, high: float, step: float, bins: int) -> tuple[Any, float]:
@@ -138,7 +145,7 @@ def _shares(header: dict[str, Any]) -> list[float]:
 def _of_groups(m: Moments, shares: list[float]) -> Any:
     pd, header = pandas(), m.header
     kept = [g for g in range(len(header["groups"])) if m.rows(g)]
-    keys = pd.Index([header["groups"][g] for g in kept], name=header["by"])
+    keys = group_keys(m, kept)
     columns, errors = {}, {}
     for i, name in enumerate(m.names):
         found = [_Order(m, i, g).quantile(shares[0]) for g in kept]

@@ -16,6 +16,7 @@ from heliograph.frame.columns import NUMBERS, AnyColumn, columns_of, data_of, of
 _MOST_ROWS = 1 << 40
 MOST_PRECISION = 60  #: largest precision of a file
 _MOST_BITS = 100
+_EXACT_DEPTH = 5  #: largest depth for which the exact set has more levels
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,9 @@ def parameters_for(
     A column of floats becomes reals (`Real`, CKKS). Integers, decimals and truth values stay exact (`Column`, BGV). Texts
     and categories become groups. `columns` overrides the description of a column.
 
-    `depth` is the number of successive products (3): a variance takes one, a group one more, NULLs of several columns in
-    `least_squares` one more. `precision` is in bits after the point, relative to a column's bounds.
+    `depth` is the number of successive products (3): a variance takes one, a group one more for each column of its key,
+    NULLs of several columns in `least_squares` one more. The exact set follows a depth up to 5. `precision` is in bits after
+    the point, relative to a column's bounds.
 
     `factors` is the number of exact columns in a product (2), for which the exact set has room. A larger result raises
     RoomError when it is decrypted.
@@ -193,7 +195,11 @@ def parameters_for(
             )
         exact_set = _wide(
             lambda n: bgv.parameters(
-                depth=max(2, factors - 1), plain_bits=max(16, bits), slots=n, word_size=word_size, exact=True
+                depth=max(2, factors - 1, min(depth, _EXACT_DEPTH) - 1),
+                plain_bits=max(16, bits),
+                slots=n,
+                word_size=word_size,
+                exact=True,
             ),
             rows,
             slots,

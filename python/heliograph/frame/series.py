@@ -209,7 +209,7 @@ class Series:
         if self.limits is not None and other.limits is not None:
             limits = self.limits[0] + other.limits[0], self.limits[1] + other.limits[1]
         step = self.step if self.step == other.step else 0.0
-        known = {"limits": limits, "step": step, "error": error}
+        known: dict[str, Any] = {"limits": limits, "step": step, "error": error}
         return self._derived(x + y, valid, name=name, scale=scale, offset=a.offset + b.offset, **known)
 
     def _product(self, other: Series) -> Series:
@@ -221,7 +221,7 @@ class Series:
         (x, unit), (y, other_unit) = unit_values(self), unit_values(other)
         error = a.error * abs(a.scale) / unit + b.error * abs(b.scale) / other_unit
         limits = functions.square_of(self.limits) if self is other else functions.product_of(self.limits, other.limits)
-        known = {"limits": limits, "step": self.step * other.step, "error": error}
+        known: dict[str, Any] = {"limits": limits, "step": self.step * other.step, "error": error}
         return self._derived(x * y, valid, name=name, scale=unit * other_unit, offset=0.0, **known)
 
     # Functions
@@ -231,7 +231,7 @@ class Series:
     ) -> Series:
         """Returns quotients of reals. The interval of `other`, by its bounds, must not contain 0.
 
-        `domain` = (low, high) declares another interval of `other`; a value outside gives a wrong result without an error.
+        `domain` = (low, high) declares another interval of `other`; decryption raises OutOfIntervalError for values outside.
         `error` is that of 1 / other, relative to its largest value. It takes the levels of `hg.ckks.inverse` and one more.
         ``a / b`` is ``a.divide(b)``.
 
@@ -322,7 +322,7 @@ class Series:
 
         The result holds if the deviation is at least `least`, by default 2^-4 of the largest one that the column's bounds
         allow. A column of a smaller deviation gives values nearer to 0. `std` = (low, high) bounds the deviation instead:
-        fewer levels, but a deviation outside gives a wrong result without an error. `error` is relative to the result.
+        fewer levels, and decryption raises OutOfIntervalError for a deviation outside. `error` is relative to the result.
 
         The call takes the levels of `hg.ckks.standardize` and two more, and the rotations of
         ``evaluation_keys(standardize=True)``.
