@@ -189,3 +189,28 @@ def test_wrong_words_are_refused(roomy: Owner) -> None:
         C.sign(x, integers=True, method="bootstrap", keys=roomy.secret.evaluation_keys())
     y = C.sign(wide, integers=True)  # too many integers for a table
     assert math.log2(_core.ckks.error_bounds(y._core)[0]) <= -10
+
+
+# ---- exponentials
+
+
+@pytest.mark.parametrize("low", [-4, -64])
+def test_exponentials_by_squaring(roomy: Owner, low: float) -> None:
+    """Both methods hold their bounds, and "auto" takes the fewer levels."""
+    v = np.concatenate([[low, 0], RNG.uniform(low, 0, SLOTS - 2)])
+    x = roomy.encrypt(v, bound=(low, 0))
+    found = {method: C.exp(x, method=method, error=2.0**-16) for method in ("polynomial", "squaring", "auto")}  # type: ignore[arg-type]
+    for y in found.values():
+        roomy.check(y, np.exp(v), 2.0**-16)
+    assert found["auto"].level == found["polynomial"].level >= found["squaring"].level
+
+
+def test_exponentials_of_impossible_intervals_are_refused(roomy: Owner) -> None:
+    x = roomy.encrypt(np.zeros(SLOTS), bound=1)
+    with pytest.raises(hg.ParameterError, match="method must be"):
+        C.exp(x, method="table")  # type: ignore[arg-type]
+    for method in ("auto", "squaring"):
+        with pytest.raises(hg.PlaintextRangeError, match="largest float"):
+            C.exp(x, method=method, domain=(0, 1000))  # type: ignore[arg-type]
+    with pytest.raises(hg.NoiseError, match="asked for"):
+        C.exp(x, method="squaring", error=2.0**-40)
