@@ -102,8 +102,8 @@ def exp(
     Raises ParameterError without an interval, or if no polynomial reaches the error there; LevelError, MissingKeyError,
     DtypeError.
 
-    `method` of `exp` alone: "polynomial" is one polynomial, "squaring" a polynomial of x / 2^r whose result is squared r times,
-    "auto" the one with fewer levels. One polynomial has fewer levels on every interval where one exists.
+    `method` of `exp` alone: "polynomial" is one polynomial, "squaring" a polynomial of x / 2^r whose result is squared r
+    times, "auto" the one with fewer levels. One polynomial has fewer levels on every interval where one exists.
 
     >>> holder.decrypt(hg.ckks.exp(v, error=1e-4)).round(3)  # v holds 0.25, 0.5, 1 and 2
     array([1.284, 1.649, 2.718, 7.389])
