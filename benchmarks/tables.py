@@ -29,6 +29,8 @@ KINDS = {
     "bootstrap": "bootstraps",
     "beside": "before and after",
     "beside openfhe": "beside OpenFHE",
+    "functions beside openfhe": "functions beside OpenFHE",
+    "orders": "orders",
     "forecasts": "forecasts",
     "mnist": "small rings",
     "instructions": "instructions",

@@ -29,7 +29,7 @@ struct Series {
   uint32_t degree, depth;
 };
 constexpr Series kLogistic{35, 7}, kDivide{27, 6};
-constexpr uint32_t kCompared = 16;          // values of a comparison by FHEW
+constexpr uint32_t kCompared = 8;           // values of a comparison by FHEW
 constexpr uint32_t kLogQ = 25, kScale = 1;  // large-precision modulus of FHEW; factor of a comparison's values
 constexpr int kMostCompared = 1 << 15;      // the values are of 16 bits
 

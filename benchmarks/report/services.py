@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -179,6 +180,48 @@ FUNCTIONS = Table(
         used=lambda r: "-" if r["levels"] is None else str(r["levels"]),
     ),
     note=function_note,
+)
+
+
+def beside_note(reports: Reports) -> str:
+    """Returns the peer's version and build, the error, and the load."""
+    of, run = first(reports), next(iter(reports.values()))
+    return (
+        f"OpenFHE {of['peer']['version'].removeprefix('v')}, {run['build']}. Both sides have {of['peer']['parameters']['security']} security. Medians of "
+        f"calls in turns; load of the machine: {', '.join(str(r['load']) for r in cases(reports))}."
+    )
+
+
+BESIDE_OPENFHE = Table(
+    columns(
+        "function: {what} | ours: {ours_function} | OpenFHE: {peer_function} | cores: {threads}",
+        "N, ours and OpenFHE: {sizes} | largest error, ours: {own} | OpenFHE: {theirs}",
+        "ours: {ours.median_s:time} | OpenFHE: {peer.median_s:time} | times as fast: {ratio:.1f} | from: {file:link}, {run.commit:commit}",
+        sizes=lambda r: f"2^{math.log2(r['ours']['parameters']['n']):.0f}, 2^{math.log2(r['peer']['parameters']['n']):.0f}",
+        own=lambda r: f"2^{r['ours']['log2_error']:.1f}",
+        theirs=lambda r: f"2^{r['peer']['log2_error']:.1f}",
+    ),
+    note=beside_note,
+)
+
+
+def order_note(reports: Reports) -> str:
+    """Returns the number of calls and the load."""
+    return (
+        f"Medians of {first(reports)['calls']} calls, all results compared with clear ones. The processor's time is the sum of all threads. Load of the "
+        f"machine: {', '.join(str(r['load']) for r in cases(reports))}."
+    )
+
+
+ORDERS = Table(
+    columns(
+        "case: {what} | set: {set} | values: {values:,} | promised error: {promised} | largest error: {largest} | bootstraps: {bootstraps}",
+        "one call: {seconds:time} | processor: {cpu_seconds:time} | on: {place} | from: {file:link}, {run.commit:commit}",
+        place=place,
+        promised=lambda r: f"2^{r['log2_promised']:.1f}",
+        largest=lambda r: f"2^{r['log2_largest']:.1f}",
+    ),
+    note=order_note,
 )
 
 
@@ -408,6 +451,8 @@ TABLES: dict[str, Callable[[dict[str, Report]], Lines]] = {
     "beside SimplePIR": SIMPLEPIR,
     "frames": FRAMES,
     "functions": FUNCTIONS,
+    "functions beside OpenFHE": BESIDE_OPENFHE,
+    "orders": ORDERS,
     "queries": QUERIES,
     "queries with TFHE": INTEGERS,
     "vectors": VECTORS,

@@ -155,7 +155,7 @@ TEST(Lookup, Refuses) {
   const Ciphertext x = rig().secret.encrypt(s.values, entry);
   const EvaluationKeys& keys = rig().keys;
   EXPECT_THROW(ckks::functional_bootstrap(x, {1}, keys), ParameterError);
-  EXPECT_THROW(ckks::functional_bootstrap(x, counted(65), keys), ParameterError);
+  EXPECT_THROW(ckks::functional_bootstrap(x, counted(257), keys), ParameterError);
   EXPECT_THROW(ckks::functional_bootstrap(x, {0, std::nan("")}, keys), PlaintextRangeError);
   EXPECT_THROW(ckks::functional_bootstrap(x, {0, Complex(0, INFINITY)}, keys), PlaintextRangeError);
   EXPECT_THROW(ckks::functional_bootstrap(x, {0, 1e200}, keys), PlaintextRangeError);

@@ -28,6 +28,8 @@ PARTS = {
     "ckks/statistics.py": {"var", "cov"},  # these call an operation marked as a view
     "knn/vectors.py": {"_scores", "scores"},  # ciphertexts of answers are no tensors
     "ckks/parameters.py": {"_after_bootstrap"},
+    "ckks/signs.py": {"_rounding"},
+    "ckks/integers.py": {"_error_of"},
     "ckks/approximation.py": {"inside", "with_errors"},  # these call an operation marked as a view
 }
 

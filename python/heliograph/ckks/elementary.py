@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from heliograph import _core
-from heliograph._common.arguments import described, interval_of, is_real
+from heliograph._common.arguments import described, interval_of, is_real, text_of
 from heliograph._common.matrices import along_axis
 from heliograph._common.operations import composite
 from heliograph._common.tensor import keys_of
 from heliograph.ckks.approximation import (
+    DEFAULT_ERROR,
     Approximation,
     Errors,
     Floats,
@@ -35,6 +36,7 @@ from heliograph.ckks.tensor import Tensor
 Domain = tuple[float, float] | float | None
 _START_DEPTHS = (2, 3, 4, 5, 6)  #: levels of the polynomial from which Newton's method starts
 _MOST_STEPS = 20
+_MOST_WIDTH = 8.0  #: of an interval for the polynomial of exp before squarings
 
 
 @functools.lru_cache(maxsize=256)
@@ -91,6 +93,7 @@ def exp(
     x: Tensor,
     *,
     error: float | None = None,
+    method: Literal["auto", "polynomial", "squaring"] = "auto",
     domain: Domain = None,
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
@@ -111,10 +114,61 @@ def exp(
     Raises ParameterError without an interval, or if no polynomial reaches the error there; LevelError, MissingKeyError,
     DtypeError.
 
+    `method` of `exp` alone: "polynomial" is one polynomial, "squaring" a polynomial of x / 2^r whose result is squared r
+    times, "auto" the one with fewer levels. One polynomial has fewer levels on every interval where one exists.
+
     >>> holder.decrypt(hg.ckks.exp(v, error=1e-4)).round(3)  # v holds 0.25, 0.5, 1 and 2
     array([1.284, 1.649, 2.718, 7.389])
     """
-    return _apply("exp", x, error, domain, guard, keys)
+    text_of(method, "method", ("auto", "polynomial", "squaring"))
+    x, low, high = domain_of(real_tensor(x, "exp"), domain, "exp", guard)
+    low, high = _not_a_point(low, high)
+    wanted = None if error is None else error_bound(error, 1)
+    f, squarings = _exp_plan(low, high, wanted, method)
+    own_keys = keys_of([x], keys, "exp")
+    y, least, most = f._of(x, own_keys, "exp"), math.exp(low / 2**squarings), math.exp(high / 2**squarings)
+    slack = 2 * f.error if f.is_relative else 0.0
+    for _ in range(squarings):
+        y = ready(inside(y, least * (1 - slack), most * (1 + slack)), 1, own_keys)
+        y, least, most, slack = y.multiply(y, keys=own_keys), least**2, most**2, 2 * slack + slack**2
+    return met(y, errors_of(y), wanted, "exp")
+
+
+_MOST_SQUARINGS = 16
+_MOST_EXPONENT = 700.0
+
+
+@functools.lru_cache(maxsize=256)
+def _exp_plan(low: float, high: float, error: float | None, method: str) -> tuple[Approximation, int]:
+    """Returns a polynomial and the number of squarings after it, with the fewest levels. Raises ParameterError."""
+    if high > _MOST_EXPONENT:
+        raise _core.PlaintextRangeError(f"exp of values up to {high:.6g} exceeds the largest float")
+    found: list[tuple[Approximation, int]] = []
+    refused: _core.ParameterError | None = None
+    if method != "squaring":
+        try:
+            found.append((_fitted("exp", low, high, None if error is None else error / 2), 0))
+        except _core.ParameterError as why:
+            if method == "polynomial":
+                raise
+            refused = why
+    if method == "squaring" or not found:
+        relative = DEFAULT_ERROR if error is None else min(0.5, error / 2 / math.exp(high))
+        for r in range(1, _MOST_SQUARINGS + 1):
+            if (high - low) / 2**r > _MOST_WIDTH:
+                continue
+            try:
+                f = approximate(lambda v, r=r: np.exp(v / 2**r), low, high, error=relative / 2**r / 1.05, relative=True)
+            except _core.ParameterError as why:
+                refused = why
+                continue
+            f.name = "exp"
+            found.append((f, r))
+            if (high - low) / 2**r < 2:
+                break
+    if not found:
+        raise refused or _core.ParameterError(f"exp: the interval [{low:.6g}, {high:.6g}] is too wide")
+    return min(found, key=lambda plan: (plan[0].depth + plan[1], plan[0].degree))
 
 
 @composite

@@ -16,7 +16,7 @@ from heliograph._common.tensor import keys_of
 from heliograph.ckks.approximation import errors_of, met
 from heliograph.ckks.functions import polynomial_depth
 from heliograph.ckks.keys import EvaluationKeys
-from heliograph.ckks.parameters import Parameters, trial
+from heliograph.ckks.parameters import Parameters, tried
 from heliograph.ckks.signs import BOOTSTRAP_PRODUCTS, cost_of_signs
 from heliograph.ckks.tensor import Tensor
 
@@ -111,9 +111,11 @@ def _rounded_up(noise: float) -> float:
 @functools.lru_cache(maxsize=64)
 def _error_of(parameters: Parameters, table: tuple[float, ...], noise: float) -> float:
     """Returns the error bound of a table's functional bootstrap, by one on the `null` device."""
-    secret, keys = trial(parameters)
-    values = np.zeros((1, parameters.slots))
-    x = secret.encrypt(values, False, parameters.bootstrapping_level, None, (0.0, float(len(table) - 1)))
-    x = _core.ckks.with_error(x, noise, noise)
-    found = _core.ckks.functional_bootstrap(x, list(table), keys, None)
-    return float(_core.ckks.error_bounds(found)[1])
+
+    def error(secret: Any, keys: Any) -> float:
+        values = np.zeros((1, parameters.slots))
+        x = secret.encrypt(values, False, parameters.bootstrapping_level, None, (0.0, float(len(table) - 1)))
+        found = _core.ckks.functional_bootstrap(_core.ckks.with_error(x, noise, noise), list(table), keys, None)
+        return float(_core.ckks.error_bounds(found)[1])
+
+    return tried(parameters, error)

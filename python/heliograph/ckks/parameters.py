@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -250,20 +252,34 @@ _LONGEST_PRIMES, _LEAST_BITS = {64: 50, 32: 30}, 10
 _VERSIONS = ("0.3", "0.2")
 
 
+T = TypeVar("T")
+
+
 @functools.lru_cache(maxsize=32)
 def _after_bootstrap(parameters: Parameters, bound: float, iterations: int) -> float:
     """Returns `Parameters.bootstrapping_precision`, by a bootstrap on the `null` device of two items, which are packed as a
     pair.
     """
-    secret, keys = trial(parameters)
-    values = np.full((2, parameters.slots), bound, dtype=np.complex128)
-    x = secret.encrypt(values, False, parameters.bootstrapping_level, None, (-bound, bound))
-    return max(0.0, float(_core.ckks.bootstrap(x, keys, bound, None, iterations).precision))
+
+    def precision(secret: Any, keys: Any) -> float:
+        values = np.full((2, parameters.slots), bound, dtype=np.complex128)
+        x = secret.encrypt(values, False, parameters.bootstrapping_level, None, (-bound, bound))
+        return max(0.0, float(_core.ckks.bootstrap(x, keys, bound, None, iterations).precision))
+
+    return tried(parameters, precision)
+
+
+def tried(parameters: Parameters, call: Callable[[Any, Any], T]) -> T:
+    """Returns the result of a call with a secret key and its keys of bootstrapping on the `null` device.
+
+    The call runs in a thread of its own, because a recording in the caller's thread refuses encryptions.
+    """
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(lambda: call(*_trial(parameters))).result()
 
 
 @functools.lru_cache(maxsize=1)
-def trial(parameters: Parameters) -> tuple[Any, Any]:
-    """Returns a secret key and its keys of bootstrapping on the `null` device."""
+def _trial(parameters: Parameters) -> tuple[Any, Any]:
     secret = _core.ckks.SecretKey.generate(parameters._core.on_device("null"))
     return secret, secret.evaluation_keys(True, [], False, None, True)
 

@@ -22,15 +22,16 @@ from heliograph.ckks.approximation import Errors, Floats, errors_of, guard_name,
 from heliograph.ckks.automatic import AutoBootstrap, automatic_now, ready
 from heliograph.ckks.functions import polynomial_depth
 from heliograph.ckks.keys import EvaluationKeys
-from heliograph.ckks.parameters import Parameters, trial
+from heliograph.ckks.parameters import Parameters, tried
 from heliograph.ckks.tensor import Tensor
 
 _SLACK = 2.0**-6  #: share of a polynomial's domain that noise may use up (scripts/sign_composites.py)
 _GROWTH_MARGIN = 1.1  #: of a derivative measured on points
 _GROWTH_POINTS = 6001
-_PRODUCTS = {7: 4, 15: 6, 31: 9}  #: relinearizations of a polynomial's evaluation, about (scripts/sign_composites.py)
-BOOTSTRAP_PRODUCTS = 35  #: time of a bootstrap, in products at the top level
-_SECOND_ITERATION = 1.1  #: time of a bootstrap's second iteration, in bootstraps
+# Modular products of n16-b10-h (hg.forecast), in those of one product of tensors at the top level.
+_PRODUCTS = {7: 4.0, 15: 5.6, 31: 7.2}  #: of a polynomial by its degree
+BOOTSTRAP_PRODUCTS = 47  #: of a bootstrap
+_SECOND_ITERATION = 1.39  #: of a bootstrap's second iteration, in bootstraps
 _MOST_ITERATIONS = 2
 
 
@@ -88,7 +89,7 @@ class Composite:
         return tuple(growths)
 
     @property
-    def cost(self) -> tuple[int, int]:
+    def cost(self) -> tuple[int, float]:
         """Levels and products."""
         return sum(self.depths), sum(_PRODUCTS[degree] for degree in self.degrees)
 
@@ -245,11 +246,14 @@ def _iterations(
 @functools.lru_cache(maxsize=4096)
 def _rounding(parameters: Parameters, place: int, stage: int) -> float:
     """Returns the error bound of a polynomial's roundings, by an evaluation on the `null` device."""
-    secret, keys = trial(parameters)
-    x = secret.encrypt(np.zeros((1, parameters.slots)), False, parameters.levels, None, (-1.0, 1.0))
     coefficients = _composites()[place].stages[stage].tolist()
-    y = _core.ckks.evaluate_polynomial(_core.ckks.with_error(x, 0.0, 0.0), coefficients, True, keys, None, "")
-    return float(_core.ckks.error_bounds(y)[1])
+
+    def error(secret: Any, keys: Any) -> float:
+        x = secret.encrypt(np.zeros((1, parameters.slots)), False, parameters.levels, None, (-1.0, 1.0))
+        y = _core.ckks.evaluate_polynomial(_core.ckks.with_error(x, 0.0, 0.0), coefficients, True, keys, None, "")
+        return float(_core.ckks.error_bounds(y)[1])
+
+    return tried(parameters, error)
 
 
 def cost_of_signs(x: Tensor, largest: float, gap: float, error: float) -> float | None:
