@@ -371,8 +371,8 @@ class EstimatorForm(Form):
         except _core.OutOfIntervalError as error:
             raise _core.OutOfIntervalError(
                 f"{str(error).split(',')[0]}: a sample drives {self.model.name} outside its calibrated intervals, and all "
-                "results of this request may be wrong. Send samples like those of the calibration, or pass unchecked=True to "
-                "take the numbers as they are"
+                "results of this request may be wrong. Send samples like those of the calibration, or pass "
+                "unchecked=True to take the numbers as they are"
             ) from None
         if values.shape != (self.model.outputs, self.parameters.slots):
             raise _core.ShapeError(
