@@ -152,6 +152,11 @@ def test_operands_that_cannot_switch_are_refused() -> None:
     with pytest.raises(hg.ShapeError, match="slots"):
         p.server.to_ckks(p.tfhe.encrypt(True))
     assert p.server.to_tfhe(p.ckks.encrypt(np.zeros((0, 64))), bits=4).shape == (0, 64)
+    sent = hg.Server(p.ckks_keys).from_bytes(p.ckks.encrypt(np.linspace(-1, 1, 64), bound=4).to_bytes())
+    guarded = hg.ckks.polynomial(hg.ckks.within(sent, 1), [0, 0.5, 0, 0.5], "chebyshev")
+    with pytest.raises(hg.OutOfIntervalError, match="TFHE's tensors carry no guards"):
+        p.server.to_tfhe(guarded, bits=6)
+    assert p.server.to_tfhe(hg.ckks.unguarded(guarded), bits=6).shape == (64,)
 
 
 def test_sets_that_cannot_switch_are_refused() -> None:

@@ -366,7 +366,14 @@ class EstimatorForm(Form):
 
     def decrypted(self, secret: Any, tensor: Any, unchecked: bool = False) -> Floats:
         """Returns values [samples, outputs]."""
-        values = secret.decrypt(tensor, unchecked=unchecked)
+        try:
+            values = secret.decrypt(tensor, unchecked=unchecked)
+        except _core.OutOfIntervalError as error:
+            raise _core.OutOfIntervalError(
+                f"{str(error).split(',')[0]}: a sample drives {self.model.name} outside its calibrated intervals, and all "
+                "results of this request may be wrong. Send samples like those of the calibration, or pass "
+                "unchecked=True to take the numbers as they are"
+            ) from None
         if values.shape != (self.model.outputs, self.parameters.slots):
             raise _core.ShapeError(
                 f"an answer of {self.model.name} must have shape ({self.model.outputs},), not {values.shape[:-1]}"

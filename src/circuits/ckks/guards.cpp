@@ -50,6 +50,8 @@ constexpr std::size_t kTogether = 64;
 constexpr double kRoom = 24;
 /// Bits by which the sum of arguments inside stays below the room; its scale takes two of them.
 constexpr double kBelowRoom = 5;
+/// Bits by which the room exceeds the sum of arguments inside, if the scale stays as it is.
+constexpr double kEnough = 10;
 /// Bits by which the sum's scale stays above the rounding error.
 constexpr double kAboveRounding = 3;
 
@@ -74,8 +76,8 @@ class Making {
         context_(*argument.u.data().context),
         noise_(noise_of(argument.u)),
         padding_(padding_of(argument.u)),
-        reduction_(reduction_of(context_)),
         items_(static_cast<double>(argument.u.data().tensor.items())),
+        reduction_(reduction_of(context_, items_)),
         strong_(argument.strong) {}
 
   Guard run() {
@@ -148,8 +150,10 @@ class Making {
     return std::log2(items_ * most * most) + kBelowRoom < context_.room() + reduction_;
   }
 
-  /// Returns the bits by which the sum's scale is smaller than that of level 1. Sets with bootstrapping have little room.
-  static double reduction_of(const Context& c) {
+  /// Returns the bits by which the sum's scale is smaller than that of level 1, if the room there is small for the sum. Sets
+  /// with bootstrapping have little room. A smaller scale takes a level.
+  static double reduction_of(const Context& c, double items) {
+    if (c.room() >= std::log2(items * kAllowed * kAllowed) + kEnough) return 0;
     const double most = std::log2(c.scale(1)) - c.rounding_noise(3) - kAboveRounding;
     return std::max(0.0, std::min(std::ceil(kRoom - c.room()), std::floor(most)));
   }
@@ -174,7 +178,7 @@ class Making {
   const std::string& operation_;
   const EvaluationKeys& keys_;
   Context& context_;
-  const double noise_, padding_, reduction_, items_;
+  const double noise_, padding_, items_, reduction_;
   const bool strong_;
 };
 
