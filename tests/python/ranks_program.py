@@ -160,6 +160,14 @@ def everyone_raises() -> None:
     raise hg.NoiseError("the same noise everywhere")
 
 
+def late() -> None:
+    """Ends rank 0 later than the other ranks, by more than MPI's time limits."""
+    hg.barrier()
+    if RANK == 0:
+        time.sleep(25)
+        print("the last rank")
+
+
 def told() -> None:
     """Prints the name, arguments, path and input with which the program was started."""
     print(__name__, sys.argv[1:], Path(sys.path[0]).name)

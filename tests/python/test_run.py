@@ -319,6 +319,14 @@ def test_a_rank_that_exits_early_is_an_error() -> None:
 
 
 @needs_mpirun
+@pytest.mark.full
+def test_ranks_that_end_first_wait_for_the_others() -> None:
+    """Rank 0 may work long after the other ranks have ended their programs, for example to save results."""
+    run = finished("-n", 3, PROGRAM, "late")
+    assert (run.process.returncode, run.out, run.err) == (0, "the last rank\n", "")
+
+
+@needs_mpirun
 def test_an_error_on_all_ranks_is_reported_once() -> None:
     """If all ranks raise the same error, only rank 0 prints it."""
     run = finished("-n", 3, PROGRAM, "everyone_raises")

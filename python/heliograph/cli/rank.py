@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import fcntl
 import os
 import runpy
+import select
 import signal
+import stat
 import sys
+import termios
 import time
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +20,8 @@ from typing import NoReturn
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl
 _LATER_SECONDS = 2.0  # seconds that a rank other than 0 waits with an error: mpirun ends it if rank 0 has failed too
 _LATEST_SECONDS = 2.0  # seconds that a rank waits with an error that another rank's failure causes
+_DRAIN_SECONDS = 5.0  # limit in seconds for the reader of a rank's last output: mpirun drops output after it ends a job
+_forwarders: dict[int, int] = {}  #: by forwarded descriptor: a pipe that closes when the forwarding process has ended
 
 
 def main() -> None:
@@ -58,6 +64,7 @@ def _route_output(output: str, rank: int) -> None:
 def _forward(descriptor: int, prefix: str) -> None:
     """Redirects a descriptor to a new process that prefixes each line. The process outlives a killed program."""
     source, sink = os.pipe()
+    ended, running = os.pipe()
     if os.fork() == 0:
         if os.fork() != 0:  # double fork, so that the program has no child process that it did not start
             os._exit(0)
@@ -69,19 +76,33 @@ def _forward(descriptor: int, prefix: str) -> None:
             os._exit(0)
     os.wait()
     os.dup2(sink, descriptor)
-    os.close(source)
-    os.close(sink)
+    for one in (source, sink, running):
+        os.close(one)
+    _forwarders[descriptor] = ended
 
 
 def _copy(source: int, target: int, prefix: bytes) -> None:
     """Copies bytes until the source ends. With a prefix, lines are prefixed and their control characters escaped."""
-    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
+    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0, closefd=False) as writer:
         pending = b""
         while data := reader.read(1 << 16):
             *lines, pending = (pending + data).split(b"\n") if prefix else (data,)
             _write(writer.fileno(), b"".join(prefix + _escaped(line) + b"\n" for line in lines) if prefix else pending)
         if prefix and pending:
             _write(writer.fileno(), prefix + _escaped(pending) + b"\n")
+    _drain(target)
+
+
+def _drain(descriptor: int) -> None:
+    """Waits until the reader of a pipe has read all that was written to it, within a time limit."""
+    end = time.monotonic() + _DRAIN_SECONDS
+    try:
+        while stat.S_ISFIFO(os.fstat(descriptor).st_mode) and time.monotonic() < end:
+            if not any(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))):
+                return
+            time.sleep(0.01)
+    except OSError:  # the descriptor is closed
+        return
 
 
 def _escaped(line: bytes) -> bytes:
@@ -147,6 +168,13 @@ def _exit_now(code: int) -> NoReturn:
             stream.flush()
         except (OSError, ValueError, AttributeError):  # the stream is closed
             continue
+    for descriptor in (1, 2):
+        if descriptor in _forwarders:  # the forwarding processes end if all copies of their pipes are closed
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        else:
+            _drain(descriptor)
+    for ended in _forwarders.values():
+        select.select([ended], [], [], _DRAIN_SECONDS)
     os._exit(code)
 
 

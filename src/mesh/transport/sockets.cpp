@@ -20,6 +20,7 @@ enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye, kHangUp, kAliv
 enum Failure : std::uint32_t { kDevice, kMemory };
 constexpr milliseconds kForever = std::chrono::hours(100000);
 constexpr milliseconds kCloseLimit{1000};
+constexpr milliseconds kReportLimit{10000};  // time for another rank to report its failure, after this program has ended
 constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // received bytes of a message after which the sender counts as alive
 
 constexpr const char* kNoAnswer = " does not answer: its process is stopped, or its host or the network has failed";
@@ -100,8 +101,33 @@ void SocketTransport::join_readers() {
 void SocketTransport::announce_end_at_exit() {
   const std::lock_guard lock(open_ones().mutex);
   for (SocketTransport* t : open_ones().all) {
-    if (getpid() == t->process_) t->stopping_ = true, t->announce_end();
+    if (getpid() != t->process_) continue;
+    const bool sound = !t->failed_;
+    t->announce_end();
+    if (sound && t->link_) t->await_other_ends();
+    t->stopping_ = true;
   }
+}
+
+void SocketTransport::await_other_ends() noexcept {
+  std::unique_lock lock(mutex_);
+  const auto is_here = [&](std::size_t r) { return r != rank_ && !peers_[r]->left && !peers_[r]->closes; };
+  const auto is_alone = [&] {
+    for (std::size_t r = 0; r < peers_.size(); ++r)
+      if (is_here(r)) return false;
+    return true;
+  };
+  while (!condition_.wait_for(lock, limits_.probe_interval, [&] { return failed_ || is_alone(); })) {
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (!is_here(r)) continue;
+      lock.unlock();
+      if (presumed_dead(r)) end(std::make_exception_ptr(DeviceError(name_of(r) + kNoAnswer)));
+      lock.lock();
+    }
+  }
+  if (!failed_) return;
+  lock.unlock();
+  std::this_thread::sleep_for(kReportLimit);  // mpirun ends this process after the report of the rank that failed
 }
 
 void SocketTransport::announce_end() noexcept {

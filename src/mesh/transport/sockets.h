@@ -102,6 +102,9 @@ class SocketTransport final : public Transport {
   void end(std::exception_ptr error, bool from_other_rank = false) noexcept;
   void announce_end() noexcept;
   static void announce_end_at_exit();
+  /// Waits until all other ranks have announced their end, because mpirun crashes if a rank fails while another waits in
+  /// MPI_Finalize.
+  void await_other_ends() noexcept;
 
   const std::size_t rank_;
   const std::chrono::milliseconds limit_;
