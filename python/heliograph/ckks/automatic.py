@@ -57,9 +57,9 @@ class AutoBootstrap:
                 f"this operation takes {levels} levels, but this set has {parameters.depth_between} after a bootstrap: "
                 "choose a set with more levels, or compute it in several steps"
             )
-        return self.bootstrapped(x, keys, self.iterations)
+        return self._bootstrapped(x, keys, self.iterations)
 
-    def bootstrapped(self, x: Any, keys: Any, iterations: int) -> Any:
+    def _bootstrapped(self, x: Any, keys: Any, iterations: int) -> Any:
         """Returns x at the top level, bootstrapped at its first use only."""
         now = recording_now()
         if id(x) in self._done:

@@ -138,6 +138,11 @@ _MOST_SQUARINGS = 16
 _MOST_EXPONENT = 700.0
 
 
+def _exp_of_part(r: int) -> Callable[[Floats], Floats]:
+    """Returns exp(v / 2^r)."""
+    return lambda v: np.asarray(np.exp(v / 2**r))
+
+
 @functools.lru_cache(maxsize=256)
 def _exp_plan(low: float, high: float, error: float | None, method: str) -> tuple[Approximation, int]:
     """Returns a polynomial and the number of squarings after it, with the fewest levels. Raises ParameterError."""
@@ -158,7 +163,7 @@ def _exp_plan(low: float, high: float, error: float | None, method: str) -> tupl
             if (high - low) / 2**r > _MOST_WIDTH:
                 continue
             try:
-                f = approximate(lambda v, r=r: np.exp(v / 2**r), low, high, error=relative / 2**r / 1.05, relative=True)
+                f = approximate(_exp_of_part(r), low, high, error=relative / 2**r / 1.05, relative=True)
             except _core.ParameterError as why:
                 refused = why
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,9 @@ MOST = 256  #: integers of a table
 _STEP_ERROR = 2.0**-3  #: largest error of an integer that a table takes
 
 
-def method_of(method: Any, integers: bool, what: str) -> str:
+def method_of(method: Any, integers: bool, what: str) -> Method:
     """Returns a checked method. Raises ParameterError."""
-    chosen = text_of(method, "method", METHODS)
+    chosen = cast(Method, text_of(method, "method", METHODS))
     if chosen == "bootstrap" and not integers:
         raise _core.ParameterError(
             f'{what}: method="bootstrap" takes a table of integers; pass integers=True, which declares that all values are '

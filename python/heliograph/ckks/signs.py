@@ -19,7 +19,7 @@ from numpy.polynomial import chebyshev
 from heliograph import _core
 from heliograph._common.tensor import keys_of
 from heliograph.ckks.approximation import Errors, Floats, errors_of, guard_name, with_errors, without_errors
-from heliograph.ckks.automatic import AutoBootstrap, automatic_now, ready
+from heliograph.ckks.automatic import automatic_now, ready
 from heliograph.ckks.functions import polynomial_depth
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.parameters import Parameters, tried
@@ -343,5 +343,5 @@ def _bootstrapped(u: Tensor, iterations: int | None, levels: int, keys: Evaluati
     auto = automatic_now()
     if not iterations or auto is None:
         return u
-    made: Tensor = AutoBootstrap.bootstrapped(auto, u, keys, iterations)
+    made: Tensor = auto._bootstrapped(u, keys, iterations)
     return made
