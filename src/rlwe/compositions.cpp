@@ -54,9 +54,11 @@ void Compositions::search() {
       next.push_back(static_cast<std::uint32_t>(at));
     };
     if (level.size() * kBits <= size || size < kBits) {
+      searched_ += level.size() * steps_.size();
       for (const std::uint32_t at : level)
         for (const std::uint32_t step : steps_) reach((at + step) & (size - 1));
     } else {
+      searched_ += size / kBits * steps_.size();
       std::vector<u64> from(size / kBits), to(size / kBits);
       for (const std::uint32_t at : level) from[at / kBits] |= u64{1} << at % kBits;
       for (const std::uint32_t step : steps_) add_turned(to, from, step);

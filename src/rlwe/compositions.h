@@ -37,6 +37,8 @@ class Compositions {
     std::size_t divisor, most;
   };
   Reach reach() const;
+  /// Returns the number of steps of the search: rotations, or words of 64 rotations, that were combined with a step.
+  std::size_t searched() const { return searched_; }
 
  private:
   std::size_t reduced(std::int64_t step) const;
@@ -44,6 +46,7 @@ class Compositions {
 
   std::vector<std::uint32_t> steps_;   // the set's steps, ascending, without 0
   std::vector<std::uint16_t> fewest_;  // key switches of each step; 0: not composable (except step 0)
+  std::size_t searched_ = 0;
 };
 
 /// A plan that computes rotations of one tensor from each other. Tensor 0 is the operand.

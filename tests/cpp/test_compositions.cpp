@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 #include <numeric>
 #include <random>
 #include <set>
@@ -114,7 +113,7 @@ TEST(Compositions, ReachOnlyMultiplesOfTheirDivisor) {
 }
 
 /// Sets of steps that a simple search handles slowly: one step, two distant steps, blocks, subgroups, all steps.
-TEST(Compositions, AreFoundFastInAnySet) {
+TEST(Compositions, AreFoundInFewStepsInAnySet) {
   constexpr std::int64_t period = 1 << 16;
   std::mt19937_64 random(2);
   std::vector<Steps> sets = {{1}, {1, 255}, {1, -1}};
@@ -128,10 +127,8 @@ TEST(Compositions, AreFoundFastInAnySet) {
     even.push_back(1), sets.push_back(even);
   }
   for (const Steps& steps : sets) {
-    const std::clock_t start = std::clock();  // processor time, which other processes do not lengthen
     const Compositions found(steps, period);
-    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2)
-        << steps.size() << " steps";  // a search of every pair takes minutes
+    EXPECT_LE(found.searched(), period * period / 16) << steps.size() << " steps";  // pairs of steps: period * period
     EXPECT_TRUE(found.switches(steps.front()).has_value());
   }
   EXPECT_EQ(Compositions(sets[0], period).switches(-1), 65535U);
