@@ -201,7 +201,7 @@ def test_the_clients_part_of_a_model_checks_ranges(file: Path, model: nn.Model) 
     with pytest.raises(hg.PlaintextRangeError, match="layer 1"):
         whole.encrypt(secret, outlier(5))
     answer = whole.run(server, half.encrypt(secret, outlier(10), unchecked=True))
-    with pytest.raises(hg.OutOfIntervalError, match="activation relu .*all results of this request may be wrong"):
+    with pytest.raises(hg.OutOfIntervalError, match=r"activation relu .*all results of this request may be wrong"):
         half.decrypt(secret, answer)
     assert half.decrypt(secret, answer, unchecked=True)[17] > 1e4
 

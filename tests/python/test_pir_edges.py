@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import signal
 import sys
 from collections.abc import Callable
@@ -250,11 +251,15 @@ def test_an_interrupted_update_can_be_repeated() -> None:
     rows = np.random.default_rng(1).integers(0, 256, (50_000, 64), dtype=np.uint8)
     db = hg.pir.Database(rows)
     client, number, lines = db.client(), 10, 1
-    while interrupted_after(lines, lambda: db.update(rows[number : number + 1] ^ 255, rows=[number])):
+
+    def update(place: int) -> None:
+        db.update(rows[place : place + 1] ^ 255, rows=[place])
+
+    while interrupted_after(lines, functools.partial(update, number)):
         found = client.get(number, db.answer)
         assert found in (rows[number].tobytes(), (rows[number] ^ 255).tobytes())
         assert client.get(number + 100, db.answer) == rows[number + 100].tobytes()
-        db.update(rows[number : number + 1] ^ 255, rows=[number])
+        update(number)
         assert client.get(number, db.answer) == (rows[number] ^ 255).tobytes()
         number, lines = number + 1, 1 + lines * 3 // 2
     assert number > 14
