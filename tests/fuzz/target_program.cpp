@@ -152,7 +152,8 @@ struct TfheParty {
 
 template <class Party>
 struct Programs {
-  static constexpr std::size_t kChoices = 8, kRoundTrips = 3;  // half of the inputs run slow operations, a third are rewritten
+  static constexpr std::size_t kChoices = 8,
+                               kRoundTrips = 3;  // half of the inputs run slow operations, a third are rewritten
 
   static const Party& party() {
     static const Party made;

@@ -43,12 +43,11 @@ void run_keys(std::span<const std::byte> input) {
     const Bytes once = read.to_bytes();
     expect(switching::Keys::from_bytes(once).to_bytes() == once, "switching keys that were read are written differently");
   }
-  use_one(
-      {
-          [&] { switching::to_tfhe(p.x, 4, 0, read, p.keys, p.tfhe_keys); },
-          [&] { switching::to_ckks(p.bits, 1, read, p.keys); },
-      },
-      choice(input, Party::kUses));
+  use_one({
+              [&] { switching::to_tfhe(p.x, 4, 0, read, p.keys, p.tfhe_keys); },
+              [&] { switching::to_ckks(p.bits, 1, read, p.keys); },
+          },
+          choice(input, Party::kUses));
 }
 
 const std::vector<Bytes>& bases() {

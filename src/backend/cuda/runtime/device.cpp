@@ -332,8 +332,9 @@ std::shared_ptr<device::Event> CudaQueue::record() {
 void CudaQueue::after(const device::Event& event) {
   const auto* const mine = dynamic_cast<const CudaEvent*>(&event);
   require<MismatchError>(mine != nullptr, "cannot use an event of another kind of device");
-  if (&mine->state() != state_.get()) mine->state().require_sound();  // a fault of the other GPU must be reported as that
-                                                                      // GPU's
+  if (&mine->state() != state_.get())
+    mine->state().require_sound();  // a fault of the other GPU must be reported as that
+                                    // GPU's
   state_->check(state_->driver().wait_event(now(), mine->handle()), "cannot order the work of two queues");
 }
 
