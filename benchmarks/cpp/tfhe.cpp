@@ -37,8 +37,8 @@ struct Named {
 };
 // The bases of gadgets do not affect the times.
 const Named kShapes[] = {
-    {"2_2", {.n = 920, .k = 1, .degree = 2048, .gadget = {23, 1}, .group = 2}, {4, 4}},
-    {"2_2/latency", {.n = 920, .k = 1, .degree = 2048, .gadget = {22, 1}, .group = 4}, {4, 4}},
+    {"2_2", {.n = 920, .k = 1, .degree = 2048, .gadget = {23, 1}, .group = 2}, {3, 5}},
+    {"2_2/latency", {.n = 920, .k = 1, .degree = 2048, .gadget = {22, 1}, .group = 4}, {3, 5}},
     {"1_1", {.n = 880, .k = 4, .degree = 512, .gadget = {23, 1}, .group = 2}, {5, 3}},
     {"boolean", {.n = 688, .k = 3, .degree = 512, .gadget = {16, 1}, .group = 2}, {2, 6}},
     {"morshed-2020", {.n = 500, .k = 1, .degree = 1024, .gadget = {10, 2}, .group = 2}, {2, 8}},

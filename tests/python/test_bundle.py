@@ -115,7 +115,8 @@ def test_estimators(tmp_path: Path) -> None:
     x = rng.uniform(-1, 1, (60, 4))
     square = nn.Activation("square", -2.0, 2.0, (0.5, 0.0, 0.5), 0.0, 0.0)
     one, three = nn.Dense(rng.normal(size=(1, 4)), rng.normal(size=1)), nn.Dense(rng.normal(size=(3, 4)), rng.normal(size=3))
-    hidden = nn.Dense(rng.normal(size=(4, 4)) / 4, rng.normal(size=4) / 8, square)
+    # Arguments of the activation are within [-1, 1].
+    hidden = nn.Dense(rng.normal(size=(4, 4)) / 8, rng.normal(size=4) / 8, square)
     names, known = np.array(["no", "yes"]), nn.Ranges((-1.0,) * 4, (1.0,) * 4, 16.0, 0.0)
     for number, estimator in enumerate(
         (

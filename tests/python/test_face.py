@@ -527,7 +527,7 @@ def test_tfhe_sets_by_numbers() -> None:
         "lwe_noise": ("tuniform", 45),
         "glwe_noise": ("tuniform", 17),
     }
-    numbers |= {"bootstrap": (23, 1), "switch": (4, 4), "message_bits": 2, "carry_bits": 2, "norm": 17}
+    numbers |= {"bootstrap": (23, 1), "switch": (3, 5), "message_bits": 2, "carry_bits": 2, "norm": 17}
     assert hg.tfhe.parameters(**numbers) == hg.tfhe.parameters("2_2")
     assert hg.tfhe.parameters(**numbers, group=4) != hg.tfhe.parameters("2_2")
     for name in numbers:

@@ -63,7 +63,12 @@ _CONSTANT_SUM = Calls(_core.ckks.add_constants, _core.ckks.add_constants_into)
 
 
 class Guard(NamedTuple):
-    """A ciphertext of squared Chebyshev polynomials of arguments, which are large outside the declared interval."""
+    """A ciphertext of squared Chebyshev polynomials of arguments, which are large outside the declared interval.
+
+    >>> z = hg.ckks.exp(party.bind(owner.encrypt(np.linspace(0, 2, 1024))), domain=(0, 1), error=0.1)
+    >>> z.guards[0].operation, 0 < z.guards[0].excess < 0.05
+    ('exp on [0, 1]', True)
+    """
 
     #: The guarded operation and its interval; several if guards were joined.
     operation: str
@@ -137,11 +142,11 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
     def guards(self) -> tuple[Guard, ...]:
         """Guards of arguments on which the values depend.
 
-        `decrypt` raises OutOfIntervalError if an argument was outside its interval.
-
         >>> y = hg.ckks.exp(party.bind(owner.encrypt(np.linspace(0, 2, 1024))), domain=(0, 1), error=0.1)
         >>> [guard.operation for guard in y.guards]
         ['exp on [0, 1]']
+
+        `decrypt` raises OutOfIntervalError if an argument was outside its interval.
         """
         return tuple(Guard(", ".join(names), excess, nbytes) for names, excess, nbytes in self._core.guards)
 
