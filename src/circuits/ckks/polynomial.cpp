@@ -274,7 +274,7 @@ class Evaluation {
   Basis basis_;
   const EvaluationKeys& keys_;
   const std::optional<RangePair> most_;
-  const Weights& weights_;
+  const Weights weights_;
   std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // by power and level
   ProgressSteps* steps_ = nullptr;                                    // during `run`
 };
