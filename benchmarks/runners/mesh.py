@@ -109,7 +109,7 @@ class Process:
 
 
 def chosen(only: str, known: list[str]) -> list[str]:
-    """Returns cases by prefix: those of LAYOUTS, or all cases if none of LAYOUTS matches."""
+    """Returns the cases of LAYOUTS whose names begin with a prefix; if there is none, all such cases of the benchmark."""
     words = tuple(only.split(","))
     if not only:
         return list(LAYOUTS)

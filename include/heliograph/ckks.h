@@ -184,6 +184,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
   double assumed_precision() const;
   /// Returns whether a bound on the values was declared by a caller (`within`, a Chebyshev argument's interval).
   bool rests_on_word() const;
+  /// Returns whether a declared bound has no guard yet and the caller did not refuse one.
+  bool awaits_guard() const;
   /// Returns the bits by which the assumed bound exceeds the room of the values' level. Negative: it fits. NaN: unknown.
   double bits_beyond_room() const;
   /// Returns why decryption accepts the values.

@@ -349,8 +349,8 @@ AnyCiphertext without_guards_of(const std::vector<AnyCiphertext>& operands, cons
     if (count == 0) own.push_back(guard);
     if (count != 0 && static_cast<std::size_t>(count) != guard->parts.size())
       throw RecordingError(
-          "cannot record this function: it joined guards of its operands with its own; record it with operands without "
-          "guards (drop_guards)");
+          "cannot record this function: its results join guards of its operands with guards of the function; drop the "
+          "operands' guards first (unguarded), or make fewer guards in the function (guard=False)");
   }
   return changed(*x, [&](ckks::CiphertextData& data) { data.guards = ckks::Guards::of(std::move(own)); });
 }

@@ -210,6 +210,21 @@ def test_wrong_words_are_refused(roomy: Owner) -> None:
 # ---- exponentials
 
 
+def test_a_table_needs_proved_bounds_or_a_word(roomy: Owner) -> None:
+    """A table has no guard: a declared interval takes polynomials, or the caller refuses the guard."""
+    v = integers(4)
+    x = roomy.encrypt(v, bound=1000)
+    with pytest.raises(hg.ParameterError, match="guard=False"):
+        C.sign(x, integers=True, method="bootstrap", domain=(-8, 7))
+    with C.auto_bootstrap():
+        y = C.sign(x, integers=True, domain=(-8, 7))
+    assert [guard.operation.split()[0] for guard in y.guards] == ["sign"]
+    assert np.abs(roomy.secret.decrypt(y) - np.sign(v)).max() < 2.0**-10
+    z = C.sign(x, integers=True, method="bootstrap", domain=(-8, 7), guard=False)
+    assert not z.guards
+    assert np.abs(roomy.secret.decrypt(z) - np.sign(v)).max() < 2.0**-10
+
+
 @pytest.mark.parametrize("low", [-4, -64])
 def test_exponentials_by_squaring(roomy: Owner, low: float) -> None:
     """Both methods hold their bounds, and "auto" takes the fewer levels."""

@@ -60,6 +60,11 @@ class Integers:
                 f"{self.what}: a table has at most {MOST} integers, but the values are in [{self.low}, {self.high}]; pass a "
                 'narrower domain=, or take method="polynomial"'
             )
+        if self.x._core.awaits_guard:
+            raise _core.ParameterError(
+                f"{self.what}: a table has no guard, and the interval of these values is declared; pass guard=False to accept "
+                'that values outside are not noticed, or take method="polynomial"'
+            )
         found = self.x.functional_bootstrap(self.table(f), keys=self.keys)
         return met(found, errors_of(found), error, self.what)
 
@@ -67,6 +72,8 @@ class Integers:
         """Tells whether one functional bootstrap computes f to `error`."""
         parameters, entry = self.x.parameters, self.x.parameters.bootstrapping_level
         if not entry or not self.keys.bootstrap or self.count > MOST or self.x.level < entry:
+            return False
+        if self.x._core.awaits_guard:  # a table has no guard
             return False
         noise = errors_of(self.x)[1]
         if not noise <= _STEP_ERROR:  # also for unknown noise

@@ -88,6 +88,10 @@ bool Ciphertext::rests_on_word() const {
   const RangePair all = data_->ranges.merged();
   return all.vouched.word.given || all.assumed.word.given;
 }
+bool Ciphertext::awaits_guard() const {
+  const RangePair all = data_->ranges.merged();
+  return all.vouched.word.unguarded || all.assumed.word.unguarded;
+}
 
 double Ciphertext::bits_beyond_room() const {
   const CiphertextData& x = *data_;
