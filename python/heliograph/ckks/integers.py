@@ -62,8 +62,8 @@ class Integers:
             )
         if self.x._core.awaits_guard:
             raise _core.ParameterError(
-                f"{self.what}: a table has no guard, and the interval of these values is declared; pass guard=False to accept "
-                'that values outside are not noticed, or take method="polynomial"'
+                f"{self.what}: a table has no guard, and the interval of these values is declared; pass guard=False to "
+                'take values outside without an error, or take method="polynomial"'
             )
         found = self.x.functional_bootstrap(self.table(f), keys=self.keys)
         return met(found, errors_of(found), error, self.what)
