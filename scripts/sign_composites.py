@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Computes the polynomials whose composition approximates the sign: python/heliograph/ckks/sign_composites.json.
+"""Computes the polynomials whose composition approximates the sign: src/circuits/ckks/sign_composites.inc.
 
 For each gap 2^-alpha and error 2^-beta it searches the composition of odd minimax polynomials of degrees 7, 15 and 31 with the
 fewest levels, then with the fewest products. If levels run out, the order of the polynomials decides where bootstraps fall. So for
@@ -10,14 +10,14 @@ the last is scaled so that its values, with a margin for interval arithmetic, ar
 from __future__ import annotations
 
 import itertools
-import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
-TABLE = Path(__file__).resolve().parents[1] / "python/heliograph/ckks/sign_composites.json"
+TABLE = Path(__file__).resolve().parents[1] / "src/circuits/ckks/sign_composites.inc"
 ALPHAS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
 BETAS = (10, 15, 20, 25)
 DEGREES = {7: 3, 15: 4, 31: 5}  # levels
@@ -25,6 +25,8 @@ PRODUCTS = {7: 4, 15: 6, 31: 9}  # relinearizations of Paterson and Stockmeyer's
 MARGIN = 1.006  # of a polynomial's range, for the engine's interval arithmetic (1 / cos(pi / 32)) and for noise
 SLACK = 1 - 2.0**-6  # of a domain's lower end, for noise
 MOST_STAGES = 6
+GROWTH_MARGIN = 1.1  # of a derivative measured on points
+GROWTH_POINTS = 6001
 BUDGETS = range(5, 19)  # levels between two bootstraps
 MORE_LEVELS = 2  # that an order with cheaper bootstraps may take
 # One bootstrap's error is about 2^-15, that of a bootstrap with a second iteration far below.
@@ -154,7 +156,64 @@ def main() -> None:
             row = {"gap_bits": alpha, "error_bits": -float(np.log2(error)), "degrees": way}
             table.append({**row, "abs_error_bits": -float(np.log2(error_of_abs(stages, gap))), "odd": odd})
             print(alpha, cost[way], way, round(float(np.log2(error)), 2), flush=True)
-    TABLE.write_text("[\n" + ",\n".join(json.dumps(row) for row in table) + "\n]\n")
+    TABLE.write_text(written(table))
+
+
+def written(table: list[dict[str, Any]]) -> str:
+    """Returns the table as C++."""
+    coefficients, rows = [], []
+    for row in table:
+        stages = [np.zeros(2 * len(odd)) for odd in row["odd"]]
+        for stage, odd in zip(stages, row["odd"], strict=True):
+            stage[1::2] = odd
+        lows, growths = of_gap(stages, 2.0 ** -row["gap_bits"])
+        lists = [row["degrees"], lows, growths, of_magnitudes(stages, 2.0 ** -row["gap_bits"])]
+        bits = f"{row['gap_bits']}, {row['error_bits']!r}, {row['abs_error_bits']!r}"
+        numbers = ", ".join("{" + ", ".join(repr(v) for v in each) + "}" for each in lists)
+        rows.append(f"    {{{bits}, {len(stages)}, {len(coefficients)}, {numbers}}},")
+        coefficients += [c for odd in row["odd"] for c in odd]
+    lines = ["// Made by scripts/sign_composites.py."]
+    lines.append(f"inline constexpr std::array<double, {len(coefficients)}> kSignCoefficients = {{")
+    lines += ["    " + " ".join(f"{c!r}," for c in coefficients[i : i + 4]) for i in range(0, len(coefficients), 4)]
+    lines += ["};", f"inline constexpr std::array<CompositionRow, {len(rows)}> kSignRows = {{{{", *rows, "}};"]
+    return "\n".join(lines) + "\n"
+
+
+def least(stage: np.ndarray, low: float) -> float:
+    """Returns the smallest value of a polynomial on [low, 1]: its dips are too narrow for a grid."""
+    roots = chebyshev.chebroots(chebyshev.chebder(stage))
+    turns = roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < 1)]
+    return float(chebyshev.chebval(np.concatenate([[low, 1], turns]), stage).min())
+
+
+def slope(stages: list[np.ndarray], x: np.ndarray) -> np.ndarray:
+    """Returns the derivative of a composition."""
+    value, found = x, np.ones_like(x)
+    for stage in stages:
+        found = found * chebyshev.chebval(value, chebyshev.chebder(stage))
+        value = chebyshev.chebval(value, stage)
+    return found
+
+
+def of_gap(stages: list[np.ndarray], gap: float) -> tuple[list[float], list[float]]:
+    """Returns the lower ends of the polynomials' domains, and the largest derivative from each polynomial to the last."""
+    low, lows, growths = gap * SLACK, [], []
+    for place, stage in enumerate(stages):
+        x = low ** np.linspace(1, 0, GROWTH_POINTS)
+        lows.append(low)
+        growths.append(float(np.abs(slope(stages[place:], x)).max()) * GROWTH_MARGIN)
+        low = least(stage, low) * SLACK
+    return lows, growths
+
+
+def of_magnitudes(stages: list[np.ndarray], gap: float) -> list[float]:
+    """Returns the largest value on [-1, 1] of |x| times the derivative from each polynomial to the last."""
+    x = np.concatenate([np.linspace(0, gap, 4001), gap ** np.linspace(1, 0, GROWTH_POINTS)])
+    growths, value = [], x
+    for place, stage in enumerate(stages):
+        growths.append(float((x * np.abs(slope(stages[place:], value))).max()) * GROWTH_MARGIN)
+        value = chebyshev.chebval(value, stage)
+    return growths
 
 
 def error_of_abs(stages: list[np.ndarray], gap: float) -> float:

@@ -10,6 +10,7 @@ void bind_exact(nanobind::module_& m);
 void bind_operations(nanobind::module_& m);
 void bind_clear_rows(nanobind::module_& m);
 void bind_ckks(nanobind::module_& m);
+void bind_functions(nanobind::module_& ckks_module);
 void bind_tfhe(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_cinnamon(nanobind::module_& m);

@@ -22,7 +22,7 @@ NB_MODULE(_core, m) {
   part("device", "The device of this process.", &bind_device);
   part("container", "Files of any type.", &bind_container);
   part("exact", "BFV and BGV.", &bind_exact, &bind_operations, &bind_clear_rows);
-  part("ckks", "CKKS.", &bind_ckks);
+  part("ckks", "CKKS.", &bind_ckks, &bind_functions);
   part("tfhe", "TFHE.", &bind_tfhe);
   part("program", "Recorded programs.", &bind_program);
   part("cinnamon", "Programs of instructions.", &bind_cinnamon);

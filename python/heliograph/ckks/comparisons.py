@@ -4,42 +4,26 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from heliograph import _core
 from heliograph._common.arguments import described, flag, is_real, text_of
-from heliograph._common.functions import concatenate
 from heliograph._common.operations import composite
-from heliograph.ckks.approximation import (
-    domain_of,
-    error_bound,
-    errors_of,
-    inside,
-    met,
-    real_tensor,
-    with_errors,
-    without_errors,
-)
-from heliograph.ckks.elementary import Domain
-from heliograph.ckks.integers import Integers, Method, method_of
+from heliograph.ckks.approximation import Domain, computed, domain_of, error_bound, errors_of, inside, met, real_tensor
+from heliograph.ckks.integers import Method, method_of
 from heliograph.ckks.keys import EvaluationKeys
-from heliograph.ckks.signs import signs_for_abs, signs_of
+from heliograph.ckks.signs import SignEvaluator
 from heliograph.ckks.tensor import Tensor
+
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 def gap_of(gap: Any) -> float:
     if not is_real(gap) or not 0 < gap < math.inf:
         raise _core.ParameterError(f"a gap must be a number above 0, not {described(gap)}")
     return float(gap)
-
-
-def _error_bound(error: Any, integers: bool) -> float:
-    """Returns the error of a sign; by default 2^-20, and 2^-10 for integers, which a table can reach."""
-    return error_bound((2.0**-10 if integers else 2.0**-20) if error is None else error, 1)
 
 
 def gap_or_integers(gap: Any, integers: bool, what: str) -> float:
@@ -93,26 +77,15 @@ def sign(
     >>> holder.decrypt(hg.ckks.sign(w, gap=0.25, error=1e-3)).round(2) + 0  # w holds -1, -0.25, 0 and 0.5
     array([-1., -1.,  0.,  1.])
     """
+    more = _separation(gap, integers, method, "sign")
+    return computed("sign", x, error, domain, guard, keys, more=more, evaluator=SignEvaluator)
+
+
+def _separation(gap: Any, integers: Any, method: Any, what: str) -> tuple[float | None, Method]:
+    """Returns the gap, None for integers, and the method. Raises ParameterError."""
     integers = flag(integers, "integers")
-    gap, method = gap_or_integers(gap, integers, "sign"), method_of(method, integers, "sign")
-    x, low, high = domain_of(real_tensor(x, "sign"), domain, "sign", guard)
-    wanted, largest = _error_bound(error, integers), builtins.max(-low, high)
-    if integers:
-        numbers = Integers(x, low, high, keys, "sign")
-        if numbers.takes_table(method, np.sign, wanted, largest, gap):
-            return numbers.looked_up(np.sign, wanted)
-    return _sign(x, largest, gap, wanted, keys, "sign")
-
-
-def _sign(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
-    """Returns signs to `error`. Raises NoiseError if noise exceeds it."""
-    found = signs_of(x, largest, gap, error, keys, what)
-    return met(found.tensor, found.total(), error, what)
-
-
-_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-}  # fmt: skip
+    size = gap_or_integers(gap, integers, what)
+    return None if integers else size, method_of(method, integers, what)
 
 
 @composite
@@ -143,44 +116,17 @@ def compare(
     >>> holder.decrypt(hg.ckks.compare(w, "<", 0.25, gap=0.25, error=1e-3)).round(2)  # w holds -1, -0.25, 0 and 0.5
     array([1., 1., 1., 0.])
     """
-    text_of(relation, "relation", tuple(_RELATIONS))
-    integers = flag(integers, "integers")
-    gap, method = gap_or_integers(gap, integers, "compare"), method_of(method, integers, "compare")
-    x, low, high = domain_of(real_tensor(a - b, "compare"), domain, "compare", guard)
-    wanted = _error_bound(error, integers)
-    if integers:
-        return related(x, low, high, relation, wanted, method, keys, "compare")
-    largest = builtins.max(-low, high)
-    if relation[0] in "<>":
-        ordered = x if relation[0] == ">" else -x
-        return inside_unit(_sign(ordered, largest, gap, 2 * wanted, keys, "compare") * 0.5 + 0.5, wanted)
-    return _equal(x, largest, gap, relation, wanted, keys, "compare")
-
-
-def _equal(
-    x: Tensor, largest: float, gap: float, relation: str, error: float, keys: EvaluationKeys | None, what: str
-) -> Tensor:  # fmt: skip
-    both = concatenate([(x + gap).reshape(1, *x.shape), (x - gap).reshape(1, *x.shape)])
-    signs = _sign(both, largest + gap, gap / 2, error, keys, what) * 0.5
-    equal = signs[0] - signs[1]
-    return inside_unit(equal if relation == "==" else 1 - equal, error)
+    text_of(relation, "relation", _RELATIONS)
+    more = *_separation(gap, integers, method, "compare"), relation
+    return computed("compare", a - b, error, domain, guard, keys, more=more, evaluator=SignEvaluator)
 
 
 def related(
     x: Tensor, low: float, high: float, relation: str, error: float, method: str, keys: EvaluationKeys | None, what: str
 ) -> Tensor:
     """Returns 1 where a relation to 0 holds and 0 where it does not, for integers in [low, high]."""
-    numbers, compared = Integers(x, low, high, keys, what), _RELATIONS[relation]
-    largest, is_order = builtins.max(-low, high), relation[0] in "<>"
-    # For "==": gap is 2/3, of which signs separate one half.
-    gap, most = (0.5, largest + 0.5) if is_order else (1 / 3, largest + 2 / 3)
-    if numbers.takes_table(method, lambda m: compared(m, 0), error, most, gap):
-        return inside_unit(numbers.looked_up(lambda m: compared(m, 0), error), error)
-    if not is_order:
-        return _equal(x, largest, 2 / 3, relation, error, keys, what)
-    ordered = x if relation[0] == ">" else -x
-    shifted = ordered + (0.5 if "=" in relation else -0.5)
-    return inside_unit(_sign(shifted, most, gap, 2 * error, keys, what) * 0.5 + 0.5, error)
+    by = SignEvaluator(x, keys, what)
+    return cast(Tensor, _core.ckks.functions.relation_of_integers(by, x, low, high, relation, error, method, what))
 
 
 def inside_unit(x: Tensor, error: float) -> Tensor:
@@ -197,11 +143,7 @@ def where(condition: Tensor, a: Any, b: Any, *, keys: EvaluationKeys | None = No
     array([-1.  , -0.25,  0.  ,  0.  ])
     """
     x = real_tensor(condition, "where")
-    if x.bounds is not None and not (x.bounds[0] > -0.25 and x.bounds[1] < 1.25):
-        raise _core.PlaintextRangeError(
-            f"a condition must be 0 or 1, a result of compare, but this tensor may be in [{x.bounds[0]:.6g}, "
-            f"{x.bounds[1]:.6g}]"
-        )
+    _core.ckks.functions.require_condition(x._core)
     chosen: Tensor = x.multiply(a - b, keys=keys) + b
     return chosen
 
@@ -215,34 +157,7 @@ def abs(
     >>> holder.decrypt(hg.ckks.abs(w, error=0.002)).round(2) + 0
     array([1.  , 0.25, 0.  , 0.5 ])
     """
-    x, low, high = domain_of(real_tensor(x, "abs"), domain, "abs", guard)
-    wanted = error_bound(error, 1)
-    return _abs(x, builtins.max(-low, high), wanted, keys, "abs").met(wanted, "abs")
-
-
-@dataclass(frozen=True)
-class Approximate:
-    """A tensor whose error bounds are those of noise, and the error of its approximation."""
-
-    tensor: Tensor
-    error: float
-
-    def met(self, error: float, what: str) -> Tensor:
-        """Returns the tensor with both errors. Raises NoiseError if they exceed `error`."""
-        noise = errors_of(self.tensor)
-        return met(self.tensor, (self.error + noise[0], self.error + noise[1]), error, what)
-
-
-def _abs(x: Tensor, largest: float, error: float, keys: EvaluationKeys | None, what: str) -> Approximate:
-    if error >= largest:
-        raise _core.ParameterError(f"{what}: the error {error:.6g} is not below the largest value, {largest:.6g}")
-    s, scale = signs_for_abs(x, largest, error, keys, what)
-    noise = errors_of(x)
-    product = without_errors(x).multiply(without_errors(s.tensor), keys=keys)
-    rounding = errors_of(product)
-    total = tuple(1.01 * noise[i] + s.noise[i] / scale + rounding[i] for i in (0, 1))
-    y = inside(with_errors(product, (total[0], total[1])), -error, largest + error)
-    return Approximate(y, s.composition.error_of_abs / scale)
+    return computed("abs", x, error_bound(error), domain, guard, keys, evaluator=SignEvaluator)
 
 
 @composite
@@ -274,23 +189,27 @@ def _extreme(
 ) -> Tensor:
     difference = a - b
     x, _, _ = domain_of(real_tensor(difference, what), domain, what, guard)
-    wanted = error_bound(error, 1)
-    return extreme(a, b, x, wanted, keys, way, what).met(wanted, what)
+    wanted = error_bound(error)
+    return with_approximation(*extreme(a, b, x, wanted, keys, way, what), wanted, what)
+
+
+def with_approximation(x: Tensor, own: float, error: float, what: str) -> Tensor:
+    """Returns x with the error of an approximation in addition to its noise. Raises NoiseError if they exceed `error`."""
+    noise = errors_of(x)
+    return met(x, (own + noise[0], own + noise[1]), error, what)
 
 
 def extreme(
     a: Any, b: Any, difference: Tensor, error: float, keys: EvaluationKeys | None, way: int, what: str
-) -> Approximate:  # fmt: skip
-    """Returns the larger (way = 1) or smaller (-1) values, given a - b with its bounds."""
-    low, high = difference.bounds or (0.0, 0.0)
-    half = _abs(difference * 0.5, builtins.max(-low, high) / 2, error, keys, what)
-    middle = (a + b) * 0.5
-    result: Tensor = middle + half.tensor if way > 0 else middle - half.tensor
+) -> tuple[Tensor, float]:  # fmt: skip
+    """Returns the larger (way = 1) or smaller (-1) values, given a - b with its bounds, and the error without noise."""
     limits = [t.bounds if isinstance(t, Tensor) else (float(np.min(t)), float(np.max(t))) for t in (a, b)]
+    pick, known = builtins.max if way > 0 else builtins.min, None
     if limits[0] is not None and limits[1] is not None:
-        pick = builtins.max if way > 0 else builtins.min
-        result = inside(result, pick(limits[0][0], limits[1][0]) - error, pick(limits[0][1], limits[1][1]) + error)
-    return Approximate(result, half.error)
+        known = pick(limits[0][0], limits[1][0]), pick(limits[0][1], limits[1][1])
+    by = SignEvaluator(difference, keys, what)
+    made: tuple[Tensor, float] = _core.ckks.functions.extreme_of(by, a + b, difference, known, way > 0, error, what)
+    return made
 
 
 @composite
@@ -302,12 +221,7 @@ def relu(
     >>> holder.decrypt(hg.ckks.relu(w, error=0.002)).round(2) + 0
     array([0. , 0. , 0. , 0.5])
     """
-    x, low, high = domain_of(real_tensor(x, "relu"), domain, "relu", guard)
-    wanted = error_bound(error, 1)
-    half = x * 0.5
-    magnitude = _abs(half, builtins.max(-low, high) / 2, wanted, keys, "relu")
-    result = Approximate(half + magnitude.tensor, magnitude.error).met(wanted, "relu")
-    return inside(result, -wanted, builtins.max(high, 0.0) + wanted)
+    return computed("relu", x, error_bound(error), domain, guard, keys, evaluator=SignEvaluator)
 
 
 @composite
@@ -331,16 +245,5 @@ def clip(
         raise _core.ParameterError(
             f"clip needs two finite limits, the lower one first, not {described(low)}, {described(high)}"
         )
-    x, least, most = domain_of(real_tensor(x, "clip"), domain, "clip", guard)
-    wanted = error_bound(error, 1)
-    half = x * 0.5
-    both = concatenate([(half - low / 2).reshape(1, *x.shape), (half - high / 2).reshape(1, *x.shape)])
-    largest = (
-        builtins.max(
-            builtins.abs(least - low), builtins.abs(most - low), builtins.abs(least - high), builtins.abs(most - high)
-        )
-        / 2
-    )
-    magnitudes = _abs(both, largest, wanted / 2, keys, "clip")
-    limited = magnitudes.tensor[0] - magnitudes.tensor[1] + (low + high) / 2
-    return inside(Approximate(limited, 2 * magnitudes.error).met(wanted, "clip"), low - wanted, high + wanted)
+    more = float(low), float(high)
+    return computed("clip", x, error_bound(error), domain, guard, keys, more=more, evaluator=SignEvaluator)

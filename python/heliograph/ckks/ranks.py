@@ -6,7 +6,7 @@ import builtins
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from heliograph._common.matrices import along_axis
 from heliograph._common.operations import composite
 from heliograph._common.tensor import keys_of
 from heliograph.ckks.approximation import (
+    Domain,
     domain_of,
     error_bound,
     errors_of,
@@ -26,11 +27,10 @@ from heliograph.ckks.approximation import (
     with_errors,
     without_errors,
 )
-from heliograph.ckks.comparisons import Approximate, extreme, gap_of, gap_or_integers, inside_unit, related
-from heliograph.ckks.elementary import Domain
-from heliograph.ckks.integers import Integers, Method, method_of
+from heliograph.ckks.comparisons import extreme, gap_of, gap_or_integers, inside_unit, related, with_approximation
+from heliograph.ckks.integers import Method, method_of
 from heliograph.ckks.keys import EvaluationKeys
-from heliograph.ckks.signs import signs_of
+from heliograph.ckks.signs import SignEvaluator, signs_of
 from heliograph.ckks.tensor import Tensor
 
 Axis = int | Literal["slots"]
@@ -103,7 +103,7 @@ def _rounds(
 ) -> Tensor:
     x, _, _ = domain_of(real_tensor(x, what), domain, what, guard)
     along = along_axis(x, axis)
-    wanted = error_bound(error, 1)
+    wanted = error_bound(error)
     if along is None:
         _require_full(x, what)
         count = x.slots
@@ -117,10 +117,9 @@ def _rounds(
 
     def larger(a: Tensor, b: Tensor) -> Tensor:
         nonlocal spent
-        found = extreme(a, b, a - b, wanted / rounds * 0.95, keys, way, what)
-        step = found.error
+        found, step = extreme(a, b, a - b, wanted / rounds * 0.95, keys, way, what)
         spent = builtins.max(spent, step)
-        return found.tensor
+        return found
 
     if along is None:
         for k in range(rounds):
@@ -131,7 +130,7 @@ def _rounds(
             best, rest = larger(x[:half], x[half : 2 * half]), x[2 * half :]
             x = concatenate([best, rest.lower(builtins.min(best.level, rest.level))]) if rest.shape[0] else best
         x = x[0]
-    return Approximate(x, spent * rounds).met(wanted, what)
+    return with_approximation(x, spent * rounds, wanted, what)
 
 
 def _first(x: Tensor, axis: int) -> Tensor:
@@ -243,21 +242,19 @@ def _at_least(ranks: Tensor, least: Any, count: int, keys: EvaluationKeys | None
     """
     error = 2.0**-20
     low, high = -float(np.max(least)), count - 1 - float(np.min(least))
-    numbers = Integers(inside(ranks - least, low - 0.25, high + 0.25), low, high, keys, what)
-    if numbers.takes_table("auto", _is_positive_or_0, _TABLE_ERROR, float(count), 0.45):
-        return inside_unit(numbers.looked_up(_is_positive_or_0, _TABLE_ERROR), _TABLE_ERROR)
+    numbers = inside(ranks - least, low - 0.25, high + 0.25)
+    found = _core.ckks.functions.at_least_0_by_table(
+        SignEvaluator(numbers, keys, what), numbers, low, high, _TABLE_ERROR, float(count), 0.45, what
+    )
+    if found is not None:
+        return cast(Tensor, found)
     shifted = inside(ranks - (least - 0.5), -float(count), float(count))
     return inside_unit(_signs(shifted, float(count), 0.45, error, keys, what) * 0.5 + 0.5, error)
 
 
-def _is_positive_or_0(m: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    return m >= 0
-
-
 def _signs(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
     """Returns signs to about `error`. Their error bounds include that of the composition."""
-    found = signs_of(x, largest, gap, error / 0.75, keys, what)
-    return with_errors(found.tensor, found.total())
+    return signs_of(x, largest, gap, error / 0.75, keys, what)
 
 
 @composite

@@ -17,7 +17,7 @@ from heliograph._common.matrices import along_axis
 from heliograph._common.tensor import keys_of, of_tensors
 from heliograph.ckks.approximation import error_bound, errors_of, inside, with_errors, without_errors
 from heliograph.ckks.automatic import is_automatic, ready
-from heliograph.ckks.elementary import InverseRoot, InverseRootFromZero
+from heliograph.ckks.elementary import inverse_root, inverse_root_from_zero
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale, sum_rotations
 
@@ -161,7 +161,7 @@ class Division:
     """
 
     def __init__(self, x: Tensor, least: Any, domain: Any, error: Any, what: str) -> None:
-        self.error, self.what = error_bound(error, 1), what
+        self.error, self.what = error_bound(error), what
         if domain is not None:
             if least is not None:
                 raise _core.ParameterError(f"{what} takes least= or domain=, not both: domain bounds the variances")
@@ -195,14 +195,10 @@ class Division:
         v = with_errors(variance, (math.nan, noise[1]))
         v = v.within((self.low, 1.0)) if self.is_declared else inside(v, 0.0, 1.0)
         if self.is_declared:
-            y, relative, rounding = InverseRoot(self.low, 1.0, None, self.error / 2).relative(
-                v, None, f"the variances of {self.what}"
-            )
-            relative += rounding[1]
+            y, relative, rounding = inverse_root(v, self.low, 1.0, self.error / 2, f"the variances of {self.what}")
+            relative += rounding
         else:
-            y, relative = InverseRootFromZero(self.low, 1.0, self.error / 2).bounded(
-                v, None, f"the variances of {self.what}"
-            )
+            y, relative = inverse_root_from_zero(v, self.low, 1.0, self.error / 2, f"the variances of {self.what}")
         result = ready(without_errors(z), 1, None) * without_errors(y)
         share = relative + 0.51 * noise[1] / self.low  # of the result
         rest = 1.01 * noise[0] / math.sqrt(self.low) + errors_of(result)[1]

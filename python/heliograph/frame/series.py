@@ -249,7 +249,7 @@ class Series:
             functions.require_reals(one, "a quotient")
         self._require(other)
         name = f"{self.name} / {other.name}"
-        return _series(functions.quotient(self, other, domain, error_bound(error, 1), name))
+        return _series(functions.quotient(self, other, domain, error_bound(error), name))
 
     def clip(self, lower: float | None = None, upper: float | None = None, *, error: float = 2.0**-10) -> Series:
         """Returns values limited to [lower, upper]; a limit of None is none.
@@ -263,7 +263,7 @@ class Series:
         >>> round(key.decrypt(g["a"].clip(upper=4, error=2**-6).sum()), 1)
         7.0
         """
-        return _series(functions.clipped(self, lower, upper, error_bound(error, 1)))
+        return _series(functions.clipped(self, lower, upper, error_bound(error)))
 
     def gt(self, other: Any, *, gap: float | None = None, error: float | None = None) -> Series:
         """Returns 1 in rows with a value above `other`, a number or a column of reals, and 0 in other rows. NULL stays NULL.
@@ -336,7 +336,7 @@ class Series:
         >>> round(key.decrypt((z * z).sum()), 3)
         4.0
         """
-        return _series(functions.standardized(self, std, least, error_bound(error, 1)))
+        return _series(functions.standardized(self, std, least, error_bound(error)))
 
     # Statistics
 

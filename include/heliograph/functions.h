@@ -1,0 +1,314 @@
+// Functions of encrypted real numbers with a stated error: polynomials on an interval, Newton's method and compositions of
+// polynomials for signs (docs/functions.md).
+//
+// A function holds on an interval of values: the tracked bounds of its operand, or an interval that the caller declares. The
+// error bounds of a result (`error_bounds`) include the error of the approximation, the operand's error and the roundings.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heliograph/ckks.h"
+
+namespace heliograph::ckks {
+
+/// An operand or a result of a function. `attached` is data of a derived Evaluator, nullptr otherwise.
+class Operand : public Ciphertext {
+ public:
+  Operand() = default;
+  Operand(Ciphertext x, std::shared_ptr<void> attached = {})  // NOLINT(google-explicit-constructor): an operand
+      : Ciphertext(std::move(x)), attached_(std::move(attached)) {}
+  const std::shared_ptr<void>& attached() const { return attached_; }
+
+ private:
+  std::shared_ptr<void> attached_;
+};
+
+/// Odd polynomials whose composition is within `error` of the sign for gap <= |x| <= 1. Source: Lee, Lee, No, Kang, Kang,
+/// ePrint 2020/834; scripts/sign_composites.py computes the table.
+struct Composition {
+  std::size_t place = 0;  // in the table
+  double gap = 0, error = 0;
+  double error_of_abs = 0;  // largest distance of x times the composition from |x| on [-1, 1]
+  std::vector<std::size_t> degrees, depths;
+  std::vector<std::vector<double>> stages;  // Chebyshev series, the first one first
+  std::vector<double> lows;                 // lower ends of the polynomials' domains
+  std::vector<double> growths;              // largest derivative from each polynomial to the last, on its domain
+  std::vector<double> growths_of_abs;       // largest |x| times that derivative, on [-1, 1]
+};
+/// Returns the table of compositions.
+const std::vector<Composition>& compositions();
+
+/// Guards of declared intervals (decrypt throws OutOfIntervalError). usual: the guard of evaluate_polynomial. strong: as
+/// strong_guards. none: no guard, as skip_guards.
+enum class Guarding : unsigned char { usual, strong, none };
+
+/// Performs the operations of functions with evaluation keys. A derived class can change or observe each operation: for
+/// example, `ready` can bootstrap an operand that has too few levels.
+class Evaluator {
+ public:
+  Evaluator(EvaluationKeys keys) : keys_(std::move(keys)) {}  // NOLINT(google-explicit-constructor): keys evaluate
+  virtual ~Evaluator() = default;
+
+  /// Returns x for an operation of `levels` levels. This class returns x unchanged.
+  virtual Operand ready(const Operand& x, std::size_t levels) const;
+  /// Evaluates a Chebyshev series of x in [-1, 1], as evaluate_polynomial.
+  virtual Operand polynomial(const Operand& x, const std::vector<double>& coefficients, const std::string& guard) const;
+  /// Multiplies, relinearizes and rescales.
+  virtual Operand multiply(const Operand& a, const Operand& b) const;
+  /// Multiplies by a number and rescales.
+  virtual Operand times(const Operand& x, double factor) const;
+  virtual Operand plus(const Operand& x, double summand) const;
+  virtual Operand add(const Operand& a, const Operand& b) const;
+  virtual Operand subtract(const Operand& a, const Operand& b) const;
+  virtual Operand negate(const Operand& x) const;
+  /// Sums over an axis of ciphertexts, which is removed.
+  virtual Operand sum(const Operand& x, std::size_t axis) const;
+  /// Sums over all slots of the set's period; every slot has the sum.
+  virtual Operand sum_slots(const Operand& x) const;
+  virtual Operand reshape(const Operand& x, const Shape& shape) const;
+  virtual Operand with_error(const Operand& x, const ErrorBounds& error) const;
+  virtual Operand inside(const Operand& x, double low, double high) const;
+  virtual Operand within(const Operand& x, const Interval& interval) const;
+  virtual Operand guarded(const Operand& x, Guarding guard) const;
+  /// Returns the entry at `position` of the first axis.
+  virtual Operand index(const Operand& x, std::size_t position) const;
+  /// Joins tensors along the first axis.
+  virtual Operand concatenate(const std::vector<Operand>& parts) const;
+  virtual Operand functional_bootstrap(const Operand& x, const std::vector<double>& table) const;
+  /// Returns whether the keys have those of bootstrapping.
+  virtual bool has_bootstrapping() const;
+  /// Returns whether signs place bootstraps (`bootstrapped`) before their polynomials, by a forecast of time and error. This
+  /// class returns false: `ready` alone may bootstrap.
+  virtual bool is_automatic() const { return false; }
+  virtual Operand bootstrapped(const Operand& x, int iterations) const;
+  /// Returns the error bound of values up to 1 after a bootstrap. This class and the next two methods compute it by a trial
+  /// on the null device.
+  virtual double bootstrap_error(const Parameters& parameters, int iterations) const;
+  /// Returns the error bound of the roundings of a composition's polynomial.
+  virtual double rounding_error(const Parameters& parameters, const Composition& composition, std::size_t stage) const;
+  /// Returns the error bound of a functional bootstrap by a table, of integers with an error of at most `noise`.
+  virtual double table_error(const Parameters& parameters, const std::vector<double>& table, double noise) const;
+  /// Returns whether the values are zeros of a trial run, which need not be inside a declared interval.
+  virtual bool is_trial() const { return false; }
+
+ protected:
+  Evaluator() = default;
+  Evaluator(const Evaluator&) = default;
+  Evaluator& operator=(const Evaluator&) = default;
+
+ private:
+  std::optional<EvaluationKeys> keys_;
+};
+
+/// Options of a function.
+struct FunctionOptions {
+  /// Largest error of a result, noise included; the function throws NoiseError if noise exceeds it. nullopt: the
+  /// approximation's error is 2^-20 of the largest result.
+  std::optional<double> error = {};
+  /// Declared interval of the values; values outside give wrong results. nullopt: the tracked bounds.
+  std::optional<Interval> domain = {};
+  Guarding guard = Guarding::usual;  // guard of a declared interval
+};
+
+/// A function's polynomial on an interval: a Chebyshev series, with its largest distance from the function.
+class Approximation {
+ public:
+  Approximation(std::string name, double low, double high, std::vector<double> coefficients, double error, bool relative);
+  const std::string& name() const { return name_; }
+  double low() const { return low_; }
+  double high() const { return high_; }
+  /// Returns the coefficients of the Chebyshev polynomials T_0, T_1, ... of the interval, scaled to [-1, 1].
+  const std::vector<double>& coefficients() const { return coefficients_; }
+  /// Returns the largest distance from the function on the interval, divided by |f| if is_relative().
+  double error() const { return error_; }
+  bool is_relative() const { return relative_; }
+  std::size_t degree() const { return coefficients_.size() - 1; }
+  /// Returns the number of levels, that of scaling to [-1, 1] included.
+  std::size_t depth() const;
+  /// Returns the largest magnitude of the polynomial on the interval, rounded up.
+  double largest() const;
+  /// Returns the polynomial at a number that is not encrypted. Throws PlaintextRangeError outside the interval.
+  double clear(double x) const;
+  Approximation renamed(std::string name) const;
+
+ private:
+  std::string name_;
+  double low_, high_;
+  std::vector<double> coefficients_;
+  double error_;
+  bool relative_;
+};
+
+struct FitOptions {
+  std::optional<double> error = {};       // largest distance; nullopt: 2^-20 of the largest |f|, or 2^-20 if `relative`
+  bool relative = false;                  // the distance is divided by |f|
+  std::optional<std::size_t> depth = {};  // number of levels, in place of `error`: the best polynomial of that depth
+  std::string name = "the function";      // name in errors and guards
+};
+/// Fits the polynomial of the smallest degree with an error on [low, high], or the best one of a depth. The error is
+/// measured between the points of the fit. Throws ParameterError if no polynomial of 10 levels has the error, or for an
+/// invalid option; PlaintextRangeError if f is not finite on the interval.
+Approximation approximate(const std::function<double(double)>& f, double low, double high, const FitOptions& options = {});
+/// As approximate, for a function that maps several numbers in one call.
+Approximation approximate_values(const std::function<std::vector<double>(const std::vector<double>&)>& f, double low,
+                                 double high, const FitOptions& options = {});
+/// Evaluates an approximation. Throws PlaintextRangeError if the bounds of x are not inside the interval (`within` declares
+/// others); LevelError; DtypeError for complex values. A guard has the name `guard`, by default that of the function.
+Operand evaluate(const Approximation& f, const Operand& x, const Evaluator& by, const std::string& guard = {});
+
+// Functions of each value. They throw ParameterError without an interval, for an interval with a pole, or if no polynomial
+// reaches the error. They throw PlaintextRangeError if all values are outside the declared interval, and NoiseError if noise
+// exceeds the error. They also throw LevelError, MissingKeyError, and DtypeError for complex values.
+
+/// Methods of exp. squaring: a polynomial of x / 2^r whose result is squared r times. automatic: the one with fewer levels.
+enum class ExpMethod : unsigned char { automatic, polynomial, squaring };
+Operand exp(const Operand& x, const Evaluator& by, const FunctionOptions& options = {},
+            ExpMethod method = ExpMethod::automatic);
+Operand log(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+Operand sigmoid(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+Operand tanh(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+Operand gelu(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+Operand erf(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+Operand sin(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+Operand cos(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+/// Returns x to the power of a known number. Exponents that are not whole need an interval above 0, negative ones an
+/// interval without 0.
+Operand power(const Operand& x, double exponent, const Evaluator& by, const FunctionOptions& options = {});
+/// Returns 1 / x by a polynomial and Newton's method y (2 - x y), in two levels a step. The interval must not contain 0.
+Operand inverse(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+/// Returns 1 / sqrt(x) by a polynomial and Newton's method y (3 - x y^2) / 2. The interval must be above 0.
+Operand rsqrt(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+/// Returns x / sqrt(x). The interval must be above 0.
+Operand sqrt(const Operand& x, const Evaluator& by, const FunctionOptions& options = {});
+/// Returns a / b. The options are those of `inverse` of b.
+Operand divide(const Operand& a, const Operand& b, const Evaluator& by, const FunctionOptions& options = {});
+
+/// An axis of ciphertexts; nullopt: the slots of each ciphertext, which must fill the set's period. Functions of slots need
+/// keys for the rotations by powers of two below the period.
+using Axis = std::optional<std::size_t>;
+/// Returns exp(x) / sum(exp(x)) along an axis. For an interval of width w errors grow by up to e^(w/2). `options.error` is
+/// not used: the error bounds of the result state the error. Throws the errors of `exp` and ShapeError.
+Operand softmax(const Operand& x, const Axis& axis, const Evaluator& by, const FunctionOptions& options = {});
+/// Returns log(sum(exp(x))) along an axis, which is removed, or over the slots. The rest is as for softmax.
+Operand logsumexp(const Operand& x, const Axis& axis, const Evaluator& by, const FunctionOptions& options = {});
+/// Returns the Euclidean norm along an axis, which is removed, or over the slots. `options.domain` is required: an interval
+/// of the norm above 0.
+Operand norm(const Operand& x, const Axis& axis, const Evaluator& by, const FunctionOptions& options);
+
+// Signs and comparisons.
+
+/// Methods of signs of integers. polynomial: a composition. bootstrap: one functional bootstrap by a table of at most 256
+/// integers. automatic: the cheaper one whose error bound meets the error, by a forecast.
+enum class SignMethod : unsigned char { automatic, polynomial, bootstrap };
+
+struct SignOptions {
+  std::optional<double> gap = {};             // smallest distance to tell apart; required unless `integers`
+  bool integers = false;                      // declares, in place of `gap`, that all values are integers up to their error
+  SignMethod method = SignMethod::automatic;  // for integers
+  std::optional<double> error = {};           // largest error; nullopt: 2^-20, and 2^-10 for integers
+  std::optional<Interval> domain = {};        // as FunctionOptions
+  Guarding guard = Guarding::usual;
+};
+/// Returns 1 for values of at least the gap and -1 for values of at most -gap, each to the error. Between -gap and gap the
+/// result is between -1 and 1. Throws NoiseError if the noise of x exceeds 2^-6 of the gap, or if noise exceeds the error.
+/// Throws ParameterError for a gap below 2^-20 of the largest value, an error below 2^-30 or too many integers for a table.
+/// Throws LevelError, MissingKeyError, DtypeError.
+Operand sign(const Operand& x, const Evaluator& by, const SignOptions& options);
+
+enum class Relation : unsigned char { less, less_equal, greater, greater_equal, equal, not_equal };
+/// Returns 1 where the relation of x to 0 holds and 0 where it does not. Orders hold from the gap on; smaller values give a
+/// number between 0 and 1, and 0 gives 1/2. equal is 1 up to gap / 2 and 0 from 3/2 gap on. For integers every relation is
+/// exact. Throws the errors of sign.
+Operand compare(const Operand& x, Relation relation, const Evaluator& by, const SignOptions& options);
+/// Compares a with b, as a - b with 0. `options.domain` is that of a - b.
+Operand compare(const Operand& a, Relation relation, const Operand& b, const Evaluator& by, const SignOptions& options);
+Operand compare(const Operand& a, Relation relation, double b, const Evaluator& by, const SignOptions& options);
+/// Returns a where the condition, a result of compare, is 1, and b where it is 0: b + condition (a - b). Throws
+/// PlaintextRangeError if the bounds of the condition exceed [-1/4, 5/4].
+Operand where(const Operand& condition, const Operand& a, const Operand& b, const Evaluator& by);
+
+// Functions of signs. `options.error` is required. They throw the errors of sign.
+
+/// Returns x sign(x).
+Operand abs(const Operand& x, const Evaluator& by, const FunctionOptions& options);
+/// Returns the larger of x and 0.
+Operand relu(const Operand& x, const Evaluator& by, const FunctionOptions& options);
+/// Returns (a + b + |a - b|) / 2. `options.domain` is that of a - b.
+Operand maximum(const Operand& a, const Operand& b, const Evaluator& by, const FunctionOptions& options);
+/// Returns (a + b - |a - b|) / 2. `options.domain` is that of a - b.
+Operand minimum(const Operand& a, const Operand& b, const Evaluator& by, const FunctionOptions& options);
+/// Returns (|x - low| - |x - high| + low + high) / 2: values limited to [low, high].
+Operand clip(const Operand& x, double low, double high, const Evaluator& by, const FunctionOptions& options);
+
+// Parts of functions.
+
+/// A tensor and the interval of its values.
+struct Bounded {
+  Operand x;
+  double low = 0, high = 0;
+};
+/// Returns x with the interval of its values: the declared domain, or the tracked bounds. `what` names the function in
+/// errors. Throws ParameterError without an interval; PlaintextRangeError if no value can be inside the domain; DtypeError.
+Bounded bounded_by(const Operand& x, const Evaluator& by, const FunctionOptions& options, const std::string& what);
+/// Returns y with these error bounds. Throws NoiseError if the assumed one is above `error`.
+Operand with_promise(const Operand& y, const Evaluator& by, const ErrorBounds& errors, std::optional<double> error,
+                     const std::string& what);
+/// A value y near f(x) with |y - f(x)| <= relative |f(x)| + rounding, without the effect of the error of x.
+struct Relative {
+  Operand y;
+  double relative = 0;
+  ErrorBounds rounding;
+};
+/// Returns 1 / sqrt(x) on the interval, to the relative error `relative` without roundings. `guard` names the guard.
+Relative inverse_root(const Operand& x, const Evaluator& by, const Interval& interval, double relative,
+                      const std::string& guard);
+/// As inverse_root, for values from 0 on. The relative error holds from `interval.low` on and includes the roundings.
+/// Smaller values give a result between 0 and 1 / sqrt(x).
+Relative inverse_root_from_zero(const Operand& x, const Evaluator& by, const Interval& interval, double relative,
+                                const std::string& guard);
+
+/// Returns the compositions for |x| in [gap, 1]. Throws ParameterError if there is none.
+std::vector<Composition> fitting_compositions(double gap, double error);
+/// A composition, and the iterations of the bootstrap before each polynomial. 0: no bootstrap. nullopt: Evaluator::ready
+/// decides.
+struct SignPlan {
+  Composition composition;
+  bool has_gap = true;
+  std::vector<std::optional<int>> iterations;
+
+  const std::vector<double>& growths() const { return has_gap ? composition.growths : composition.growths_of_abs; }
+};
+/// Returns the cheapest plan for x. `error`: of the composition and its bootstraps. `scales`: whether x takes a level before
+/// the first polynomial. Without automatic bootstraps, and if no plan meets the error, it is the composition of the fewest
+/// levels.
+SignPlan plan_signs(const Ciphertext& x, const Evaluator& by, const std::vector<Composition>& candidates, bool has_gap,
+                    double error, bool scales);
+/// Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4. The result's error
+/// bounds include the composition's error. `what` names the function in errors and guards.
+Operand signs_of(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what);
+/// A tensor whose error bounds are those of noise, and the error of its approximation.
+struct Approximate {
+  Operand x;
+  double error = 0;
+};
+/// Returns the larger or the smaller of two values, given their sum and difference. `limits`: bounds of the result, if
+/// known.
+Approximate extreme_of(const Operand& sum, const Operand& difference, const std::optional<Interval>& limits, bool larger,
+                       const Evaluator& by, double error, const std::string& what);
+/// Throws PlaintextRangeError if known bounds of the condition exceed [-1/4, 5/4].
+void require_condition(const Ciphertext& condition);
+/// Returns 1 where a relation of integers in `interval` to 0 holds and 0 where it does not.
+Operand relation_of_integers(const Operand& x, const Interval& interval, Relation relation, const Evaluator& by,
+                             double error, SignMethod method, const std::string& what);
+/// Returns 1 for integers of at least 0 and 0 for others by a table, if the automatic method takes one; else nullopt.
+/// `largest` and `gap` are those of the alternative composition.
+std::optional<Operand> at_least_0_by_table(const Operand& x, const Interval& interval, const Evaluator& by, double error,
+                                           double largest, double gap, const std::string& what);
+
+}  // namespace heliograph::ckks

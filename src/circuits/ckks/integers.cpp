@@ -1,0 +1,89 @@
+#include "circuits/ckks/integers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "circuits/ckks/signs.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+constexpr std::size_t kMostIntegers = 256;  // of a table
+constexpr double kStepError = 0x1p-3;       // largest error of an integer that a table takes
+
+/// Returns the levels of a table's polynomial.
+std::size_t depth_of_table(const std::vector<double>& table) {
+  return table.size() == 2 ? 0 : polynomial_depth(table.size() - 1);
+}
+
+/// Rounds a bound up to a power of two, so that tensors of similar noise share one trial.
+double rounded_up(double noise) {
+  constexpr double kLeast = -40;
+  return std::exp2(noise > 0 ? std::max(kLeast, std::ceil(std::log2(noise))) : kLeast);
+}
+
+}  // namespace
+
+Integers::Integers(const Operand& x, const Interval& interval, const Evaluator& by, std::string what)
+    : x_(x), by_(by), what_(std::move(what)) {
+  constexpr double kMost = 0x1p53;  // from here on not every integer is a double
+  const double low = std::ceil(interval.low), high = std::floor(interval.high);
+  if (!(low <= high && low >= -kMost && high <= kMost))
+    throw PlaintextRangeError(what_ + ": no integer is in the interval " + interval_text(interval.low, interval.high) +
+                              " of the values");
+  low_ = static_cast<std::int64_t>(low), high_ = static_cast<std::int64_t>(high);
+  count_ = static_cast<std::size_t>(high_ - low_) + 1;
+}
+
+std::vector<double> Integers::table(const Function& f) const {
+  const auto size = static_cast<std::int64_t>(std::max<std::size_t>(2, count_));
+  std::vector<double> made;
+  for (std::int64_t m = 0; m < size; ++m) made.push_back(f(((m - low_) % size + size) % size + low_));
+  return made;
+}
+
+Operand Integers::looked_up(const Function& f, double error) const {
+  if (count_ > kMostIntegers)
+    throw ParameterError(what_ + ": a table has at most " + std::to_string(kMostIntegers) +
+                         " integers, but the values are in [" + std::to_string(low_) + ", " + std::to_string(high_) +
+                         "]; pass a narrower domain=, or take method=\"polynomial\"");
+  if (x_.awaits_guard())
+    throw ParameterError(what_ +
+                         ": a table has no guard, and the interval of these values is declared; pass guard=False to take "
+                         "values outside without an error, or take method=\"polynomial\"");
+  const Operand found = by_.functional_bootstrap(x_, table(f));
+  return with_promise(found, by_, error_bounds(found), error, what_);
+}
+
+bool Integers::has_table(const Function& f, double error) const {
+  const Parameters parameters = x_.parameters();
+  const std::size_t entry = parameters.bootstrapping_level();
+  if (entry == 0 || !by_.has_bootstrapping() || count_ > kMostIntegers || x_.level() < entry) return false;
+  if (x_.awaits_guard()) return false;  // a table has no guard
+  const double noise = error_bounds(x_).assumed;
+  if (!(noise <= kStepError)) return false;  // also for unknown noise
+  const std::vector<double> numbers = table(f);
+  if (depth_of_table(numbers) >= parameters.top_level()) return false;
+  return by_.table_error(parameters, numbers, rounded_up(noise)) <= error;
+}
+
+/// Returns the time of a table's functional bootstrap, in products at the top level. Levels count as a share of the
+/// bootstrap that restores them.
+double Integers::cost(const Function& f) const {
+  const Parameters parameters = x_.parameters();
+  const auto depth = static_cast<double>(depth_of_table(table(f))), top = static_cast<double>(parameters.top_level());
+  const double products = depth > 0 ? 2 * std::sqrt(static_cast<double>(count_)) + depth : 0;
+  const double spent = static_cast<double>(x_.level()) - (top - depth);
+  const double between = top - static_cast<double>(parameters.bootstrapping_level());
+  return kBootstrapProducts + products + kBootstrapProducts * spent / between;
+}
+
+bool Integers::takes_table(SignMethod method, const Function& f, double error, double largest, double gap) const {
+  if (method != SignMethod::automatic) return method == SignMethod::bootstrap;
+  if (!has_table(f, error)) return false;
+  const std::optional<double> other = cost_of_signs(x_, by_, largest, gap, error);
+  return !other || cost(f) <= *other;
+}
+
+}  // namespace heliograph::ckks
