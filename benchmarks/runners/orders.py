@@ -146,7 +146,7 @@ def _by_tfhe(case: Case, given: Given) -> Row:
     v = np.random.default_rng(1).integers(-most, most, values)
     v[:3] = 0, 1, -1
     x = ckks_secret.encrypt(v / most, pad=True, bound=(-1, 1 - 1 / most))
-    y, seconds, _ = _timed(lambda: server.to_ckks(server.to_tfhe(x, bits=bits, unit=1 / most) > 0), given.calls)
+    y, seconds, _ = _timed(lambda: server.to_ckks(server.compare(x, ">", bits=bits, unit=1 / most)), given.calls)
     return _row(y, np.abs(ckks_secret.decrypt(y)[:values] - (v > 0)), seconds, None, values, params)
 
 
