@@ -117,7 +117,7 @@ def _argmax(case: Case, given: Given) -> Row:
     groups = 8 if given.small else GROUPS
     choices = 3 if given.small else CHOICES
     params = _parameters(case, given)
-    secret, server = _owner(params)
+    secret, server = _owner(params, rotations=C.block_rotations(groups, params.period))
     random = np.random.default_rng(1)
     v = random.permuted(np.tile(np.arange(256), (groups, 1)), axis=1)[:, :choices].T - 128  # distinct integers of 8 bits
     x = server.bind(secret.encrypt(v, pad=True, bound=(-128, 127)))

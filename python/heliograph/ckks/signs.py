@@ -166,22 +166,26 @@ class Plan:
         return self.composition.growths if self.has_gap else self.composition.growths_of_abs
 
 
-def _plan(x: Tensor, candidates: list[Composite], has_gap: bool, error: float, scaling: int) -> Plan:
+def _plan(x: Tensor, candidates: list[Composite], has_gap: bool, error: float, scaling: int, after: int = 0) -> Plan:
     """Returns the cheapest plan for x. `error`: that of the composition and its bootstraps; `scaling`: 1 if x takes a level
-    before the first polynomial.
+    before the first polynomial; `after`: levels above the bootstrapping level that remain for later operations.
 
     Without `hg.ckks.auto_bootstrap`, and if no plan meets the error, it is the composition of the fewest levels.
     """
     auto = automatic_now()
     if auto is not None and x.parameters.bootstrapping_level:
-        found = _cheapest(x, candidates, has_gap, error, scaling)
+        found = _cheapest(x, candidates, has_gap, error, scaling, after)
+        if found is None and after:
+            found = _cheapest(x, candidates, has_gap, error, scaling, 0)
         if found is not None:
             return found
     shortest = min(candidates, key=lambda c: c.cost)
     return Plan(shortest, has_gap, (None,) * len(shortest.stages))
 
 
-def _cheapest(x: Tensor, candidates: list[Composite], has_gap: bool, error: float, scaling: int) -> Plan | None:
+def _cheapest(
+    x: Tensor, candidates: list[Composite], has_gap: bool, error: float, scaling: int, after: int
+) -> Plan | None:  # fmt: skip
     parameters = x.parameters
     top = parameters.levels
     precise = {k: 2.0 ** -parameters.bootstrapping_precision(iterations=k) for k in range(1, _MOST_ITERATIONS + 1)}
@@ -190,7 +194,7 @@ def _cheapest(x: Tensor, candidates: list[Composite], has_gap: bool, error: floa
         depths = (c.depths[0] + scaling, *c.depths[1:])
         for places in itertools.product((False, True), repeat=len(depths)):
             levels = _levels(x.level, top, parameters.bootstrapping_level, depths, places)
-            if levels is None:
+            if levels is None or levels[-1] - depths[-1] < parameters.bootstrapping_level + after:
                 continue
             time = sum(_PRODUCTS[d] * at / top for d, at in zip(c.degrees, levels, strict=True))
             if best is not None and time + sum(places) * BOOTSTRAP_PRODUCTS >= best[0]:
@@ -289,12 +293,17 @@ class Signs:
         return self.composition.error + self.noise[0], self.composition.error + self.noise[1]
 
 
-def signs_of(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Signs:
-    """Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4."""
+def signs_of(
+    x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str, after: int = 0
+) -> Signs:  # fmt: skip
+    """Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4.
+
+    `after`: levels that the next operations take. A plan of bootstraps leaves them if it can.
+    """
     if gap > largest:
         raise _core.ParameterError(f"{what}: the gap {gap:.6g} is above the largest value, {largest:.6g}")
     scale = _scale_of(largest)
-    return _composed(x, scale, _fitting(gap * scale, error * 0.75), True, error, keys, what)
+    return _composed(x, scale, _fitting(gap * scale, error * 0.75), True, error, keys, what, after)
 
 
 def signs_for_abs(x: Tensor, largest: float, error: float, keys: EvaluationKeys | None, what: str) -> tuple[Signs, float]:
@@ -310,11 +319,12 @@ def _scale_of(largest: float) -> float:
 
 
 def _composed(
-    x: Tensor, scale: float, candidates: list[Composite], has_gap: bool, error: float, keys: EvaluationKeys | None, what: str
-) -> Signs:
+    x: Tensor, scale: float, candidates: list[Composite], has_gap: bool, error: float, keys: EvaluationKeys | None,
+    what: str, after: int = 0,
+) -> Signs:  # fmt: skip
     """Evaluates a composition. With a gap, the noise is that of values from the gap on; without, it is divided by |u|."""
     own_keys = keys_of([x], keys, what)
-    plan = _plan(x, candidates, has_gap, error, int(scale != 1))
+    plan = _plan(x, candidates, has_gap, error, int(scale != 1), after)
     composition = plan.composition
     guard = guard_name(what, -1 / scale, 1 / scale)
     noise, u = [0.0, 0.0], x
@@ -333,8 +343,8 @@ def _composed(
         noise = [t + plan.growths[place] * e for t, e in zip(noise, before, strict=True)]
         y = without_errors(u)._polynomial(stage, "chebyshev", guard, own_keys)
         u = with_errors(y, errors_of(y))
-    after = errors_of(u)
-    return Signs(u, composition, (noise[0] + after[0], noise[1] + after[1]))
+    last = errors_of(u)
+    return Signs(u, composition, (noise[0] + last[0], noise[1] + last[1]))
 
 
 def _bootstrapped(u: Tensor, iterations: int | None, levels: int, keys: EvaluationKeys) -> Tensor:
