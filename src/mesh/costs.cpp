@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using io::Json;
 
 constexpr std::size_t kDegree = std::size_t{1} << 14;
-constexpr int kFormat = 4;  // version of the format in which measurements are cached
+constexpr int kFormat = 5;  // version of the format in which measurements are cached
 /// Age in seconds after which a measurement is repeated, because drivers, clocks and other load change.
 constexpr double kOld = 30 * 86400.0;
 /// Runnable threads per core above which other programs are presumed to disturb a measurement.
@@ -47,6 +47,12 @@ constexpr Needs needs_of(Work work) {
 constexpr double kUnfused = 1.5;
 /// Largest ratio of a prediction and the measured time.
 constexpr double kMargin = 4.0 / 3;
+/// Rate of cores beside a GPU, relative to their rate of transforms. Ciphertext operations on cores read memory more often
+/// than a transform does; a GPU's fused kernels read it less often. 250 products of N = 2^15 on an H200 and 32 cores took
+/// 2.6 times as long as the rates of transforms predict (h200x2-unlike.jsonl).
+constexpr double kCoresBesideGpu = 1.0 / 3;
+/// Members below this fraction of the fastest member's rate get no share, because a share gains less than predictions differ.
+constexpr double kLeastRate = 0.05;
 /// Largest factor between two measurements of the same link. On busy hosts they differ by a factor of two.
 constexpr double kLinksDiffer = 3;
 /// Seconds of an exchange of 1 MiB per member. A slower link is limited by its bandwidth, so no longer measurement is
@@ -287,16 +293,22 @@ void write_cache(const std::string& key, const Costs& c, double load_before) {
 }
 
 /// Returns weights from rates. Members within a fifth of the mean get equal weights, because devices of one kind differ
-/// less than their measurements.
-std::vector<double> weights_of(const std::vector<double>& rates) {
-  const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
+/// less than their measurements. Members that are too slow get 0. `cores`: 1 for members that compute on cores, else 0.
+std::vector<double> weights_of(std::vector<double> rates, const std::vector<double>& cores) {
+  if (std::ranges::count(cores, 0.0) > 0) {
+    for (std::size_t m = 0; m < rates.size(); ++m) rates[m] *= cores[m] != 0 ? kCoresBesideGpu : 1;
+  }
+  const double least = kLeastRate * *std::ranges::max_element(rates);
+  std::ranges::replace_if(rates, [&](double r) { return r < least; }, 0.0);
+  const auto used = static_cast<double>(std::ranges::count_if(rates, [](double r) { return r > 0; }));
+  const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / used;
   std::vector<double> weights;
   bool alike = true;
   for (double r : rates) {
-    weights.push_back(mean > 0 ? std::max(0.01, r / mean) : 1);
-    alike = alike && std::abs(weights.back() - 1) < 0.2;
+    weights.push_back(mean > 0 ? r / mean : 1);
+    alike = alike && (r == 0 || std::abs(weights.back() - 1) < 0.2);
   }
-  if (alike) weights.assign(rates.size(), 1);
+  for (double& w : weights) w = alike && w > 0 ? 1 : w;
   return weights;
 }
 
@@ -348,13 +360,17 @@ bool Costs::limbs_pay(std::size_t limbs, std::size_t n) const {
   return pays(Work::key_switch) && pays(Work::multiply);
 }
 
+std::size_t Costs::members() const {
+  return static_cast<std::size_t>(std::ranges::count_if(weights, [](double w) { return w > 0; }));
+}
+
 bool Costs::limbs_stay_on_one_host() const {
   // A prime has one owner in all tensors, so this decision uses a typical size for all of them.
   constexpr std::size_t kLimbs = 16, kN = std::size_t{1} << 15;
   const auto seconds = [&](std::size_t members, const Links& links) {
     return over_limbs(Work::multiply, kLimbs, kN, members, links);
   };
-  return inside && seconds(group.size(), *inside) < seconds(weights.size(), all);
+  return inside && seconds(group.size(), *inside) < seconds(members(), all);
 }
 
 std::vector<double> Costs::limb_weights() const {
@@ -375,6 +391,16 @@ std::vector<double> all_rates(State& state) {
   }
   state.share(rates);
   return rates;
+}
+
+/// Returns 1 for members that compute on cores and 0 for others, on all ranks.
+std::vector<double> cores_of(State& state) {
+  std::vector<double> cores(state.size());
+  for (std::size_t m = 0; m < state.size(); ++m) {
+    if (state.here(m)) cores[m] = state.member(m).device->in_host_memory();
+  }
+  state.share(cores);
+  return cores;
 }
 
 /// Gives members with equal descriptions the best of their rates, because other load may have disturbed the others'
@@ -433,7 +459,7 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
   costs.limbs_a_second.resize(state->size());
   equalize(costs.limbs_a_second, kinds);
   agree(*state, costs);
-  costs.weights = weights_of(costs.limbs_a_second);
+  costs.weights = weights_of(costs.limbs_a_second, cores_of(*state));
   return costs;
 }
 
@@ -445,7 +471,7 @@ std::vector<std::string> report(State& state) {
     device::Device& d = *state.member(m).device;
     std::string line = d.report().front();
     std::snprintf(text, sizeof text, ", share %.2f", c.weights[m]);
-    line += text;
+    line += c.weights[m] > 0 ? text : ", no share, because it is too slow";
     if (!c.limbs_a_second.empty()) {
       std::snprintf(text, sizeof text, ", %.3g transforms of 2^14 words a second", c.limbs_a_second[m]);
       line += text;

@@ -23,7 +23,7 @@ enum class Work : unsigned char {
 };
 
 struct Costs {
-  std::vector<double> weights;         // each member's share of work, about 1 on average
+  std::vector<double> weights;         // each member's share of work, about 1 on average; 0: no work
   std::vector<double> limbs_a_second;  // for each member: transforms per second of limbs of 2^14 64-bit words
   Links all;                           // links between all members
   std::optional<Links> inside;         // links within `group`; nullopt if it has one member
@@ -44,10 +44,12 @@ struct Costs {
 
   /// Returns each member's share of limbs. Members outside `group` get 0 if the links between hosts are too slow.
   std::vector<double> limb_weights() const;
-  std::size_t limb_members() const { return limbs_stay_on_one_host() ? group.size() : weights.size(); }
+  /// Returns the number of members that share limbs.
+  std::size_t limb_members() const { return limbs_stay_on_one_host() ? group.size() : members(); }
   const Links& limb_links() const { return limbs_stay_on_one_host() ? *inside : all; }
 
  private:
+  std::size_t members() const;  // number of members with a share
   bool limbs_stay_on_one_host() const;
 };
 

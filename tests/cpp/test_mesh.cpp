@@ -257,6 +257,21 @@ TEST(Mesh, SlowMembersGetSmallerShares) {
   EXPECT_GT(std::filesystem::file_size(cache.file()), 100u);
 }
 
+TEST(Mesh, MembersThatAreTooSlowGetNoShare) {
+  const Cache cache;
+  for (const char* name : {"3*cpu/slowdown=1:80:1", "3*cpu/slowdown=80:1:1"}) {
+    const auto m = mesh_of(name);
+    const std::size_t slow = name[15] == '8' ? 0 : 1;
+    EXPECT_NE(m->report()[slow].find("no share"), std::string::npos) << m->report()[slow];
+    const auto q = m->make_queue();
+    backend::cpu::fail_allocation(m->member(slow), 1000);  // an allocation there is an error
+    for (const std::size_t items : {1, 2, 3, 40}) {
+      const Words a = words(*m, *q, items, 2, 1024, 3);
+      EXPECT_EQ(read(*m, *q, a.view, 2 * 1024 * items - 2, 2), (std::vector<u64>{2048 * items + 1, 2048 * items + 2}));
+    }
+  }
+}
+
 TEST(Mesh, AnOldOrDisturbedMeasurementIsRepeated) {
   const Cache cache;
   mesh_of("2*cpu/slowdown=1:6");

@@ -84,6 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::ValuesIn(names()), [](const aut
 
 int main(int argc, char** argv) {
   ::setenv("HELIOGRAPH_DEVICE", "ref", 0);
+  heliograph::fuzz::call_every_program = true;
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -22,6 +22,9 @@ const std::vector<Target>& targets();
 /// Returns the target of this name. Throws a ParameterError that lists the existing targets.
 const Target& target(const std::string& name);
 
+/// Whether every program that loads is called; by default some are, because calls are slow. Tests of the corpus set it.
+inline bool call_every_program = false;
+
 std::vector<Target> io_targets();
 std::vector<Target> exact_targets();
 std::vector<Target> ckks_targets();
