@@ -117,7 +117,7 @@ def _argmax(case: Case, given: Given) -> Row:
     groups = 8 if given.small else GROUPS
     choices = 3 if given.small else CHOICES
     params = _parameters(case, given)
-    secret, server = _owner(params)
+    secret, server = _owner(params, rotations=C.block_rotations(groups, params.period))
     random = np.random.default_rng(1)
     v = random.permuted(np.tile(np.arange(256), (groups, 1)), axis=1)[:, :choices].T - 128  # distinct integers of 8 bits
     x = server.bind(secret.encrypt(v, pad=True, bound=(-128, 127)))
@@ -146,7 +146,7 @@ def _by_tfhe(case: Case, given: Given) -> Row:
     v = np.random.default_rng(1).integers(-most, most, values)
     v[:3] = 0, 1, -1
     x = ckks_secret.encrypt(v / most, pad=True, bound=(-1, 1 - 1 / most))
-    y, seconds, _ = _timed(lambda: server.to_ckks(server.to_tfhe(x, bits=bits, unit=1 / most) > 0), given.calls)
+    y, seconds, _ = _timed(lambda: server.to_ckks(server.compare(x, ">", bits=bits, unit=1 / most)), given.calls)
     return _row(y, np.abs(ckks_secret.decrypt(y)[:values] - (v > 0)), seconds, None, values, params)
 
 

@@ -285,13 +285,14 @@ struct SignPlan {
   const std::vector<double>& growths() const { return has_gap ? composition.growths : composition.growths_of_abs; }
 };
 /// Returns the cheapest plan for x. `error`: of the composition and its bootstraps. `scales`: whether x takes a level before
-/// the first polynomial. Without automatic bootstraps, and if no plan meets the error, it is the composition of the fewest
-/// levels.
+/// the first polynomial. `after`: levels above the bootstrapping level that remain for later operations, if a plan can leave
+/// them. Without automatic bootstraps, and if no plan meets the error, it is the composition of the fewest levels.
 SignPlan plan_signs(const Ciphertext& x, const Evaluator& by, const std::vector<Composition>& candidates, bool has_gap,
-                    double error, bool scales);
+                    double error, bool scales, std::size_t after = 0);
 /// Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4. The result's error
-/// bounds include the composition's error. `what` names the function in errors and guards.
-Operand signs_of(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what);
+/// bounds include the composition's error. `what` names the function in errors and guards; `after` is as for plan_signs.
+Operand signs_of(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what,
+                 std::size_t after = 0);
 /// A tensor whose error bounds are those of noise, and the error of its approximation.
 struct Approximate {
   Operand x;
@@ -306,9 +307,9 @@ void require_condition(const Ciphertext& condition);
 /// Returns 1 where a relation of integers in `interval` to 0 holds and 0 where it does not.
 Operand relation_of_integers(const Operand& x, const Interval& interval, Relation relation, const Evaluator& by,
                              double error, SignMethod method, const std::string& what);
-/// Returns 1 for integers of at least 0 and 0 for others by a table, if the automatic method takes one; else nullopt.
-/// `largest` and `gap` are those of the alternative composition.
+/// Returns 1 for integers of at least 0 and 0 for others by a table, if the method takes one; else nullopt. `largest` and
+/// `gap` are those of the alternative composition.
 std::optional<Operand> at_least_0_by_table(const Operand& x, const Interval& interval, const Evaluator& by, double error,
-                                           double largest, double gap, const std::string& what);
+                                           double largest, double gap, SignMethod method, const std::string& what);
 
 }  // namespace heliograph::ckks

@@ -56,6 +56,15 @@ double log2_failure(const Keys& keys, unsigned bits);
 tfhe::Ciphertext to_tfhe(const ckks::Ciphertext& x, unsigned bits, double unit, const Keys& keys,
                          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys);
 
+/// A relation of an integer to 0.
+enum class Relation { less, less_equal, greater, greater_equal };
+
+/// Returns whether x / unit, rounded, has the relation to 0: booleans, shape of x, then the slots. The integers have `bits`
+/// bits, also a number that is no multiple of a digit's. Takes about bits / 4 bootstraps for each value with the set "2_2":
+/// as few as keep the probability of a wrong result at 2^-128. The rest and the errors are those of to_tfhe.
+tfhe::Ciphertext compare(const ckks::Ciphertext& x, Relation relation, unsigned bits, double unit, const Keys& keys,
+                         const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys);
+
 /// Returns `unit` times the booleans or integers of y, whose last axis becomes the slots. The result is at the top level
 /// less the depth of a polynomial of degree 2^message_bits - 1, and for integers of several digits one level more. Each
 /// digit takes a functional bootstrap of all values (ckks.h), which squares its error. Throws WrongKeyError and

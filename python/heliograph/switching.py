@@ -30,11 +30,23 @@ from typing import Any, Self
 
 from heliograph import _core, ckks, tfhe
 from heliograph import keys as key_classes
-from heliograph._common.arguments import Buffer, described, of_kind, path_of, readable_bytes, real, whole
+from heliograph._common.arguments import (
+    Buffer,
+    described,
+    is_real,
+    of_kind,
+    path_of,
+    readable_bytes,
+    real,
+    text_of,
+    whole,
+)
 from heliograph._common.operations import composite
 from heliograph._common.tensor import Progress, of_tensors
 
 __all__ = ["Keys", "Server", "keys", "load", "log2_failure", "unit_for"]
+
+_RELATIONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
 
 class Keys:
@@ -185,13 +197,51 @@ class Server:
         array([ True, False,  True,  True])
         """
         of_tensors([x], ckks.Tensor, "to_tfhe")
-        step = 0.0 if unit is None else real(unit, "the unit")
-        if unit is not None and not step > 0:
-            raise _core.ParameterError(f"the unit must be a number above 0, not {described(unit)}")
         core = _core.switching.to_tfhe(
-            x._core, _bits(bits), step, self.keys._core, self.ckks_keys._core, self.tfhe_keys._core, progress
+            x._core, _bits(bits), _unit(unit), self.keys._core, self.ckks_keys._core, self.tfhe_keys._core, progress
         )
         return tfhe.Tensor(core, self.tfhe_keys)
+
+    @composite
+    def compare(
+        self,
+        x: ckks.Tensor,
+        relation: str,
+        y: Any = 0,
+        bits: int = 16,
+        *,
+        unit: float | None = None,
+        progress: Progress | None = None,
+    ) -> tfhe.Tensor:
+        """Returns whether round((x - y) / unit) has a relation to 0, as TFHE booleans. The slots become the last axis.
+
+        `relation` is "<", "<=", ">", ">=", "==" or "!=". `y` is a CKKS tensor, a number or an array. `unit` is the value of
+        the last bit of the differences x - y, which must fit signed integers of `bits` bits; None: `unit_for(x - y, bits)`.
+        Equal values are exact in every relation.
+
+        A difference takes about ``bits / 4`` bootstraps with the set "2_2", 4 for 16 bits; "==" and "!=" twice as many and
+        one more. The number is the least that keeps the probability of a wrong result at 2^-128 for each value.
+
+        Raises the errors of `to_tfhe`; ParameterError for other relations.
+
+        >>> tfhe_secret.decrypt(server.compare(x, ">", 0.25, bits=8, unit=2**-6))
+        array([ True, False,  True, False])
+        """
+        of_tensors([x], ckks.Tensor, "compare")
+        text_of(relation, "relation", (*_RELATIONS, "==", "!="))
+        width, step = _bits(bits), _unit(unit)
+        difference = x if is_real(y) and y == 0 else x - y
+
+        def holds(name: str) -> tfhe.Tensor:
+            core = _core.switching.compare(
+                difference._core, getattr(_core.switching.Relation, _RELATIONS[name]), width, step, self.keys._core,
+                self.ckks_keys._core, self.tfhe_keys._core, progress,
+            )  # fmt: skip
+            return tfhe.Tensor(core, self.tfhe_keys)
+
+        if relation in _RELATIONS:
+            return holds(relation)
+        return holds("<=") & holds(">=") if relation == "==" else holds("<") | holds(">")
 
     @composite
     def to_ckks(self, y: tfhe.Tensor, *, unit: float = 1.0, progress: Progress | None = None) -> ckks.Tensor:
@@ -212,6 +262,16 @@ class Server:
         return ckks.Tensor(
             _core.switching.to_ckks(y._core, step, self.keys._core, self.ckks_keys._core, progress), self.ckks_keys
         )
+
+
+def _unit(unit: float | None) -> float:
+    """Returns a unit, or 0 for None."""
+    if unit is None:
+        return 0.0
+    step = real(unit, "the unit")
+    if not step > 0:
+        raise _core.ParameterError(f"the unit must be a number above 0, not {described(unit)}")
+    return step
 
 
 def _bits(bits: int) -> int:

@@ -228,14 +228,17 @@ void bind_compositions(nb::module_& m) {
   m.def(
       "plan_signs",
       [](const nb::object& face, const nb::object& x, const std::vector<Composition>& candidates, bool has_gap, double error,
-         bool scales) { return ckks::plan_signs(operand_of(x), PythonEvaluator(face), candidates, has_gap, error, scales); },
-      "evaluator"_a, "x"_a, "candidates"_a, "has_gap"_a, "error"_a, "scales"_a);
+         bool scales, std::size_t after) {
+        return ckks::plan_signs(operand_of(x), PythonEvaluator(face), candidates, has_gap, error, scales, after);
+      },
+      "evaluator"_a, "x"_a, "candidates"_a, "has_gap"_a, "error"_a, "scales"_a, "after"_a = 0);
   m.def(
       "signs_of",
-      [](const nb::object& face, const nb::object& x, double largest, double gap, double error, const std::string& what) {
-        return tensor_of(ckks::signs_of(operand_of(x), PythonEvaluator(face), largest, gap, error, what));
+      [](const nb::object& face, const nb::object& x, double largest, double gap, double error, const std::string& what,
+         std::size_t after) {
+        return tensor_of(ckks::signs_of(operand_of(x), PythonEvaluator(face), largest, gap, error, what, after));
       },
-      "evaluator"_a, "x"_a, "largest"_a, "gap"_a, "error"_a, "what"_a);
+      "evaluator"_a, "x"_a, "largest"_a, "gap"_a, "error"_a, "what"_a, "after"_a = 0);
 }
 
 ckks::SignMethod method_of(const std::string& name) {
@@ -288,12 +291,12 @@ void bind_signs(nb::module_& m) {
   m.def(
       "at_least_0_by_table",
       [](const nb::object& face, const nb::object& x, double low, double high, double error, double largest, double gap,
-         const std::string& what) {
-        const std::optional<Operand> found =
-            ckks::at_least_0_by_table(operand_of(x), {low, high}, PythonEvaluator(face), error, largest, gap, what);
+         const std::string& method, const std::string& what) {
+        const std::optional<Operand> found = ckks::at_least_0_by_table(operand_of(x), {low, high}, PythonEvaluator(face),
+                                                                       error, largest, gap, method_of(method), what);
         return found ? tensor_of(*found) : nb::object(nb::none());
       },
-      "evaluator"_a, "x"_a, "low"_a, "high"_a, "error"_a, "largest"_a, "gap"_a, "what"_a);
+      "evaluator"_a, "x"_a, "low"_a, "high"_a, "error"_a, "largest"_a, "gap"_a, "method"_a, "what"_a);
   m.def("require_condition", &ckks::require_condition, "condition"_a);
 }
 

@@ -45,6 +45,19 @@ void bind_switching(nb::module_& m) {
         return switching::to_tfhe(x, bits, unit, keys, ckks_keys, tfhe_keys);
       },
       "x"_a, "bits"_a, "unit"_a, "keys"_a, "ckks_keys"_a, "tfhe_keys"_a, "progress"_a = nb::none());
+  nb::enum_<switching::Relation>(m, "Relation")
+      .value("less", switching::Relation::less)
+      .value("less_equal", switching::Relation::less_equal)
+      .value("greater", switching::Relation::greater)
+      .value("greater_equal", switching::Relation::greater_equal);
+  m.def(
+      "compare",
+      [](const ckks::Ciphertext& x, switching::Relation relation, unsigned bits, double unit, const Keys& keys,
+         const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys, const nb::object& progress) {
+        const Released released(progress);
+        return switching::compare(x, relation, bits, unit, keys, ckks_keys, tfhe_keys);
+      },
+      "x"_a, "relation"_a, "bits"_a, "unit"_a, "keys"_a, "ckks_keys"_a, "tfhe_keys"_a, "progress"_a = nb::none());
   m.def(
       "to_ckks",
       [](const tfhe::Ciphertext& y, double unit, const Keys& keys, const ckks::EvaluationKeys& ckks_keys,

@@ -2,12 +2,15 @@
 // devices, and the values of both directions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "circuits/switching/context.h"
 #include "heliograph/switching.h"
+#include "schemes/tfhe/encoding.h"
 #include "tfhe_rig.h"
 
 namespace heliograph {
@@ -293,6 +296,115 @@ TEST(Switching, CircuitReadsDigitsWithItsMargin) {
   }
 }
 
+using switching::Relation;
+
+bool holds(double v, Relation relation) {
+  switch (relation) {
+    case Relation::less:
+      return v < 0;
+    case Relation::less_equal:
+      return v <= 0;
+    case Relation::greater:
+      return v > 0;
+    case Relation::greater_equal:
+      return v >= 0;
+  }
+  return false;
+}
+
+/// Adds to `out` the outputs of a circuit of signs for all errors of its phases: up to `first` turns in layer 0, up to
+/// `later` in others. A phase closer to 0 or 1/2 takes both signs.
+void evaluate_signs(const tfhe::Circuit& c, std::size_t layer, u64 input, u64 sign, double first, double later,
+                    std::set<u64>& out) {
+  if (layer == c.layers.size()) {
+    out.insert(c.outputs[0].constant + sign);
+    return;
+  }
+  const tfhe::Bootstrap& b = c.layers[layer][0];
+  const tfhe::Linear& x = b.input;
+  const u64 phase = x.constant + static_cast<u64>(i64{x.terms[0].weight}) * input + (layer > 0 ? sign : 0);
+  const double turns = static_cast<double>(static_cast<i64>(phase)) * 0x1p-64, error = layer > 0 ? later : first;
+  const double distance = std::min(std::abs(turns), 0.5 - std::abs(turns));
+  const u64 value = c.tables[b.table].values[0];
+  for (const bool positive : {false, true})
+    if ((turns >= 0) == positive || distance < error)
+      evaluate_signs(c, layer + 1, input, positive ? value : u64{0} - value, first, later, out);
+}
+
+TEST(Switching, SignsHoldForAllErrorsWithinTheirMargins) {
+  const switching::Context& pair = rig().pair();
+  const tfhe::Spec& spec = rig().tfhe.spec();
+  for (const unsigned bits : {1, 2, 5, 9, 12}) {
+    const switching::SignPlan best = pair.sign_plan(bits, 0.1);
+    ASSERT_GT(best.bootstraps, 0u);
+    EXPECT_LE(best.log2_failure, -128);
+    for (const double small : {1.0, 3.0}) {  // also more windows than the plan has
+      switching::SignPlan plan = best;
+      if (small > 1) {
+        plan.ratio = 3, plan.bootstraps = 2;
+        while (plan.window = 4 * std::pow(3, plan.bootstraps - 1), plan.window < (std::exp2(bits) + 2.5) * 4 / 3)
+          ++plan.bootstraps;
+      }
+      const double factor = std::pow(plan.ratio, plan.bootstraps - 1), unit = 0x1p59 / plan.window;
+      const double first = 0.5 / plan.window * factor, later = 0.25 / (plan.ratio + 1.0);
+      std::size_t wrong = 0;
+      for (const Relation relation : {Relation::less, Relation::less_equal, Relation::greater, Relation::greater_equal}) {
+        const auto circuit = switching::sign_circuit(spec, plan, relation);
+        EXPECT_EQ(circuit->bootstraps(), plan.bootstraps);
+        const double most = std::exp2(bits - 1.0);
+        for (double v = -most; v <= most; ++v) {
+          for (const double off : {0.0, 0.2, -0.2}) {
+            std::set<u64> out;
+            const auto input = static_cast<u64>(static_cast<i64>(std::round((v + off) * unit)));
+            evaluate_signs(*circuit, 0, input, 0, first * (1 - 2 * std::abs(off)) * 0.999, later * 0.999, out);
+            wrong += out.size() != 1 || *out.begin() != (holds(v, relation) ? tfhe::unit_of(spec) : 0);
+          }
+        }
+      }
+      EXPECT_EQ(wrong, 0u) << bits << " bits, " << plan.bootstraps << " bootstraps";
+    }
+  }
+}
+
+TEST(Switching, SignsTakeFewBootstraps) {
+  const tfhe::Spec set = tfhe::named_spec("2_2");
+  const ckks::Parameters n16(ckks::named_spec("n16-b13"));
+  const switching::Context pair(n16.context(), tfhe::Parameters(set).context());
+  const std::pair<unsigned, unsigned> expected[] = {{4, 1}, {8, 2}, {12, 3}, {16, 4}, {17, 5}, {20, 5}};
+  for (const auto& [bits, bootstraps] : expected) {
+    const switching::SignPlan plan = pair.sign_plan(bits, 0.1);
+    EXPECT_EQ(plan.bootstraps, bootstraps) << bits;
+    EXPECT_LE(plan.log2_failure, -128) << bits;
+  }
+  EXPECT_EQ(pair.sign_plan(16, 0.5).bootstraps, 0u);
+  EXPECT_EQ(pair.sign_plan(40, 0).bootstraps, 0u);
+  EXPECT_EQ(pair.sign_plan(16, std::nan("")).bootstraps, 0u);
+}
+
+TEST(Switching, ComparesIntegersWithZero) {
+  const Rig& r = rig();
+  for (const unsigned bits : {3, 8, 16}) {
+    const double most = std::exp2(bits - 1.0), unit = 1 / most;
+    std::mt19937_64 random(bits);
+    std::vector<double> data, expected;
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      const double near = std::min(most, 20.0), v = static_cast<double>(random() % static_cast<u64>(2 * most)) - most;
+      expected.push_back(i < 200 ? std::fmod(static_cast<double>(i), 2 * near) - near : v);
+      const double off = i % 3 == 2 ? 0 : i % 3 == 0 ? 0.25 : -0.25;
+      data.push_back(std::clamp((expected.back() + off) * unit, -1.0, 1 - unit));
+    }
+    const ckks::Ciphertext x = r.secret.encrypt(values_of({}, kSlots, data), 0, {-1, 1 - unit});
+    for (const Relation relation : {Relation::less, Relation::less_equal, Relation::greater, Relation::greater_equal}) {
+      const tfhe::Ciphertext y = switching::compare(x, relation, bits, unit, r.switching, r.keys, r.tfhe_keys);
+      EXPECT_EQ(y.type(), tfhe::Type{});
+      const std::vector<i64> got = decrypted(r, y);
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) wrong += got[i] != (holds(expected[i], relation) ? 1 : 0);
+      EXPECT_EQ(wrong, 0u) << bits << " bits, relation " << static_cast<int>(relation);
+    }
+  }
+}
+
 /// Checks that v + offset becomes the integer v for every value v of `bits` bits.
 void expect_integers(const Rig& r, unsigned bits, double offset) {
   const double unit = std::exp2(-static_cast<double>(bits - 1)), most = std::exp2(bits - 1.0) - 1;
@@ -423,6 +535,16 @@ TEST(Switching, RefusesWhatDoesNotBelongTogether) {
   EXPECT_THROW(to_tfhe(x, 8, 0x1p-7), PlaintextRangeError);  // a bound of 128 units exceeds 8-bit integers
   EXPECT_THROW(to_tfhe(x, 24), NoiseError);
   EXPECT_THROW(to_tfhe(x, 16, -1), ParameterError);
+  const auto compare = [&](const ckks::Ciphertext& c, unsigned bits = 8, double unit = 0) {
+    return switching::compare(c, Relation::less, bits, unit, r.switching, r.keys, r.tfhe_keys);
+  };
+  EXPECT_THROW(compare(stranger.encrypt(ones, 0, {-1, 1})), WrongKeyError);
+  EXPECT_THROW(compare(ckks::lower(x, 2)), LevelError);
+  EXPECT_THROW(compare(ckks::multiply_i(x)), DtypeError);
+  EXPECT_THROW(compare(x, 8, 0x1p-7), PlaintextRangeError);
+  EXPECT_THROW(compare(x, 24), NoiseError);
+  EXPECT_THROW(compare(x, 60), NoiseError);
+  EXPECT_THROW(compare(x, 16, -1), ParameterError);
 }
 
 TEST(Switching, RefusesSetsThatCannotSwitch) {

@@ -13,6 +13,8 @@ import pytest
 import heliograph as hg
 import tfhe_rig
 
+RELATIONS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal}
+
 
 def ckks_parameters(slots: int = 64) -> hg.ckks.Parameters:
     """Returns a small set with bootstrapping."""
@@ -118,6 +120,63 @@ def test_keys_of_others_are_refused() -> None:
         p.server.to_tfhe(p.tfhe.encrypt([1, 2], "int8"))  # type: ignore[arg-type]
     with pytest.raises(hg.DtypeError):
         p.server.to_ckks(p.ckks.encrypt(np.zeros(64)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bits", [3, 8, 16])
+def test_comparisons_are_exact(bits: int) -> None:
+    """All relations of all signs, ties included, at both ends of the integers and around 0."""
+    p = party()
+    most = 2 ** (bits - 1)
+    v = np.random.default_rng(bits).integers(-most, most, 64)
+    near = min(most, 8)
+    v[: 2 * near] = np.arange(-near, near)
+    v[-2:] = most - 1, -most
+    x = p.ckks.encrypt(v / most, bound=(-1, 1 - 1 / most))
+    for name, relation in RELATIONS.items():
+        y = p.server.compare(x, name, bits=bits, unit=1 / most)
+        assert y.dtype == bool
+        assert np.array_equal(p.tfhe.decrypt(y), relation(v, 0)), name
+    off = p.ckks.encrypt(np.clip((v + 0.3) / most, -1, 1 - 1 / most), bound=(-1, 1 - 1 / most))
+    assert np.array_equal(p.tfhe.decrypt(p.server.compare(off, ">=", bits=bits, unit=1 / most)), v >= 0)
+
+
+def test_comparisons_take_tensors_numbers_and_arrays() -> None:
+    """The second operand; several ciphertexts; the default unit; the way back."""
+    p = party()
+    a, b = np.random.default_rng(2).integers(-100, 100, (2, 3, 64))
+    b[:, :16] = a[:, :16]
+    x, y = p.ckks.encrypt(a, bound=100), p.ckks.encrypt(b, bound=100)
+    for name, relation in RELATIONS.items():
+        assert np.array_equal(p.tfhe.decrypt(p.server.compare(x, name, y, 9, unit=1)), relation(a, b)), name
+    assert np.array_equal(p.tfhe.decrypt(p.server.compare(x, "<", 7, 8, unit=1)), a < 7)
+    assert np.array_equal(p.tfhe.decrypt(p.server.compare(x, "==", b[0].astype(float), 9)), a == b[0])
+    larger = p.server.to_ckks(p.server.compare(x, ">", y, 9))
+    assert np.abs(p.ckks.decrypt(larger) - (a > b)).max() < 0.02
+    assert p.server.compare(x[:0], "<").shape == (0, 64)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"relation": "=>"}, hg.ParameterError, "relation"),
+        ({"bits": 0}, hg.ParameterError, "1 to 64 bits"),
+        ({"bits": 40}, hg.NoiseError, "half a unit"),
+        ({"bits": 26}, hg.NoiseError, "half a unit"),
+        ({"bits": 8, "unit": 2**-7}, hg.PlaintextRangeError, "hold -1 to 0.992188"),
+        ({"bits": 8, "unit": -1}, hg.ParameterError, "above 0"),
+        ({"bits": 7, "y": 5}, hg.PlaintextRangeError, "unit=|larger unit"),
+    ],
+)
+def test_impossible_comparisons_are_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    """Relations, widths, units and bounds that cannot be right are errors before anything is computed."""
+    p = party()
+    x = p.ckks.encrypt(np.ones(64), bound=1)
+    with pytest.raises(error, match=text):
+        p.server.compare(x, options.pop("relation", "<"), **({"unit": 2**-5} | options))
+    with pytest.raises(hg.LevelError, match="needs level"):
+        p.server.compare(p.ckks.encrypt(np.zeros(64), level=2), "<")
+    with pytest.raises(hg.DtypeError):
+        p.server.compare(p.tfhe.encrypt([1, 2], "int8"), "<")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

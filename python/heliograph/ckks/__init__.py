@@ -37,6 +37,7 @@ from heliograph._common.functions import concatenate, dot, matmul, relinearize, 
 from heliograph.ckks import parameter_search as _choose  # noqa: F401 (registers the search of hg.parameters_for)
 from heliograph.ckks.approximation import Approximation, approximate
 from heliograph.ckks.automatic import AutoBootstrap, auto_bootstrap
+from heliograph.ckks.blocks import block_rotations
 from heliograph.ckks.comparisons import abs, clip, compare, maximum, minimum, relu, sign, where
 from heliograph.ckks.elementary import (
     cos,
@@ -109,6 +110,7 @@ __all__ = [
     "argmax",
     "argmin",
     "auto_bootstrap",
+    "block_rotations",
     "bootstrap",
     "clip",
     "compare",

@@ -68,6 +68,15 @@ class LinearTransform:
             parameters._core, numbers, diagonals, size, level_of(parameters, level), _baby(baby), 0 if repeats else rows
         )
 
+    @classmethod
+    def _mask(cls, parameters: Parameters, width: int, level: int, factor: float) -> LinearTransform:
+        """Returns the matrix that multiplies the first `width` of a set's slots by a factor and drops others."""
+        made = object.__new__(cls)
+        made.shape, made._repeats = (width, parameters.slots), False
+        diagonal = np.full((1, width), factor, dtype=np.complex128)
+        made._core = _core.ckks.linear_transform(parameters._core, [0], diagonal, parameters.period, level, 0, width)
+        return made
+
     parameters = engine_property("parameters", Parameters, "The parameter set.")
     level = engine_property("level", int, "Level of its operands; results are one level lower.")
     rotations = engine_property("rotations", list[int], "Rotation steps that need evaluation keys.")

@@ -27,7 +27,8 @@ from heliograph.ckks.approximation import (
     with_errors,
     without_errors,
 )
-from heliograph.ckks.comparisons import extreme, gap_of, gap_or_integers, inside_unit, related, with_approximation
+from heliograph.ckks.blocks import Blocks
+from heliograph.ckks.comparisons import extreme, gap_of, gap_or_integers, inside_unit, with_approximation
 from heliograph.ckks.integers import Method, method_of
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.signs import SignEvaluator, signs_of
@@ -163,7 +164,9 @@ def argmax(
     and along slots it is "polynomial". With ``one_hot=True`` the axis stays and holds 1 at the index and 0 elsewhere. All
     pairs are compared.
 
-    - An axis of ciphertexts: an index for each slot. n values take n (n - 1) / 2 signs, and n signs of ranks.
+    - An axis of ciphertexts: an index for each slot. n values take n (n - 1) / 2 signs, and n signs of ranks. Inside
+      `auto_bootstrap`, ciphertexts of few values share one for these signs, if the keys have the rotations
+      `block_rotations(slots, period)`.
     - ``axis="slots"``: the index among the first `count` slots, in every slot. Sizes and keys are those of `sort`.
 
     Raises the errors of `sign`; ShapeError for an empty axis, ParameterError for a wrong count.
@@ -221,13 +224,15 @@ def _ranks(x: Tensor, gap: _Gap, spread: float, keys: EvaluationKeys | None, wha
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
     differences = concatenate([x[i : i + 1] - x[j : j + 1] for i, j in pairs])
     error = _RANK_ERROR / count
-    if gap.method is None:
-        half = gap.size / 2
-        differences = inside(differences + half, -spread - gap.size, spread + gap.size)
-        larger = _signs(differences, spread + gap.size, half, error, keys, what) * 0.5
+    blocks = Blocks(differences, keys_of([x], keys, what))
+    differences = inside(blocks.pack(differences), -spread, spread)
+    half, most = gap.size / 2, spread + (gap.size / 2 if gap.method else gap.size)
+    larger = _by_table(differences, -spread, spread, error / 2, most, half, gap.method, keys, what) if gap.method else None
+    if larger is not None:
+        larger = blocks.unpack(larger - 0.5)
     else:
-        differences = inside(differences, -spread, spread)
-        larger = related(differences, -spread, spread, ">=", error / 2, gap.method, keys, what) - 0.5
+        shifted = inside(differences + half, -most, most)
+        larger = blocks.unpack(_signs(shifted, most, half, error, keys, what, after=1), 0.5)
     ranks = []
     for k in range(count):
         wins = [larger[p : p + 1] if i == k else -larger[p : p + 1] for p, (i, j) in enumerate(pairs) if k in (i, j)]
@@ -242,19 +247,32 @@ def _at_least(ranks: Tensor, least: Any, count: int, keys: EvaluationKeys | None
     """
     error = 2.0**-20
     low, high = -float(np.max(least)), count - 1 - float(np.min(least))
-    numbers = inside(ranks - least, low - 0.25, high + 0.25)
-    found = _core.ckks.functions.at_least_0_by_table(
-        SignEvaluator(numbers, keys, what), numbers, low, high, _TABLE_ERROR, float(count), 0.45, what
-    )
+    differences = inside(ranks - least, low - 0.25, high + 0.25)
+    blocks = Blocks(differences, keys_of([ranks], keys, what))
+    packed = inside(blocks.pack(differences), low - 0.25, high + 0.25)
+    found = _by_table(packed, low, high, _TABLE_ERROR, float(count), 0.45, "auto", keys, what)
     if found is not None:
-        return cast(Tensor, found)
-    shifted = inside(ranks - (least - 0.5), -float(count), float(count))
-    return inside_unit(_signs(shifted, float(count), 0.45, error, keys, what) * 0.5 + 0.5, error)
+        return inside_unit(blocks.unpack(found), _TABLE_ERROR)
+    shifted = inside(packed + 0.5, -float(count), float(count))
+    found = blocks.unpack(_signs(shifted, float(count), 0.45, error, keys, what, after=1), 0.5)
+    return inside_unit(found + 0.5, error)
 
 
-def _signs(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
-    """Returns signs to about `error`. Their error bounds include that of the composition."""
-    return signs_of(x, largest, gap, error / 0.75, keys, what)
+def _by_table(
+    x: Tensor, low: float, high: float, error: float, largest: float, gap: float, method: str,
+    keys: EvaluationKeys | None, what: str,
+) -> Tensor | None:  # fmt: skip
+    """Returns 1 for integers of at least 0 and 0 for others by a functional bootstrap, if the method takes one."""
+    by = SignEvaluator(x, keys, what)
+    found = _core.ckks.functions.at_least_0_by_table(by, x, low, high, error, largest, gap, method, what)
+    return cast("Tensor | None", found)
+
+
+def _signs(
+    x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str, after: int = 0
+) -> Tensor:  # fmt: skip
+    """Returns signs to about `error`. Their error bounds include that of the composition. `after` is as for `signs_of`."""
+    return signs_of(x, largest, gap, error / 0.75, keys, what, after)
 
 
 @composite
@@ -268,7 +286,8 @@ def sort(
     compared, then each rank with each place. ``integers=True`` declares, in place of `gap`, that all values are integers;
     `method` is as for `sign`, and along slots it is "polynomial".
 
-    - An axis of ciphertexts: each slot is sorted by itself, with n (n - 1) signs for n values.
+    - An axis of ciphertexts: each slot is sorted by itself, with n (n - 1) signs for n values. `block_rotations` are as
+      for `argmax`.
     - ``axis="slots"``: the first `count` slots of each ciphertext. The tensor must fill the set's `period`. n values take
       the signs of 2 n m / period ciphertexts, where m is n, rounded up to a power of two; n m / period may be up to 256. It
       needs keys for the rotations `sort_rotations(period)`. The results are in the first `count` slots; other slots hold

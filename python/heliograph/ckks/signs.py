@@ -65,11 +65,11 @@ def _fitting(gap: float, error: float) -> list[Any]:
     return list(_functions.fitting_compositions(gap, error))
 
 
-def _plan(x: Tensor, candidates: list[Any], has_gap: bool, error: float, scaling: int) -> Any:
+def _plan(x: Tensor, candidates: list[Any], has_gap: bool, error: float, scaling: int, after: int = 0) -> Any:
     """Returns the cheapest plan for x. `error`: that of the composition and its bootstraps; `scaling`: 1 if x takes a level
-    before the first polynomial.
+    before the first polynomial; `after`: levels that the next operations take.
     """
-    return _functions.plan_signs(SignEvaluator(x, None, "sign"), x, candidates, has_gap, error, bool(scaling))
+    return _functions.plan_signs(SignEvaluator(x, None, "sign"), x, candidates, has_gap, error, bool(scaling), after)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -85,9 +85,12 @@ def _rounding(parameters: Parameters, place: int, stage: int) -> float:
     return tried(parameters, error)
 
 
-def signs_of(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
+def signs_of(
+    x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str, after: int = 0
+) -> Tensor:  # fmt: skip
     """Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4.
 
-    The error bounds include that of the composition.
+    The error bounds include that of the composition. `after`: levels that the next operations take. A plan of bootstraps
+    leaves them if it can.
     """
-    return cast(Tensor, _functions.signs_of(SignEvaluator(x, keys, what), x, largest, gap, error, what))
+    return cast(Tensor, _functions.signs_of(SignEvaluator(x, keys, what), x, largest, gap, error, what, after))

@@ -177,10 +177,10 @@ Operand relation_of_integers(const Operand& x, const Interval& interval, Relatio
 }
 
 std::optional<Operand> at_least_0_by_table(const Operand& x, const Interval& interval, const Evaluator& by, double error,
-                                           double largest, double gap, const std::string& what) {
+                                           double largest, double gap, SignMethod method, const std::string& what) {
   const Integers numbers(x, interval, by, what);
   const auto f = [](std::int64_t m) { return m >= 0 ? 1.0 : 0.0; };
-  if (!numbers.takes_table(SignMethod::automatic, f, error, largest, gap)) return std::nullopt;
+  if (!numbers.takes_table(method, f, error, largest, gap)) return std::nullopt;
   return inside_unit(numbers.looked_up(f, error), by, error);
 }
 

@@ -39,12 +39,13 @@ std::vector<Composition> fitting_abs(double error) {
 /// Search for the cheapest plan with bootstraps.
 class PlanSearch {
  public:
-  PlanSearch(const Ciphertext& x, const Evaluator& by, bool has_gap, double error, bool scales)
+  PlanSearch(const Ciphertext& x, const Evaluator& by, bool has_gap, double error, bool scales, std::size_t after)
       : parameters_(x.parameters()),
         by_(by),
         has_gap_(has_gap),
         error_(error),
         scaling_(scales ? 1 : 0),
+        after_(after),
         level_(x.level()),
         top_(parameters_.top_level()),
         entry_(parameters_.bootstrapping_level()) {
@@ -90,6 +91,7 @@ class PlanSearch {
       if (level < entry_ + depth) return std::nullopt;
       level -= depth;
     }
+    if (level < entry_ + after_) return std::nullopt;
     return found;
   }
 
@@ -119,7 +121,7 @@ class PlanSearch {
   const Evaluator& by_;
   bool has_gap_;
   double error_;
-  std::size_t scaling_, level_, top_, entry_;
+  std::size_t scaling_, after_, level_, top_, entry_;
   std::vector<double> after_bootstrap_;  // error after a bootstrap of 1, 2, ... iterations
   std::optional<SignPlan> best_;
   double best_time_ = 0;
@@ -127,8 +129,8 @@ class PlanSearch {
 
 /// Evaluates a composition. With a gap, the noise is that of values from the gap on; without, it is divided by |u|.
 Signs composed(const Operand& x, const Evaluator& by, double scale, const std::vector<Composition>& candidates, bool has_gap,
-               double error, const std::string& what) {
-  const SignPlan plan = plan_signs(x, by, candidates, has_gap, error, scale != 1);
+               double error, const std::string& what, std::size_t after = 0) {
+  const SignPlan plan = plan_signs(x, by, candidates, has_gap, error, scale != 1, after);
   const Composition& c = plan.composition;
   const std::string guard = what + " on " + interval_text(-1 / scale, 1 / scale);
   ErrorBounds noise;
@@ -150,19 +152,22 @@ Signs composed(const Operand& x, const Evaluator& by, double scale, const std::v
     const Operand y = by.polynomial(without_errors(u, by), c.stages[i], guard);
     u = by.with_error(y, error_bounds(y));
   }
-  const ErrorBounds after = error_bounds(u);
-  return {u, c, {noise.trusted + after.trusted, noise.assumed + after.assumed}};
+  const ErrorBounds last = error_bounds(u);
+  return {u, c, {noise.trusted + last.trusted, noise.assumed + last.assumed}};
 }
 
 }  // namespace
 
 SignPlan plan_signs(const Ciphertext& x, const Evaluator& by, const std::vector<Composition>& candidates, bool has_gap,
-                    double error, bool scales) {
+                    double error, bool scales, std::size_t after) {
   require<ParameterError>(!candidates.empty(), "a plan of signs needs at least one composition");
   if (by.is_automatic() && x.parameters().bootstrapping_level() > 0) {
-    PlanSearch search(x, by, has_gap, error, scales);
-    for (const Composition& c : candidates) search.add(c);
-    if (std::optional<SignPlan> found = search.best()) return *found;
+    for (const std::size_t left : {after, std::size_t{0}}) {
+      PlanSearch search(x, by, has_gap, error, scales, left);
+      for (const Composition& c : candidates) search.add(c);
+      if (std::optional<SignPlan> found = search.best()) return *found;
+      if (left == 0) break;
+    }
   }
   const auto cost = [](const Composition& c) {
     double products = 0;
@@ -195,12 +200,12 @@ std::optional<double> cost_of_signs(const Ciphertext& x, const Evaluator& by, do
   return time + kBootstrapProducts * spent / static_cast<double>(top - parameters.bootstrapping_level());
 }
 
-Signs compose_signs(const Operand& x, const Evaluator& by, double largest, double gap, double error,
-                    const std::string& what) {
+Signs compose_signs(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what,
+                    std::size_t after) {
   if (gap > largest)
     throw ParameterError(what + ": the gap " + number_text(gap) + " is above the largest value, " + number_text(largest));
   const double scale = scale_for(largest);
-  return composed(x, by, scale, fitting_compositions(gap * scale, error * 0.75), true, error, what);
+  return composed(x, by, scale, fitting_compositions(gap * scale, error * 0.75), true, error, what, after);
 }
 
 std::pair<Signs, double> compose_signs_for_abs(const Operand& x, const Evaluator& by, double largest, double error,
@@ -209,8 +214,9 @@ std::pair<Signs, double> compose_signs_for_abs(const Operand& x, const Evaluator
   return {composed(x, by, scale, fitting_abs(error * 0.95 * scale), false, error * scale, what), scale};
 }
 
-Operand signs_of(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what) {
-  const Signs found = compose_signs(x, by, largest, gap, error, what);
+Operand signs_of(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what,
+                 std::size_t after) {
+  const Signs found = compose_signs(x, by, largest, gap, error, what, after);
   const double own = found.composition.error;
   return by.with_error(found.x, {own + found.noise.trusted, own + found.noise.assumed});
 }

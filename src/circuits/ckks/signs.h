@@ -15,9 +15,10 @@ struct Signs {
   Composition composition;
   ErrorBounds noise;
 };
-/// Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4.
-Signs compose_signs(const Operand& x, const Evaluator& by, double largest, double gap, double error,
-                    const std::string& what);
+/// Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4. `after` is as for
+/// plan_signs.
+Signs compose_signs(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what,
+                    std::size_t after = 0);
 /// Returns s with |x s - |x|| <= error for values in [-largest, largest], and the factor 1 / scale of its noise.
 std::pair<Signs, double> compose_signs_for_abs(const Operand& x, const Evaluator& by, double largest, double error,
                                                const std::string& what);

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 
+#include "heliograph/switching.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/tfhe/context.h"
 
@@ -32,6 +33,10 @@ inline constexpr std::size_t kErrors = 2;
 /// LWE words are multiples of 2^-kTurnBits turns before a circuit multiplies them by 2^(64 - kTurnBits): residues modulo
 /// 2^kTurnBits, which conversions handle.
 inline constexpr int kTurnBits = 59;
+/// log2 of the largest factor of a phase in a circuit, a 32-bit integer.
+inline constexpr unsigned kMostFactor = 30;
+/// Part of a unit by which a bound may exceed the integers. Values are rounded back.
+inline constexpr double kSlack = 0.25;
 
 /// Returns the variance of an error of a key under S.
 inline double error_variance() { return kErrors * math::kSigma * math::kSigma; }
@@ -58,6 +63,16 @@ class Digits {
   unsigned bits_;
   u64 offset_, half_;  // added to x, subtracted from each digit
   std::vector<std::shared_ptr<const device::ConversionConstant>> conversions_;
+};
+
+/// How the sign of a value x is read by one bootstrap for each window; see sign_circuit.
+struct SignPlan {
+  unsigned bootstraps = 0;
+  std::int32_t ratio = 1;   // of one window and the one before
+  double window = 0;        // units in a turn of the last phase, which is the input
+  double log2_failure = 0;  // of one value
+
+  auto operator<=>(const SignPlan&) const = default;
 };
 
 class Context {
@@ -103,6 +118,12 @@ class Context {
   /// a device has their launches.
   std::shared_ptr<const tfhe::Circuit> reading(unsigned bits) const;
   std::shared_ptr<const tfhe::Circuit> scaling(std::size_t wires, std::int32_t factor) const;
+  /// Returns sign_circuit for the set, cached like the other circuits.
+  std::shared_ptr<const tfhe::Circuit> comparing(const SignPlan& plan, Relation relation) const;
+  /// Returns the plan with the fewest bootstraps that compares integers of `bits` bits and fails with a probability of at
+  /// most 2^-128; if there is none, one with 0 bootstraps. `error`: a bound on the error of a value, in units, without the
+  /// switch to the wide key.
+  SignPlan sign_plan(unsigned bits, double error) const;
 
  private:
   inline static const PrimeList kFirst = {0};
@@ -144,6 +165,7 @@ class Context {
   mutable std::mutex mutex_;  // guards the circuits
   mutable std::map<unsigned, std::shared_ptr<const tfhe::Circuit>> reading_;
   mutable std::map<std::pair<std::size_t, std::int32_t>, std::shared_ptr<const tfhe::Circuit>> scaling_;
+  mutable std::map<std::pair<SignPlan, Relation>, std::shared_ptr<const tfhe::Circuit>> comparing_;
 };
 
 struct KeysData {
@@ -164,5 +186,15 @@ struct KeysData {
 /// both bootstraps may err by one step. The table's values are symmetric around 0, so that a phase beyond an end reads as
 /// that end.
 std::shared_ptr<const tfhe::Circuit> digits_circuit(const tfhe::Spec& spec, unsigned bits);
+
+/// Returns the circuit that tells whether an integer x, rounded, has a relation to 0: a boolean. The input is x units of
+/// 1 / window turns.
+///
+/// Half a unit is added or subtracted, so that |x| is at least half a unit. Window k has W_k units, ratio times those of
+/// window k - 1; the last one has more than all values. A bootstrap reads the sign s_k of x + A_(k - 1) s_(k - 1) modulo
+/// W_k. Only values near 0 need the right sign: s_k moves them away from 0 by A_k, which is ratio / (4 ratio + 4) of W_k.
+/// The phase for s_(k + 1) is then at least 1 / (4 ratio + 4) turns from 0: near 0 by A_k, and near W_k / 2, where s_k may
+/// be either sign, by W_k / 2 - A_k, less A_(k - 1) and the error of phase k.
+std::shared_ptr<const tfhe::Circuit> sign_circuit(const tfhe::Spec& spec, const SignPlan& plan, Relation relation);
 
 }  // namespace heliograph::switching

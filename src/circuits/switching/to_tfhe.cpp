@@ -1,7 +1,8 @@
-// CKKS to TFHE: slots to coefficients, switch to the wide key, phases as LWE ciphertexts, digits by bootstraps.
+// CKKS to TFHE: slots to coefficients, switch to the wide key, phases as LWE ciphertexts, digits or signs by bootstraps.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/progress.h"
 #include "circuits/ckks/bootstrap_stages.h"
@@ -14,9 +15,6 @@ namespace heliograph::switching {
 
 namespace {
 
-/// log2 of the largest factor of a phase in a circuit, a 32-bit integer.
-constexpr unsigned kMostFactor = 30;
-
 tfhe::Type type_of(const tfhe::Spec& spec, unsigned bits) {
   const tfhe::Type type{.boolean = false, .bits = bits, .is_signed = true};
   tfhe::wires_of(spec, type);
@@ -25,9 +23,6 @@ tfhe::Type type_of(const tfhe::Spec& spec, unsigned bits) {
     throw DtypeError("CKKS values become integers of at most " + std::to_string(most) + " bits, not " + type.text());
   return type;
 }
-
-/// Part of a unit by which a bound may exceed the integers. Values are rounded back.
-constexpr double kSlack = 0.25;
 
 using ckks::short_number;
 
@@ -52,17 +47,20 @@ std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
 /// Bounds on errors of a value before it is rounded, in units.
 struct Errors {
   double value = 0;     // of the CKKS value
-  double switched = 0;  // added by the matrices, the switch to TFHE, and the first bootstraps
+  double matrices = 0;  // added by slots to coefficients
+  double switched = 0;  // added by the switch to TFHE and the first bootstraps
   double beyond = 0;    // by which values may exceed the integers
 
-  double sum() const { return value + switched + beyond; }
+  double sum() const { return value + matrices + switched + beyond; }
 };
 
 class ToTfhe {
  public:
-  ToTfhe(const ckks::Ciphertext& x, unsigned bits, double unit, const Keys& keys, const ckks::EvaluationKeys& ckks_keys,
-         const tfhe::EvaluationKeys& tfhe_keys)
+  /// `relation`: compares with 0; without it, reads digits.
+  ToTfhe(const ckks::Ciphertext& x, std::optional<Relation> relation, unsigned bits, double unit, const Keys& keys,
+         const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys)
       : x_(x),
+        relation_(relation),
         bits_(bits),
         unit_(unit),
         keys_(keys.data()),
@@ -85,7 +83,7 @@ class ToTfhe {
           x.data().guards.list().front()->operations.front() +
           " outside their interval would not be noticed. Pass guard=False to that function, or drop the guards "
           "(hg.ckks.unguarded)");
-    type_ = type_of(pair_.tfhe()->spec(), bits);
+    type_ = relation ? tfhe::Type{} : type_of(pair_.tfhe()->spec(), bits);
     if (unit_ == 0) unit_ = unit_for(x, bits);
     require<ParameterError>(std::isfinite(unit_) && unit_ > 0, "the unit of a switched value must be a number above 0");
     require_range();
@@ -96,35 +94,37 @@ class ToTfhe {
     tfhe::Context& t = *pair_.tfhe();
     Shape shape = x_.shape();
     shape.push_back(x_.data().width);
-    const lwe::Tensor phases = steps.part(0.1, [&] { return this->phases(); });
-    std::vector<lwe::Tensor> digits = steps.part_until(
-        1, [&] { return tfhe::run(tfhe_keys_, pair_.reading(bits_), {phases}, {tfhe::wires_of(t.spec(), type_)}); });
+    const ckks::Ciphertext low = lowered();
+    const SignPlan plan = relation_ ? planned(low) : SignPlan{.window = std::exp2(bits_ + 1.0)};
+    if (!relation_) require_noise(errors(low));
+    const auto circuit = relation_ ? pair_.comparing(plan, *relation_) : pair_.reading(bits_);
+    const lwe::Tensor phases = steps.part(0.1, [&] { return this->phases(low, plan.window); });
+    std::vector<lwe::Tensor> digits =
+        steps.part_until(1, [&] { return tfhe::run(tfhe_keys_, circuit, {phases}, {tfhe::wires_of(t.spec(), type_)}); });
     return tfhe::make_ciphertext(pair_.tfhe(), keys_.tfhe_key, type_, digits[0].reshape(shape));
   }
 
-  /// Returns the phases, x units of 2^-(bits + 1) turns: [items, width].
-  lwe::Tensor phases() {
+ private:
+  /// Returns the phases, x units of 1 / window turns: [items, width].
+  lwe::Tensor phases(const ckks::Ciphertext& low, double window) {
     const std::size_t items = x_.data().tensor.items(), width = x_.data().width;
     if (items == 0) return pair_.tfhe()->tensor({0, width}, 1);
-    const ckks::Ciphertext low = lowered();
-    require_noise(low);
     RnsTensor t = low.data().tensor.reshape({items});
-    for (const ckks::LinearSum& sum : ckks_.bootstrapping().to_coefficients(factor(low)))
+    for (const ckks::LinearSum& sum : ckks_.bootstrapping().to_coefficients(factor(low, window)))
       t = ckks::apply(sum, t, ckks_keys_);
     return pair_.extract(pair_.to_wide(t, keys_.to_wide), width);
   }
 
- private:
   ckks::Ciphertext lowered() const {
     const ckks::Ciphertext one = ckks::of_degree_one(x_, ckks_keys_);
     return ckks::lower(one, ckks_.bootstrapper().stages_to_coefficients() + 1);
   }
 
-  /// Returns the matrices' factor, for coefficients of q 2^-(bits + 1) for each unit.
-  double factor(const ckks::Ciphertext& low) const {
+  /// Returns the matrices' factor, for coefficients of q / window for each unit.
+  double factor(const ckks::Ciphertext& low, double window) const {
     double scale = low.data().scale;
     for (std::size_t level = low.level(); level > 1; --level) scale *= ckks_.scale(level) / ckks_.ratio(level);
-    return pair_.q() / std::exp2(bits_ + 1.0) / (unit_ * scale);
+    return pair_.q() / window / (unit_ * scale);
   }
 
   void require_range() const {
@@ -146,23 +146,36 @@ class ToTfhe {
     const auto [least, most] = interval_of(x_);
     const double top = std::exp2(bits_ - 1.0);
     return {.value = std::exp2(low.data().noise.assumed) / (scale * unit_),
-            .switched = turn * (std::exp2(matrices) + kDeviations * std::sqrt(pair_.variance())) + kDeviations * read,
+            .matrices = turn * std::exp2(matrices),
+            .switched = turn * kDeviations * std::sqrt(pair_.variance()) + kDeviations * read,
             .beyond = std::max({0.0, most / unit_ - (top - 1), -least / unit_ - top})};
   }
 
-  void require_noise(const ckks::Ciphertext& low) const {
-    const Errors e = errors(low);
+  static void require_noise(const Errors& e) {
     if (e.sum() < 0.5) return;  // false for unknown noise
+    refuse_noise(e);
+  }
+
+  [[noreturn]] static void refuse_noise(const Errors& e) {
     const auto bits = [](double v) { return std::to_string(static_cast<int>(std::ceil(std::log2(v)))); };
     if (std::isnan(e.value))
       throw NoiseError("no bound is known on the error of these values, but switching needs one below half a unit");
     throw NoiseError("cannot switch: the error must be below half a unit, but may reach 2^" + bits(e.value) +
-                     " units in the values and 2^" + bits(e.switched) +
+                     " units in the values and 2^" + bits(e.matrices + e.switched) +
                      " units in the switch; give fewer bits or a larger "
                      "unit (unit=)");
   }
 
+  SignPlan planned(const ckks::Ciphertext& low) const {
+    const Errors e = errors(low);
+    // The plan counts the rest of the switch as a variance.
+    const SignPlan plan = pair_.sign_plan(bits_, e.value + e.matrices);
+    if (plan.bootstraps == 0) refuse_noise(e);
+    return plan;
+  }
+
   const ckks::Ciphertext& x_;
+  const std::optional<Relation> relation_;
   const unsigned bits_;
   double unit_;
   const KeysData& keys_;
@@ -205,7 +218,12 @@ double log2_failure(const Keys& keys, unsigned bits) {
 
 tfhe::Ciphertext to_tfhe(const ckks::Ciphertext& x, unsigned bits, double unit, const Keys& keys,
                          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys) {
-  return ToTfhe(x, bits, unit, keys, ckks_keys, tfhe_keys).run();
+  return ToTfhe(x, std::nullopt, bits, unit, keys, ckks_keys, tfhe_keys).run();
+}
+
+tfhe::Ciphertext compare(const ckks::Ciphertext& x, Relation relation, unsigned bits, double unit, const Keys& keys,
+                         const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys) {
+  return ToTfhe(x, relation, bits, unit, keys, ckks_keys, tfhe_keys).run();
 }
 
 }  // namespace heliograph::switching
