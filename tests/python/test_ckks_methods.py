@@ -12,12 +12,13 @@ import pytest
 import heliograph as hg
 from heliograph import _core
 from heliograph.ckks import signs
+from heliograph.ckks.integers import Integers
 from heliograph.ckks.parameters import _after_bootstrap
 
 C = hg.ckks
 SLOTS = 1024
 RNG = np.random.default_rng(45)
-Integers = npt.NDArray[np.int64]
+Whole = npt.NDArray[np.int64]
 
 
 class Owner:
@@ -49,7 +50,7 @@ def roomy() -> Owner:
     return Owner(13, 45)
 
 
-def integers(bits: int) -> Integers:
+def integers(bits: int) -> Whole:
     """Returns integers of some bits, with both ends, 0 and its neighbours."""
     half = 2 ** (bits - 1)
     return np.concatenate([[0, 1, -1, half - 1, -half], RNG.integers(-half, half, SLOTS - 5)])
@@ -160,6 +161,52 @@ def test_signs_of_8_bits_take_one_table(roomy: Owner) -> None:
     noisy = x._wrap(_core.ckks.with_error(x._core, 2.0**-4, 2.0**-4))
     y = C.sign(noisy + 2.0**-5 * np.cos(np.arange(SLOTS)), integers=True, method="bootstrap", error=2.0**-4)
     roomy.check(y, np.sign(v), 2.0**-4)  # the table squares the error
+
+
+@pytest.mark.parametrize("low", [-128, -127, -100])
+def test_tables_of_signs_are_odd_waves(roomy: Owner, low: int) -> None:
+    """Tables of signs have half of the powers. A table of 258 numbers doubles the error of 0."""
+    v = np.clip(integers(8), low, 127)
+    v[5:100] = 0
+    entry = roomy.parameters.bootstrapping_level
+    x = roomy.encrypt(v, bound=(low, 127), level=entry)
+    noisy = x._wrap(_core.ckks.with_error(x._core, 2.0**-9, 2.0**-9)) + 2.0**-9 * np.cos(np.arange(SLOTS))
+    for tensor, error in ((x, 2.0**-14), (noisy, 2.0**-5)):
+        numbers = Integers(tensor, low, 127, None, "sign")
+        assert len(numbers._chosen(np.sign, error)) == (258 if low == -128 else 256)
+        y = C.sign(tensor, integers=True, method="bootstrap", error=error)
+        assert y.level == roomy.parameters.levels - 8
+        roomy.check(y, np.sign(v), error)
+    assert len(Integers(noisy, low, 127, None, "sign")._chosen(np.sign, 2.0**-9)) == 256
+
+    def products(f: Any) -> int:
+        return hg.forecast(f, x).products
+
+    table = [0, *[1] * 127, *[-1] * 128]
+    fewer = products(lambda x: C.sign(x, integers=True, method="bootstrap"))
+    assert fewer < 0.95 * products(lambda x: C.functional_bootstrap(x, table))
+
+
+def test_tables_that_are_no_odd_waves_stay(roomy: Owner) -> None:
+    """Other functions, other intervals and waves of more levels keep the table of their integers."""
+    for low, high, f, size in (
+        (-128, 127, np.abs, 256),
+        (-128, 127, lambda m: m >= 0, 256),
+        (-7, 7, np.sign, 16),
+        (-8, 7, np.sign, 16),
+        (-64, 63, np.sign, 128),
+        (0, 200, np.sign, 201),
+        (-1, 200, np.sign, 202),
+    ):
+        x = roomy.encrypt(np.full(SLOTS, high), bound=(low, high))
+        assert len(Integers(x, low, high, None, "sign")._chosen(f, 2.0**-10)) == size
+    wave = [0, *[1] * 128, 0, *[-1] * 128]
+    x = roomy.encrypt(integers(8), bound=(-128, 127))
+    roomy.check(C.functional_bootstrap(x, wave), np.sign(roomy.secret.decrypt(x).round()), 2.0**-14)
+    for place in (0, 5, 129):
+        other = [v + (i == place) for i, v in enumerate(wave)]
+        with pytest.raises(hg.ParameterError, match="2 to 256"):
+            C.functional_bootstrap(x, other)
 
 
 def test_the_cheaper_method_is_chosen(roomy: Owner) -> None:
