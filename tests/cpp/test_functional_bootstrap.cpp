@@ -99,6 +99,31 @@ TEST(Lookup, Tables) {
   check({Complex(0, 1), 1});
 }
 
+Table odd_wave() {
+  Table wave(258);
+  for (std::size_t m = 1; m < 129; ++m) wave[m] = 1, wave[m + 129] = -1;
+  return wave;
+}
+
+TEST(Lookup, AnOddWaveOf258NumbersHasTheDepthOf256) {
+  const Table wave = odd_wave();
+  const double noise = 0.02;
+  Sample s = sample(258, {}, noise);
+  for (std::size_t i = 0; i < 100; ++i) s.values.data[i] -= static_cast<double>(s.whole[i]), s.whole[i] = 0;
+  const Ciphertext y =
+      ckks::functional_bootstrap(rig().secret.encrypt(s.values, rig().parameters.bootstrapping_level()), wave, rig().keys);
+  EXPECT_EQ(y.level(), rig().parameters.top_level() - 8);
+  const Values got = rig().secret.decrypt(y);
+  double zeros = 0, others = 0;
+  for (std::size_t i = 0; i < s.whole.size(); ++i) {
+    double& most = s.whole[i] % 129 == 0 ? zeros : others;
+    most = std::max(most, std::abs(got.data[i] - wave[s.whole[i]]));
+  }
+  EXPECT_LT(zeros, 2 * noise * 1.04);
+  EXPECT_GT(zeros, noise);
+  EXPECT_LT(others, 8 * noise * noise);
+}
+
 TEST(Lookup, ValuesCountModuloTheTable) {
   const Sample a = sample(2, {}, 0, 1), b = sample(2, {}, 0, 2);
   const Ciphertext x = rig().secret.encrypt(a.values), y = rig().secret.encrypt(b.values);
@@ -156,6 +181,10 @@ TEST(Lookup, Refuses) {
   const EvaluationKeys& keys = rig().keys;
   EXPECT_THROW(ckks::functional_bootstrap(x, {1}, keys), ParameterError);
   EXPECT_THROW(ckks::functional_bootstrap(x, counted(257), keys), ParameterError);
+  EXPECT_THROW(ckks::functional_bootstrap(x, counted(258), keys), ParameterError);
+  Table wave = odd_wave();
+  wave[7] = 2;
+  EXPECT_THROW(ckks::functional_bootstrap(x, wave, keys), ParameterError);
   EXPECT_THROW(ckks::functional_bootstrap(x, {0, std::nan("")}, keys), PlaintextRangeError);
   EXPECT_THROW(ckks::functional_bootstrap(x, {0, Complex(0, INFINITY)}, keys), PlaintextRangeError);
   EXPECT_THROW(ckks::functional_bootstrap(x, {0, 1e200}, keys), PlaintextRangeError);

@@ -1,6 +1,7 @@
 // Functions of encrypted reals through the public C++ API: errors below the promised bounds, refusals and guards.
 #include <gtest/gtest.h>
 
+#include "circuits/ckks/integers.h"
 #include "heliograph/functions.h"
 
 namespace heliograph {
@@ -267,6 +268,29 @@ TEST_F(Functions, OfSignsHoldTheirErrorEverywhere) {
   EXPECT_LE(check(ckks::minimum(x, z, keys_, options), smallest), 0x1p-6);
   EXPECT_THROW(ckks::abs(x, keys_, {}), ParameterError);
   EXPECT_THROW(ckks::clip(x, 1, -1, keys_, options), ParameterError);
+}
+
+TEST_F(Functions, TablesOfSignsAreOddWaves) {
+  const auto sign = [](std::int64_t m) { return m == 0 ? 0.0 : m < 0 ? -1.0 : 1.0; };
+  const auto magnitude = [](std::int64_t m) { return std::abs(static_cast<double>(m)); };
+  const auto positive = [](std::int64_t m) { return m >= 0 ? 1.0 : 0.0; };
+  const Evaluator by(keys_);
+  const auto size_of = [&](double low, double high, const ckks::Integers::Function& f, double error, double noise) {
+    const Ciphertext x = encrypt(std::vector<double>(kSlots, high), {low, high});
+    return ckks::Integers(ckks::with_error(x, {noise, noise}), {low, high}, by, "sign").chosen(f, error).size();
+  };
+  for (const double low : {-128.0, -127.0, -100.0}) {
+    EXPECT_EQ(size_of(low, 127, sign, 0x1p-5, 0x1p-9), low == -128 ? 258U : 256U);
+    EXPECT_EQ(size_of(low, 127, sign, 0x1p-9, 0x1p-9), 256U);  // 258 numbers double the error of 0
+  }
+  // Other functions, other intervals and waves of more levels keep the table of their integers.
+  EXPECT_EQ(size_of(-128, 127, magnitude, 0x1p-5, 0x1p-30), 256U);
+  EXPECT_EQ(size_of(-128, 127, positive, 0x1p-5, 0x1p-30), 256U);
+  EXPECT_EQ(size_of(-7, 7, sign, 0x1p-5, 0x1p-30), 16U);
+  EXPECT_EQ(size_of(-8, 7, sign, 0x1p-5, 0x1p-30), 16U);
+  EXPECT_EQ(size_of(-64, 63, sign, 0x1p-5, 0x1p-30), 128U);
+  EXPECT_EQ(size_of(0, 200, sign, 0x1p-5, 0x1p-30), 201U);
+  EXPECT_EQ(size_of(-1, 200, sign, 0x1p-5, 0x1p-30), 202U);
 }
 
 TEST(Compositions, AreAsTheirRows) {

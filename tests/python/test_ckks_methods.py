@@ -162,6 +162,37 @@ def test_signs_of_8_bits_take_one_table(roomy: Owner) -> None:
     roomy.check(y, np.sign(v), 2.0**-4)  # the table squares the error
 
 
+@pytest.mark.parametrize("low", [-128, -127, -100])
+def test_tables_of_signs_are_odd_waves(roomy: Owner, low: int) -> None:
+    """Tables of signs have half of the powers. A table of 258 numbers doubles the error of 0."""
+    v = np.clip(integers(8), low, 127)
+    v[5:100] = 0
+    entry = roomy.parameters.bootstrapping_level
+    x = roomy.encrypt(v, bound=(low, 127), level=entry)
+    noisy = x._wrap(_core.ckks.with_error(x._core, 2.0**-9, 2.0**-9)) + 2.0**-9 * np.cos(np.arange(SLOTS))
+    for tensor, error in ((x, 2.0**-14), (noisy, 2.0**-5)):
+        y = C.sign(tensor, integers=True, method="bootstrap", error=error)
+        assert y.level == roomy.parameters.levels - 8
+        roomy.check(y, np.sign(v), error)
+
+    def products(f: Any) -> int:
+        return hg.forecast(f, x).products
+
+    table = [0, *[1] * 127, *[-1] * 128]
+    fewer = products(lambda x: C.sign(x, integers=True, method="bootstrap"))
+    assert fewer < 0.95 * products(lambda x: C.functional_bootstrap(x, table))
+
+
+def test_a_table_of_258_numbers_must_be_an_odd_wave(roomy: Owner) -> None:
+    wave = [0, *[1] * 128, 0, *[-1] * 128]
+    x = roomy.encrypt(integers(8), bound=(-128, 127))
+    roomy.check(C.functional_bootstrap(x, wave), np.sign(roomy.secret.decrypt(x).round()), 2.0**-14)
+    for place in (0, 5, 129):
+        other = [v + (i == place) for i, v in enumerate(wave)]
+        with pytest.raises(hg.ParameterError, match="2 to 256"):
+            C.functional_bootstrap(x, other)
+
+
 def test_the_cheaper_method_is_chosen(roomy: Owner) -> None:
     """At the top a few levels are cheaper than a bootstrap; at the level where bootstrapping starts the table is."""
     v = integers(4)

@@ -226,6 +226,10 @@ def functional_bootstrap(
     distance of two numbers of the table, plus its own noise. `Tensor.precision` includes both, for integers with the tracked
     noise. For larger errors e the result is a mean of the table's numbers.
 
+    Odd waves, real tables with table[-m] = -table[m] = table[m + p / 2], make polynomials of half the powers. A table of
+    p = 258 numbers is allowed for an odd wave. It takes the levels of 256 numbers. Its results for 0 and p / 2 have an error
+    of at most pi e times the largest number, because a power less is used.
+
     So comparisons, rounding and sums modulo p are possible on integers, and each call reduces their noise. Source:
     Alexandru, Kim, Polyakov, ePrint 2024/1623.
 

@@ -1,6 +1,6 @@
 // Functional bootstrapping by tables (Alexandru, Kim, Polyakov, ePrint 2024/1623). The angle 2 pi u with u = m / p + e plus
 // an integer is computed as in a bootstrap, z = exp(i angle). The table's entry at m is a trigonometric polynomial of degree
-// p - 1 whose derivative at each m / p is 0, so that e is squared.
+// p - 1 whose derivative at each m / p is 0, so that e is squared. Tables of signs have odd powers of z only.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -16,6 +16,19 @@ namespace {
 using Complex = std::complex<double>;
 
 constexpr std::size_t kLargestTable = 256;
+/// Size of a larger table, of an odd wave, whose polynomial has the depth of kLargestTable numbers.
+constexpr std::size_t kLargestWave = kLargestTable + 2;
+
+/// Returns whether values[-m] = -values[m] and values[m + p / 2] = -values[m] for all m modulo p.
+bool is_odd_wave(const std::vector<Complex>& values) {
+  const std::size_t p = values.size();
+  if (p % 2 != 0) return false;
+  for (std::size_t m = 0; m < p; ++m) {
+    const Complex minus = -values[m];
+    if (values[m].imag() != 0 || values[(p - m) % p] != minus || values[(m + p / 2) % p] != minus) return false;
+  }
+  return true;
+}
 
 /// Returns c_0 / 2, c_1, ... for which the sum over |k| < p of c_k exp(2 pi i k u) is values[m] at m / p: the discrete
 /// Fourier transform with decreasing weights (Fejer's kernel). At every u the sum is a mean of the values with non-negative
@@ -42,7 +55,8 @@ std::vector<Complex> turns_of(const std::vector<double>& values) {
 }
 
 void check(const std::vector<Complex>& table) {
-  if (table.size() < 2 || table.size() > kLargestTable)
+  const bool wave = table.size() == kLargestWave && is_odd_wave(table);
+  if (table.size() < 2 || (table.size() > kLargestTable && !wave))
     throw ParameterError("a table must have 2 to " + std::to_string(kLargestTable) + " numbers, not " +
                          std::to_string(table.size()));
   for (const Complex& v : table)
@@ -57,6 +71,7 @@ struct Reading {
     for (const Complex& v : table) real.push_back(v.real()), imaginary.push_back(v.imag());
     complex = std::any_of(imaginary.begin(), imaginary.end(), [](double v) { return v != 0; });
     polynomial = turns_of(real);
+    if (table.size() > kLargestTable) shorten();
     if (complex) {
       conjugated = polynomial;
       const std::vector<Complex> i = turns_of(imaginary);
@@ -78,6 +93,20 @@ struct Reading {
   bool complex = false;
   double gain = 1;         // factor by which z is multiplied
   std::size_t levels = 0;  // levels that the polynomials take
+  double steepness = 0;    // magnitude of the derivative at 0 and p / 2, for each step; 0 at other integers
+  double excess = 0;       // by which results between integers may exceed the table's numbers
+
+ private:
+  /// Removes the highest power of an odd wave. It subtracts a multiple b of
+  ///   sin(t) + sin(3 t) + ... + sin((p - 1) t) = sin^2(p t / 2) / sin(t),
+  /// which is 0 at each step and has derivative 0 there, except for t = 0 and pi. The value is at most 0.73 p / 2.
+  void shorten() {
+    const Complex last = polynomial.back();
+    const double half = static_cast<double>(polynomial.size()) / 2, b = 2 * std::abs(last);
+    for (std::size_t k = 1; k < polynomial.size(); k += 2) polynomial[k] -= last;
+    polynomial.back() = 0;
+    steepness = b * half * std::numbers::pi, excess = 0.73 * half * b;
+  }
 };
 
 class Lookup {
@@ -111,6 +140,9 @@ class Lookup {
       const double own = rlwe::log2_sum(stages_.angle_noise(), std::log2(kScaleTolerance)) + std::log2(p);
       const rlwe::Figure e = rlwe::log2_sum(stages_.noise(), rlwe::Figure(own));
       r.noise = rlwe::log2_sum(r.noise, e + e + std::log2(std::numbers::pi * std::numbers::pi / 3 * apart * r.scale));
+      // The subtracted part of a wave is at most steepness (e + 2 e^2).
+      if (reading_.steepness > 0)
+        r.noise = rlwe::log2_sum(r.noise, rlwe::log2_sum(e, e + e + 1) + std::log2(reading_.steepness * r.scale));
     }
     return finish(std::move(r));
   }
@@ -119,7 +151,8 @@ class Lookup {
   /// Returns the range of results, which are means of the table's numbers for any noise of the operand.
   Range range() const {
     const Range r = Range::of_values(table_, reading_.complex, table_.size());
-    return {.low = r.low, .high = r.high, .peak = r.peak, .rms = r.peak, .mean = r.peak};
+    const double peak = r.peak + reading_.excess;
+    return {.low = r.low - reading_.excess, .high = r.high + reading_.excess, .peak = peak, .rms = peak, .mean = peak};
   }
 
   /// Returns z = exp(2 pi i u) times the gain, for kSineRange y = 2 u, at the top level.

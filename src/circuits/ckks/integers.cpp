@@ -11,10 +11,21 @@ namespace {
 
 constexpr std::size_t kMostIntegers = 256;  // of a table
 constexpr double kStepError = 0x1p-3;       // largest error of an integer that a table takes
+constexpr std::size_t kLongWave = kMostIntegers + 2;  // size of a table of an odd wave that takes the levels of kMostIntegers
+constexpr double kLongWaveGrowth = 2.2;               // of the error of 0 by such a table
 
 /// Returns the levels of a table's polynomial.
 std::size_t depth_of_table(const std::vector<double>& table) {
-  return table.size() == 2 ? 0 : polynomial_depth(table.size() - 1);
+  return table.size() == 2 ? 0 : polynomial_depth(table.size() - (table.size() == kLongWave ? 3 : 1));
+}
+
+/// Returns whether wave[-m] = -wave[m] and wave[m + p / 2] = -wave[m] for all m modulo p.
+bool is_odd(const std::vector<double>& wave) {
+  const std::size_t p = wave.size();
+  for (std::size_t m = 0; m < p; ++m) {
+    if (wave[(p - m) % p] != -wave[m] || wave[(m + p / 2) % p] != -wave[m]) return false;
+  }
+  return true;
 }
 
 /// Rounds a bound up to a power of two, so that tensors of similar noise share one trial.
@@ -43,6 +54,17 @@ std::vector<double> Integers::table(const Function& f) const {
   return made;
 }
 
+std::vector<double> Integers::chosen(const Function& f, double error) const {
+  std::vector<double> own = table(f);
+  const std::int64_t half = std::max(-low_, high_) + 1, size = 2 * half;
+  if (half > static_cast<std::int64_t>(kLongWave / 2)) return own;
+  std::vector<double> wave;
+  for (std::int64_t m = 0; m < size; ++m) wave.push_back(m == half ? 0 : f(m < half ? m : m - size));
+  if (!is_odd(wave) || depth_of_table(wave) != depth_of_table(own)) return own;
+  const bool fits = wave.size() <= kMostIntegers || error_bounds(x_).assumed * kLongWaveGrowth <= error / 4;
+  return fits ? wave : own;
+}
+
 Operand Integers::looked_up(const Function& f, double error) const {
   if (count_ > kMostIntegers)
     throw ParameterError(what_ + ": a table has at most " + std::to_string(kMostIntegers) +
@@ -52,7 +74,7 @@ Operand Integers::looked_up(const Function& f, double error) const {
     throw ParameterError(what_ +
                          ": a table has no guard, and the interval of these values is declared; pass guard=False to take "
                          "values outside without an error, or take method=\"polynomial\"");
-  const Operand found = by_.functional_bootstrap(x_, table(f));
+  const Operand found = by_.functional_bootstrap(x_, chosen(f, error));
   return with_promise(found, by_, error_bounds(found), error, what_);
 }
 
@@ -63,7 +85,7 @@ bool Integers::has_table(const Function& f, double error) const {
   if (x_.awaits_guard()) return false;  // a table has no guard
   const double noise = error_bounds(x_).assumed;
   if (!(noise <= kStepError)) return false;  // also for unknown noise
-  const std::vector<double> numbers = table(f);
+  const std::vector<double> numbers = chosen(f, error);
   if (depth_of_table(numbers) >= parameters.top_level()) return false;
   return by_.table_error(parameters, numbers, rounded_up(noise)) <= error;
 }

@@ -21,10 +21,14 @@ class Integers {
   Operand looked_up(const Function& f, double error) const;
   /// Returns whether a table is the method: as given, or by cost. `largest` and `gap` are those of the composition.
   bool takes_table(SignMethod method, const Function& f, double error, double largest, double gap) const;
+  /// Returns the table that computes f to `error` in the shortest time: of an odd wave, whose polynomial has half of the
+  /// powers, if f is one.
+  std::vector<double> chosen(const Function& f, double error) const;
 
  private:
   bool has_table(const Function& f, double error) const;
   double cost(const Function& f) const;
+  /// Returns f of each residue of the integers modulo the size of the table.
   std::vector<double> table(const Function& f) const;
 
   Operand x_;
