@@ -49,7 +49,7 @@ constexpr double kUnfused = 1.5;
 constexpr double kMargin = 4.0 / 3;
 /// Rate of cores beside a GPU, relative to their rate of transforms. Ciphertext operations on cores read memory more often
 /// than a transform does; a GPU's fused kernels read it less often. 250 products of N = 2^15 on an H200 and 32 cores took
-/// 2.6 times as long as the rates of transforms predict (h200x2-unlike.jsonl).
+/// 2.6 times as long as the rates of transforms predict (h200x2-unlike-before.jsonl).
 constexpr double kCoresBesideGpu = 1.0 / 3;
 /// Members below this fraction of the fastest member's rate get no share, because a share gains less than predictions differ.
 constexpr double kLeastRate = 0.05;
