@@ -51,7 +51,7 @@ constexpr double kMargin = 4.0 / 3;
 /// than a transform does; a GPU's fused kernels read it less often. 250 products of N = 2^15 on an H200 and 32 cores took
 /// 2.6 times as long as the rates of transforms predict (h200x2-unlike-before.jsonl).
 constexpr double kCoresBesideGpu = 1.0 / 3;
-/// Members below this fraction of the fastest member's rate get no share, because a share gains less than predictions differ.
+/// Members below this part of the fastest member's rate get no share, because a share gains less than predictions differ.
 constexpr double kLeastRate = 0.05;
 /// Largest factor between two measurements of the same link. On busy hosts they differ by a factor of two.
 constexpr double kLinksDiffer = 3;
@@ -299,7 +299,8 @@ std::vector<double> weights_of(std::vector<double> rates, const std::vector<doub
     for (std::size_t m = 0; m < rates.size(); ++m) rates[m] *= cores[m] != 0 ? kCoresBesideGpu : 1;
   }
   const double least = kLeastRate * *std::ranges::max_element(rates);
-  std::ranges::replace_if(rates, [&](double r) { return r < least; }, 0.0);
+  std::ranges::replace_if(
+      rates, [&](double r) { return r < least; }, 0.0);
   const auto used = static_cast<double>(std::ranges::count_if(rates, [](double r) { return r > 0; }));
   const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / used;
   std::vector<double> weights;

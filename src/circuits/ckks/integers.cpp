@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::size_t kMostIntegers = 256;  // of a table
 constexpr double kStepError = 0x1p-3;       // largest error of an integer that a table takes
-constexpr std::size_t kLongWave = kMostIntegers + 2;  // size of a table of an odd wave that takes the levels of kMostIntegers
-constexpr double kLongWaveGrowth = 2.2;               // of the error of 0 by such a table
+/// Size of a table of an odd wave that takes the levels of kMostIntegers numbers.
+constexpr std::size_t kLongWave = kMostIntegers + 2;
+constexpr double kLongWaveGrowth = 2.2;  // of the error of 0 by such a table
 
 /// Returns the levels of a table's polynomial.
 std::size_t depth_of_table(const std::vector<double>& table) {
