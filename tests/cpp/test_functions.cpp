@@ -1,6 +1,12 @@
 // Functions of encrypted reals through the public C++ API: errors below the promised bounds, refusals and guards.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <random>
+
 #include "heliograph/functions.h"
 
 namespace heliograph {
@@ -267,6 +273,56 @@ TEST_F(Functions, OfSignsHoldTheirErrorEverywhere) {
   EXPECT_LE(check(ckks::minimum(x, z, keys_, options), smallest), 0x1p-6);
   EXPECT_THROW(ckks::abs(x, keys_, {}), ParameterError);
   EXPECT_THROW(ckks::clip(x, 1, -1, keys_, options), ParameterError);
+}
+
+TEST_F(Functions, OrderValuesWithTies) {
+  std::vector<double> v(3 * kSlots), largest(kSlots), first(kSlots), ordered(3 * kSlots), middle(kSlots);
+  std::mt19937 random(7);
+  for (double& a : v) a = static_cast<double>(random() % 5) / 2 - 1;
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    std::array<double, 3> row = {v[i], v[kSlots + i], v[2 * kSlots + i]};
+    first[i] = static_cast<double>(std::max_element(row.begin(), row.end()) - row.begin());
+    std::sort(row.begin(), row.end());
+    largest[i] = row[2], middle[i] = row[1];
+    for (std::size_t k = 0; k < 3; ++k) ordered[k * kSlots + i] = row[k];
+  }
+  const Ciphertext x = encrypt(v, 1, {3});
+  const ckks::OrderOptions options{.gap = 0.5};
+  EXPECT_LE(check(ckks::max(x, 0, keys_, {.error = 0.25}), largest), 0.25);
+  check(ckks::argmax(x, 0, keys_, options), first);
+  check(ckks::sort(x, 0, keys_, options), ordered);
+  check(ckks::top_k(x, 1, 0, keys_, options), largest);
+  check(ckks::quantile(x, 0.5, 0, keys_, options), middle);
+  EXPECT_THROW(ckks::sort(x, 1, keys_, options), ShapeError);
+  EXPECT_THROW(ckks::sort(x, 0, keys_, {}), ParameterError);
+  EXPECT_THROW(ckks::top_k(x, 4, 0, keys_, options), ParameterError);
+  EXPECT_THROW(ckks::quantile(x, 2, 0, keys_, options), ParameterError);
+  EXPECT_THROW(ckks::sort(encrypt(spread(-1, 1), 1), std::nullopt, keys_, options), ParameterError);  // too many pairs
+}
+
+TEST(OrderAlongSlots, TakesTheFirstSlots) {
+  const ckks::SecretKey secret =
+      ckks::SecretKey::generate(ckks::Parameters(ckks::make_spec(1024, 42, 45, 60, 1, 64, 16, true)));
+  const ckks::EvaluationKeys keys = secret.evaluation_keys(true, ckks::sort_rotations(16), false);
+  const std::vector<double> v = {0.5, -1, 0, 0.5, 1, 0.5, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  const Ciphertext x = secret.encrypt({.data = {v.begin(), v.end()}, .shape = {}, .width = 16, .complex = false}, 0, 1);
+  const auto at = [&](const Ciphertext& y, std::size_t slot) { return secret.decrypt(y).data[slot].real(); };
+  const ckks::OrderOptions five{.gap = 0.5, .count = 5};
+  const Operand ordered = ckks::sort(x, std::nullopt, keys, five);
+  const double promised = ckks::error_bounds(ordered).trusted, wanted[] = {-1, 0, 0.5, 0.5, 1};
+  EXPECT_LT(promised, 0.01);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(at(ordered, i), wanted[i], promised);
+  EXPECT_NEAR(at(ckks::argmin(x, std::nullopt, keys, five), 9), 1, 0.01);
+  EXPECT_NEAR(at(ckks::top_k(x, 2, std::nullopt, keys, five), 0), 1, 0.01);
+  EXPECT_NEAR(at(ckks::top_k(x, 2, std::nullopt, keys, five), 2), 0, 0.01);
+  EXPECT_NEAR(at(ckks::quantile(x, 0.25, std::nullopt, keys, five), 0), 0, 0.01);
+  const Operand counts = ckks::histogram(x, {-1.25, -0.25, 0.75}, keys, {.gap = 0.25, .count = 5});
+  EXPECT_NEAR(at(ckks::index(counts, 0, 0), 3), 1, 0.01);
+  EXPECT_NEAR(at(ckks::index(counts, 0, 1), 3), 3, 0.01);
+  EXPECT_NEAR(at(ckks::min(x, std::nullopt, keys, {.error = 0.25}), 0), -1, 0.25);
+  EXPECT_THROW(ckks::histogram(x, {1, 0}, keys, five), ParameterError);
+  EXPECT_THROW(ckks::sort(x, std::nullopt, secret.evaluation_keys(true, {1, 2}, false), five), MissingKeyError);
+  EXPECT_THROW(ckks::sort(x, std::nullopt, keys, {.gap = 0.5, .count = 17}), ParameterError);
 }
 
 TEST(Compositions, AreAsTheirRows) {

@@ -124,6 +124,34 @@ class Evaluator:
         """Returns the tensors joined along the first axis."""
         return cast(Tensor, concatenate(parts))
 
+    def slice(self, x: Tensor, start: int, count: int) -> Tensor:
+        """Returns entries of the first axis."""
+        return cast(Tensor, x[start : start + count])
+
+    def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """Returns the tensor with its axes in another order."""
+        return cast(Tensor, x.transpose(*order))
+
+    def lower(self, x: Tensor, level: int) -> Tensor:
+        """Returns the tensor at a lower level."""
+        return x.lower(level)
+
+    def rotate(self, x: Tensor, steps: int, composes: bool) -> Tensor:
+        """Returns the slots rotated left."""
+        return x.rotate(steps, keys=self.keys, compose=True if composes else None)
+
+    def times_each(self, x: Tensor, values: Floats) -> Tensor:
+        """Returns the product with numbers."""
+        return x.multiply(values, keys=self.keys)
+
+    def plus_each(self, x: Tensor, values: Floats) -> Tensor:
+        """Returns the sum with numbers."""
+        return cast(Tensor, x + values)
+
+    def require_rotations(self, steps: Sequence[int], what: str) -> None:
+        """Raises MissingKeyError unless the keys have these rotations and relinearization."""
+        self.keys._require(what, list(steps), False, relinearize=True, ask="rotations=hg.ckks.sort_rotations(period)")
+
     def with_error(self, x: Tensor, trusted: float, assumed: float) -> Tensor:
         """Returns the tensor with other error bounds."""
         return with_errors(x, (trusted, assumed))
@@ -187,10 +215,14 @@ def computed(
     axis: tuple[int | None, ...] = (),
     more: tuple[Any, ...] = (),
     evaluator: type[Evaluator] = Evaluator,
+    has_error: bool = True,
 ) -> Tensor:
-    """Returns the engine's function `name` of a tensor. `axis` and `more` are its arguments before and after the options."""
+    """Returns the engine's function `name` of a tensor. `axis` and `more` are its arguments before and after the options. If
+    `has_error` is false, it has no option `error`.
+    """
     tensor = real_tensor(x, name)
-    options = None if error is None else error_bound(error), _interval(domain), _strong(guard)
+    wanted = (None if error is None else error_bound(error),) if has_error else ()
+    options = *wanted, _interval(domain), _strong(guard)
     function = getattr(_core.ckks.functions, name)
     return cast(Tensor, function(evaluator(tensor, keys, name), tensor, *axis, *options, *more))
 

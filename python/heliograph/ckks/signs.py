@@ -15,7 +15,6 @@ from heliograph import _core
 from heliograph.ckks.approximation import Evaluator
 from heliograph.ckks.automatic import automatic_now
 from heliograph.ckks.integers import table_error
-from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.parameters import Parameters, tried
 from heliograph.ckks.tensor import Tensor
 
@@ -83,11 +82,3 @@ def _rounding(parameters: Parameters, place: int, stage: int) -> float:
         return float(_core.ckks.error_bounds(y)[1])
 
     return tried(parameters, error)
-
-
-def signs_of(x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str) -> Tensor:
-    """Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4.
-
-    The error bounds include that of the composition.
-    """
-    return cast(Tensor, _functions.signs_of(SignEvaluator(x, keys, what), x, largest, gap, error, what))

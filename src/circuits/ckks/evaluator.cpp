@@ -1,4 +1,6 @@
 // The operations of functions, performed with evaluation keys.
+#include <set>
+
 #include "base/errors.h"
 #include "circuits/ckks/trial.h"
 #include "heliograph/functions.h"
@@ -55,6 +57,48 @@ Operand Evaluator::index(const Operand& x, std::size_t position) const { return 
 
 Operand Evaluator::concatenate(const std::vector<Operand>& parts) const {
   return ckks::concatenate({parts.begin(), parts.end()}, 0);
+}
+
+Operand Evaluator::slice(const Operand& x, std::size_t start, std::size_t count) const {
+  return ckks::slice(x, 0, start, 1, count);
+}
+
+Operand Evaluator::transpose(const Operand& x, const std::vector<std::size_t>& order) const {
+  return ckks::transpose(x, order);
+}
+
+Operand Evaluator::lower(const Operand& x, std::size_t level) const { return ckks::lower(x, level); }
+
+Operand Evaluator::rotate(const Operand& x, std::int64_t steps, bool composes) const {
+  constexpr std::size_t kMostSwitches = 32;
+  const EvaluationKeys& keys = keys_of(keys_);
+  const Ciphertext turned = ckks::rotate(of_degree_one(x, keys), {steps}, composes ? keys.composing(kMostSwitches) : keys);
+  return ckks::index(turned, 0, 0);
+}
+
+Operand Evaluator::times_each(const Operand& x, const Values& values) const {
+  const Operand y = ready(x, 1);
+  if (values.width == 1) return rescale(multiply_constants(y, values));
+  const double scale = y.parameters().scale(y.level());
+  return rescale(ckks::multiply(y, encode(y.parameters(), values, y.level(), scale * scale / y.scale())));
+}
+
+Operand Evaluator::plus_each(const Operand& x, const Values& values) const {
+  if (values.width == 1) return add_constants(x, values);
+  return ckks::add(x, encode(x.parameters(), values, x.level(), x.scale()));
+}
+
+void Evaluator::require_rotations(const std::vector<std::int64_t>& steps, const std::string& what) const {
+  const EvaluationKeys& keys = keys_of(keys_);
+  const std::vector<std::int64_t> have = keys.rotations();
+  const auto period = static_cast<std::int64_t>(keys.parameters().period());
+  std::set<std::int64_t> turns;
+  for (const std::int64_t step : have) turns.insert((step % period + period) % period);
+  for (const std::int64_t step : steps)
+    if (!turns.contains((step % period + period) % period))
+      throw MissingKeyError(what + " needs a key for the rotation " + std::to_string(step) +
+                            "; make keys with the rotations of sort_rotations(period)");
+  if (!keys.has_relinearization()) throw MissingKeyError(what + " needs a key for relinearization");
 }
 
 Operand Evaluator::functional_bootstrap(const Operand& x, const std::vector<double>& table) const {
