@@ -160,6 +160,8 @@ void bind_along(nb::module_& m, const char* name,
 
 void bind_approximation(nb::module_& m) {
   nb::class_<Approximation>(m, "Approximation")
+      .def(nb::init<std::string, double, double, std::vector<double>, double, bool>(), "name"_a, "low"_a, "high"_a,
+           "coefficients"_a, "error"_a, "is_relative"_a)
       .def_prop_ro("name", &Approximation::name)
       .def_prop_ro("low", &Approximation::low)
       .def_prop_ro("high", &Approximation::high)
@@ -208,14 +210,6 @@ void bind_parts(nb::module_& m) {
         return nb::make_tuple(tensor_of(found.x), found.low, found.high);
       },
       "evaluator"_a, "x"_a, "domain"_a.none(), "guard"_a.none(), "what"_a);
-  m.def(
-      "with_promise",
-      [](const nb::object& face, const nb::object& y, std::pair<double, double> errors, std::optional<double> error,
-         const std::string& what) {
-        return tensor_of(
-            ckks::with_promise(operand_of(y), PythonEvaluator(face), {errors.first, errors.second}, error, what));
-      },
-      "evaluator"_a, "y"_a, "errors"_a, "error"_a.none(), "what"_a);
   m.def(
       "inverse_root",
       [](const nb::object& face, const nb::object& x, double low, double high, double relative, const std::string& guard) {

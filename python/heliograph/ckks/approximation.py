@@ -66,7 +66,7 @@ class Evaluator:
     @functools.cached_property
     def keys(self) -> EvaluationKeys:
         """Evaluation keys of the operations. Raises MissingKeyError."""
-        return cast(EvaluationKeys, keys_of([self._x], self._given, self._what))
+        return keys_of([self._x], self._given, self._what)
 
     def is_trial(self) -> bool:
         """Tells whether the values are zeros of a trial, which finds the keys."""
@@ -90,19 +90,19 @@ class Evaluator:
 
     def plus(self, x: Tensor, summand: float) -> Tensor:
         """Returns the sum with a number."""
-        return cast(Tensor, x + summand)
+        return x + summand
 
     def add(self, a: Tensor, b: Tensor) -> Tensor:
         """Returns the sum."""
-        return cast(Tensor, a + b)
+        return a + b
 
     def subtract(self, a: Tensor, b: Tensor) -> Tensor:
         """Returns the difference."""
-        return cast(Tensor, a - b)
+        return a - b
 
     def negate(self, x: Tensor) -> Tensor:
         """Returns the negative."""
-        return cast(Tensor, -x)
+        return -x
 
     def sum(self, x: Tensor, axis: int) -> Tensor:
         """Returns the sum along an axis of ciphertexts."""
@@ -114,23 +114,23 @@ class Evaluator:
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Returns the tensor with another shape."""
-        return cast(Tensor, x.reshape(*shape))
+        return x.reshape(*shape)
 
     def index(self, x: Tensor, position: int) -> Tensor:
         """Returns an entry of the first axis."""
-        return cast(Tensor, x[position])
+        return x[position]
 
     def concatenate(self, parts: Sequence[Tensor]) -> Tensor:
         """Returns the tensors joined along the first axis."""
-        return cast(Tensor, concatenate(parts))
+        return concatenate(parts)
 
     def slice(self, x: Tensor, start: int, count: int) -> Tensor:
         """Returns entries of the first axis."""
-        return cast(Tensor, x[start : start + count])
+        return x[start : start + count]
 
     def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
         """Returns the tensor with its axes in another order."""
-        return cast(Tensor, x.transpose(*order))
+        return x.transpose(*order)
 
     def lower(self, x: Tensor, level: int) -> Tensor:
         """Returns the tensor at a lower level."""
@@ -146,7 +146,7 @@ class Evaluator:
 
     def plus_each(self, x: Tensor, values: Floats) -> Tensor:
         """Returns the sum with numbers."""
-        return cast(Tensor, x + values)
+        return x + values
 
     def require_rotations(self, steps: Sequence[int], what: str) -> None:
         """Raises MissingKeyError unless the keys have these rotations and relinearization."""
@@ -199,11 +199,6 @@ def _strong(guard: bool | None) -> bool | None:
     return None if guard is None else flag(guard, "guard")
 
 
-def met(y: Tensor, errors: Errors, error: float | None, what: str) -> Tensor:
-    """Returns y with its error bounds. Raises NoiseError if they are above the `error` that the caller asked for."""
-    return cast(Tensor, _core.ckks.functions.with_promise(Evaluator(y, None, what), y, errors, error, what))
-
-
 def computed(
     name: str,
     x: Any,
@@ -243,6 +238,10 @@ class Approximation:
 
     def __init__(self, core: _core.ckks.functions.Approximation) -> None:
         self._core = core
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        facts = self.name, self.low, self.high, self.coefficients.tolist(), self.error, self.is_relative
+        return _approximation_of, facts
 
     @property
     def name(self) -> str:
@@ -314,6 +313,11 @@ class Approximation:
         return cast(
             Tensor, self._core.evaluate(Evaluator(real, keys, self.name), real if guard is None else real._guarded(guard))
         )
+
+
+def _approximation_of(*facts: Any) -> Approximation:
+    """Returns a pickled approximation."""
+    return Approximation(_core.ckks.functions.Approximation(*facts))
 
 
 def approximate(
