@@ -348,9 +348,12 @@ class Bootstrapping : public Evaluator {
  public:
   using Evaluator::Evaluator;
   Operand ready(const Operand& x, std::size_t levels) const override {
-    if (x.level() >= x.parameters().bootstrapping_level() + levels) return x;
+    return x.level() >= x.parameters().bootstrapping_level() + levels ? x : bootstrapped(x, 1);
+  }
+  bool is_automatic() const override { return true; }
+  Operand bootstrapped(const Operand& x, int iterations) const override {
     ++count;
-    return bootstrapped(x, 1);
+    return Evaluator::bootstrapped(x, iterations);
   }
   mutable std::size_t count = 0;
 };
@@ -377,6 +380,15 @@ TEST(BootstrappedFunctions, HoldTheirErrors) {
   const ckks::Values powers = secret.decrypt(exponential);
   for (std::size_t i = 0; i < 1024; ++i)
     EXPECT_LE(std::abs(powers.data[i].real() - std::exp(v.data[i].real())), ckks::error_bounds(exponential).trusted);
+
+  // A small gap takes a planned bootstrap, whose error is known by trials.
+  for (std::size_t i = 0; i < 1024; ++i) v.data[i] = (i % 2 == 0 ? 1 : -1) * std::exp2(-static_cast<double>(i % 13));
+  const Bootstrapping planned(keys);
+  const Operand signs = ckks::sign(secret.encrypt(v, 0, 1), planned, {.gap = 0x1p-12, .error = 0x1p-12});
+  EXPECT_EQ(planned.count, 1U);
+  EXPECT_GE(signs.level(), parameters.bootstrapping_level());
+  const ckks::Values found = secret.decrypt(signs);
+  for (std::size_t i = 0; i < 1024; ++i) EXPECT_LE(std::abs(found.data[i].real() - (i % 2 == 0 ? 1 : -1)), 0x1p-12);
 }
 
 /// Counts the operands that lack levels.
