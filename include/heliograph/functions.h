@@ -80,6 +80,21 @@ class Evaluator {
   virtual Operand index(const Operand& x, std::size_t position) const;
   /// Joins tensors along the first axis.
   virtual Operand concatenate(const std::vector<Operand>& parts) const;
+  /// Returns `count` entries of the first axis, from `start` on.
+  virtual Operand slice(const Operand& x, std::size_t start, std::size_t count) const;
+  virtual Operand transpose(const Operand& x, const std::vector<std::size_t>& order) const;
+  virtual Operand lower(const Operand& x, std::size_t level) const;
+  /// Rotates the slots left. `composes`: a step without a key may be composed of others.
+  virtual Operand rotate(const Operand& x, std::int64_t steps, bool composes) const;
+  /// Multiplies by real numbers and rescales. `values.width` is 1 (one number for each ciphertext) or the slots of x.
+  virtual Operand times_each(const Operand& x, const Values& values) const;
+  virtual Operand plus_each(const Operand& x, const Values& values) const;
+  /// Multiplies the first `count` slots by a number, clears others, and rescales. The result has `count` slots.
+  virtual Operand first_slots(const Operand& x, std::size_t count, double factor) const;
+  /// Returns whether the keys have these rotations.
+  virtual bool has_rotations(const std::vector<std::int64_t>& steps) const;
+  /// Throws MissingKeyError, which names `what`, unless the keys have these rotations and relinearization.
+  virtual void require_rotations(const std::vector<std::int64_t>& steps, const std::string& what) const;
   virtual Operand functional_bootstrap(const Operand& x, const std::vector<double>& table) const;
   /// Returns whether the keys have those of bootstrapping.
   virtual bool has_bootstrapping() const;
@@ -246,6 +261,44 @@ Operand minimum(const Operand& a, const Operand& b, const Evaluator& by, const F
 /// Returns (|x - low| - |x - high| + low + high) / 2: values limited to [low, high].
 Operand clip(const Operand& x, double low, double high, const Evaluator& by, const FunctionOptions& options);
 
+// Extremes along an axis and order. An axis of ciphertexts is removed by extremes, indices and quantiles. If the axis is
+// nullopt, the values are the slots of each ciphertext. The tensor must then fill the set's period (ShapeError), and every
+// slot has the extreme or the index.
+
+/// Returns the largest or the smallest value, in rounds of `maximum`. `options.error` is required. Slots need the rotations
+/// by powers of two below the period.
+Operand max(const Operand& x, const Axis& axis, const Evaluator& by, const FunctionOptions& options);
+Operand min(const Operand& x, const Axis& axis, const Evaluator& by, const FunctionOptions& options);
+
+struct OrderOptions {
+  std::optional<double> gap = {};             // each two values are equal or at least this apart; required unless `integers`
+  bool integers = false;                      // declares, in place of `gap`, that all values are integers
+  SignMethod method = SignMethod::automatic;  // for integers along an axis of ciphertexts
+  std::optional<Interval> domain = {};        // as FunctionOptions
+  Guarding guard = Guarding::usual;
+  std::optional<std::size_t> count = {};  // number of values along the slots, the first ones; nullopt: all
+};
+/// Returns the rotations that order along slots needs: powers of two, left and right.
+std::vector<std::int64_t> sort_rotations(std::size_t period);
+/// Returns the rotations by which functions of order along an axis pack tensors of `slots` values into blocks of slots, with
+/// automatic bootstraps. `period`: the number of slots of the set. Throws ParameterError.
+std::vector<std::int64_t> block_rotations(std::size_t slots, std::size_t period);
+/// Return the index of the largest or the smallest value, the first of equal ones. All pairs are compared. `one_hot`: the
+/// axis stays and has 1 at the index and 0 elsewhere. Throws the errors of sign, ShapeError for no values, ParameterError
+/// for a wrong count.
+Operand argmax(const Operand& x, const Axis& axis, const Evaluator& by, const OrderOptions& options, bool one_hot = false);
+Operand argmin(const Operand& x, const Axis& axis, const Evaluator& by, const OrderOptions& options, bool one_hot = false);
+/// Returns the values in ascending order. Closer values than the gap may be replaced by a mixture of both. Along slots,
+/// other slots hold copies.
+Operand sort(const Operand& x, const Axis& axis, const Evaluator& by, const OrderOptions& options);
+/// Returns the k largest values, the largest first; along slots 0 is in all other slots.
+Operand top_k(const Operand& x, std::size_t k, const Axis& axis, const Evaluator& by, const OrderOptions& options);
+/// Returns a quantile by linear interpolation of the sorted values; along slots it is in slot 0.
+Operand quantile(const Operand& x, double q, const Axis& axis, const Evaluator& by, const OrderOptions& options);
+/// Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot. Values
+/// at least the gap from an edge count 1 in one bin. A value at an edge counts 1/2 in both.
+Operand histogram(const Operand& x, const std::vector<double>& edges, const Evaluator& by, const OrderOptions& options);
+
 // Parts of functions.
 
 /// A tensor and the interval of its values.
@@ -289,27 +342,11 @@ struct SignPlan {
 /// them. Without automatic bootstraps, and if no plan meets the error, it is the composition of the fewest levels.
 SignPlan plan_signs(const Ciphertext& x, const Evaluator& by, const std::vector<Composition>& candidates, bool has_gap,
                     double error, bool scales, std::size_t after = 0);
-/// Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4. The result's error
-/// bounds include the composition's error. `what` names the function in errors and guards; `after` is as for plan_signs.
-Operand signs_of(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what,
-                 std::size_t after = 0);
-/// A tensor whose error bounds are those of noise, and the error of its approximation.
-struct Approximate {
-  Operand x;
-  double error = 0;
-};
-/// Returns the larger or the smaller of two values, given their sum and difference. `limits`: bounds of the result, if
-/// known.
-Approximate extreme_of(const Operand& sum, const Operand& difference, const std::optional<Interval>& limits, bool larger,
-                       const Evaluator& by, double error, const std::string& what);
 /// Throws PlaintextRangeError if known bounds of the condition exceed [-1/4, 5/4].
 void require_condition(const Ciphertext& condition);
-/// Returns 1 where a relation of integers in `interval` to 0 holds and 0 where it does not.
-Operand relation_of_integers(const Operand& x, const Interval& interval, Relation relation, const Evaluator& by,
-                             double error, SignMethod method, const std::string& what);
-/// Returns 1 for integers of at least 0 and 0 for others by a table, if the method takes one; else nullopt. `largest` and
-/// `gap` are those of the alternative composition.
-std::optional<Operand> at_least_0_by_table(const Operand& x, const Interval& interval, const Evaluator& by, double error,
-                                           double largest, double gap, SignMethod method, const std::string& what);
+/// Returns the larger or the smaller of two values, given their sum and difference. `limits`: bounds of the result, if
+/// known.
+Operand extreme_of(const Operand& sum, const Operand& difference, const std::optional<Interval>& limits, bool larger,
+                   const Evaluator& by, double error, const std::string& what);
 
 }  // namespace heliograph::ckks

@@ -30,6 +30,14 @@ Operand operand_of(const nb::object& tensor) {
 
 nb::object tensor_of(const Operand& x) { return *static_cast<const nb::object*>(x.attached().get()); }
 
+nb::object real_array(const ckks::Values& values) {
+  std::vector<double> real;
+  for (const auto& v : values.data) real.push_back(v.real());
+  Shape shape = values.shape;
+  shape.push_back(values.width);
+  return array_of(std::move(real), shape);
+}
+
 /// Performs operations by the methods of a Python object (heliograph/ckks/approximation.py). All calls hold the GIL.
 class PythonEvaluator final : public ckks::Evaluator {
  public:
@@ -69,6 +77,31 @@ class PythonEvaluator final : public ckks::Evaluator {
     nb::list tensors;
     for (const Operand& part : parts) tensors.append(tensor_of(part));
     return call("concatenate", tensors);
+  }
+  Operand slice(const Operand& x, std::size_t start, std::size_t count) const override {
+    return call("slice", tensor_of(x), start, count);
+  }
+  Operand transpose(const Operand& x, const std::vector<std::size_t>& order) const override {
+    return call("transpose", tensor_of(x), order);
+  }
+  Operand lower(const Operand& x, std::size_t level) const override { return call("lower", tensor_of(x), level); }
+  Operand rotate(const Operand& x, std::int64_t steps, bool composes) const override {
+    return call("rotate", tensor_of(x), steps, composes);
+  }
+  Operand times_each(const Operand& x, const ckks::Values& values) const override {
+    return call("times_each", tensor_of(x), real_array(values));
+  }
+  Operand plus_each(const Operand& x, const ckks::Values& values) const override {
+    return call("plus_each", tensor_of(x), real_array(values));
+  }
+  Operand first_slots(const Operand& x, std::size_t count, double factor) const override {
+    return call("first_slots", tensor_of(x), count, factor);
+  }
+  bool has_rotations(const std::vector<std::int64_t>& steps) const override {
+    return nb::cast<bool>(face_.attr("has_rotations")(steps));
+  }
+  void require_rotations(const std::vector<std::int64_t>& steps, const std::string& what) const override {
+    face_.attr("require_rotations")(steps, what);
   }
   Operand functional_bootstrap(const Operand& x, const std::vector<double>& table) const override {
     return call("functional_bootstrap", tensor_of(x), table);
@@ -133,6 +166,8 @@ void bind_along(nb::module_& m, const char* name,
 
 void bind_approximation(nb::module_& m) {
   nb::class_<Approximation>(m, "Approximation")
+      .def(nb::init<std::string, double, double, std::vector<double>, double, bool>(), "name"_a, "low"_a, "high"_a,
+           "coefficients"_a, "error"_a, "is_relative"_a)
       .def_prop_ro("name", &Approximation::name)
       .def_prop_ro("low", &Approximation::low)
       .def_prop_ro("high", &Approximation::high)
@@ -182,14 +217,6 @@ void bind_parts(nb::module_& m) {
       },
       "evaluator"_a, "x"_a, "domain"_a.none(), "guard"_a.none(), "what"_a);
   m.def(
-      "with_promise",
-      [](const nb::object& face, const nb::object& y, std::pair<double, double> errors, std::optional<double> error,
-         const std::string& what) {
-        return tensor_of(
-            ckks::with_promise(operand_of(y), PythonEvaluator(face), {errors.first, errors.second}, error, what));
-      },
-      "evaluator"_a, "y"_a, "errors"_a, "error"_a.none(), "what"_a);
-  m.def(
       "inverse_root",
       [](const nb::object& face, const nb::object& x, double low, double high, double relative, const std::string& guard) {
         const ckks::Relative found = ckks::inverse_root(operand_of(x), PythonEvaluator(face), {low, high}, relative, guard);
@@ -232,13 +259,6 @@ void bind_compositions(nb::module_& m) {
         return ckks::plan_signs(operand_of(x), PythonEvaluator(face), candidates, has_gap, error, scales, after);
       },
       "evaluator"_a, "x"_a, "candidates"_a, "has_gap"_a, "error"_a, "scales"_a, "after"_a = 0);
-  m.def(
-      "signs_of",
-      [](const nb::object& face, const nb::object& x, double largest, double gap, double error, const std::string& what,
-         std::size_t after) {
-        return tensor_of(ckks::signs_of(operand_of(x), PythonEvaluator(face), largest, gap, error, what, after));
-      },
-      "evaluator"_a, "x"_a, "largest"_a, "gap"_a, "error"_a, "what"_a, "after"_a = 0);
 }
 
 ckks::SignMethod method_of(const std::string& name) {
@@ -280,23 +300,6 @@ void bind_signs(nb::module_& m) {
         return tensor_of(ckks::compare(operand_of(x), relation_of(relation), PythonEvaluator(face), options));
       },
       "evaluator"_a, "x"_a, "error"_a.none(), "domain"_a.none(), "guard"_a.none(), "gap"_a.none(), "method"_a, "relation"_a);
-  m.def(
-      "relation_of_integers",
-      [](const nb::object& face, const nb::object& x, double low, double high, const std::string& relation, double error,
-         const std::string& method, const std::string& what) {
-        return tensor_of(ckks::relation_of_integers(operand_of(x), {low, high}, relation_of(relation), PythonEvaluator(face),
-                                                    error, method_of(method), what));
-      },
-      "evaluator"_a, "x"_a, "low"_a, "high"_a, "relation"_a, "error"_a, "method"_a, "what"_a);
-  m.def(
-      "at_least_0_by_table",
-      [](const nb::object& face, const nb::object& x, double low, double high, double error, double largest, double gap,
-         const std::string& method, const std::string& what) {
-        const std::optional<Operand> found = ckks::at_least_0_by_table(operand_of(x), {low, high}, PythonEvaluator(face),
-                                                                       error, largest, gap, method_of(method), what);
-        return found ? tensor_of(*found) : nb::object(nb::none());
-      },
-      "evaluator"_a, "x"_a, "low"_a, "high"_a, "error"_a, "largest"_a, "gap"_a, "method"_a, "what"_a);
   m.def("require_condition", &ckks::require_condition, "condition"_a);
 }
 
@@ -316,11 +319,65 @@ void bind_extremes(nb::module_& m) {
          double error, const std::string& what) {
         std::optional<ckks::Interval> in;
         if (limits) in = ckks::Interval(limits->first, limits->second);
-        const ckks::Approximate found =
-            ckks::extreme_of(operand_of(sum), operand_of(difference), in, larger, PythonEvaluator(face), error, what);
-        return nb::make_tuple(tensor_of(found.x), found.error);
+        return tensor_of(
+            ckks::extreme_of(operand_of(sum), operand_of(difference), in, larger, PythonEvaluator(face), error, what));
       },
       "evaluator"_a, "sum"_a, "difference"_a, "limits"_a.none(), "larger"_a, "error"_a, "what"_a);
+}
+
+using ckks::Axis;
+using ckks::OrderOptions;
+using Gap = std::optional<double>;
+using Count = std::optional<std::size_t>;
+
+OrderOptions order_options(const Domain& domain, std::optional<bool> guard, const Gap& gap, const std::string& method,
+                           const Count& count) {
+  const FunctionOptions o = options_of({}, domain, guard);
+  return {.gap = gap, .integers = !gap, .method = method_of(method), .domain = o.domain, .guard = o.guard, .count = count};
+}
+
+/// Binds a function of order along an axis, with one more argument `last`.
+template <class Last, class F>
+void bind_order(nb::module_& m, const char* name, const char* last, F f) {
+  m.def(
+      name,
+      [f](const nb::object& face, const nb::object& x, const Axis& axis, const Domain& domain, std::optional<bool> guard,
+          const Gap& gap, const std::string& method, const Count& count, Last more) {
+        const OrderOptions options = order_options(domain, guard, gap, method, count);
+        return tensor_of(f(operand_of(x), axis, PythonEvaluator(face), options, more));
+      },
+      "evaluator"_a, "x"_a, "axis"_a.none(), "domain"_a.none(), "guard"_a.none(), "gap"_a.none(), "method"_a,
+      "count"_a.none(), nb::arg(last));
+}
+
+void bind_orders(nb::module_& m) {
+  using ckks::Evaluator;
+  bind_along(m, "max", &ckks::max);
+  bind_along(m, "min", &ckks::min);
+  bind_order<bool>(m, "argmax", "one_hot", &ckks::argmax);
+  bind_order<bool>(m, "argmin", "one_hot", &ckks::argmin);
+  m.def(
+      "sort",
+      [](const nb::object& face, const nb::object& x, const Axis& axis, const Domain& domain, std::optional<bool> guard,
+         const Gap& gap, const std::string& method, const Count& count) {
+        const OrderOptions options = order_options(domain, guard, gap, method, count);
+        return tensor_of(ckks::sort(operand_of(x), axis, PythonEvaluator(face), options));
+      },
+      "evaluator"_a, "x"_a, "axis"_a.none(), "domain"_a.none(), "guard"_a.none(), "gap"_a.none(), "method"_a,
+      "count"_a.none());
+  bind_order<std::size_t>(m, "top_k", "k",
+                          [](const Operand& x, const Axis& axis, const Evaluator& by, const OrderOptions& options,
+                             std::size_t k) { return ckks::top_k(x, k, axis, by, options); });
+  bind_order<double>(m, "quantile", "q",
+                     [](const Operand& x, const Axis& axis, const Evaluator& by, const OrderOptions& options, double q) {
+                       return ckks::quantile(x, q, axis, by, options);
+                     });
+  bind_order<std::vector<double>>(
+      m, "histogram", "edges",
+      [](const Operand& x, const Axis& /*slots*/, const Evaluator& by, const OrderOptions& options,
+         const std::vector<double>& edges) { return ckks::histogram(x, edges, by, options); });
+  m.def("sort_rotations", &ckks::sort_rotations, "period"_a);
+  m.def("block_rotations", &ckks::block_rotations, "slots"_a, "period"_a);
 }
 
 }  // namespace
@@ -363,4 +420,5 @@ void bind_functions(nb::module_& ckks_module) {
   bind_compositions(m);
   bind_signs(m);
   bind_extremes(m);
+  bind_orders(m);
 }

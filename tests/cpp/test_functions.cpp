@@ -1,6 +1,12 @@
 // Functions of encrypted reals through the public C++ API: errors below the promised bounds, refusals and guards.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <random>
+
 #include "circuits/ckks/integers.h"
 #include "heliograph/functions.h"
 
@@ -293,6 +299,56 @@ TEST_F(Functions, TablesOfSignsAreOddWaves) {
   EXPECT_EQ(size_of(-1, 200, sign, 0x1p-5, 0x1p-30), 202U);
 }
 
+TEST_F(Functions, OrderValuesWithTies) {
+  std::vector<double> v(3 * kSlots), largest(kSlots), first(kSlots), ordered(3 * kSlots), middle(kSlots);
+  std::mt19937 random(7);
+  for (double& a : v) a = static_cast<double>(random() % 5) / 2 - 1;
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    std::array<double, 3> row = {v[i], v[kSlots + i], v[2 * kSlots + i]};
+    first[i] = static_cast<double>(std::max_element(row.begin(), row.end()) - row.begin());
+    std::sort(row.begin(), row.end());
+    largest[i] = row[2], middle[i] = row[1];
+    for (std::size_t k = 0; k < 3; ++k) ordered[k * kSlots + i] = row[k];
+  }
+  const Ciphertext x = encrypt(v, 1, {3});
+  const ckks::OrderOptions options{.gap = 0.5};
+  EXPECT_LE(check(ckks::max(x, 0, keys_, {.error = 0.25}), largest), 0.25);
+  check(ckks::argmax(x, 0, keys_, options), first);
+  check(ckks::sort(x, 0, keys_, options), ordered);
+  check(ckks::top_k(x, 1, 0, keys_, options), largest);
+  check(ckks::quantile(x, 0.5, 0, keys_, options), middle);
+  EXPECT_THROW(ckks::sort(x, 1, keys_, options), ShapeError);
+  EXPECT_THROW(ckks::sort(x, 0, keys_, {}), ParameterError);
+  EXPECT_THROW(ckks::top_k(x, 4, 0, keys_, options), ParameterError);
+  EXPECT_THROW(ckks::quantile(x, 2, 0, keys_, options), ParameterError);
+  EXPECT_THROW(ckks::sort(encrypt(spread(-1, 1), 1), std::nullopt, keys_, options), ParameterError);  // too many pairs
+}
+
+TEST(OrderAlongSlots, TakesTheFirstSlots) {
+  const ckks::SecretKey secret =
+      ckks::SecretKey::generate(ckks::Parameters(ckks::make_spec(1024, 42, 45, 60, 1, 64, 16, true)));
+  const ckks::EvaluationKeys keys = secret.evaluation_keys(true, ckks::sort_rotations(16), false);
+  const std::vector<double> v = {0.5, -1, 0, 0.5, 1, 0.5, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  const Ciphertext x = secret.encrypt({.data = {v.begin(), v.end()}, .shape = {}, .width = 16, .complex = false}, 0, 1);
+  const auto at = [&](const Ciphertext& y, std::size_t slot) { return secret.decrypt(y).data[slot].real(); };
+  const ckks::OrderOptions five{.gap = 0.5, .count = 5};
+  const Operand ordered = ckks::sort(x, std::nullopt, keys, five);
+  const double promised = ckks::error_bounds(ordered).trusted, wanted[] = {-1, 0, 0.5, 0.5, 1};
+  EXPECT_LT(promised, 0.01);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(at(ordered, i), wanted[i], promised);
+  EXPECT_NEAR(at(ckks::argmin(x, std::nullopt, keys, five), 9), 1, 0.01);
+  EXPECT_NEAR(at(ckks::top_k(x, 2, std::nullopt, keys, five), 0), 1, 0.01);
+  EXPECT_NEAR(at(ckks::top_k(x, 2, std::nullopt, keys, five), 2), 0, 0.01);
+  EXPECT_NEAR(at(ckks::quantile(x, 0.25, std::nullopt, keys, five), 0), 0, 0.01);
+  const Operand counts = ckks::histogram(x, {-1.25, -0.25, 0.75}, keys, {.gap = 0.25, .count = 5});
+  EXPECT_NEAR(at(ckks::index(counts, 0, 0), 3), 1, 0.01);
+  EXPECT_NEAR(at(ckks::index(counts, 0, 1), 3), 3, 0.01);
+  EXPECT_NEAR(at(ckks::min(x, std::nullopt, keys, {.error = 0.25}), 0), -1, 0.25);
+  EXPECT_THROW(ckks::histogram(x, {1, 0}, keys, five), ParameterError);
+  EXPECT_THROW(ckks::sort(x, std::nullopt, secret.evaluation_keys(true, {1, 2}, false), five), MissingKeyError);
+  EXPECT_THROW(ckks::sort(x, std::nullopt, keys, {.gap = 0.5, .count = 17}), ParameterError);
+}
+
 TEST(Compositions, AreAsTheirRows) {
   for (const ckks::Composition& c : ckks::compositions()) {
     for (int i = 0; i <= 2000; ++i) {
@@ -316,9 +372,12 @@ class Bootstrapping : public Evaluator {
  public:
   using Evaluator::Evaluator;
   Operand ready(const Operand& x, std::size_t levels) const override {
-    if (x.level() >= x.parameters().bootstrapping_level() + levels) return x;
+    return x.level() >= x.parameters().bootstrapping_level() + levels ? x : bootstrapped(x, 1);
+  }
+  bool is_automatic() const override { return true; }
+  Operand bootstrapped(const Operand& x, int iterations) const override {
     ++count;
-    return bootstrapped(x, 1);
+    return Evaluator::bootstrapped(x, iterations);
   }
   mutable std::size_t count = 0;
 };
@@ -345,6 +404,15 @@ TEST(BootstrappedFunctions, HoldTheirErrors) {
   const ckks::Values powers = secret.decrypt(exponential);
   for (std::size_t i = 0; i < 1024; ++i)
     EXPECT_LE(std::abs(powers.data[i].real() - std::exp(v.data[i].real())), ckks::error_bounds(exponential).trusted);
+
+  // A small gap takes a planned bootstrap, whose error is known by trials.
+  for (std::size_t i = 0; i < 1024; ++i) v.data[i] = (i % 2 == 0 ? 1 : -1) * std::exp2(-static_cast<double>(i % 13));
+  const Bootstrapping planned(keys);
+  const Operand signs = ckks::sign(secret.encrypt(v, 0, 1), planned, {.gap = 0x1p-12, .error = 0x1p-12});
+  EXPECT_EQ(planned.count, 1U);
+  EXPECT_GE(signs.level(), parameters.bootstrapping_level());
+  const ckks::Values found = secret.decrypt(signs);
+  for (std::size_t i = 0; i < 1024; ++i) EXPECT_LE(std::abs(found.data[i].real() - (i % 2 == 0 ? 1 : -1)), 0x1p-12);
 }
 
 /// Counts the operands that lack levels.

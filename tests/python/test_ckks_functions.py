@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -163,6 +164,13 @@ def test_an_approximation_states_degree_levels_and_error(deep: Owner) -> None:
     assert (shallow.degree, shallow.depth) == (7, 3)
     constant = C.approximate(lambda v: 0 * v + 2, -1, 1, error=0.1)
     assert np.allclose(deep.decrypt(constant(deep.encrypt(spread(-1, 1), bound=1))), 2, atol=1e-6)
+
+
+def test_an_approximation_can_be_pickled() -> None:
+    f = C.approximate(np.exp, -1, 2, depth=4, relative=True)
+    again = pickle.loads(pickle.dumps(f))
+    assert repr(again) == repr(f)
+    assert np.array_equal(again.clear([-1, 0.5, 2]), f.clear([-1, 0.5, 2]))
 
 
 def test_a_relative_error(deep: Owner) -> None:

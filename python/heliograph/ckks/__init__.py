@@ -37,7 +37,6 @@ from heliograph._common.functions import concatenate, dot, matmul, relinearize, 
 from heliograph.ckks import parameter_search as _choose  # noqa: F401 (registers the search of hg.parameters_for)
 from heliograph.ckks.approximation import Approximation, approximate
 from heliograph.ckks.automatic import AutoBootstrap, auto_bootstrap
-from heliograph.ckks.blocks import block_rotations
 from heliograph.ckks.comparisons import abs, clip, compare, maximum, minimum, relu, sign, where
 from heliograph.ckks.elementary import (
     cos,
@@ -78,6 +77,7 @@ from heliograph.ckks.parameters import Parameters, named, parameters
 from heliograph.ckks.ranks import (
     argmax,
     argmin,
+    block_rotations,
     histogram,
     max,
     median,

@@ -16,7 +16,9 @@ from heliograph._common.functions import concatenate
 from heliograph._common.operations import composite
 from heliograph._common.tensor import keys_of, of_tensors
 from heliograph.ckks.automatic import ready
-from heliograph.ckks.keys import EvaluationKeys
+from heliograph.ckks.keys import EvaluationKeys, TrialKeys
+from heliograph.ckks.linear import LinearTransform
+from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Tensor
 from heliograph.keys import NotingKeys
 
@@ -66,7 +68,7 @@ class Evaluator:
     @functools.cached_property
     def keys(self) -> EvaluationKeys:
         """Evaluation keys of the operations. Raises MissingKeyError."""
-        return cast(EvaluationKeys, keys_of([self._x], self._given, self._what))
+        return keys_of([self._x], self._given, self._what)
 
     def is_trial(self) -> bool:
         """Tells whether the values are zeros of a trial, which finds the keys."""
@@ -90,19 +92,19 @@ class Evaluator:
 
     def plus(self, x: Tensor, summand: float) -> Tensor:
         """Returns the sum with a number."""
-        return cast(Tensor, x + summand)
+        return x + summand
 
     def add(self, a: Tensor, b: Tensor) -> Tensor:
         """Returns the sum."""
-        return cast(Tensor, a + b)
+        return a + b
 
     def subtract(self, a: Tensor, b: Tensor) -> Tensor:
         """Returns the difference."""
-        return cast(Tensor, a - b)
+        return a - b
 
     def negate(self, x: Tensor) -> Tensor:
         """Returns the negative."""
-        return cast(Tensor, -x)
+        return -x
 
     def sum(self, x: Tensor, axis: int) -> Tensor:
         """Returns the sum along an axis of ciphertexts."""
@@ -114,15 +116,52 @@ class Evaluator:
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Returns the tensor with another shape."""
-        return cast(Tensor, x.reshape(*shape))
+        return x.reshape(*shape)
 
     def index(self, x: Tensor, position: int) -> Tensor:
         """Returns an entry of the first axis."""
-        return cast(Tensor, x[position])
+        return x[position]
 
     def concatenate(self, parts: Sequence[Tensor]) -> Tensor:
         """Returns the tensors joined along the first axis."""
-        return cast(Tensor, concatenate(parts))
+        return concatenate(parts)
+
+    def slice(self, x: Tensor, start: int, count: int) -> Tensor:
+        """Returns entries of the first axis."""
+        return x[start : start + count]
+
+    def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """Returns the tensor with its axes in another order."""
+        return x.transpose(*order)
+
+    def lower(self, x: Tensor, level: int) -> Tensor:
+        """Returns the tensor at a lower level."""
+        return x.lower(level)
+
+    def rotate(self, x: Tensor, steps: int, composes: bool) -> Tensor:
+        """Returns the slots rotated left."""
+        return x.rotate(steps, keys=self.keys, compose=True if composes else None)
+
+    def times_each(self, x: Tensor, values: Floats) -> Tensor:
+        """Returns the product with numbers."""
+        return x.multiply(values, keys=self.keys)
+
+    def plus_each(self, x: Tensor, values: Floats) -> Tensor:
+        """Returns the sum with numbers."""
+        return x + values
+
+    def first_slots(self, x: Tensor, count: int, factor: float) -> Tensor:
+        """Returns the first `count` slots times a number."""
+        y = self.ready(x, 1)
+        return y._transformed(_mask(y.parameters, count, y.level, factor), self.keys, None)
+
+    def has_rotations(self, steps: Sequence[int]) -> bool:
+        """Tells whether the keys have these rotations."""
+        return isinstance(self.keys, TrialKeys) or all(self.keys._core.switches(step) == 1 for step in steps)
+
+    def require_rotations(self, steps: Sequence[int], what: str) -> None:
+        """Raises MissingKeyError unless the keys have these rotations and relinearization."""
+        self.keys._require(what, list(steps), False, relinearize=True, ask="rotations=hg.ckks.sort_rotations(period)")
 
     def with_error(self, x: Tensor, trusted: float, assumed: float) -> Tensor:
         """Returns the tensor with other error bounds."""
@@ -139,6 +178,11 @@ class Evaluator:
     def guarded(self, x: Tensor, is_strong: bool) -> Tensor:
         """Returns the tensor with strong guards of its declared bounds, or none."""
         return x._guarded(is_strong)
+
+
+@functools.lru_cache(maxsize=8)
+def _mask(parameters: Parameters, width: int, level: int, factor: float) -> LinearTransform:
+    return LinearTransform._mask(parameters, width, level, factor)
 
 
 def error_bound(error: Any) -> float:
@@ -171,11 +215,6 @@ def _strong(guard: bool | None) -> bool | None:
     return None if guard is None else flag(guard, "guard")
 
 
-def met(y: Tensor, errors: Errors, error: float | None, what: str) -> Tensor:
-    """Returns y with its error bounds. Raises NoiseError if they are above the `error` that the caller asked for."""
-    return cast(Tensor, _core.ckks.functions.with_promise(Evaluator(y, None, what), y, errors, error, what))
-
-
 def computed(
     name: str,
     x: Any,
@@ -187,10 +226,14 @@ def computed(
     axis: tuple[int | None, ...] = (),
     more: tuple[Any, ...] = (),
     evaluator: type[Evaluator] = Evaluator,
+    has_error: bool = True,
 ) -> Tensor:
-    """Returns the engine's function `name` of a tensor. `axis` and `more` are its arguments before and after the options."""
+    """Returns the engine's function `name` of a tensor. `axis` and `more` are its arguments before and after the options. If
+    `has_error` is false, it has no option `error`.
+    """
     tensor = real_tensor(x, name)
-    options = None if error is None else error_bound(error), _interval(domain), _strong(guard)
+    wanted = (None if error is None else error_bound(error),) if has_error else ()
+    options = *wanted, _interval(domain), _strong(guard)
     function = getattr(_core.ckks.functions, name)
     return cast(Tensor, function(evaluator(tensor, keys, name), tensor, *axis, *options, *more))
 
@@ -211,6 +254,10 @@ class Approximation:
 
     def __init__(self, core: _core.ckks.functions.Approximation) -> None:
         self._core = core
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        facts = self.name, self.low, self.high, self.coefficients.tolist(), self.error, self.is_relative
+        return _approximation_of, facts
 
     @property
     def name(self) -> str:
@@ -282,6 +329,11 @@ class Approximation:
         return cast(
             Tensor, self._core.evaluate(Evaluator(real, keys, self.name), real if guard is None else real._guarded(guard))
         )
+
+
+def _approximation_of(*facts: Any) -> Approximation:
+    """Returns a pickled approximation."""
+    return Approximation(_core.ckks.functions.Approximation(*facts))
 
 
 def approximate(

@@ -11,7 +11,7 @@ import numpy as np
 from heliograph import _core
 from heliograph._common.arguments import described, flag, is_real, text_of
 from heliograph._common.operations import composite
-from heliograph.ckks.approximation import Domain, computed, domain_of, error_bound, errors_of, inside, met, real_tensor
+from heliograph.ckks.approximation import Domain, computed, domain_of, error_bound, real_tensor
 from heliograph.ckks.integers import Method, method_of
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.signs import SignEvaluator
@@ -77,11 +77,11 @@ def sign(
     >>> holder.decrypt(hg.ckks.sign(w, gap=0.25, error=1e-3)).round(2) + 0  # w holds -1, -0.25, 0 and 0.5
     array([-1., -1.,  0.,  1.])
     """
-    more = _separation(gap, integers, method, "sign")
+    more = separation(gap, integers, method, "sign")
     return computed("sign", x, error, domain, guard, keys, more=more, evaluator=SignEvaluator)
 
 
-def _separation(gap: Any, integers: Any, method: Any, what: str) -> tuple[float | None, Method]:
+def separation(gap: Any, integers: Any, method: Any, what: str) -> tuple[float | None, Method]:
     """Returns the gap, None for integers, and the method. Raises ParameterError."""
     integers = flag(integers, "integers")
     size = gap_or_integers(gap, integers, what)
@@ -117,21 +117,8 @@ def compare(
     array([1., 1., 1., 0.])
     """
     text_of(relation, "relation", _RELATIONS)
-    more = *_separation(gap, integers, method, "compare"), relation
+    more = *separation(gap, integers, method, "compare"), relation
     return computed("compare", a - b, error, domain, guard, keys, more=more, evaluator=SignEvaluator)
-
-
-def related(
-    x: Tensor, low: float, high: float, relation: str, error: float, method: str, keys: EvaluationKeys | None, what: str
-) -> Tensor:
-    """Returns 1 where a relation to 0 holds and 0 where it does not, for integers in [low, high]."""
-    by = SignEvaluator(x, keys, what)
-    return cast(Tensor, _core.ckks.functions.relation_of_integers(by, x, low, high, relation, error, method, what))
-
-
-def inside_unit(x: Tensor, error: float) -> Tensor:
-    """Returns x with bounds 0 and 1, up to an error."""
-    return inside(x, -error - 2.0**-10, 1 + error + 2.0**-10)
 
 
 @composite
@@ -187,29 +174,14 @@ def minimum(
 def _extreme(
     a: Any, b: Any, error: Any, domain: Domain, guard: bool | None, keys: EvaluationKeys | None, way: int, what: str
 ) -> Tensor:
-    difference = a - b
-    x, _, _ = domain_of(real_tensor(difference, what), domain, what, guard)
-    wanted = error_bound(error)
-    return with_approximation(*extreme(a, b, x, wanted, keys, way, what), wanted, what)
-
-
-def with_approximation(x: Tensor, own: float, error: float, what: str) -> Tensor:
-    """Returns x with the error of an approximation in addition to its noise. Raises NoiseError if they exceed `error`."""
-    noise = errors_of(x)
-    return met(x, (own + noise[0], own + noise[1]), error, what)
-
-
-def extreme(
-    a: Any, b: Any, difference: Tensor, error: float, keys: EvaluationKeys | None, way: int, what: str
-) -> tuple[Tensor, float]:  # fmt: skip
-    """Returns the larger (way = 1) or smaller (-1) values, given a - b with its bounds, and the error without noise."""
+    difference, _, _ = domain_of(real_tensor(a - b, what), domain, what, guard)
     limits = [t.bounds if isinstance(t, Tensor) else (float(np.min(t)), float(np.max(t))) for t in (a, b)]
     pick, known = builtins.max if way > 0 else builtins.min, None
     if limits[0] is not None and limits[1] is not None:
         known = pick(limits[0][0], limits[1][0]), pick(limits[0][1], limits[1][1])
     by = SignEvaluator(difference, keys, what)
-    made: tuple[Tensor, float] = _core.ckks.functions.extreme_of(by, a + b, difference, known, way > 0, error, what)
-    return made
+    wanted = error_bound(error)
+    return cast(Tensor, _core.ckks.functions.extreme_of(by, a + b, difference, known, way > 0, wanted, what))
 
 
 @composite

@@ -15,7 +15,6 @@ from heliograph import _core
 from heliograph.ckks.approximation import Evaluator
 from heliograph.ckks.automatic import automatic_now
 from heliograph.ckks.integers import table_error
-from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.parameters import Parameters, tried
 from heliograph.ckks.tensor import Tensor
 
@@ -83,14 +82,3 @@ def _rounding(parameters: Parameters, place: int, stage: int) -> float:
         return float(_core.ckks.error_bounds(y)[1])
 
     return tried(parameters, error)
-
-
-def signs_of(
-    x: Tensor, largest: float, gap: float, error: float, keys: EvaluationKeys | None, what: str, after: int = 0
-) -> Tensor:  # fmt: skip
-    """Returns signs of values in [-largest, largest] to `error`, of which the composition takes at most 3/4.
-
-    The error bounds include that of the composition. `after`: levels that the next operations take. A plan of bootstraps
-    leaves them if it can.
-    """
-    return cast(Tensor, _functions.signs_of(SignEvaluator(x, keys, what), x, largest, gap, error, what, after))

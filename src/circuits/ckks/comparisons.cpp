@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/errors.h"
+#include "circuits/ckks/comparisons.h"
 #include "circuits/ckks/integers.h"
 #include "circuits/ckks/signs.h"
 
@@ -10,32 +11,8 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Returns the gap, 1 for integers. Throws ParameterError without either or with both.
-double checked_gap(const SignOptions& options, const std::string& what) {
-  if (options.integers) {
-    if (options.gap) throw ParameterError(what + ": integers are at least 1 apart; pass gap= or integers=True, not both");
-    return 1;
-  }
-  if (options.method == SignMethod::bootstrap)
-    throw ParameterError(what +
-                         ": method=\"bootstrap\" takes a table of integers; pass integers=True, which declares that "
-                         "all values are integers");
-  if (!options.gap)
-    throw ParameterError(what +
-                         " needs gap=, the smallest distance to tell apart, or integers=True, which declares that all "
-                         "values are integers");
-  if (!(*options.gap > 0) || !std::isfinite(*options.gap))
-    throw ParameterError("a gap must be a number above 0, not " + number_text(*options.gap));
-  return *options.gap;
-}
-
 double checked_error(const SignOptions& options) {
   return error_or_default(options.error ? options.error : options.integers ? 0x1p-10 : 0x1p-20, 1);
-}
-
-double required_error(const FunctionOptions& options, const std::string& what) {
-  if (!options.error) throw ParameterError(what + " needs the largest error of a result");
-  return error_or_default(options.error, 1);
 }
 
 Bounded bounds_for(const Operand& x, const Evaluator& by, const SignOptions& options, const std::string& what) {
@@ -63,11 +40,6 @@ bool holds(Relation relation, std::int64_t m) {
       return m != 0;
   }
   throw InternalError("unknown relation");
-}
-
-/// Returns x with bounds 0 and 1, up to an error.
-Operand inside_unit(const Operand& x, const Evaluator& by, double error) {
-  return by.inside(x, -error - 0x1p-10, 1 + error + 0x1p-10);
 }
 
 /// Returns signs to `error`. Throws NoiseError if noise exceeds it.
@@ -113,28 +85,41 @@ Approximate magnitudes(const Operand& x, const Evaluator& by, double largest, do
   return {by.inside(by.with_error(product, total), -error, largest + error), s.composition.error_of_abs / scale};
 }
 
-/// Returns the tensor with the errors of noise and approximation. Throws NoiseError if they exceed `error`.
+}  // namespace
+
+double checked_gap(const std::optional<double>& gap, bool integers, SignMethod method, const std::string& what) {
+  if (integers) {
+    if (gap) throw ParameterError(what + ": integers are at least 1 apart; pass gap= or integers=True, not both");
+    return 1;
+  }
+  if (method == SignMethod::bootstrap)
+    throw ParameterError(what +
+                         ": method=\"bootstrap\" takes a table of integers; pass integers=True, which declares that "
+                         "all values are integers");
+  if (!gap)
+    throw ParameterError(what +
+                         " needs gap=, the smallest distance to tell apart, or integers=True, which declares that all "
+                         "values are integers");
+  if (!(*gap > 0) || !std::isfinite(*gap)) throw ParameterError("a gap must be a number above 0, not " + number_text(*gap));
+  return *gap;
+}
+
+double required_error(const FunctionOptions& options, const std::string& what) {
+  if (!options.error) throw ParameterError(what + " needs the largest error of a result");
+  return error_or_default(options.error, 1);
+}
+
+Operand inside_unit(const Operand& x, const Evaluator& by, double error) {
+  return by.inside(x, -error - 0x1p-10, 1 + error + 0x1p-10);
+}
+
 Operand promised(const Approximate& a, const Evaluator& by, double error, const std::string& what) {
   const ErrorBounds noise = error_bounds(a.x);
   return with_promise(a.x, by, {a.error + noise.trusted, a.error + noise.assumed}, error, what);
 }
 
-Operand extreme(const Operand& a, const Operand& b, const Evaluator& by, const FunctionOptions& options, bool larger,
-                const std::string& what) {
-  const double error = required_error(options, what);
-  const Bounded difference = bounded_by(by.subtract(a, b), by, options, what);
-  const Interval p = a.bounds(), q = b.bounds();
-  std::optional<Interval> limits;
-  if (std::isfinite(p.high - p.low) && std::isfinite(q.high - q.low))
-    limits = larger ? Interval(std::max(p.low, q.low), std::max(p.high, q.high))
-                    : Interval(std::min(p.low, q.low), std::min(p.high, q.high));
-  return promised(extreme_of(by.add(a, b), difference.x, limits, larger, by, error, what), by, error, what);
-}
-
-}  // namespace
-
 Operand sign(const Operand& x, const Evaluator& by, const SignOptions& options) {
-  const double gap = checked_gap(options, "sign");
+  const double gap = checked_gap(options.gap, options.integers, options.method, "sign");
   const Bounded given = bounds_for(x, by, options, "sign");
   const double error = checked_error(options), largest = std::max(-given.low, given.high);
   if (options.integers) {
@@ -146,7 +131,7 @@ Operand sign(const Operand& x, const Evaluator& by, const SignOptions& options) 
 }
 
 Operand compare(const Operand& x, Relation relation, const Evaluator& by, const SignOptions& options) {
-  const double gap = checked_gap(options, "compare");
+  const double gap = checked_gap(options.gap, options.integers, options.method, "compare");
   const Bounded given = bounds_for(x, by, options, "compare");
   const double error = checked_error(options), largest = std::max(-given.low, given.high);
   if (options.integers)
@@ -203,8 +188,8 @@ Operand abs(const Operand& x, const Evaluator& by, const FunctionOptions& option
   return promised(magnitudes(given.x, by, std::max(-given.low, given.high), error, "abs"), by, error, "abs");
 }
 
-Approximate extreme_of(const Operand& sum, const Operand& difference, const std::optional<Interval>& limits, bool larger,
-                       const Evaluator& by, double error, const std::string& what) {
+Approximate approximate_extreme(const Operand& sum, const Operand& difference, const std::optional<Interval>& limits,
+                                bool larger, const Evaluator& by, double error, const std::string& what) {
   const Interval in = difference.bounds();
   const double largest = std::isfinite(in.high - in.low) ? std::max(-in.low, in.high) / 2 : 0;
   const Approximate half = magnitudes(by.times(difference, 0.5), by, largest, error, what);
@@ -214,12 +199,31 @@ Approximate extreme_of(const Operand& sum, const Operand& difference, const std:
   return {result, half.error};
 }
 
+Approximate approximate_extreme_of(const Operand& a, const Operand& b, const Operand& difference, bool larger,
+                                   const Evaluator& by, double error, const std::string& what) {
+  const Interval p = a.bounds(), q = b.bounds();
+  std::optional<Interval> limits;
+  if (std::isfinite(p.high - p.low) && std::isfinite(q.high - q.low))
+    limits = larger ? Interval(std::max(p.low, q.low), std::max(p.high, q.high))
+                    : Interval(std::min(p.low, q.low), std::min(p.high, q.high));
+  return approximate_extreme(by.add(a, b), difference, limits, larger, by, error, what);
+}
+
+Operand extreme_of(const Operand& sum, const Operand& difference, const std::optional<Interval>& limits, bool larger,
+                   const Evaluator& by, double error, const std::string& what) {
+  return promised(approximate_extreme(sum, difference, limits, larger, by, error, what), by, error, what);
+}
+
 Operand maximum(const Operand& a, const Operand& b, const Evaluator& by, const FunctionOptions& options) {
-  return extreme(a, b, by, options, true, "maximum");
+  const double error = required_error(options, "maximum");
+  const Bounded difference = bounded_by(by.subtract(a, b), by, options, "maximum");
+  return promised(approximate_extreme_of(a, b, difference.x, true, by, error, "maximum"), by, error, "maximum");
 }
 
 Operand minimum(const Operand& a, const Operand& b, const Evaluator& by, const FunctionOptions& options) {
-  return extreme(a, b, by, options, false, "minimum");
+  const double error = required_error(options, "minimum");
+  const Bounded difference = bounded_by(by.subtract(a, b), by, options, "minimum");
+  return promised(approximate_extreme_of(a, b, difference.x, false, by, error, "minimum"), by, error, "minimum");
 }
 
 Operand relu(const Operand& x, const Evaluator& by, const FunctionOptions& options) {
