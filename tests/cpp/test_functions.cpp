@@ -133,6 +133,12 @@ TEST_F(Functions, GuardDeclaredIntervals) {
   EXPECT_EQ(ckks::guards_of(good)[0].operations, std::vector<std::string>{"exp on [0, 1]"});
   secret_.decrypt(good);
   EXPECT_THROW(secret_.decrypt(ckks::exp(outside, keys_, declared)), OutOfIntervalError);
+  const ckks::SignOptions declared_sign{.gap = 0.25, .error = 0x1p-8, .domain = Interval(1)};
+  const Operand signs = ckks::sign(inside, keys_, declared_sign);
+  ASSERT_EQ(ckks::guards_of(signs).size(), 1U);
+  EXPECT_EQ(ckks::guards_of(signs)[0].operations, std::vector<std::string>{"sign on [-1, 1]"});
+  secret_.decrypt(signs);
+  EXPECT_THROW(secret_.decrypt(ckks::sign(outside, keys_, declared_sign)), OutOfIntervalError);
   FunctionOptions silent = declared;
   silent.guard = ckks::Guarding::none;
   EXPECT_TRUE(ckks::guards_of(ckks::exp(outside, keys_, silent)).empty());
@@ -257,6 +263,8 @@ TEST_F(Functions, RelationsOfIntegersAreExact) {
   check(ckks::compare(x, ckks::Relation::less_equal, keys_, options),
         mapped(v, [](double a) { return a <= 0 ? 1.0 : 0.0; }));
   check(ckks::compare(x, ckks::Relation::greater, keys_, options), mapped(v, [](double a) { return a > 0 ? 1.0 : 0.0; }));
+  EXPECT_THROW(ckks::sign(x, keys_, {.integers = true, .domain = Interval(0.2, 0.8)}), PlaintextRangeError);
+  EXPECT_THROW(ckks::sign(x, keys_, {.integers = true, .domain = Interval(1e20)}), ParameterError);
   check(ckks::compare(x, ckks::Relation::not_equal, keys_, options), mapped(v, [](double a) { return a != 0 ? 1.0 : 0.0; }));
 }
 

@@ -41,9 +41,12 @@ Integers::Integers(const Operand& x, const Interval& interval, const Evaluator& 
     : x_(x), by_(by), what_(std::move(what)) {
   constexpr double kMost = 0x1p53;  // from here on not every integer is a double
   const double low = std::ceil(interval.low), high = std::floor(interval.high);
-  if (!(low <= high && low >= -kMost && high <= kMost))
+  if (!(low <= high))
     throw PlaintextRangeError(what_ + ": no integer is in the interval " + interval_text(interval.low, interval.high) +
                               " of the values");
+  if (low < -kMost || high > kMost)
+    throw ParameterError(what_ + ": integers must be between -2^53 and 2^53, but the interval of the values is " +
+                         interval_text(interval.low, interval.high) + "; pass a narrower domain=");
   low_ = static_cast<std::int64_t>(low), high_ = static_cast<std::int64_t>(high);
   count_ = static_cast<std::size_t>(high_ - low_) + 1;
 }

@@ -15,7 +15,7 @@ class Integers {
  public:
   using Function = std::function<double(std::int64_t)>;
 
-  /// Throws PlaintextRangeError if no integer is in the interval.
+  /// Throws PlaintextRangeError if no integer is in the interval, ParameterError for an end beyond 2^53.
   Integers(const Operand& x, const Interval& interval, const Evaluator& by, std::string what);
   /// Returns f of each integer by one functional bootstrap. Throws ParameterError, NoiseError.
   Operand looked_up(const Function& f, double error) const;
