@@ -110,7 +110,7 @@ void bind_ciphertext(nb::module_& m) {
           [](const Ciphertext& c, bool vouched) {
             nb::list all;
             for (const ckks::ValueBounds& b : c.value_bounds(vouched))
-              all.append(nb::make_tuple(b.values.low, b.values.high, b.peak, b.rms, b.mean, b.word));
+              all.append(nb::make_tuple(b.values.low, b.values.high, b.peak, b.rms, b.mean, b.declared));
             return all;
           },
           "vouched"_a)
