@@ -267,7 +267,7 @@ def _slice(set_name: str, items: int, whole: int) -> Ready:
     return Ready(lambda: a[:items] * b[:items], ckks_cases.describe(p) | {"items": items, "of": whole}, moved, products)
 
 
-# target seconds: of one ciphertext alone, of each of a batch
+# target seconds of one ciphertext alone, and per ciphertext of a batch
 ASKED_CKKS = {"rescaled": (330e-6, 250e-6), "rotate": (310e-6, 235e-6)}
 for _edition in ("", "/w32"):
     for _name in ckks_cases.OPERATIONS:

@@ -115,7 +115,7 @@ class OpenKeyOf : public ObjectOf<S, Data> {
   void save(const std::string& path) const;
   /// Throws FormatError or a subclass.
   static Key from_bytes(std::span<const std::byte> bytes);
-  /// Evaluation keys larger than `memory` bytes of host memory stay in their file. Each key is then read at its use and
+  /// Evaluation keys larger than `memory` bytes of host memory stay in their file. Each key in a file is read at its use and
   /// evicted when others need its memory. A key that changed since the first read is a DamagedFileError. Throws LimitError
   /// if another kind of key exceeds `memory`, if `memory` cannot hold one key, or if an operation needs more keys at once.
   static Key load(const std::string& path, std::size_t memory = Allowed{}.bytes);

@@ -43,7 +43,7 @@ struct LazyCompositions {
 template <class C>
 struct RingEvaluationKeys {
   static constexpr bool kAtKeyHolder = false;
-  static constexpr std::size_t kHeldPerStored = 2;  // bytes in memory per byte in the file, which has bodies without masks
+  static constexpr std::size_t kHeldPerStored = 2;  // bytes in memory for each byte in the file, which has no masks
 
   std::shared_ptr<C> context;
   rlwe::EvaluationKeys keys;

@@ -39,9 +39,8 @@ def program_of(path: Path, text: str) -> Path:
 
 
 def breaking_program(path: Path, names: str, also: str = "") -> None:
-    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). It fails at the name
-    "breaks". At the name "hangs" it writes the previous name to a file "hangs" beside the program, and waits.
-    """
+    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). The program fails at the
+    name "breaks". At the name "hangs" it writes the previous name to a file "hangs" beside the program, and waits."""
     path.write_text(
         "import json, os, sys, time\n"
         f"{also}\n"

@@ -254,10 +254,10 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         **Publication.** Decrypted values carry the ciphertext's error (`Tensor.precision`), which depends on the secret key.
         A party that sees values decrypted from ciphertexts that it knows or chose may compute the key (Li and Micciancio,
-        ePrint 2020/1533). Publish results only with `publish_bits`. This adds a fresh Gaussian error, `publish_bits` bits
-        above the bound on the error, which costs these bits and half of log2(N) more (noise flooding; Li, Micciancio,
-        Schultz, Sorrell, ePrint 2022/816). T published ciphertexts then leak at most T 2^(-2 publish_bits - 1) of the error
-        (Kullback-Leibler divergence). The scale limits `publish_bits` (docs/ckks.md).
+        ePrint 2020/1533). Publish results only with `publish_bits`. `publish_bits` adds a fresh Gaussian error,
+        `publish_bits` bits above the bound on the error, which costs these bits and half of log2(N) more (noise flooding;
+        Li, Micciancio, Schultz, Sorrell, ePrint 2022/816). T published ciphertexts then leak at most T 2^(-2 publish_bits -
+        1) of the error (Kullback-Leibler divergence). The scale limits `publish_bits` (docs/ckks.md).
 
         A publication trusts no bound from a file. For a loaded tensor, pass the `precision` of the same computation:
         `Tensor.precision` of the owner's own run, on fresh encryptions of values as large and with keys that were not
@@ -277,7 +277,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         **Guards.** A tensor that depends on a declared interval (`domain=`, `within`) has guards (`Tensor.guards`).
         Decryption raises OutOfIntervalError, which names the operation, if an argument was outside. ``unguarded=True`` and
-        ``unchecked=True`` skip this check. This error depends on the values too.
+        ``unchecked=True`` skip this check. Whether this error is raised depends on the values too.
 
         ``of=(function, x, ...)`` declares that a server computed the tensor by this function or program from these operands,
         which this key encrypted. The function runs on the `null` device with the operands' own bounds. The ranges, noise and

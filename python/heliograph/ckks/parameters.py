@@ -341,7 +341,7 @@ def parameters(
     - `integer_bits`: the room is at least 2^`integer_bits`, and no prime is added for more.
     - `bound`: largest magnitude of inputs, unless a call of `encrypt` passes its own. The bound is public.
     - `like`: clear values, as an array. The default bound is then the next power of two above twice their largest magnitude,
-      and the default of `slots` is the length of their last axis. Both numbers are public.
+      and the default of `slots` is the length of their last axis. Bound and slots are public.
     - `repeat`: a power of two of `slots` repeats through the N/2 places, and rotations are cyclic over the slots. With
       ``repeat=False`` zeros follow the values, and rotations are cyclic over all N/2 places. Small vectors then have up to
       4.5 bits more room, and decryption detects by the zeros whether a result exceeded the room.

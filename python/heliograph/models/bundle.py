@@ -287,8 +287,8 @@ class ModelBundle(HtmlRepr):
     def client(self) -> ModelBundle:
         """Returns the client's half: the model without its weights, for clients that encrypt and decrypt.
 
-        The client's half has the layers' sizes, which determine the layout of values in ciphertexts. Its `run` raises
-        MissingKeyError.
+        The client's half has the layers' sizes, which determine the layout of values in ciphertexts. The `run` of a
+        client's half raises MissingKeyError.
 
         >>> model = hg.nn.setup("digits").export("digits.hgm")
         >>> half = model.client()

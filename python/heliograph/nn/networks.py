@@ -295,7 +295,7 @@ class Network:
     def evaluate_moduli(self, parts: Iterable[AnyTensor], progress: StageProgress | None = None) -> AnyTensor:
         """Returns logits of a tensor that is split by plaintext moduli (`split_moduli`).
 
-        Each part is freed before the next is taken from the iterable. If it makes parts one by one
+        Each part is freed before the next is taken from the iterable. If the iterable makes parts one by one
         (``secret.encrypt(..., moduli=range(k, k + 1))``), only one is in memory at a time.
 
         >>> x = hg.ClearTensor(network.arrange([image]))

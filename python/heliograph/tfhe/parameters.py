@@ -83,7 +83,7 @@ class Parameters(common.Parameters["SecretKey"], core=_core.tfhe.Parameters):
         `operation` is a name in `operations()`, and `dtypes` are those of the operands. `goal` is "fewest" (bootstraps) or
         "shallow" (fewest layers); by default the faster one on this device. `dtype` is the result's, if the operation does
         not determine it. `arguments` are clear operands; for a look-up they are the table, with an entry for each value.
-        Without them the cost is that of a random table, the worst case. Raises DtypeError, ParameterError.
+        Without `arguments` the cost is that of a random table, the worst case. Raises DtypeError, ParameterError.
 
         >>> bootstraps, layers = secret.parameters.cost("add", "uint32", "uint32", goal="shallow")
         >>> layers < secret.parameters.cost("add", "uint32", "uint32", goal="fewest")[1]

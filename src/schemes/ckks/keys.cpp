@@ -15,7 +15,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Description of values to encrypt. All processes know it; only the key holder has the values.
+/// Description of values to encrypt. All processes know the interval; only the key holder has the values.
 struct Described {
   std::size_t width = 0;
   bool complex = false;
@@ -251,7 +251,7 @@ Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, Interval 
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
   const Secret<Key256> secret = entropy.next_secret();  // used by the key holder only
-  // Known to all processes; only the key holder has the key.
+  // All processes know these properties; only the key holder has the key.
   const bool divides =
       ring::broadcast<unsigned char>(c->engine().device(), [&] { return data_->key.divides() ? 1 : 0; }) != 0;
   const double noise =
@@ -456,7 +456,7 @@ Ciphertext stand_in(const Ciphertext& x, const SecretKey& key) {
   require<MismatchError>(c->hash() == x.data().context->hash(), "the key of a stand-in must have the tensor's parameters");
   CiphertextData r = x.data();
   r.context = c, r.key = key.data().key.id();
-  r.guards = {};  // their words belong to the other key
+  r.guards = {};  // the words of the guards belong to the other key
   r.tensor = RnsTensor(c->rlwe().engine(), x.shape(), x.degree() + 1, c->rlwe().chain(r.level), Domain::ntt);
   r.seed.reset(), r.fresh = false;
   return finish(std::move(r));

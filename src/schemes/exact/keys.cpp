@@ -229,8 +229,8 @@ double estimated_budget(const CiphertextData& x, std::size_t part) {
   return x.context->rules().noise_limit(x.first_part + part, x.level()) - x.noise[part];
 }
 
-/// Returns the bits that the measured noise of one part must leave in every coefficient. They are those of the estimate,
-/// because noise from correct operations exceeds its estimate with negligible probability. One bit if the estimate is
+/// Returns the bits that the measured noise of one part must leave in every coefficient. The required bits are those of the
+/// estimate: noise from correct operations exceeds its estimate with negligible probability. One bit if the estimate is
 /// unknown or ignored. Noise that wrapped a few values often leaves all coefficients away from the limit (docs/adr/0014).
 double required_budget(const CiphertextData& x, std::size_t part) {
   constexpr double unknown = 1, least = 0.03, finest = 40;
