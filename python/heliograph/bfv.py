@@ -42,7 +42,7 @@ def parameters(
     insecure: bool = False,
     version: str | None = None,
     exact: bool | None = None,
-) -> Parameters:
+) -> Parameters[SecretKey]:
     """Returns a BFV parameter set, chosen in one of three ways (BGV: `hg.bgv.parameters`).
 
     - By name: ``parameters("hcnn5-2020")``; the suffix ``/w32`` selects 32-bit words.

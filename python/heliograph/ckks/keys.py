@@ -19,16 +19,15 @@ from heliograph._common.arguments import (
     listed,
     moved_from_last,
     moved_last,
-    readable_bytes,
     real,
     require_room,
     whole,
     whole_numbers,
 )
 from heliograph._common.operations import composite
-from heliograph._common.schemes import engine_property
 from heliograph._common.strict import judged
 from heliograph._common.tensor import Progress, of_tensors
+from heliograph.ckks.evaluation_keys import EvaluationKeys as EvaluationKeys
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
@@ -91,48 +90,13 @@ class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.ckks.PublicKey
     _scheme = CKKS
 
 
-class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.ckks.EvaluationKeys):
-    """The keys by which a server multiplies, rotates, conjugates and bootstraps. Evaluation keys do not decrypt.
-
-    >>> keys = secret.evaluation_keys(rotations=[1, 2])
-    >>> keys.rotations, keys.conjugate
-    ([1, 2], False)
-    >>> hg.ckks.rotate(x, 3)
-    Traceback (most recent call last):
-        ...
-    heliograph.MissingKeyError: rotation 3 is not among the keys; they have 1, 2
-    """
-
-    _scheme = CKKS
-
-    _swap = ("conjugate", "a conjugation key")
-
-    conjugate = engine_property("conjugate", bool, "Whether there is a conjugation key.")
-    bootstrap = engine_property("bootstrap", bool, "Whether there are keys for bootstrapping.")
-
-    def _period(self) -> int:
-        return self.parameters.period
-
-    def __repr__(self) -> str:
-        parts = ["relinearization"] if self.relinearize else []
-        if self.rotations:
-            parts.append(f"{len(self.rotations)} rotations")
-        if self.conjugate:
-            parts.append("conjugation")
-        if self.bootstrap:
-            parts.append("bootstrapping")
-        if self.of_programs:
-            parts.append(f"{len(self.of_programs)} of programs")
-        return f"<{self._title()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
-
-
-class TrialKeys(keys.NotingKeys, EvaluationKeys):
+class TrialKeys(keys.NotingKeys, EvaluationKeys[Tensor]):
     """Keys of a trial run on the `null` device: every key exists."""
 
     bootstrap = True
 
 
-class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.ckks.SecretKey):
+class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor], PublicKey], core=_core.ckks.SecretKey):
     """The data owner's key: it encrypts, decrypts and makes the other keys. Keep it secret.
 
     >>> secret = hg.SecretKey.generate(params)
@@ -152,7 +116,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         bootstrap: bool = False,
         cinnamon: Any = (),
         progress: Progress | None = None,
-    ) -> EvaluationKeys:
+    ) -> EvaluationKeys[Tensor]:
         """Makes a server's keys: for relinearization, for each rotation step, and on request for conjugation and
         bootstrapping.
 
