@@ -183,7 +183,7 @@ class Ciphertext : public CiphertextOf<Scheme> {
   /// Returns the correct bits after the binary point by the assumed bounds of files and `within`; NaN if unknown.
   double assumed_precision() const;
   /// Returns whether a bound on the values was declared by a caller (`within`, a Chebyshev argument's interval).
-  bool rests_on_word() const;
+  bool rests_on_declaration() const;
   /// Returns whether a declared bound has no guard yet and the caller did not refuse one.
   bool awaits_guard() const;
   /// Returns the bits by which the assumed bound exceeds the room of the values' level. Negative: it fits. NaN: unknown.
@@ -210,28 +210,11 @@ std::vector<double> encode_polynomial(const Parameters& parameters, const Values
 Values decode_polynomial(const Parameters& parameters, const std::vector<double>& polynomial, const Shape& shape,
                          std::size_t width, double scale);
 
-class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKeys> {
+class EvaluationKeys : public RotationKeysOf<Scheme> {
  public:
-  using OpenKeyOf::OpenKeyOf;
-  bool has_relinearization() const;
+  using RotationKeysOf::RotationKeysOf;
   bool has_conjugation() const;
   bool has_bootstrapping() const;
-  std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
-  /// Returns the same keys with composed rotations: a rotation without a key uses the fewest rotations with keys, at most
-  /// `most` key switches. With 1, the default of new and loaded keys, a missing rotation is a MissingKeyError. Throws
-  /// ParameterError for 0.
-  EvaluationKeys composing(std::size_t most) const;
-  std::size_t most_switches() const;
-  /// Returns the fewest steps with keys that compose a rotation, in order of application; nullopt if none do. `switches`
-  /// returns their number. Neither function applies the limit `most_switches`.
-  std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
-  std::optional<std::size_t> switches(std::int64_t steps) const;
-  /// Returns a divisor d and a number m: these keys compose every rotation by a multiple of d in at most m key switches.
-  std::pair<std::size_t, std::size_t> reach() const;
-  /// Returns the step whose additional key minimises the total key switches of the given rotations.
-  std::int64_t cheapest(const std::vector<std::int64_t>& steps) const;
-  std::vector<std::string> of_programs() const;  // names of the keys that instruction programs use (cinnamon.h)
-  std::size_t bytes() const;
 };
 
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {

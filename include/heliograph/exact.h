@@ -155,27 +155,10 @@ class Plaintext : public ObjectOf<Scheme, PlaintextData> {
 /// Encodes values. Throws PlaintextRangeError, ShapeError, SlotsError.
 Plaintext encode(const Parameters& parameters, const Values& values, Packing packing);
 
-class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKeys> {
+class EvaluationKeys : public RotationKeysOf<Scheme> {
  public:
-  using OpenKeyOf::OpenKeyOf;
-  bool has_relinearization() const;
-  std::vector<std::int64_t> rotations() const;  // row steps, ascending
-  /// Returns the same keys with composed rotations: a rotation without a key uses the fewest rotations with keys, at most
-  /// `most` key switches. With 1, the default of new and loaded keys, a missing rotation is a MissingKeyError. Throws
-  /// ParameterError for 0.
-  EvaluationKeys composing(std::size_t most) const;
-  std::size_t most_switches() const;
-  /// Returns the fewest steps with keys that compose a rotation, in order of application; nullopt if none do. `switches`
-  /// returns their number. Neither function applies the limit `most_switches`.
-  std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
-  std::optional<std::size_t> switches(std::int64_t steps) const;
-  /// Returns a divisor d and a number m: these keys compose every rotation by a multiple of d in at most m key switches.
-  std::pair<std::size_t, std::size_t> reach() const;
-  /// Returns the step whose additional key minimises the total key switches of the given rotations.
-  std::int64_t cheapest(const std::vector<std::int64_t>& steps) const;
+  using RotationKeysOf::RotationKeysOf;
   bool has_columns() const;
-  std::vector<std::string> of_programs() const;  // names of the keys for instruction programs (cinnamon.h)
-  std::size_t bytes() const;
 };
 
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {

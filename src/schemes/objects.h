@@ -281,4 +281,5 @@ typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
                                        heliograph::scheme::PublicKey>;                                     \
   template class heliograph::OpenKeyOf<heliograph::scheme::Scheme, heliograph::scheme::EvaluationKeysData, \
                                        heliograph::scheme::EvaluationKeys>;                                \
+  template class heliograph::RotationKeysOf<heliograph::scheme::Scheme>;                                   \
   template class heliograph::SecretKeyOf<heliograph::scheme::Scheme>;

@@ -34,7 +34,6 @@ class Names {
 
   /// Returns the declaration of a chip's entry. The entry must also be in the program's lists.
   Declared of_chip(const Listing& listing, const Section& section, const Entry& e);
-  u32 result_line(u32 which) const { return lines_[which]; }
   /// A term of a result's component. Several terms of one name are summands.
   struct Part {
     Term term;  // `limb` is unused

@@ -142,6 +142,7 @@ struct PlaintextData {
 struct SecretKeyData : schemes::RingSecretKey<Context> {};
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
 struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {
+  static constexpr math::u64 kRotation = 5;                 // automorphism of the rotation by one slot
   std::size_t period() const { return context->period(); }  // automorphisms of the rotations
 };
 

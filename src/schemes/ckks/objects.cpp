@@ -84,7 +84,7 @@ double Ciphertext::assumed_precision() const {
   return bits < 0 ? 0 : bits;  // preserves NaN
 }
 
-bool Ciphertext::rests_on_word() const {
+bool Ciphertext::rests_on_declaration() const {
   const RangePair all = data_->ranges.merged();
   return all.vouched.declared.given || all.assumed.declared.given;
 }
