@@ -12,8 +12,8 @@ from benchmarks.report.results import Row
 
 
 def on_gpu(row: Row) -> bool:
-    """Returns whether a row was measured on GPUs. The report's machine does not show this, because a machine with GPUs also
-    has cores.
+    """Returns whether a row was measured on GPUs. The machine's description cannot tell, because a machine with GPUs also
+    has processor cores.
     """
     return str(row["device"]).startswith("cuda")
 
