@@ -34,7 +34,7 @@ class Ready:
 
     run: Callable[[], hg.Tensor]
     parameters: dict[str, Any]
-    bytes: int = 0  #: operands, result and keys, once each
+    bytes: int = 0  #: bytes of operands, result and keys, each counted once
     products: int | Callable[[], int] = 0  #: modular products; a function if counting takes long
     layers: Callable[[], dict[str, float]] | None = None
 

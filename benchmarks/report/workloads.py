@@ -315,7 +315,9 @@ def ranks(reports: Reports) -> Lines:
 
 
 def rank_rows(report: Row) -> list[Row]:
-    """Returns the rows of ranks, with the times of one rank and of one process with as many devices; by case and number."""
+    """Returns the rows of several ranks, by case and number of ranks. Each has the times of one rank and of one process with as
+    many devices, for comparison.
+    """
     rows = report["results"]
     one = {r["case"]: r["median_s"] for r in rows if r["count"] == 1}
     together = {(r["case"], r["count"]): r["median_s"] for r in rows if r["form"] == "one process"}

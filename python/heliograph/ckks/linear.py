@@ -85,7 +85,7 @@ class LinearTransform:
 
     @property
     def needs(self) -> dict[str, Any]:
-        """Arguments of `SecretKey.evaluation_keys` for its keys."""
+        """Arguments of `SecretKey.evaluation_keys` for the keys of this matrix."""
         return {"rotations": self.rotations}
 
     def __call__(self, x: T, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> T:

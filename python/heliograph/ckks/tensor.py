@@ -72,7 +72,7 @@ class Guard(NamedTuple):
 
     #: The guarded operation and its interval; several if guards were joined.
     operation: str
-    #: Share of half the interval's length from which an argument outside is noticed for certain.
+    #: Decryption certainly notices an argument that is outside by at least this fraction of half the interval's length.
     excess: float
     #: Size in memory, in bytes.
     nbytes: int
