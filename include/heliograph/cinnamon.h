@@ -141,8 +141,8 @@ struct Written {
   Constants constants;
 };
 /// Writes a recorded program on CKKS or BGV ciphertexts as instructions. Throws ParameterError for other schemes, for sets
-/// of several plaintext moduli, and for ciphertexts of a degree other than 1. Also throws it if the set's levels are not
-/// prefixes of at most 64 primes.
+/// of several plaintext moduli, and for ciphertexts of a degree other than 1. A set whose levels are not prefixes of at most
+/// 64 primes is a ParameterError too.
 Written write(const RecordedProgram& program, const Writing& how);
 
 }  // namespace heliograph::cinnamon
