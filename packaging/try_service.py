@@ -35,7 +35,6 @@ import heliograph as hg  # noqa: E402
 import serving_rig as rig  # noqa: E402
 
 PORT = 8443
-USER = 10001
 _DENIED = 0x00050000 | 1  # SECCOMP_RET_ERRNO, EPERM
 _ALLOWED, _X86_64 = 0x7FFF0000, 0xC000003E
 _FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10}

@@ -58,19 +58,6 @@ ROOMS_OF_PYTHON = (
     ("cli",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS_OF_PYTHON) for room in rooms}
-# Allowed imports (importer, imported) that are part of a circle.
-ALLOWED = {
-    # A key makes tensors of its parameters. The other direction is only a type: a parameter set names the class of its key,
-    # so that type checkers know the result of `hg.SecretKey.generate(parameters)`.
-    ("ckks.linear", "ckks.keys"),
-    ("ckks.linear", "ckks.tensor"),
-    ("ckks.parameters", "ckks.keys"),
-    ("ckks.tensor", "ckks.keys"),
-    ("exact.parameters", "exact.keys"),
-    ("exact.tensor", "exact.keys"),
-    ("tfhe.parameters", "tfhe.keys"),
-    ("tfhe.tensor", "tfhe.keys"),
-}
 
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 COMMENT = re.compile(r"//.*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"")
@@ -229,23 +216,19 @@ def python_errors() -> Iterator[tuple[Path, int, str]]:
     files = {name_of(path, package): path for path in sorted(package.rglob("*.py"))}
     names = {"_core", *files}
     needs: dict[str, set[str]] = {name: set() for name in files}
-    unused = set(ALLOWED)
     for name, path in files.items():
         tree, room = ast.parse(path.read_text(encoding="utf-8")), room_of(name)
         if room not in FLOOR:
             yield path, 1, f'"{room}" is not a room of the package; add it to ROOMS_OF_PYTHON'
             continue
         for other, line in imports_in(tree, names):
-            unused.discard((name, other))
-            if (name, other) in ALLOWED or name == other:
+            if name == other:
                 continue
             needs[name].add(other)
             if room_of(other) != room and FLOOR.get(room_of(other), 0) >= FLOOR[room]:
                 yield path, line, f"{room} imports upward, from {room_of(other)}"
         if room != "cli":  # commands import their modules at use, so that the command starts fast
             yield from ((path, line, "import at the top of the file, not in a function") for line in late_imports(tree))
-    for name, other in sorted(unused):
-        yield files.get(name, package), 1, f"{name} does not import {other}; remove the pair from ALLOWED"
     yield from ((files[circle[0]], 1, "files import each other: " + " -> ".join(circle)) for circle in circles(needs))
 
 

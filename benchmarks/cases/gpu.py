@@ -34,7 +34,7 @@ class Ready:
 
     run: Callable[[], hg.Tensor]
     parameters: dict[str, Any]
-    bytes: int = 0  #: operands, result and keys, once each
+    bytes: int = 0  #: bytes of operands, result and keys, each counted once
     products: int | Callable[[], int] = 0  #: modular products; a function if counting takes long
     layers: Callable[[], dict[str, float]] | None = None
 
@@ -267,7 +267,7 @@ def _slice(set_name: str, items: int, whole: int) -> Ready:
     return Ready(lambda: a[:items] * b[:items], ckks_cases.describe(p) | {"items": items, "of": whole}, moved, products)
 
 
-# target seconds: of one ciphertext alone, of each of a batch
+# target seconds of one ciphertext alone, and per ciphertext of a batch
 ASKED_CKKS = {"rescaled": (330e-6, 250e-6), "rotate": (310e-6, 235e-6)}
 for _edition in ("", "/w32"):
     for _name in ckks_cases.OPERATIONS:

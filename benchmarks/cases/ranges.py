@@ -67,7 +67,7 @@ class Clear:
 
 
 class Encrypted:
-    """A source of encrypted arrays. `known`, one of KNOWN, is the source of their ranges."""
+    """A source of encrypted arrays. `known`, one of KNOWN, is the source of the inputs' ranges."""
 
     def __init__(self, party: Party, known: str, width: int) -> None:
         self.party, self.known, self.width = party, known, width

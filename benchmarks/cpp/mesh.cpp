@@ -149,7 +149,7 @@ class Bench {
     return t;
   }
 
-  /// Prints one JSON line; `shape` has additional fields of it.
+  /// Prints one JSON line; `shape` has additional fields of the line.
   void print(const char* group, const std::string& what, std::size_t tensor_bytes, const std::string& shape,
              const Times& t) {
     std::printf(

@@ -75,7 +75,8 @@ constexpr std::size_t kSteps = 200'000, kChains = 8;  // independent chains for 
 using Doubles [[gnu::vector_size(64)]] = double;
 using Words [[gnu::vector_size(64)]] = u32;
 
-/// Computes kSteps * kChains multiply-adds of 64 bytes. The returned sum prevents the compiler from removing them.
+/// Computes kSteps * kChains multiply-adds of 64 bytes. The returned sum prevents the compiler from removing the
+/// multiply-adds.
 HELIOGRAPH_WIDEST double many_fma(double factor) {
   Doubles x[kChains], sum = {};
   for (std::size_t i = 0; i < kChains; ++i)

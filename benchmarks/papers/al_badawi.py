@@ -44,7 +44,7 @@ def shared(report: Report) -> bool:
 
 
 def results(reports: Reports) -> Iterator[Row]:
-    """Yields the cases of all reports that are results of cases."""
+    """Yields the cases of all reports that have cases; the workbench's reports have none."""
     yield from cases({name: report for name, report in reports.items() if "results" in report})
 
 

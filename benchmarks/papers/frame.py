@@ -195,9 +195,9 @@ def over_ranks(f: Found) -> Iterator[Lines]:
     yield markdown(heads, sorted(lines, key=lambda line: line[0]))
 
 
-#: Rows of the short table of the function level: the thesis's core, GPU and largest cluster.
+#: Rows of the short table, which has the level of functions only: one core, the GPU and the largest cluster of the thesis.
 IN_SHORT = (("5.3", "one core"), ("5.4", "its GPU"), ("5.15", "16 nodes"))
-#: Figures of slow-downs: level, description, the slower table and that of one core.
+#: Figures of slow-downs: level, description, the table of the slower machine, and the table of one core.
 SLOWER = (
     ("circuit", "GPUHElib (figure 5.1)", "5.2", "5.1"),
     ("circuit", "4 nodes (figure 5.11)", "5.9", "5.8"),

@@ -244,7 +244,7 @@ def ratios(reports: Reports) -> Lines:
          "as in figure 5.1"],
         ["a GPU over a processor", "over 200 (33 s over two A30)",
          f"{cores / everything:.0f} ({seconds(cores)} over {seconds(everything)})",
-         f"this processor's run has {threads} threads and vector units, {gain:.0f} times as fast as theirs"],
+         f"our processor's run, with {threads} threads and vector units, is {gain:.0f} times as fast as the thesis's"],
         ["a GPU kernel by kernel, over a processor", "22.8", f"{cores / calls:.2g} ({seconds(cores)} over {seconds(calls)})",
          "the same processor; the host's launches limit the speed"],
         ["a GPU over a processor, both as recorded programs, not as instructions", "",

@@ -79,7 +79,7 @@ def parts(found: list[Row]) -> list[Row]:
 
 
 def columns_of(paper: Row, ours: list[Row]) -> list[str]:
-    """Returns the paper's columns, then Heliograph's; by size if they are numbers."""
+    """Returns the paper's columns, then Heliograph's; columns that are numbers are sorted."""
     found = list(dict.fromkeys([c for line in paper.values() for c in line] + [r["column"] for r in ours]))
     return sorted(found, key=int) if all(c.isdigit() for c in found) else found
 

@@ -9,7 +9,6 @@
 #include <openfhe.h>
 
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <complex>
 #include <functional>
@@ -19,18 +18,17 @@
 #include <string>
 #include <vector>
 
+#include "openfhe_peer.h"
+
 namespace {
 
 using namespace lbcrypto;
 using Context = CryptoContext<DCRTPoly>;
 using Text = Ciphertext<DCRTPoly>;
-using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kN = 1 << 16;
 constexpr uint32_t kSlots = kN / 2;
 constexpr uint32_t kBefore = 1, kAfter = 5;  // levels left before and after a bootstrap
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// Members of a JSON object: "name": value, ...
 class Json {
@@ -52,12 +50,6 @@ class Json {
   }();
   bool empty_ = true;
 };
-
-double log2_of(const std::shared_ptr<ILDCRTParams<BigInteger>>& primes) {
-  double sum = 0;
-  for (const auto& prime : primes->GetParams()) sum += std::log2(prime->GetModulus().ConvertToDouble());
-  return sum;
-}
 
 /// Returns values whose real and imaginary parts are uniform in [-1, 1].
 std::vector<std::complex<double>> values(uint64_t seed) {
@@ -143,15 +135,7 @@ class Cases {
 #endif
   }
 
-  std::string time(int calls) const {
-    std::string times;
-    for (int i = 0; i < calls; ++i) {
-      const auto start = Clock::now();
-      call_();
-      times += (i ? ", " : "") + std::to_string(seconds_since(start));
-    }
-    return Json().add("times_s", "[" + times + "]").text();
-  }
+  std::string time(int calls) const { return Json().add("times_s", times_of(calls, call_)).text(); }
 
   std::string precision(int ciphertexts) const {
     double sum = 0, squares = 0, largest = 0;

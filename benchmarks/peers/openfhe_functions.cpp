@@ -6,7 +6,6 @@
 // All meet the 128-bit level of OpenFHE's own tables. OMP_NUM_THREADS sets the number of threads.
 #include <openfhe.h>
 
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <iostream>
@@ -15,12 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "openfhe_peer.h"
+
 namespace {
 
 using namespace lbcrypto;
 using Context = CryptoContext<DCRTPoly>;
 using Text = Ciphertext<DCRTPoly>;
-using Clock = std::chrono::steady_clock;
 
 constexpr double kLow = -8, kHigh = 8;    // of the logistic function
 constexpr double kLeast = 1, kMost = 16;  // of the divisors
@@ -32,14 +32,6 @@ constexpr Series kLogistic{35, 7}, kDivide{27, 6};
 constexpr uint32_t kCompared = 8;           // values of a comparison by FHEW
 constexpr uint32_t kLogQ = 25, kScale = 1;  // large-precision modulus of FHEW; factor of a comparison's values
 constexpr int kMostCompared = 1 << 15;      // the values are of 16 bits
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double log2_of(const std::shared_ptr<ILDCRTParams<BigInteger>>& primes) {
-  double sum = 0;
-  for (const auto& prime : primes->GetParams()) sum += std::log2(prime->GetModulus().ConvertToDouble());
-  return sum;
-}
 
 /// Prepares a case by its name, then times its calls.
 class Cases {
@@ -84,15 +76,7 @@ class Cases {
     return out.str();
   }
 
-  std::string time(int calls) const {
-    std::string times;
-    for (int i = 0; i < calls; ++i) {
-      const auto start = Clock::now();
-      call_();
-      times += (i ? ", " : "") + std::to_string(seconds_since(start));
-    }
-    return "{\"times_s\": [" + times + "]}";
-  }
+  std::string time(int calls) const { return "{\"times_s\": " + times_of(calls, call_) + "}"; }
 
  private:
   CCParams<CryptoContextCKKSRNS> parameters(uint32_t depth) const {

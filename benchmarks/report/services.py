@@ -99,7 +99,7 @@ def depth(row: Row) -> str:
 
 
 def query_note(reports: Reports) -> str:
-    """Returns rows, scheme and sizes."""
+    """Returns the note below a table of queries: number of rows, scheme, and sizes of answer and key."""
     of = first(reports)
     return (
         f"{of['rows']:,} rows, {of['scheme'].upper()}, {of['security']} security; an answer has {of['answer_bytes'] / 2**20:.2f} MiB, the key "

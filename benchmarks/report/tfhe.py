@@ -79,7 +79,7 @@ def errors(found: Iterable[Row]) -> Lines:
 
 
 def _error(row: Row) -> str:
-    """Describes a wrong result, and its probability by the set's failure probability."""
+    """Describes wrong elements of a result, and how probable the set's failure probability makes them."""
     found = f"{row['what']}, {row['where']}: {row['wrong']} of {row['elements']}"
     if not row.get("bootstraps"):
         return found

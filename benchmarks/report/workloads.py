@@ -12,8 +12,8 @@ from benchmarks.report.results import Row
 
 
 def on_gpu(row: Row) -> bool:
-    """Returns whether a row was measured on GPUs. The report's machine does not show this, because a machine with GPUs also
-    has cores.
+    """Returns whether a row was measured on GPUs. The machine's description cannot tell, because a machine with GPUs also
+    has processor cores.
     """
     return str(row["device"]).startswith("cuda")
 
@@ -315,7 +315,9 @@ def ranks(reports: Reports) -> Lines:
 
 
 def rank_rows(report: Row) -> list[Row]:
-    """Returns the rows of ranks, with the times of one rank and of one process with as many devices; by case and number."""
+    """Returns the rows of several ranks, by case and number of ranks. Each has the times of one rank and of one process with as
+    many devices, for comparison.
+    """
     rows = report["results"]
     one = {r["case"]: r["median_s"] for r in rows if r["count"] == 1}
     together = {(r["case"], r["count"]): r["median_s"] for r in rows if r["form"] == "one process"}

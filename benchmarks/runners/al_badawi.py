@@ -113,8 +113,7 @@ def _ckks(small: bool) -> Any:
 
 def keys(size: int, small: bool) -> Iterator[Row]:
     """Times rotations with more keys than fit the memory, in sets of several clients. Each key is used twice, in order, so
-    the key evicted last is always needed next. A set is made in one call and must fit; it evicts other sets.
-    """
+    the next key is always the one that was evicted last. A set is made in one call and must fit; it evicts other sets."""
     params = _ckks(small)
     count = math.ceil(BEYOND * size / params.switch_key_bytes)
     secret = ckks.SecretKey.generate(params)

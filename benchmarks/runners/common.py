@@ -51,7 +51,7 @@ def parser(text: str | None, /, needs: Iterable[str] = (), **options: Any) -> ar
 
 
 def module(name: str) -> list[str]:
-    """Returns the command that runs a module of the benchmarks. It must run in ROOT."""
+    """Returns the command that runs a module of the benchmarks. The command must run in ROOT."""
     return [sys.executable, "-m", f"benchmarks.{name}"]
 
 

@@ -37,7 +37,7 @@ class Case:
     clear: Callable[[Any], Any]
     low: float
     high: float
-    gap: float = 0.0  # values nearer to 0 do not count
+    gap: float = 0.0  # values nearer to 0 are not compared
     iterations: int = 1  # of a bootstrap
 
 

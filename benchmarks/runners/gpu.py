@@ -1,9 +1,8 @@
 """Measures on an asynchronous device: every time ends with a wait for the result.
 
-A case has two times. Its latency is the time of one call and the wait for its result, the median of at least twenty. For the pipe time, a
+A case has two times. The latency is the time of one call and the wait for its result, the median of at least twenty. For the pipe time, a
 burst of calls is enqueued, followed by one wait for the last result; the pipe time is the time per call. Energy is that of the whole board
-over the same calls. A separate thread reads the energy counter, so that the calls do not wait for it.
-"""
+over the same calls. A separate thread reads the energy counter, so that the calls do not wait for it."""
 
 from __future__ import annotations
 

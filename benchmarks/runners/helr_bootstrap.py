@@ -11,7 +11,7 @@ twice: as real ciphertexts, and in pairs as real and imaginary parts. An iterati
 
 1. pairs times weights, summed over the positions and split into real and imaginary parts (t);
 2. rows times t, and t^2 + b;
-3. their product, which is the cubic's, summed over the rows;
+3. the product of both, which is the gradient by the cubic, summed over the rows;
 4. a mask with the rate, after which rotations copy the sums to all rows.
 
 Momentum is in masks and in products with weights of a higher level. The weights and the point of the gradient are bootstrapped as one

@@ -4,10 +4,9 @@
     HELIOGRAPH_DEVICE=cuda:0 python -m benchmarks.runners.instructions --only bootstrap --chips 2 --beside cuda:1 --variants all --out benchmarks/results/two-instructions.jsonl
     HELIOGRAPH_DEVICE=cpu python -m benchmarks.runners.instructions --only bootstrap --variants all --out benchmarks/results/cores-instructions.jsonl
 
-The cases are those of Kim's thesis (2025): bootstrapping with a set of 28-bit primes, rotations, a small network. Its optimisations (figure
-5.1) are variants of the run: one call per instruction; one graph of such calls, sequential or with branches; similar instructions merged;
-element-wise instructions fused. All variants give the bits of the recorded program.
-"""
+The cases are those of Kim's thesis (2025): bootstrapping with a set of 28-bit primes, rotations, a small network. The thesis's
+optimisations (figure 5.1) are variants of the run: one call per instruction; one graph of such calls, sequential or with branches; similar
+instructions merged; element-wise instructions fused. All variants give the bits of the recorded program."""
 
 from __future__ import annotations
 

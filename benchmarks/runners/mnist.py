@@ -4,10 +4,9 @@
     python -m benchmarks.runners.mnist --mnist FOLDER --only mnist-small --limit 320
 
 For a network the result has median and least times of encryption, the server's evaluation and decryption of a request, with keys and weights
-ready. It also has the number of correctly classified images, whether every logit equals the clear network's, and the least measured noise
-budget. For a query it has times from the question's bytes to the answer's. On a simulated device (HELIOGRAPH_DEVICE=rtl) few images and one run, with cycles. FOLDER has
-MNIST's test images and labels as gzipped IDX files.
-"""
+ready. The result also has the number of correctly classified images, whether every logit equals the clear network's, and the least
+measured noise budget. For a query it has times from the question's bytes to the answer's. On a simulated device (HELIOGRAPH_DEVICE=rtl)
+few images and one run, with cycles. FOLDER has MNIST's test images and labels as gzipped IDX files."""
 
 from __future__ import annotations
 

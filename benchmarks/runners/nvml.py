@@ -1,7 +1,6 @@
 """Reads name, memory and energy of GPUs from the management library of NVIDIA's driver.
 
-It uses ctypes, so nothing need be installed. Values are None or empty if the library or the GPU is absent.
-"""
+The module uses ctypes, so no package is needed. Values are None or empty if the library or the GPU is absent."""
 
 from __future__ import annotations
 

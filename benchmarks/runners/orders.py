@@ -57,8 +57,7 @@ def _parameters(case: Case, given: Given) -> Any:
 def _timed(call: Callable[[], Any], calls: int) -> tuple[Any, Seconds, int]:
     """Returns the last result, the seconds of all calls, the first one included, and the bootstraps of a call.
 
-    Each call has the seconds on the clock and those of the processor, the sum of all threads, which other programs change less.
-    """
+    Each call has wall-clock seconds and processor seconds of all threads; other programs disturb processor seconds less."""
     seconds = []
     for _ in range(calls + 1):
         with C.auto_bootstrap() as auto:

@@ -2,10 +2,10 @@
 
     python -m benchmarks.runners.placement --set small --out benchmarks/results/mine-placement.jsonl
 
-Both are programs of one function on the same operands, timed in turns. The result is the least time of the replays, and their median. Both
-results are decrypted and compared with the function in the clear. Cases: HELR's iterations as in benchmarks/runners/helr_bootstrap.py without its
-explicit levels; twenty layers of one product each, the middle ones on eight ciphertexts, as eight tensors or as one tensor of eight.
-"""
+Two programs of one function on the same operands are timed in turns, one for each method. The result is the least time of the replays, and their
+median. Both results are decrypted and compared with the function in the clear. Cases: HELR's iterations as in
+benchmarks/runners/helr_bootstrap.py without its explicit levels; twenty layers of one product each, the middle ones on eight ciphertexts, as
+eight tensors or as one tensor of eight."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ KINDS = {
 
 
 def masked(name: str, values: list[Any]) -> Any:
-    """Returns a column as a masked array. Its masked values are valid numbers, so that an ignored mask changes the result."""
+    """Returns a column as a masked array. Masked values are valid numbers: an ignored mask changes the result."""
     known = [value for value in values if value is not None]
     fill = known[0] if known else {"day": FIRST, "mode": "AIR", "paid": True, "d": Decimal(1)}.get(name, 7)
     dtype = {"day": "M8[D]", "d": object, "mode": object, "paid": bool}.get(name, np.int64)

@@ -329,7 +329,7 @@ def largest() -> list[Row]:
 
 
 def planned(log_n: int, log_q: int) -> list[Row]:
-    """Returns a planned set with every attack, and with the strongest in the other model."""
+    """Returns the rows of a planned set: every attack in the model of TABLES, and the strongest attacks in the model of OTHER."""
     rows = estimate(log_n, 32, log_q, TABLES, None) + estimate(log_n, 32, log_q, OTHER, WINNERS)
     return [*rows, splits(log_n, 32, log_q)]
 

@@ -3,9 +3,8 @@
     python -m benchmarks.runners.training --tabular FOLDER --out FILE.jsonl
 
 A run on ciphertexts (tfhe.py --only table10) decrypts to these integers ("wrong": 0), so its model makes the same predictions. The same steps
-in floating point and the least squares over all attributes, the limit of a training, are computed for comparison. It takes a moment and
-needs no key. No rows of the public data sets are written.
-"""
+in floating point and the least squares over all attributes, the limit of a training, are computed for comparison. The program takes a
+moment and needs no key. No rows of the public data sets are written."""
 
 from __future__ import annotations
 

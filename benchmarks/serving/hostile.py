@@ -1,8 +1,7 @@
 """Measures times and failures of a service's tenants alone, and beside a hostile tenant that runs all known attacks at once.
 
-The hostile tenant is a separate process: `python serving_hostile.py PLACE`, started by `measured`. It has a token and several loopback
-addresses. It gets only idle processor time (SCHED_IDLE), because on a network it would have its own machine.
-"""
+The hostile tenant is a separate process: `python serving_hostile.py PLACE`, started by `measured`. The tenant has a token and several
+loopback addresses. It gets only idle processor time (SCHED_IDLE), because a real attacker would use another machine."""
 
 from __future__ import annotations
 

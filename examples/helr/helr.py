@@ -32,7 +32,7 @@ LARGEST = 8  #: log2 of a bound on all intermediate values
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of standardised attributes, within three deviations, the first of them 1; labels 0 or 1."""
+    """Rows of standardised attributes, clipped to three deviations; the first attribute is 1. Labels are 0 or 1."""
 
     x: Array
     y: Array

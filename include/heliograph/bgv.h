@@ -3,12 +3,12 @@
 // BFV. Differences from BFV:
 //
 // - Noise. A ciphertext's phase is f m + t e (message m, error e), small compared with Q. A product's noise is the
-//   product of its operands' noise. Operands are therefore first switched to a smaller modulus. That divides their noise,
-//   down to a floor of about 2 t N (rounding errors times the secret key).
+//   product of its operands' noise. Operands are therefore first switched to a smaller modulus. This switch divides their
+//   noise, down to a floor of about 2 t N (rounding errors times the secret key).
 // - Levels. `switch_level` switches the modulus. `multiply` multiplies at the lower of its operands' levels.
-//   `multiply_switched` (Python's operator *) first switches both operands to `product_level`. That level depends on the
-//   noise estimates alone, so equal programs take equal levels and give equal bits. Loaded tensors of unknown noise stay at
-//   their level; switch them explicitly.
+//   `multiply_switched` (Python's operator *) first switches both operands to `product_level`. The product level depends on
+//   the noise estimates alone, so equal programs take equal levels and give equal bits. Loaded tensors of unknown noise stay
+//   at their level; switch them explicitly.
 // - Factor. A switch multiplies the message by the inverse, modulo t, of the divisor. The ciphertext stores this factor f,
 //   and decryption removes it. A sum of operands of different factors first multiplies each by a small integer (about half
 //   of t's bits), which costs noise. Operands that passed the same levels have the same factor.

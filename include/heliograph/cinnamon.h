@@ -72,7 +72,7 @@ struct Constants {
   /// Constants of a program made by `write`; such a program needs no others.
   std::shared_ptr<const Words> words;
   std::map<std::string, ckks::Plaintext> plaintexts;
-  /// Values by the name of their plaintext, one item each. They are encoded at the scale that the program needs
+  /// Values by the name of their plaintext, one item each. The values are encoded at the scale that the program needs
   /// (Program::scales).
   std::map<std::string, ckks::Values> values;
   std::map<std::string, double> scalars;
@@ -128,8 +128,9 @@ class Runner {
 struct Writing {
   std::size_t chips = 1;  // limb l is stored on chip l modulo `chips`
   /// Key switching on several chips. `broadcast`: each chip raises all digits to its own limbs. `sum`: each chip raises its
-  /// own digits to all limbs, and the products are added before the division. Both give the bits of one chip. `aggregate`:
-  /// each chip divides its products before they are added, as in the compiler's output aggregation; the roundings differ.
+  /// own digits to all limbs, and the products are added before the division. `broadcast` and `sum` give the bits of one
+  /// chip. `aggregate`: each chip divides its products before they are added, as in the compiler's output aggregation; the
+  /// roundings differ.
   enum class Switching : unsigned char { broadcast, sum, aggregate };
   Switching switching = Switching::broadcast;
   std::vector<std::string> inputs,
@@ -140,8 +141,8 @@ struct Written {
   Constants constants;
 };
 /// Writes a recorded program on CKKS or BGV ciphertexts as instructions. Throws ParameterError for other schemes, for sets
-/// of several plaintext moduli, and for ciphertexts of a degree other than 1. Also throws it if the set's levels are not
-/// prefixes of at most 64 primes.
+/// of several plaintext moduli, and for ciphertexts of a degree other than 1. A set whose levels are not prefixes of at most
+/// 64 primes is a ParameterError too.
 Written write(const RecordedProgram& program, const Writing& how);
 
 }  // namespace heliograph::cinnamon

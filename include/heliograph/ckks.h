@@ -136,11 +136,11 @@ struct Interval {
 
 /// Bounds on the values of one ciphertext; infinite if unknown.
 struct ValueBounds {
-  Interval values;  // bounds on real parts; for complex values on magnitudes
-  double peak = 0;  // largest magnitude over all slots, padding included
-  double rms = 0;   // root mean square over all slots; bounds each coefficient
-  double mean = 0;  // magnitude of the values' mean
-  bool word = false;
+  Interval values;        // bounds on real parts; for complex values on magnitudes
+  double peak = 0;        // largest magnitude over all slots, padding included
+  double rms = 0;         // root mean square over all slots; bounds each coefficient
+  double mean = 0;        // magnitude of the values' mean
+  bool declared = false;  // whether the bounds rest on a declaration of the caller
 };
 
 /// Reason why decryption accepts a tensor. vouched: a trusted bound fits the modulus. assumed: a bound fits if files and
@@ -183,7 +183,7 @@ class Ciphertext : public CiphertextOf<Scheme> {
   /// Returns the correct bits after the binary point by the assumed bounds of files and `within`; NaN if unknown.
   double assumed_precision() const;
   /// Returns whether a bound on the values was declared by a caller (`within`, a Chebyshev argument's interval).
-  bool rests_on_word() const;
+  bool rests_on_declaration() const;
   /// Returns whether a declared bound has no guard yet and the caller did not refuse one.
   bool awaits_guard() const;
   /// Returns the bits by which the assumed bound exceeds the room of the values' level. Negative: it fits. NaN: unknown.
@@ -210,28 +210,11 @@ std::vector<double> encode_polynomial(const Parameters& parameters, const Values
 Values decode_polynomial(const Parameters& parameters, const std::vector<double>& polynomial, const Shape& shape,
                          std::size_t width, double scale);
 
-class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKeys> {
+class EvaluationKeys : public RotationKeysOf<Scheme> {
  public:
-  using OpenKeyOf::OpenKeyOf;
-  bool has_relinearization() const;
+  using RotationKeysOf::RotationKeysOf;
   bool has_conjugation() const;
   bool has_bootstrapping() const;
-  std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
-  /// Returns the same keys with composed rotations: a rotation without a key uses the fewest rotations with keys, at most
-  /// `most` key switches. With 1, the default of new and loaded keys, a missing rotation is a MissingKeyError. Throws
-  /// ParameterError for 0.
-  EvaluationKeys composing(std::size_t most) const;
-  std::size_t most_switches() const;
-  /// Returns the fewest steps with keys that compose a rotation, in order of application; nullopt if none do. `switches`
-  /// returns their number. Neither applies the limit `most_switches`.
-  std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
-  std::optional<std::size_t> switches(std::int64_t steps) const;
-  /// Returns a divisor d and a number m: these keys compose every rotation by a multiple of d in at most m key switches.
-  std::pair<std::size_t, std::size_t> reach() const;
-  /// Returns the step whose additional key minimises the total key switches of the given rotations.
-  std::int64_t cheapest(const std::vector<std::int64_t>& steps) const;
-  std::vector<std::string> of_programs() const;  // names of the keys that instruction programs use (cinnamon.h)
-  std::size_t bytes() const;
 };
 
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
@@ -315,9 +298,9 @@ Ciphertext lower(const Ciphertext& a, std::size_t level);
 /// contents of padding slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
 Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys);
 Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys);
-/// Sums `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1. Over the
-/// whole period every slot gets the sum of the ciphertext's values, without the padding slots. Unknown contents of padding
-/// slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
+/// Sums `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1. If `count`
+/// is the whole period, every slot gets the sum of the ciphertext's values, without the padding slots. Unknown contents of
+/// padding slots (tail_known) are first masked, which takes a level: LevelError at the lowest.
 Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys);
 /// Sums a * b over `axis`, then over `count` slots (1: none), with one relinearization and one rescaling for all products.
 Ciphertext inner_product(const Ciphertext& a, const Ciphertext& b, std::size_t axis, std::size_t count,
@@ -332,9 +315,9 @@ Ciphertext sum(const Ciphertext& a, std::size_t axis);
 Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::size_t columns, const Ciphertext& a,
                   double scale = 0);
 
-/// A square matrix on the first `size` slots (a power of two; vectors repeat with that period), encoded for one level. It is
-/// evaluated by diagonals with baby steps and giant steps (Halevi, Shoup, ePrint 2018/244), whose sums stay modulo Q P
-/// (Bossuat et al., ePrint 2020/1203).
+/// A square matrix on the first `size` slots (a power of two; vectors repeat with that period), encoded for one level. The
+/// product is evaluated by diagonals with baby steps and giant steps (Halevi, Shoup, ePrint 2018/244), whose sums stay
+/// modulo Q P (Bossuat et al., ePrint 2020/1203).
 struct LinearTransformData;
 /// Nonzero diagonals: diagonal k holds the entries (i, i + k modulo the size) at index i.
 using Diagonals = std::map<std::size_t, std::vector<std::complex<double>>>;
@@ -407,7 +390,7 @@ enum class Basis : unsigned char { monomial, chebyshev };
 /// OutOfIntervalError with the name `guard` if a value was outside. An empty name makes no guard.
 Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
                                const EvaluationKeys& keys, const std::string& guard = "a Chebyshev series");
-/// Properties of a guard. An argument that is `excess` times half the interval's length outside is noticed for certain.
+/// Properties of a guard. Decryption certainly notices an argument outside by `excess` times half the interval's length.
 struct GuardSummary {
   std::vector<std::string> operations;
   double excess = 0;
@@ -419,7 +402,7 @@ Ciphertext drop_guards(const Ciphertext& x);
 /// Returns x with the same declared bounds, for which later polynomials make no guard.
 Ciphertext skip_guards(const Ciphertext& x);
 /// Returns x with the same bounds, of which later polynomials make strong guards. A strong guard has a higher power than the
-/// series if only then one argument that is 5% outside is noticed among all ciphertexts.
+/// series, if a single argument 5% outside its interval would otherwise go unnoticed.
 Ciphertext strong_guards(const Ciphertext& x);
 /// Returns x as a reader of its file has it: without trusted bounds.
 Ciphertext without_trust(const Ciphertext& x);

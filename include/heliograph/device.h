@@ -47,8 +47,8 @@ struct Span {
 /// Returns the instructions of the last list in order, after all pending work. With several devices: of the first one. Empty
 /// if the device is not simulated.
 std::vector<Span> device_timeline();
-/// Traffic between the devices of a multi-device since it was opened: exchanges, bytes moved, bytes staged through this
-/// process's memory, and bytes sent to other processes. All are zero on a single device.
+/// Traffic between the members of a device that consists of several, since it was opened: exchanges, bytes moved, bytes
+/// staged through this process's memory, and bytes sent to other processes. All are zero on a single device.
 struct Moved {
   std::uint64_t exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };

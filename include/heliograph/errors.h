@@ -1,4 +1,4 @@
-// Typed errors. Each class becomes a Python exception of the same name.
+// Typed errors. Each error class becomes a Python exception of the same name.
 #pragma once
 
 #include <stdexcept>

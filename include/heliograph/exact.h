@@ -27,7 +27,7 @@ struct Spec {
   std::vector<std::uint64_t> plain_moduli;  // t, or several coprime moduli
   std::size_t slots = 0;                    // values per ciphertext; 0: all N
   bool insecure = false;                    // allows less than 128 bits of security
-  bool exact = false;  // integers, which decryption must prove not to have wrapped modulo t; false: residues
+  bool exact = false;                       // decryption must prove that no integer wrapped modulo t; false: residues
 };
 
 /// Rules by which sets are chosen. Noise bounds fail with probability 2^-128 under the present rules, and 2^-64 under the
@@ -90,7 +90,7 @@ class Parameters : public RingParametersOf<Scheme> {
 /// Placement of values in a polynomial.
 enum class Packing : unsigned char { slots, coefficients };
 
-/// A range of a set's plaintext moduli: `count` moduli from index `first`; count 0: all from there on.
+/// A range of a set's plaintext moduli: `count` moduli from index `first`; count 0: all from `first` on.
 struct Moduli {
   std::size_t first = 0, count = 0;
 };
@@ -155,27 +155,10 @@ class Plaintext : public ObjectOf<Scheme, PlaintextData> {
 /// Encodes values. Throws PlaintextRangeError, ShapeError, SlotsError.
 Plaintext encode(const Parameters& parameters, const Values& values, Packing packing);
 
-class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKeys> {
+class EvaluationKeys : public RotationKeysOf<Scheme> {
  public:
-  using OpenKeyOf::OpenKeyOf;
-  bool has_relinearization() const;
-  std::vector<std::int64_t> rotations() const;  // row steps, ascending
-  /// Returns the same keys with composed rotations: a rotation without a key uses the fewest rotations with keys, at most
-  /// `most` key switches. With 1, the default of new and loaded keys, a missing rotation is a MissingKeyError. Throws
-  /// ParameterError for 0.
-  EvaluationKeys composing(std::size_t most) const;
-  std::size_t most_switches() const;
-  /// Returns the fewest steps with keys that compose a rotation, in order of application; nullopt if none do. `switches`
-  /// returns their number. Neither applies the limit `most_switches`.
-  std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
-  std::optional<std::size_t> switches(std::int64_t steps) const;
-  /// Returns a divisor d and a number m: these keys compose every rotation by a multiple of d in at most m key switches.
-  std::pair<std::size_t, std::size_t> reach() const;
-  /// Returns the step whose additional key minimises the total key switches of the given rotations.
-  std::int64_t cheapest(const std::vector<std::int64_t>& steps) const;
+  using RotationKeysOf::RotationKeysOf;
   bool has_columns() const;
-  std::vector<std::string> of_programs() const;  // names of the keys for instruction programs (cinnamon.h)
-  std::size_t bytes() const;
 };
 
 class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
@@ -276,7 +259,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
 // Plaintext moduli. A tensor is one residue tensor per plaintext modulus of its set, and operations treat these
 // independently. A long computation can therefore run modulus by modulus. Operands must hold the same moduli
 // (MismatchError); saving and decryption need all of them.
-/// Returns a view of some moduli of a tensor. Throws ParameterError if it does not hold them.
+/// Returns a view of some moduli of a tensor. Throws ParameterError if the tensor lacks some of them.
 Ciphertext take_moduli(const Ciphertext& a, Moduli moduli);
 /// Joins tensors of adjacent moduli, in order, without copies. Parts at different levels are switched to the lowest.
 Ciphertext join_moduli(const std::vector<Ciphertext>& parts);
@@ -312,7 +295,7 @@ class ClearRows : public ObjectOf<Scheme, ClearRowsData> {
   /// runs on another thread.
   void set(std::size_t block, std::span<const std::int8_t> values) const;
   /// Multiplies the rows by each vector. Each result has one ciphertext per block: coefficient r of block b is the product
-  /// of row b N + r. Vectors must come from encrypt_vector without further operations. Their keys may differ: keys[i]
+  /// of row b N + r. Vectors must come from encrypt_vector without further operations. The vectors' keys may differ: keys[i]
   /// belongs to vectors[i]. Batches of vectors share one pass over the rows. Throws MismatchError, WrongKeyError,
   /// ShapeError, LevelError, MissingKeyError.
   std::vector<Ciphertext> times(const std::vector<Ciphertext>& vectors, const std::vector<EvaluationKeys>& keys) const;

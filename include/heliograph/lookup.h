@@ -14,7 +14,7 @@
 
 namespace heliograph::lookup {
 
-/// Size of a table, a matrix of bytes. A question requests one row. Both lengths are multiples of kStep.
+/// Size of a table, a matrix of bytes. A question requests one row. The numbers of rows and columns are multiples of kStep.
 struct Size {
   std::size_t rows = 0, columns = 0;
   bool operator==(const Size&) const = default;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -115,10 +116,35 @@ class OpenKeyOf : public ObjectOf<S, Data> {
   void save(const std::string& path) const;
   /// Throws FormatError or a subclass.
   static Key from_bytes(std::span<const std::byte> bytes);
-  /// Evaluation keys larger than `memory` bytes of host memory stay in their file. Each key is then read at its use and
+  /// Evaluation keys larger than `memory` bytes of host memory stay in their file. Each key in a file is read at its use and
   /// evicted when others need its memory. A key that changed since the first read is a DamagedFileError. Throws LimitError
   /// if another kind of key exceeds `memory`, if `memory` cannot hold one key, or if an operation needs more keys at once.
   static Key load(const std::string& path, std::size_t memory = Allowed{}.bytes);
+};
+
+/// Keys for products and rotations: BFV, BGV, CKKS.
+template <class S>
+class RotationKeysOf : public OpenKeyOf<S, typename S::EvaluationKeysData, typename S::EvaluationKeys> {
+ public:
+  using OpenKeyOf<S, typename S::EvaluationKeysData, typename S::EvaluationKeys>::OpenKeyOf;
+  bool has_relinearization() const;
+  /// Returns the steps of rotations with a key, ascending. CKKS: to the left; BFV and BGV: along rows.
+  std::vector<std::int64_t> rotations() const;
+  /// Returns the same keys with composed rotations: a rotation without a key uses the fewest rotations with keys, at most
+  /// `most` key switches. With 1, the default of new and loaded keys, a missing rotation is a MissingKeyError. Throws
+  /// ParameterError for 0.
+  typename S::EvaluationKeys composing(std::size_t most) const;
+  std::size_t most_switches() const;
+  /// Returns the fewest steps with keys that compose a rotation, in order of application; nullopt if none do. `switches`
+  /// returns their number. Neither function applies the limit `most_switches`.
+  std::optional<std::vector<std::int64_t>> composition(std::int64_t steps) const;
+  std::optional<std::size_t> switches(std::int64_t steps) const;
+  /// Returns a divisor d and a number m: these keys compose every rotation by a multiple of d in at most m key switches.
+  std::pair<std::size_t, std::size_t> reach() const;
+  /// Returns the step whose additional key minimises the total key switches of the given rotations.
+  std::int64_t cheapest(const std::vector<std::int64_t>& steps) const;
+  std::vector<std::string> of_programs() const;  // names of the keys for instruction programs (cinnamon.h)
+  std::size_t bytes() const;
 };
 
 /// Over several processes (docs/ranks.md) only rank 0 holds the secret key and encrypts, from its own values. All ranks

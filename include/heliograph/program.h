@@ -78,9 +78,9 @@ struct ProgramLimits {
   std::uint64_t products = 10'000'000'000'000;  // modular products of a replay; the default takes minutes on one core
 };
 
-/// A program holds no input, result or key of its inputs' owner. It accepts any operands of the recorded signature, and each
-/// replay returns new results. Other values that the function used (plaintexts, weights, tensors, keys) are part of the
-/// program.
+/// A program holds no input, result or key of its inputs' owner. The program accepts any operands of the recorded signature,
+/// and each replay returns new results. Other values that the function used (plaintexts, weights, tensors, keys) are part of
+/// the program.
 class RecordedProgram {
  public:
   RecordedProgram() = default;
@@ -141,9 +141,9 @@ class RecordedProgram {
   /// the results' metadata. Throws RecordingError for contents that a file cannot hold: evaluation keys that are not
   /// those of an operand, aliased operands, secrets.
   std::vector<std::byte> to_bytes(const std::string& note = {}) const;
-  /// Returns the program, on the device in use, and its note. It accepts operands of the recorded kind that are at most as
-  /// noisy as the recorded ones. The metadata of its results is untrusted. The whole program is verified before any part of
-  /// it is prepared, allocated or run (docs/adr/0032), and runs only kernels. Throws FormatError or a subclass,
+  /// Returns the program, on the device in use, and its note. The program accepts operands of the recorded kind that are at
+  /// most as noisy as the recorded ones. The metadata of its results is untrusted. The whole program is verified before any
+  /// part of it is prepared, allocated or run (docs/adr/0032), and runs only kernels. Throws FormatError or a subclass,
   /// OutOfMemoryError, LimitError.
   using Noted = std::pair<RecordedProgram, std::string>;
   static Noted from_bytes(std::span<const std::byte> bytes, const ProgramLimits& limits = {});

@@ -6,7 +6,8 @@
 
 namespace heliograph {
 
-/// Progress callback, called from time to time with the completed fraction, 0 to 1. It may throw CancelledError to stop.
+/// Progress callback, called from time to time with the completed fraction, 0 to 1. The callback may throw CancelledError to
+/// stop the computation.
 using Progress = std::function<void(double)>;
 
 /// During its lifetime, each long computation that this thread starts reports its progress to `callback`. An exception of

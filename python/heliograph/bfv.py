@@ -42,13 +42,13 @@ def parameters(
     insecure: bool = False,
     version: str | None = None,
     exact: bool | None = None,
-) -> Parameters:
+) -> Parameters[SecretKey]:
     """Returns a BFV parameter set, chosen in one of three ways (BGV: `hg.bgv.parameters`).
 
     - By name: ``parameters("hcnn5-2020")``; the suffix ``/w32`` selects 32-bit words.
     - By need: ``parameters(depth=4, plain_bits=42, slots=10_000)`` is the smallest 128-bit set with at least `slots` slots
-      for `depth` successive multiplications. Each may sum up to `terms` products. The plaintext modulus t has more than
-      `plain_bits` bits, or is `plain_modulus`.
+      for `depth` successive multiplications. Each multiplication may sum up to `terms` products. The plaintext modulus t
+      has more than `plain_bits` bits, or is `plain_modulus`.
     - By numbers: ``parameters(n=2**14, log_q=330, special=2, plain_modulus=65537)``. `log_q` is in bits; `special` is the
       number of special primes of key switching.
 

@@ -37,7 +37,7 @@ def parameters(
     insecure: bool = False,
     version: str | None = None,
     exact: bool | None = None,
-) -> Parameters:
+) -> Parameters[SecretKey]:
     """Returns a BGV parameter set. Arguments and errors are the same as of `hg.bfv.parameters`.
 
     Noise grows with the plaintext modulus, so BGV suits small moduli (``plain_modulus=65537``), for which its products are

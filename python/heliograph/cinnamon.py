@@ -248,7 +248,7 @@ class Program(HtmlRepr):
 
     @property
     def keys(self) -> list[str]:
-        """Names of the evaluation keys that it needs; ``secret.evaluation_keys(cinnamon=program)`` makes them.
+        """Names of the evaluation keys that the program needs; ``secret.evaluation_keys(cinnamon=program)`` makes them.
 
         A name is "K:type:level:extension:steps:[digit][digit]". Types 0, 1 and 2 are relinearization, rotation and
         conjugation. Type 3 raises the modulus without an ephemeral secret. Type 4 switches to an ephemeral secret; type 5
@@ -258,12 +258,12 @@ class Program(HtmlRepr):
 
     @property
     def levels(self) -> int:
-        """Number of chain primes that it needs, one for each level."""
+        """Number of chain primes that the program needs, one for each level."""
         return int(self._core.levels)
 
     @property
     def special(self) -> int:
-        """Number of special primes that its keys need."""
+        """Number of special primes that the program's keys need."""
         return int(self._core.special)
 
     def parameters(self, *, n: int, bits: float = 27.8, insecure: bool = False) -> Parameters:
@@ -369,7 +369,7 @@ class Program(HtmlRepr):
     def scales(
         self, parameters: Parameters, given: Mapping[str, float] | None = None, *, tolerance: float = 2**-20
     ) -> dict[str, float]:
-        """Returns the scales of its plaintexts and scalars, for ciphertexts at their level's scale.
+        """Returns the scales of the program's plaintexts and scalars, if ciphertexts have the scales of their levels.
 
         Scales that are not `given` follow from the program: summands have the same scale, and a quotient has its level's.
         Raises ScaleError, which names the line, for sums of different scales and for scales below 1.
@@ -532,7 +532,7 @@ class Runner(HtmlRepr):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory that it holds after the first run, without keys and plaintexts."""
+        """Bytes of device memory that the runner holds after the first run, without keys and plaintexts."""
         return int(self._core.bytes)
 
     @property

@@ -110,13 +110,13 @@ void bind_ciphertext(nb::module_& m) {
           [](const Ciphertext& c, bool vouched) {
             nb::list all;
             for (const ckks::ValueBounds& b : c.value_bounds(vouched))
-              all.append(nb::make_tuple(b.values.low, b.values.high, b.peak, b.rms, b.mean, b.word));
+              all.append(nb::make_tuple(b.values.low, b.values.high, b.peak, b.rms, b.mean, b.declared));
             return all;
           },
           "vouched"_a)
       .def_prop_ro("known_bound", &Ciphertext::known_bound)
       .def_prop_ro("assumed_precision", &Ciphertext::assumed_precision)
-      .def_prop_ro("rests_on_word", &Ciphertext::rests_on_word)
+      .def_prop_ro("rests_on_declaration", &Ciphertext::rests_on_declaration)
       .def_prop_ro("awaits_guard", &Ciphertext::awaits_guard)
       .def_prop_ro("bits_beyond_room", &Ciphertext::bits_beyond_room)
       .def_prop_ro("standing",

@@ -64,7 +64,7 @@ void bind_errors(nb::module_& m) {
       PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code(), shown(e.what())).ptr());
     }
   });
-  // Both exceptions mean that the host is out of memory; length_error is a request beyond any memory.
+  // bad_alloc and length_error mean that the host is out of memory; length_error is a request beyond any memory.
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void* raised) {
         try {

@@ -1,7 +1,7 @@
-// A store requests each row of its slot once, in order. It sends each row once, after the address of its burst, and marks
-// the last beat of a burst. The queue before the bus never overflows. The store ends when all bursts are answered.
-// Address and data stay until they are accepted. Assumed: instructions have 1 to 2^14 beats (a longest limb with one
-// lane), at multiples of its size; the bus answers each complete burst once.
+// A store requests each row of its slot once, in order. The store sends each row once, after the address of its burst, and
+// marks the last beat of a burst. The queue before the bus never overflows. The store ends when all bursts are answered.
+// Address and data stay until they are accepted. Assumed: instructions have 1 to 2^14 beats (a longest limb with one lane),
+// at multiples of its size; the bus answers each complete burst once.
 module hg_dma_write_proof #(
     parameter int unsigned DW = 512,
     parameter int unsigned SB = 5,

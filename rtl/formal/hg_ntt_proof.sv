@@ -48,8 +48,8 @@ module hg_ntt_proof #(
     began <= 1'b1;
     any   <= any;
   end
-  // The number of the pair to which a row belongs. It is the row's number without the bit in which partners differ;
-  // `span` determines this bit.
+  // The number of the pair to which a row belongs. The pair's number is the row's number without the bit in which partners
+  // differ; `span` determines this bit.
   logic [  AW:0] bit_between;
   logic [AW-1:0] its_pair;
   assign bit_between = 32'(span) >= LB ? (AW + 1)'(1) << (32'(span) - LB) : (AW + 1)'(1);

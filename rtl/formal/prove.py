@@ -5,12 +5,12 @@
     python rtl/formal/prove.py fifo ring    these proofs
     python rtl/formal/prove.py --list       print the properties
 
-A proof is a module that is bound into the module under proof (hg_fifo_proof.sv into hg_fifo). It assumes the conditions in its header
-and asserts the rest. yosys' `sat -tempinduct` then shows that no state reachable from a reset, after any number of cycles, breaks an
-assertion: the first k cycles do not, and k cycles without a fault do not lead to a cycle with a fault. yosys increases k until both
-hold, up to the proof's `cycles`. To keep proofs short, proofs.py sets parameters below the card's, such as depths of queues and widths of
-addresses. A mutant is the source with one line changed. It counts only if a run from reset makes an assertion fail.
-"""
+A proof is a module that is bound into the module under proof (hg_fifo_proof.sv into hg_fifo). The proof assumes the
+conditions in its header and asserts the rest. yosys' `sat -tempinduct` then shows that no state reachable from a reset,
+after any number of cycles, breaks an assertion. The first k cycles have no fault, and no k cycles without a fault lead to a
+cycle with a fault. yosys increases k until both hold, up to the proof's `cycles`. To keep proofs short, proofs.py sets
+parameters below the card's, such as depths of queues and widths of addresses. A mutant is the source with one line changed.
+A mutant counts only if a run from reset makes an assertion fail."""
 
 from __future__ import annotations
 

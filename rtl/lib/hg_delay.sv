@@ -1,5 +1,5 @@
-// Delays a word by some cycles. It has no reset, so that synthesis can use shift registers.
-// Latency CYCLES (0: a wire), one word a cycle.
+// Delays a word by some cycles. The delay has no reset, so that synthesis can use shift registers. Latency CYCLES (0: a
+// wire), one word a cycle.
 module hg_delay #(
     parameter int unsigned WIDTH  = 1,
     parameter int unsigned CYCLES = 1

@@ -6,10 +6,10 @@
 //
 // Constants are written in advance, in SETS sets. source_write_i writes those of a source, {f, m of target T-1 .. 0}, where
 // m carries the target's shift. target_write_i writes those of a target, {shift, k, fold, wrap, normal} (hg_reduce_sum). An
-// instruction is accepted when valid_i and ready_o are high. Its sources are slots in banks that no other unit reads; rows
-// arrive two cycles after read_o. Each row of a source is read B / P times. One cycle writes P lanes of a row of a target.
-// Cycles from the acceptance of an instruction to done_o, both included, with S sources and T targets: (N / P - 1) max(S, T)
-// + S + T + 23.
+// instruction is accepted when valid_i and ready_o are high. The sources of an instruction are slots in banks that no other
+// unit reads; rows arrive two cycles after read_o. Each row of a source is read B / P times. One cycle writes P lanes of a
+// row of a target. Cycles from the acceptance of an instruction to done_o, both included, with S sources and T targets: (N /
+// P - 1) max(S, T) + S + T + 23.
 module hg_convert #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -307,7 +307,8 @@ module hg_convert #(
     .read_address_i({set, next}),
     .read_data_o(target_constants)
   );
-  // `next` precedes `leaving` by a cycle. Its constants arrive one cycle after the sums, which wait for them.
+  // `next` precedes `leaving` by a cycle. A target's constants arrive one cycle after its sums, which are delayed by that
+  // cycle.
   logic [P-1:0][MORE:0] leaving_v;
   always_ff @(posedge clk_i) leaving_v <= v;
 

@@ -114,7 +114,7 @@ module hg_core #(
   assign slots = {SB'(words_i[1] >> 24), SB'(words_i[1] >> 16), SB'(words_i[1] >> 8)};
   assign unused = ^{words_i, read_data};
 
-  // These units use one row at a time. Its group is the parity of its number, which is delayed until the row arrives.
+  // Units that use one row at a time. The row's group is the parity of the row's number, delayed until the row arrives.
   localparam int unsigned ROW_READERS = 5;
   logic [ROW_READERS-1:0][RW-1:0] row;
   logic [ROW_READERS-1:0] group1, group2;
@@ -128,7 +128,7 @@ module hg_core #(
     assign row_data[r] = read_data[POINTWISE+r][group2[r]];
   end
 
-  // The NTT. It reads the rows of a limb as soon as it accepts the limb, and writes them at the end.
+  // The NTT. The unit reads the rows of a limb as soon as it accepts the limb, and writes the rows at the end.
   logic [SB-1:0] ntt_from, ntt_to, ntt_to_next;
   logic ntt_read, ntt_write, ntt_last, ntt_last_late;
   logic [1:0][AW-1:0] ntt_write_address;

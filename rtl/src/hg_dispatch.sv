@@ -1,7 +1,7 @@
 // Issues descriptors (hg_core) to units in order: the first one waits until the scoreboard permits it and its unit is free.
 // Conversions read all their sources and write all their targets. Twiddles and constants write a table, which the NTT and
 // conversions read until they end. A fence waits for all earlier instructions; a marked load or store waits for earlier
-// loads and stores. These instructions are dropped, and unknown_o reports them:
+// loads and stores. The following instructions are dropped, and unknown_o reports them:
 //   - unknown operations;
 //   - permutations and conversions into a slot that they read, because they write rows before they read them;
 //   - fields beyond the card's shape: slots, tables (which start at multiples of 2^RW rows), sets, sources and targets;
@@ -170,7 +170,8 @@ module hg_dispatch #(
     .grant_o(grant),
     .idle_o
   );
-  // Loads and stores that wait for earlier ones. They may access the same memory, which the scoreboard does not track.
+  // Loads and stores that wait for earlier ones. Two such instructions may access the same memory, which the scoreboard does
+  // not track.
   logic [1:0] open_loads, open_stores;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

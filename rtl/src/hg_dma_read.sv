@@ -1,5 +1,5 @@
-// The read half of the bus: limbs to slots, twiddles to the NTT's tables, constants to the conversion's tables. It uses AXI4
-// bursts of beats of 2B words of 32 bits (residues in their low W bits).
+// The read half of the bus: limbs to slots, twiddles to the NTT's tables, constants to the conversion's tables. The unit
+// uses AXI4 bursts of beats of 2B words of 32 bits (residues in their low W bits).
 //   KIND (operation)  a beat is
 //   LOAD        rows 2c and 2c + 1 of the slot; one a cycle
 //   TWIDDLES    rows 2c and 2c + 1 of the table; one in two cycles

@@ -47,7 +47,7 @@ module hg_dma_write #(
   assign ready_o = !busy;
   assign take = valid_i && ready_o;
 
-  // Lengths of the announced bursts. They determine wlast and the number of expected responses.
+  // Lengths of the announced bursts. The lengths determine wlast and the number of expected responses.
   logic burst_room, burst_valid, burst_end;
   logic [7:0] burst_length;
   logic announce;

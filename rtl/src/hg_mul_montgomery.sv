@@ -43,8 +43,8 @@ module hg_mul_montgomery #(
     .d_o(q[0])
   );
 
-  // digit * (q >> STEP) of step s. A multiplier computes it for the lower 18 bits of q; the remaining bits need few
-  // gates.
+  // digit * (q >> STEP) of step s. A multiplier computes the multiple for the lower 18 bits of q; the remaining bits need
+  // few gates.
   localparam int unsigned LOW = W - STEP > 18 ? 18 : W - STEP;
   localparam int unsigned HIGH = W - STEP > LOW ? W - STEP - LOW : 1;
   function automatic logic [HIGH+STEP-1:0] times(input logic [STEP-1:0] digit, input logic [HIGH-1:0] few);

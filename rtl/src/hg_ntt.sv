@@ -5,10 +5,9 @@
 // two rows and writes two, without conflicts. Partners at a distance below B words share a row; then rows 2c and 2c + 1 are
 // processed together, and lanes are exchanged.
 // The first stage reads from outside (read_*), the last writes outside (write_*); intermediate rows are in a memory of this
-// module. So the outside is busy for N / 2B cycles at each end, and limbs follow each other without a gap.
-// Twiddles: one table, w[k] = psi^rev(k) 2^W mod q in rows of B. The inverse reads entry k ^ (m - 1) of stage m, since
-// psi^-rev(m + i) = -psi^rev(2m - 1 - i); the butterfly applies the sign. The memory holds TABLES tables; table_i selects
-// one.
+// module. So the memory outside is busy for N / 2B cycles at each end, and limbs follow each other without a gap. Twiddles:
+// one table, w[k] = psi^rev(k) 2^W mod q in rows of B. The inverse reads entry k ^ (m - 1) of stage m, since psi^-rev(m + i)
+// = -psi^rev(2m - 1 - i); the butterfly applies the sign. The memory holds TABLES tables; table_i selects one.
 //
 // A limb is accepted when valid_i and ready_o are high. read_address_o is presented with read_o, and its rows arrive two
 // cycles later. The last stage waits for grant_i (last_o: the engine is before or in the last stage). read_done_o: all reads
@@ -81,8 +80,8 @@ module hg_ntt #(
   logic [LOG_N-1:0] twiddle;
   logic [GAP_BITS-1:0] gap;
 
-  // Registers with the values that all pairs of a stage share. They change at the start of a stage, because every cycle
-  // needs all of them.
+  // Registers with the values that all pairs of a stage share. The registers change at the start of a stage, because every
+  // cycle needs all of these values.
   logic last, crosses;  // crosses: partners are in two rows (span >= LB)
   logic [AW-1:0] final_pair, below;  // below: mask of the bits below the one in which the rows of partners differ
   logic [LOG_N-1:0] under;  // the stage's twiddles start at entry under + 1, a power of two

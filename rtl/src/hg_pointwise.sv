@@ -1,6 +1,7 @@
 // Element-wise operations on a limb, B words a cycle: out = c + a b or c - a b. a is a limb or 1, b a limb or a constant, c
-// a limb or 0. These are all element-wise instructions of the card: a sum is c + a * 1, a negation 0 - a * 1, a copy 0 + a *
-// 1, zero 0 + a * 0. With first_only_i the product is computed only at word 0 (a constant polynomial).
+// a limb or 0. With these operands the unit computes all element-wise instructions of the card: a sum is c + a * 1, a
+// negation 0 - a * 1, a copy 0 + a * 1, zero 0 + a * 0. With first_only_i the product is computed only at word 0 (a constant
+// polynomial).
 //
 // An instruction is accepted when valid_i and ready_o are high. Each operand is read from its own bank. Operands in one
 // bank, in different slots, are read one after the other: a row takes `phases` cycles, 1 to 3. Rows arrive two cycles after

@@ -1,7 +1,7 @@
 // Fetches descriptors of 64 bytes from a ring in the card's memory: entry i of 2^log_size_i is at base_i + 64 (i mod
 // 2^log_size_i). The driver writes entries and then raises tail_i; both counts wrap modulo 2^32. Descriptors leave in order
-// by valid_o / ready_i. Each is one AXI4 read of 8 beats of 8 bytes; up to DEPTH are requested in advance. base_i is a
-// multiple of 64. An offered address stays until it is accepted, even if enable_i falls.
+// by valid_o / ready_i. The read of a descriptor is one AXI4 burst of 8 beats of 8 bytes; up to DEPTH are requested in
+// advance. base_i is a multiple of 64. An offered address stays until it is accepted, even if enable_i falls.
 module hg_ring #(
     parameter int unsigned DEPTH = 4,
     localparam int unsigned CB = $clog2(DEPTH + 1)

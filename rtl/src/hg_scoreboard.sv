@@ -1,12 +1,12 @@
-// Prevents conflicts between instructions. It tracks the running instructions of each unit, at most two, and decides whether
-// the next one may start:
+// Prevents conflicts between instructions. The scoreboard tracks the running instructions of each unit, at most two, and
+// decides whether the next one may start:
 //   - A slot is not read while an earlier instruction writes it, nor written while an earlier one reads or writes it.
 //   - A bank has at most one unit that reads it and one that writes it.
 // A slot's readers end at read_done_i (of the unit's newest instruction), writers at done_i (of its oldest). Bits of reads_i
 // from SLOTS on are tables and sets of constants, which are in use until done_i. A unit in LATE (one bit for each) claims
-// its write bank not at its start but by want_i, before it writes; grant_o then stays high until done_i. Its claim has
-// priority over instructions that are not yet issued. Latency: ok_o is combinational; an issued instruction counts from the
-// next cycle on.
+// its write bank not at its start but by want_i, before it writes; grant_o then stays high until done_i. The claim of a late
+// unit has priority over instructions that are not yet issued. Latency: ok_o is combinational; an issued instruction counts
+// from the next cycle on.
 module hg_scoreboard #(
     parameter int unsigned SLOTS = 32,
     parameter int unsigned TABLES = 10,

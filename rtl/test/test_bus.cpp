@@ -173,7 +173,7 @@ TEST_F(Bus, DisabledTheCardFinishesWhatItFetchedAndGoesOnLater) {
   Card card(5, 40);
   expect_works(card, 0);
   const auto x = fill(card, limb(0));
-  // These entries follow the first four in the ring.
+  // The following entries are after the first four in the ring.
   const std::vector<Descriptor> more = {
       move(card, Op::load, 0, limb(0)), plus_one(0, 1), plus_one(1, 2), plus_one(2, 3), plus_one(3, 4), plus_one(4, 5),
       move(card, Op::store, 5, limb(3))};

@@ -138,7 +138,7 @@ TEST_F(Registers, HoldEachBit) {
       for (const u32 value : {bit < 0 ? 0u : 1u << bit, bit < 0 ? ~0u : ~(1u << bit)}) {
         for (const auto& [other, otherwise] : writable) write(other, value % 3 ? ~0u : 0u);
         auto expected = all();
-        if (address == kControl && value & 2) continue;  // its bit 1 clears the counters, which another test covers
+        if (address == kControl && value & 2) continue;  // bit 1 clears the counters: see another test
         write(address, value);
         expected[address] = value & mask;
         expected[kStatus] = expected[kTail] == 0;

@@ -124,7 +124,7 @@ TEST(Scoreboard, LetsGoWhatMayAndHoldsWhatMust) {
     const bool grant = rules.wanting && !late.empty() && late.back().claimed;
     ASSERT_EQ(board->grant_o & 1u, grant ? 1u : 0u) << "cycle " << cycle;
   }
-  // Each outcome must have occurred often.
+  // The random instructions must have caused each outcome often.
   EXPECT_GT(issued, 1000);
   EXPECT_GT(held, 1000);
   EXPECT_GT(granted, 200);

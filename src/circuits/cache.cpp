@@ -56,8 +56,8 @@ std::size_t Cache::size() const {
   return kept_.size();
 }
 
-/// Latency of one bootstrap relative to a full batch. The measured value is 0.2 on a GPU and on two cores. It is reduced,
-/// because the linear model overestimates layers between one bootstrap and a batch.
+/// Latency of one bootstrap relative to a full batch. The measured value is 0.2 on a GPU and on two cores. The constant is
+/// smaller, because the linear model overestimates layers between one bootstrap and a batch.
 constexpr double kAlone = 0.15;
 
 double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size_t parallel) {

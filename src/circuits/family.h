@@ -16,7 +16,7 @@ using tfhe::Goal;
 using tfhe::Type;
 
 /// An encrypted value inside a circuit: its parts from the least significant, in two's complement. The value of a part is
-/// exact: a bit is -1/8 or 1/8 of a turn, a digit 0 .. 2^message_bits - 1 units. Its norm is 1 (a bootstrap's result or
+/// exact: a bit is -1/8 or 1/8 of a turn, a digit 0 .. 2^message_bits - 1 units. A part's norm is 1 (a bootstrap's result or
 /// an input) or 0 (a constant); families may use other norms internally. A boolean has one part (in digits 0 or 1).
 struct Number {
   std::vector<Linear> parts;
@@ -38,8 +38,8 @@ class Family {
 
   virtual std::size_t parts(const Type& type) const = 0;
   Number input(const Type& type);
-  /// Adds output wires, which decrypt without further bootstraps. Their norm is 1, or larger for sums that a family
-  /// returns without a bootstrap.
+  /// Adds output wires, which decrypt without further bootstraps. The norm of an output is 1, or larger for sums that a
+  /// family returns without a bootstrap.
   void output(const Number& x);
   /// Returns the same value with fresh noise, by one bootstrap per part.
   Number refresh(const Number& x);

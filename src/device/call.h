@@ -271,7 +271,7 @@ struct Sample {
   static constexpr const char* name = "sample";
   RingHandle ring;
   PrimeList primes;
-  Secret<Draw> draw;  // each copy of the call wipes its own draw
+  Secret<Draw> draw;  // the destructor of each copy wipes its seed
   Out out;
 
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.draw, c.out); }
@@ -521,7 +521,7 @@ struct ScaledTensor {
 
 // TFHE (device/tfhe.h). `wires`: 64-bit words, one batch axis of items (not reversed), a component for each wire, one limb,
 // n = lwe_words(k * N). `narrow`: 32-bit words, one batch axis of the same items, a component for each row, one limb, n =
-// lwe_words(n). Without items or rows these calls do nothing.
+// lwe_words(n). Calls without items or rows do nothing.
 
 /// Writes the linear combination of each row of each item to the row's first target.
 struct Combine {

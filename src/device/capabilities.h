@@ -43,7 +43,7 @@ struct Cycles {
   u64 sampled = 0, moved = 0;             // work in software: limbs of random numbers, copied words
   double clock = 0;                       // assumed clock rate in Hz
 
-  /// Adds or subtracts the counters of another device or an earlier time. The clock becomes the larger one.
+  /// Adds or subtracts the counters of another device or an earlier time. The sum has the larger of the two clocks.
   Cycles& operator+=(const Cycles& o) { return add(o, 1); }
   Cycles& operator-=(const Cycles& o) { return add(o, ~u64{0}); }
 
@@ -75,8 +75,8 @@ class Simulation {
 class Processes {
  public:
   virtual ~Processes() = default;
-  /// Returns the device on which the key holder computes with secrets; null in the other processes. Each call returns the
-  /// same device.
+  /// Returns the device on which the key holder computes with secrets; null in the other processes. Each call of this
+  /// function returns the same device.
   virtual Device* key_holder() = 0;
   /// Calls `make` in the key holder and returns its result in every process. An exception of `make` is thrown in every
   /// process.
@@ -95,8 +95,8 @@ class Processes {
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
-  /// Returns an identity of this device that is unique among all hosts; empty if the device cannot have channels now. A
-  /// device can be only once in a set of channels.
+  /// Returns an identity of this device that is unique among all hosts; empty if the device cannot have channels now. A set
+  /// of channels must not contain a device twice.
   virtual std::string identity() const = 0;
   /// Returns bytes that let the devices of one set of channels find each other. One device makes the invitation and sends it
   /// to all others.

@@ -12,7 +12,7 @@ namespace heliograph::device {
 enum class Distribution : unsigned char {
   uniform,   // residues of each limb independently, from 128-bit draws
   ternary,   // -1, 0, 1 with equal probability; all limbs have the same small polynomial
-  gaussian,  // deviation 3.19, by integer inversion; all limbs have the same small polynomial
+  gaussian,  // standard deviation 3.19, by integer inversion; all limbs have the same small polynomial
 };
 struct Draw {
   std::array<unsigned char, 32> key{};

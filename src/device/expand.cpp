@@ -178,7 +178,7 @@ std::vector<Call> partial_key_switch(const PartialKeySwitch& c, const View& digi
           Copy{c.x.with_limbs(digit.first, digit.count), digits.with_components(j, 1).with_limbs(digit.first, digit.count)});
   };
   for (std::size_t j = 0; j < plan.digits.size(); ++j) {
-    copy_own(j);  // valid residues for the transform; the next copy_own() overwrites its results
+    copy_own(j);  // zeros are valid residues for the transform, whose results the next copy_own() overwrites
     const KeySwitchPlan::Digit& digit = plan.digits[j];
     const auto [first, count] = digit.raised_from();
     if (digit.others.size() > 0)

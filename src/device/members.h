@@ -67,7 +67,7 @@ class Members {
   /// Runs `body`, which enqueues on the member's session, after all earlier work for the member is enqueued.
   virtual void alone(std::size_t member, const std::function<void()>& body) = 0;
   /// The first function returns the member's memory if the member has all of `memory`; the second returns the address
-  /// of a view's first word there. Both return null otherwise.
+  /// of a view's first word there. Both functions return null otherwise.
   virtual Buffer local(const Buffer& memory, std::size_t member) = 0;
   virtual std::byte* address(const View& view, std::size_t member) = 0;
   /// Returns the member's copy of a key's memory, which may be evicted if memory is short. `key` may be on any member.

@@ -18,8 +18,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void allocated(const Buffer& buffer, const View& shape, const PrimeList& primes, Secrecy secrecy) = 0;
-  /// Called before a session enqueues a call. If it throws, the call is not enqueued. If it returns false, the call is
-  /// skipped and its outputs are marked blank: no executed call may read them.
+  /// Called before a session enqueues a call. If this function throws, the call is not enqueued. If this function returns
+  /// false, the call is skipped and its outputs are marked blank: no executed call may read them.
   virtual bool enqueues(const Session& session, const Call& call) = 0;
   /// Called before the host writes or reads a view. If the function throws, the host does neither. `from` is nullopt if only
   /// some processes have the bytes.
@@ -44,7 +44,7 @@ class Observing {
   friend bool observed();
   static const Observing* last();
 
-  Observer* observer_;  // null disables observers within this scope
+  Observer* observer_;  // null: no observers within this scope
   const Observing* former_;
 };
 

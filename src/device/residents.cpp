@@ -36,8 +36,7 @@ std::size_t Residents::evictable_bytes() {
 }
 
 bool Residents::make_room(std::size_t bytes, std::uint64_t seen) {
-  // Only one thread evicts at a time. A second thread then finds the memory that the first one freed and need not evict
-  // more.
+  // Only one thread evicts at a time. A second thread that waited may then find enough memory freed by the first.
   const std::lock_guard lock(room_mutex_);
   if (evicted_ != seen) return true;
   std::size_t done = 0;

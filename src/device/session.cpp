@@ -97,7 +97,7 @@ void Session::enqueue_observed(Call& call, bool reports) const {
   each_view(call, [&](View& v, Access access) {
     if (performs && access != Access::write) require_words(v);
     if (!performs && access != Access::read && v.memory) v.memory->leave_blank();
-    v.memory = nullptr;  // the caller holds the memory; copies of the call need not
+    v.memory = nullptr;  // the caller keeps the memory alive, so copies of the call need no reference to it
   });
   if (!performs) return;
   const std::size_t at_once = scratch_of(call).empty() ? items_at_once(call) : 0;

@@ -168,7 +168,7 @@ namespace layout {
 Plan plan(const Container& container) {
   check_writable(container);
   Plan plan;
-  // Offsets depend on the header's length, and the header contains the offsets. So repeat until the length no longer
+  // Offsets depend on the header's length, and the header contains the offsets. Therefore repeat until the length no longer
   // changes.
   std::size_t header_guess = 0;
   std::string text;

@@ -138,7 +138,7 @@ std::string random_name(const std::string& folder) {
 }
 
 /// Gives the open file at `from` (a link in /proc) the name `target`, and replaces any file of that name. No system call
-/// does this for an unnamed file, so the file temporarily has the name `between`. Returns an errno.
+/// replaces a name by an unnamed file, so the file temporarily has the name `between`. Returns an errno.
 int link_over(const char* from, const char* between, const char* target) {
   if (::linkat(AT_FDCWD, from, AT_FDCWD, between, AT_SYMLINK_FOLLOW) != 0) return errno;
   if (::rename(between, target) == 0) return 0;

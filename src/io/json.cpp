@@ -149,9 +149,6 @@ const Json& Json::at(std::string_view key) const {
 
 bool Json::bool_at(std::string_view key) const { return at(key).as_bool(key); }
 std::uint64_t Json::unsigned_at(std::string_view key, std::uint64_t max) const { return at(key).as_unsigned(key, max); }
-std::int64_t Json::signed_at(std::string_view key, std::int64_t min, std::int64_t max) const {
-  return at(key).as_signed(key, min, max);
-}
 double Json::double_at(std::string_view key) const { return at(key).as_double(key); }
 const std::string& Json::string_at(std::string_view key, std::size_t max_length) const {
   return at(key).as_string(key, max_length);

@@ -73,7 +73,6 @@ class Json {
   const Json& at(std::string_view key) const;
   bool bool_at(std::string_view key) const;
   std::uint64_t unsigned_at(std::string_view key, std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) const;
-  std::int64_t signed_at(std::string_view key, std::int64_t min, std::int64_t max) const;
   double double_at(std::string_view key) const;  // accepts and converts an integer
   const std::string& string_at(std::string_view key, std::size_t max_length) const;
   const Array& array_at(std::string_view key, std::size_t max_items) const;

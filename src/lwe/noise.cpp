@@ -18,8 +18,8 @@ double digit_square(const device::Gadget& g) { return (std::exp2(2.0 * g.log_bas
 double cut_off(const device::Gadget& g) { return std::exp2(-2.0 * g.log_base * g.length) / 12; }
 
 /// Returns the variance that floating-point transforms add to each word of a step's product, in squared turns. The product
-/// is the sum of `values * rows * N` products of a digit and a uniform word. Its relative error was measured for N from 256
-/// to 4096, groups of 1 to 4 bits, and every instruction set (docs/tfhe-parameters.md).
+/// is the sum of `values * rows * N` products of a digit and a uniform word. The relative error of the product was measured
+/// for N from 256 to 4096, groups of 1 to 4 bits, and every instruction set (docs/tfhe-parameters.md).
 double of_transforms(const device::BootstrapShape& b) {
   const auto degree = static_cast<double>(b.degree), values = static_cast<double>(b.values());
   const double relative = (2.2 * std::log2(degree) + 2 * values) * 0x1p-106;
@@ -40,8 +40,8 @@ NoiseModel::NoiseModel(const Parameters& p, double wide_weight) {
   const auto groups = static_cast<double>(b.groups()), wide = static_cast<double>(b.wide()), n = static_cast<double>(b.n);
   fresh = p.glwe_noise.variance();
   // A step multiplies each digit by the errors of all GGSW ciphertexts of the group, each rotated by a power of X. The step
-  // also adds the parts that the gadget discards, and the errors of the transforms; those of the masks are multiplied by the
-  // key.
+  // also adds the parts that the gadget discards, and the errors of the transforms; errors of the masks are multiplied by
+  // the key.
   const double products =
       static_cast<double>(b.values() * b.rows() * b.degree) * digit_square(b.gadget) * p.glwe_noise.variance();
   bootstrap = groups * (products + (cut_off(b.gadget) + of_transforms(b)) * (1 + wide_weight));

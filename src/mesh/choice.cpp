@@ -1,5 +1,5 @@
-// Choice of tensors' layouts on a mesh. It minimises the predicted time of computations and of moving operands. All ranks
-// choose equally, because they use the same measurements. No choice changes a bit of a result.
+// Choice of tensors' layouts on a mesh. The choice minimises the predicted time of computations and of moving operands. All
+// ranks choose equally, because they use the same measurements. No choice changes a bit of a result.
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +10,7 @@ namespace heliograph::mesh {
 
 namespace {
 
-/// Tensors of more items are distributed in consecutive shares, so that the items of windows and sums are adjacent.
+/// Tensors with more items than this are distributed in consecutive shares, so that windows and sums read adjacent items.
 constexpr std::size_t kMostRoundRobin = 256;
 /// Least predicted gain for which several devices are used instead of one.
 constexpr double kSlack = 1.03;
@@ -272,7 +272,7 @@ void State::place_result_of(const C& c, Queue& queue) {
   const std::optional<ItemRow> row = fresh->row(*out);
   if (!row || row->count * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, row->step)) != fresh->items()) return;
   std::vector<ItemOperand> operands;
-  double over_limbs = 0, elsewhere = 0;  // bytes of operands by limbs; bytes of operands on other members
+  double over_limbs = 0, elsewhere = 0;  // bytes of operands in the limb layout; bytes of operands on other members
   device::each_view(c, [&](const View& v, Access access) {
     if (access != Access::read || v.items() != row->count) return;
     if (is_cached(c, v)) return;

@@ -61,8 +61,8 @@ WeightedSum onto(const device::RingHandle& ring, const PrimeList& primes, const 
 
 }  // namespace
 
-/// Divides by the primes of some limbs and moves only these limbs. Their owners apply the inverse transform, and each
-/// member converts the coefficients to the primes of its own limbs.
+/// Divides by the primes of some limbs and moves only these limbs. The owners of these limbs apply the inverse transform,
+/// and each member converts the coefficients to the primes of its own limbs.
 void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View& x, const View& out) {
   if (Operation(*state_, q).home(out) != Layout::limb) {
     const Temporary t = over_limbs(q, out, out.components, plan.out);
@@ -156,8 +156,8 @@ void MeshKernels::run(Queue& q, const PartialKeySwitch& c) {
   if (c.out.items() > 0 && !by_items(q, c)) expand_over_limbs(q, c, c.out);
 }
 
-/// Returns the plan of a part's member for the limbs `chain` of a polynomial. It keeps the limbs of `part` and divides by
-/// all others.
+/// Returns the plan of a part's member for the limbs `chain` of a polynomial. The plan keeps the limbs of `part` and divides
+/// by all others.
 std::shared_ptr<const KeySwitchPlan> MeshKernels::share_of(const std::shared_ptr<const KeySwitchPlan>& plan,
                                                            const Block& part, const std::vector<std::size_t>& chain,
                                                            const PrimeList& key_limbs) {

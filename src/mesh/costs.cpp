@@ -282,7 +282,7 @@ void write_cache(const std::string& key, const Costs& c, double load_before) {
                            {"load", load_before}});
   if (c.inside) one["links_inside_a_host"] = to_json(*c.inside);
   json["meshes"][key] = one;
-  // A rename replaces the file atomically. If it fails, the next process repeats the measurement.
+  // A rename replaces the file atomically. If writing the cache fails, the next process repeats the measurement.
   const std::filesystem::path aside = path.string() + "." + std::to_string(getpid());
   {
     std::ofstream file(aside);

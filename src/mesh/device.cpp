@@ -66,7 +66,7 @@ class MeshDevice final : public Mesh,
     const Distribution distribution = assigned ? Distribution::whole(*assigned, shape.items())
                                                : Distribution::shares(shares(shape.items(), state_->weights()));
     auto memory = allocate(shape, primes, {Layout::batch, distribution}, queue);
-    memory->placement_fixed = true;  // TFHE operations take longer than moves of operands, so the placement may stay
+    memory->placement_fixed = true;  // moves of operands take less time than TFHE operations, so this placement is kept
     return memory;
   }
 
@@ -255,9 +255,9 @@ class MeshDevice final : public Mesh,
     std::byte* here;
     std::size_t host, bytes;
   };
-  using Copies = std::vector<std::vector<Copy>>;  // copies of each member
+  using Copies = std::vector<std::vector<Copy>>;  // the copies, by member
 
-  /// Starts this rank's copies of the tensor's `bytes` bytes from address `from`.
+  /// Starts this rank's copies of the tensor's `bytes` bytes from address `from` on.
   Copies fetch(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) {
     state_->require_sound();
     Copies copies = copies_of(const_cast<std::byte*>(from), bytes);

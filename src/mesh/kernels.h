@@ -74,12 +74,12 @@ class MeshKernels final : public Kernels {
   bool brings_scratch() const override { return true; }
   std::size_t preferred_items(std::size_t bytes_an_item) const override;
 
-  // These are in kernels.cpp:
+  // Functions in kernels.cpp:
   template <ByParts C>
   void run(Queue&, const C& c);
   HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, Sample, Copy, InnerProduct, Product, Convert,
                   ByteProduct);
-  // These are in composites.cpp and composites_ntt.cpp:
+  // Functions in composites.cpp and composites_ntt.cpp:
   HELIOGRAPH_RUNS(KeySwitch, ApplyKey, Decompose, ScaledTensor, Divide, LinearSum, BabySteps, GiantSteps, PartialKeySwitch,
                   LimbSums);
 
@@ -140,7 +140,7 @@ class MeshKernels final : public Kernels {
   bool shares_key_switch(Queue&, const KeySwitch&);
   std::shared_ptr<const KeySwitchPlan> share_of(const std::shared_ptr<const KeySwitchPlan>& plan, const Block& part,
                                                 const std::vector<std::size_t>& chain, const PrimeList& key_limbs);
-  /// Enqueues the expansion of a composite. Its temporary tensors are over the limbs' owners.
+  /// Enqueues the expansion of a composite. The temporary tensors of the expansion are over the limbs' owners.
   template <class C>
   void expand_over_limbs(Queue&, const C&, const View& like);
   /// Returns the keys of a call's steps for each part; nullopt if keys have different layouts on a member.

@@ -186,7 +186,7 @@ void MeshMemory::move_to_limbs(const std::vector<Queue*>& queues) {
 void MeshMemory::move_to(const Distribution& distribution, const std::vector<Queue*>& queues) {
   require<InternalError>(layout_ == Layout::batch && !placement_fixed, "memory must move before it is written");
   hold(false);
-  for (auto& l : local_) l.buffer = nullptr;  // no call has used the memory yet
+  for (auto& l : local_) l.buffer = nullptr;  // no call has used the memory, so it needs no wait
   distribution_ = distribution;
   allocate(queues);
   hold(true);

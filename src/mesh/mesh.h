@@ -44,7 +44,7 @@ struct Options {
 };
 
 /// Bytes moved: between the members of all ranks, through this rank's host, and from this rank to others, which includes
-/// broadcasts, scatters and gathers. Excludes the mesh's own measurements.
+/// broadcasts, scatters and gathers. The mesh's own measurements do not count.
 struct Moved {
   device::u64 exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };

@@ -151,7 +151,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       }
     }
     if (cached != nullptr) {
-      temporary_[part.member].push_back(cached->buffer);  // held, because the cache may drop the copy before it is used
+      temporary_[part.member].push_back(cached->buffer);  // a reference, because the cache may drop the copy before its use
       result.push_back(repeated(cached->view));
       continue;
     }
@@ -211,7 +211,7 @@ std::vector<View> Operation::collect(const View& v, const std::vector<std::size_
   for (std::size_t m = 0; m < wanted.size(); ++m) {
     if (wanted[m].empty()) continue;
     if (const MeshMemory::Copy* const cached = memory.cached_items(v, m, wanted[m], items)) {
-      temporary_[m].push_back(cached->buffer);  // held, because the cache may drop the copy before it is used
+      temporary_[m].push_back(cached->buffer);  // a reference, because the cache may drop the copy before its use
       result[m] = cached->view;
       continue;
     }

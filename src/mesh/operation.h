@@ -1,4 +1,4 @@
-// One kernel call of a mesh. It fetches operands to the members, posts the call on each, and stores results at their
+// One kernel call of a mesh. The call fetches operands to the members, runs on each of them, and stores results at their
 // locations.
 #pragma once
 

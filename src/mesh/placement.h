@@ -25,8 +25,8 @@ class Distribution {
   Distribution() = default;
   /// Member m holds items [bounds[m], bounds[m + 1]).
   static Distribution shares(std::vector<std::size_t> bounds);
-  /// The items repeat with period bounds.back(), and each repetition is divided by these bounds. So in a batch of
-  /// pictures, a member has the same rows of each picture.
+  /// The items consist of blocks of bounds.back() items. Member m holds items [bounds[m], bounds[m + 1]) of each block, for
+  /// example the same rows of each picture in a batch.
   static Distribution repeated(std::vector<std::size_t> bounds, std::size_t items);
   /// Item i is on member order[i / block % order.size()]; `order` has no duplicates. A slice of few items is then on many
   /// members, in the order of a new tensor of this many items.

@@ -42,8 +42,8 @@ GatheredProduct restricted(const GatheredProduct& g, const std::vector<u32>& pos
   return r;
 }
 
-/// Returns a member's share of a product at these positions. It reads the member's own inputs and, if `others`, those of
-/// other members.
+/// Returns a member's share of a product at these positions. The share reads the member's own inputs and, if `others`, those
+/// of other members.
 ProductShare share_of(const GatheredProduct& g, const ProductPlace& place, std::size_t m, std::vector<u32> positions,
                       bool others) {
   ProductShare s{.positions = std::move(positions), .held = std::vector<u32>(g.inputs, kNone)};

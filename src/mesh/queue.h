@@ -5,10 +5,10 @@
 
 namespace heliograph::mesh {
 
-/// A point in a member's queue. Another member can wait for it before the host has reached it.
+/// A point in a member's queue. Another member can wait for the mark before the host has reached it.
 class Mark {
  public:
-  /// Sets the point. The member's thread calls it.
+  /// Sets the point. The member's thread calls this function.
   void set(std::shared_ptr<device::Event> event) {
     event_ = std::move(event);
     signal_.set();

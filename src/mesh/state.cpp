@@ -20,8 +20,8 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   }
   require<ParameterError>(options_.costs.empty() || options_.costs.size() == 5, "the costs of a mesh must be five numbers");
   for (double figure : options_.costs) require<ParameterError>(figure > 0, "the costs of a mesh must be above 0");
-  // Idle threads poll before they sleep if there are enough processors. They poll longer than most calls take, because
-  // waking a thread takes tens of microseconds.
+  // Idle threads poll before they sleep if there are enough processors. Idle threads poll longer than most calls take,
+  // because waking a thread takes tens of microseconds.
   const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 4 * count ? 2000 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];

@@ -36,7 +36,7 @@ struct ItemRow {
 /// Returns whether all items of a view are the same item.
 bool is_one_item(const View& v);
 
-/// A range of a member's memory. While it exists, the member's memory remains allocated.
+/// A range of a member's memory. While this object exists, the member's memory remains allocated.
 class Within final : public device::Memory {
  public:
   Within(Buffer whole, std::byte* address, std::size_t bytes) : Memory(address, bytes), whole_(std::move(whole)) {}
@@ -172,7 +172,7 @@ class State : public std::enable_shared_from_this<State> {
     }
   }
   bool over_ranks() const { return transport_->size() > 1; }
-  /// Returns the result of `make`, which works on one member. If it throws, the mesh ends on all ranks.
+  /// Returns the result of `make`, which works on one member. If `make` throws, the mesh ends on all ranks.
   template <class Make>
   auto guarded(Make make) {
     try {
@@ -303,7 +303,7 @@ class State : public std::enable_shared_from_this<State> {
   std::size_t next_ = std::size_t{1} << 56;  // above all addresses of hosts and devices
 };
 
-/// While it exists, this thread's results are on a member.
+/// While this object exists, this thread's results are on a member.
 class ResultsOnMember {
  public:
   ResultsOnMember(const State& state, std::size_t member);

@@ -320,7 +320,7 @@ Division divide_rows(const State& state, const std::vector<Block>& parts, const 
   return division;
 }
 
-/// Posts the work of a helping member. It fetches the combinations of its rows and bootstraps them, while the owners
+/// Posts the work of a helping member. The member fetches the combinations of its rows and bootstraps them, while the owners
 /// evaluate their own rows. `rows`: the layer restricted to the helping member's rows.
 void post_help(Operation& op, const Evaluate& c, const std::shared_ptr<const LayerConstant>& rows, Help& h) {
   const std::size_t outputs = c.layer->layer().outputs;

@@ -16,7 +16,6 @@ namespace {
 
 using math::Conversion;
 
-constexpr std::size_t kMostPrimes = 4 * device::kMaxLimbs;  // maximum number of primes of a ring
 constexpr std::size_t kMostPlaces = std::size_t{1} << 18, kMostSteps = std::size_t{1} << 20;
 
 std::byte* at(u64 address) { return reinterpret_cast<std::byte*>(address); }

@@ -9,7 +9,7 @@ namespace heliograph::program {
 namespace {
 
 constexpr std::size_t kMostExits = 4;
-constexpr std::size_t kMostOwners = 8;  // number of key owners for whom one set of result buffers (an exit) keeps graphs
+constexpr std::size_t kMostOwners = 8;  // key owners for whom one set of result buffers (an exit) keeps graphs
 
 class Busy {
  public:

@@ -54,8 +54,8 @@ class Graphs final : public device::Resident {
   std::unique_ptr<const Schedule> schedule_;  // null: the program has no graphs
   bool always_ = false;
   std::atomic<bool> refused_{false};  // true: the device cannot capture these calls
-  /// Set while a thread replays. That thread holds the mutex, and its allocations may call evict(), which must not lock
-  /// then.
+  /// Set while a thread replays. The replaying thread holds the mutex, and its allocations may call evict(), which must then
+  /// not lock the mutex.
   std::atomic<bool> busy_{false};
   std::mutex mutex_;  // guards the members below
   Buffer arena_;

@@ -13,13 +13,13 @@ struct Tasks {
   std::vector<std::vector<u32>> steps;                    // steps of each task, ascending
   std::vector<std::vector<std::vector<double>>> seconds;  // [task][step][executor]
   std::vector<u32> places;                                // place of each value
-  /// `lies`: for each input, the executor that has it. `keys`: null if the keys of TFHE calls are unknown.
+  /// `lies`: the executor that has each input. `keys`: null if the keys of TFHE calls are unknown.
   Tasks(const Program::Parts& parts, const device::Members& members, const std::vector<std::size_t>& lies,
         const std::vector<const KeySource*>* keys, std::size_t peak_bytes);
 };
 
-/// The placement of a program for one layout of its inputs. Its data on members (copies of constants, graphs) can be
-/// evicted.
+/// The placement of a program for one layout of its inputs. The placement's data on members (copies of constants, graphs)
+/// can be evicted.
 class Placed final : public device::Resident {
  public:
   /// The arguments must outlive this object.

@@ -25,8 +25,8 @@ using math::u64;
 
 struct Place;
 
-/// Evaluation keys of one owner. A program holds no keys. It requests them at each replay. So keys can be evicted between
-/// replays, and replays can use another owner's keys.
+/// Evaluation keys of one owner. A program holds no keys. The program requests keys at each replay. So keys can be evicted
+/// between replays, and replays can use another owner's keys.
 class KeySource {
  public:
   virtual ~KeySource() = default;

@@ -297,7 +297,7 @@ class Scheduler {
     }
   }
 
-  /// Packs areas in order of decreasing size. Each gets the lowest offset where no other area is used at the same time.
+  /// Packs areas in order of decreasing size. Each area gets the lowest offset where no other area is used at the same time.
   static void pack(Schedule& s) {
     std::vector<u32> order(s.areas.size());
     std::iota(order.begin(), order.end(), 0);

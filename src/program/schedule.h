@@ -5,8 +5,8 @@
 
 namespace heliograph::program {
 
-/// Returns the layer of each step. It follows the layers of all steps that write the step's operands, and of all earlier
-/// steps that read its outputs.
+/// Returns the layer of each step. A step's layer follows the layers of all steps that write the step's operands, and of all
+/// earlier steps that read its outputs.
 std::vector<u32> layers_of(const Program::Parts& parts);
 
 /// A position in the arena of a replay, or in memory of a result.

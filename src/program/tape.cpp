@@ -134,7 +134,7 @@ Program::Parts Tape::parts(const std::vector<View>& outputs) {
     if (place.kind == Place::Kind::made && !varies_[p]) place.kind = Place::Kind::constant;
     if (place.kind == Place::Kind::constant) place.origin = held_[p];
   }
-  // Removes unneeded steps, from the last to the first. A step is needed if a later step or the caller reads its output.
+  // Removes unneeded steps, from the last to the first. Keeps a step only if a later step or the caller reads its output.
   std::vector<bool> needed(parts_.places.size());
   for (const Shown& r : parts_.results) {
     needed[r.place] = true;

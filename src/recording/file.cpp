@@ -125,7 +125,7 @@ struct Parameters {
   }
 };
 
-/// Opens the context of a set. `room`: bytes left for the tables of sets that are not open yet.
+/// Opens the context of a set. `room`: remaining bytes for the tables of sets that are not open yet.
 template <class C>
 AnyContext opened(const io::Json& json, std::uint64_t& room) {
   const auto spec = C::spec_from(json.object_at("parameters"));

@@ -40,8 +40,8 @@ class Text {
   }
   void add(const rlwe::Figure& figure) { add(figure.vouched), add(figure.assumed); }
   void add(const ckks::Range& r) {
-    add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.word.given), add(r.word.unguarded),
-        add(r.word.strong);
+    add(r.low), add(r.high), add(r.peak), add(r.rms), add(r.mean), add(r.declared.given), add(r.declared.unguarded),
+        add(r.declared.strong);
   }
   void add(const ckks::RangePair& r) { add(r.vouched), add(r.assumed); }
   std::string take() { return std::move(bytes_); }

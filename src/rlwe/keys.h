@@ -31,7 +31,7 @@ class SecretKey {
   static SecretKey generate_sparse(std::shared_ptr<Context> context, std::size_t weight, Entropy& entropy);
   /// Makes a key that only another process has: it has an id, but no context and no coefficients.
   explicit SecretKey(const KeyId& id) : id_(id) {}
-  /// Makes a key from coefficients in {-1, 0, 1}. Throws DamagedFileError for others.
+  /// Makes a key from coefficients in {-1, 0, 1}. Throws DamagedFileError for other coefficients.
   SecretKey(std::shared_ptr<Context> context, SecretVector<signed char> coefficients, KeyId id);
 
   const std::shared_ptr<Context>& context() const { return context_; }

@@ -37,8 +37,8 @@ Shared<C>& open_contexts() {
   return open;
 }
 
-/// Returns the process-wide context of the set's numbers; the set's name has no effect. It lives while an object uses it.
-/// Objects of equal sets thus share plans and tables, and are compatible (docs/adr/0019).
+/// Returns the process-wide context of the set's numbers; the set's name has no effect. The context lives while an object
+/// uses it. Objects of equal sets thus share plans and tables, and are compatible (docs/adr/0019).
 template <class C, class Spec>
 std::shared_ptr<C> open_context(const Spec& given) {
   Shared<C>& open = open_contexts<C>();

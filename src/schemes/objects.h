@@ -1,4 +1,5 @@
-// Implementation of the public handles of every scheme (heliograph/objects.h). Each scheme's objects.cpp instantiates it.
+// Implementation of the public handles of every scheme (heliograph/objects.h). Each scheme's objects.cpp instantiates this
+// implementation.
 //
 // In addition to the functions of context.h and files.h, a scheme defines:
 //   SecretKey new_key(const std::shared_ptr<Context>&, std::shared_ptr<ring::Entropy>, As<SecretKey>);
@@ -280,4 +281,5 @@ typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
                                        heliograph::scheme::PublicKey>;                                     \
   template class heliograph::OpenKeyOf<heliograph::scheme::Scheme, heliograph::scheme::EvaluationKeysData, \
                                        heliograph::scheme::EvaluationKeys>;                                \
+  template class heliograph::RotationKeysOf<heliograph::scheme::Scheme>;                                   \
   template class heliograph::SecretKeyOf<heliograph::scheme::Scheme>;

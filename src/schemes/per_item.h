@@ -107,7 +107,7 @@ class PerItem {
     to[axis] = count;
     return walked(to, Walk::sliced(shape, axis, start, step));
   }
-  /// Both are broadcast to `to`.
+  /// Both lists are broadcast to the shape `to`.
   template <class Op>
   static PerItem both(const PerItem& a, const Shape& of_a, const PerItem& b, const Shape& of_b, const Shape& to, Op op) {
     const PerItem p = a.broadcast(of_a, to), q = b.broadcast(of_b, to);

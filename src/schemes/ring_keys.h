@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/progress.h"
+#include "heliograph/objects.h"
 #include "io/sha256.h"
 #include "program/limbs/link.h"
 #include "rlwe/compositions.h"
@@ -43,7 +44,7 @@ struct LazyCompositions {
 template <class C>
 struct RingEvaluationKeys {
   static constexpr bool kAtKeyHolder = false;
-  static constexpr std::size_t kHeldPerStored = 2;  // bytes in memory per byte in the file, which has bodies without masks
+  static constexpr std::size_t kHeldPerStored = 2;  // bytes in memory for each byte in the file, which has no masks
 
   std::shared_ptr<C> context;
   rlwe::EvaluationKeys keys;
@@ -130,16 +131,6 @@ const rlwe::Compositions& compositions_of(const Keys& keys) {
   LazyCompositions& lazy = *keys.data().compositions;
   std::call_once(lazy.once, [&] { lazy.found.emplace(keys.rotations(), keys.data().period()); });
   return *lazy.found;
-}
-
-/// Returns the same keys with another limit on key switches per rotation. Throws ParameterError for 0.
-template <class Keys>
-Keys composing(const Keys& keys, std::size_t most) {
-  require<ParameterError>(most > 0, "the limit on key switches of a rotation must be at least 1");
-  using Data = std::remove_cvref_t<decltype(keys.data())>;
-  auto data = std::make_shared<Data>(keys.data());
-  data->most_switches = most;
-  return Keys(std::move(data));
 }
 
 /// Throws MissingKeyError for a rotation without a key. The message lists the keys' steps and the cost of a composition.
@@ -426,3 +417,61 @@ Key read(io::Container&& from, const Allowed& allowed, As<Key>) {
 }
 
 }  // namespace heliograph::schemes
+
+namespace heliograph {
+
+template <class S>
+bool RotationKeysOf<S>::has_relinearization() const {
+  return this->data_->keys.relinearization.has_value();
+}
+
+template <class S>
+std::vector<std::int64_t> RotationKeysOf<S>::rotations() const {
+  return this->data_->steps(S::EvaluationKeysData::kRotation, this->data_->period());
+}
+
+template <class S>
+typename S::EvaluationKeys RotationKeysOf<S>::composing(std::size_t most) const {
+  require<ParameterError>(most > 0, "the limit on key switches of a rotation must be at least 1");
+  auto data = std::make_shared<typename S::EvaluationKeysData>(this->data());
+  data->most_switches = most;
+  return typename S::EvaluationKeys(std::move(data));
+}
+
+template <class S>
+std::size_t RotationKeysOf<S>::most_switches() const {
+  return this->data_->most_switches;
+}
+
+template <class S>
+std::optional<std::vector<std::int64_t>> RotationKeysOf<S>::composition(std::int64_t steps) const {
+  return schemes::compositions_of(*this).of(steps);
+}
+
+template <class S>
+std::optional<std::size_t> RotationKeysOf<S>::switches(std::int64_t steps) const {
+  return schemes::compositions_of(*this).switches(steps);
+}
+
+template <class S>
+std::pair<std::size_t, std::size_t> RotationKeysOf<S>::reach() const {
+  const auto reach = schemes::compositions_of(*this).reach();
+  return {reach.divisor, reach.most};
+}
+
+template <class S>
+std::int64_t RotationKeysOf<S>::cheapest(const std::vector<std::int64_t>& steps) const {
+  return schemes::compositions_of(*this).cheapest(steps);
+}
+
+template <class S>
+std::vector<std::string> RotationKeysOf<S>::of_programs() const {
+  return this->data_->of_programs();
+}
+
+template <class S>
+std::size_t RotationKeysOf<S>::bytes() const {
+  return this->data_->bytes();
+}
+
+}  // namespace heliograph

@@ -1,5 +1,5 @@
 // The tail of a tensor: the contents of the padding slots after each ciphertext's values. Operations with numbers change
-// them, and sums over all slots must know them.
+// these contents, and sums over all slots must subtract them.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace heliograph::schemes {
 
 /// The type T of the numbers is a residue modulo a plaintext modulus, or complex. Known contents are one number for all
-/// items, or one per item. They depend on public constants only. Lists longer than kMost become unknown.
+/// items, or one per item. Known contents depend on public constants only. Lists longer than kMost become unknown.
 template <class T>
 class Tail {
  public:

@@ -1,4 +1,4 @@
-// A simulated GPU driver: host memory, immediate copies, recorded but not executed launches, and injected failures. It
+// A simulated GPU driver: host memory, immediate copies, recorded but not executed launches, and injected failures. The fake
 // checks calls as the CUDA runtime would (`misuse`) and reports unreleased objects (`left`). Several simulated GPUs may
 // exist and wait for each other's events.
 #pragma once

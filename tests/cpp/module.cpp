@@ -1,5 +1,5 @@
-// A module with the cpu backend under the CUDA module's name. It tests loading at run time without a GPU. The module has its
-// own copies of the engine's lower layers; both work in one process.
+// A module with the cpu backend under the CUDA module's name. With this module, tests load a backend at run time without a
+// GPU. The module has its own copies of the engine's lower layers; both work in one process.
 #include "backend/cuda/module.h"
 #include "backend/cpu/cpu.h"
 

@@ -18,7 +18,7 @@ struct OpCase {
   std::string kernel;  // kernel name in device/call.h
   std::string name;
   Kind kind = Kind::arithmetic;
-  bool large = false;  // its polynomial degree is slow on `ref`
+  bool large = false;  // the case's polynomial degree is slow on `ref`
   /// Makes the operands and returns a function that enqueues the call; repeatable if the case has no in_out operand.
   std::function<std::function<void()>(Rig&)> declare;
 };

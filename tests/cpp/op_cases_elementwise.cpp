@@ -203,7 +203,7 @@ void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const On
   }
 }
 
-/// A piece of a gather: two complete tensors, or `count` coefficients from `from_first` and `to_first` on.
+/// A piece of a gather: copies a complete tensor, or `count` coefficients that begin at `from_first`, to `to_first`.
 struct PieceOf {
   std::size_t n, limbs;
   Shape shape;

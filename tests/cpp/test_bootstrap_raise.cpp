@@ -69,7 +69,8 @@ Values random_values(std::size_t items, u64 from) {
 }
 
 /// Returns the density of a sum of `terms` (odd) uniforms on [-1/2, 1/2] at the integers from -(terms - 1) / 2 on, by the
-/// recurrence of B-splines. This is the probability that a sum of terms - 1 uniforms rounds to that integer.
+/// recurrence of B-splines. The density at an integer is the probability that a sum of terms - 1 uniforms rounds to that
+/// integer.
 std::vector<double> uniform_sum(std::size_t terms) {
   std::vector<double> now = {1};
   for (std::size_t m = 2; m <= terms; ++m) {

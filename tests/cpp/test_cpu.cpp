@@ -177,8 +177,8 @@ TEST(Threads, ExceptionsReachTheCaller) {
   }
 }
 
-/// Results of large sums and differences are written past the caches. Each item must have the words that it has if computed
-/// alone.
+/// Results of large sums and differences are written past the caches. Each item must have the same words as if it were
+/// computed alone.
 TEST(Cpu, ResultsWrittenPastTheCachesAreTheSame) {
   constexpr std::size_t n = std::size_t{1} << 14, kBytes = std::size_t{40} << 20;
   for (const std::string& instructions : instruction_sets()) {

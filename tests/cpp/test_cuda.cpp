@@ -444,7 +444,7 @@ TEST_F(FakeGpu, AFaultDisablesTheDeviceForGood) {
   expect_poisoned(w, "add");
 }
 
-// CUDA may report a fault at any later call, usually a download. The error must not name that call as the cause.
+// CUDA may report a fault at any later call, usually a download. The error must not name the innocent call as the cause.
 TEST_F(FakeGpu, AFaultSeenByALaterCallNamesTheKernelsBefore) {
   Bytes bytes(16);
   const std::vector<std::pair<const char*, std::function<void(Work&)>>> later = {
@@ -614,7 +614,7 @@ TEST_F(FakeGpu, AGatherIsOneLaunch) {
 
 // ---- On a GPU
 
-/// Returns the GPU of the tests below. It is never closed, because the CUDA runtime may end before static objects are
+/// Returns the GPU of the tests below. The GPU is never closed, because the CUDA runtime may end before static objects are
 /// destroyed.
 Target& gpu() {
   static Target& opened = *new Target(open_target("cuda"));

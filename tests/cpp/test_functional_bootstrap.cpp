@@ -58,8 +58,8 @@ double distance(const Table& table) {
   return largest;
 }
 
-/// Evaluates the table on integers with `noise`. Checks that the error is below the noise's square term, or without noise
-/// below the result's own bound.
+/// Evaluates the table on integers with `noise`. Checks that the error is below the term that is quadratic in the noise, or,
+/// without noise, below the result's own bound.
 Ciphertext check(const Table& table, double noise = 0, const Shape& shape = {}) {
   const Sample s = sample(table.size(), shape, noise);
   const Ciphertext x = rig().secret.encrypt(s.values, rig().parameters.bootstrapping_level());

@@ -172,8 +172,6 @@ TEST(Json, AccessorsNameTheField) {
       "{\"n\":4096,\"minus\":-3,\"name\":\"hcnn5\",\"ok\":false,\"list\":[1,2,3],\"x\":0.5,\"sub\":{\"deep\":1},\"odd\":[1,"
       "\"a\"]}");
   EXPECT_EQ(value.unsigned_at("n", 4096), 4096u);
-  EXPECT_EQ(value.signed_at("minus", -3, 3), -3);
-  EXPECT_EQ(value.signed_at("n", -3, 4096), 4096);
   EXPECT_EQ(value.string_at("name", 5), "hcnn5");
   EXPECT_FALSE(value.bool_at("ok"));
   EXPECT_EQ(value.double_at("x"), 0.5);
@@ -193,9 +191,6 @@ TEST(Json, AccessorsNameTheField) {
   names([](const Json& v) { v.unsigned_at("x"); }, "x");
   names([](const Json& v) { v.unsigned_at("name"); }, "name");
   names([](const Json& v) { v.unsigned_at("ok"); }, "ok");
-  names([](const Json& v) { v.signed_at("minus", -2, 2); }, "minus");
-  names([](const Json& v) { v.signed_at("n", -2, 2); }, "n");
-  names([](const Json& v) { v.signed_at("x", -2, 2); }, "x");
   names([](const Json& v) { v.string_at("name", 4); }, "name");
   names([](const Json& v) { v.string_at("n", 4); }, "n");
   names([](const Json& v) { v.bool_at("n"); }, "n");

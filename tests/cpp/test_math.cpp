@@ -87,7 +87,7 @@ TEST(Primes, AgreeWithTrialDivision) {
 
 TEST(Primes, KnownLargeValues) {
   for (const u64 p : {(u64{1} << 61) - 1, u64{0xffffffff00000001}, ~u64{0} - 58}) EXPECT_TRUE(math::is_prime(p)) << p;
-  // These are strong pseudoprimes to many small bases, and the square of a prime.
+  // Composite numbers: strong pseudoprimes to many small bases, and the square of a prime.
   for (const u64 c : {u64{3215031751}, u64{3825123056546413051}, u64{4294967291} * 4294967291})
     EXPECT_FALSE(math::is_prime(c)) << c;
 }
@@ -308,7 +308,7 @@ TEST(Turn, IsExactToTheLastBit) {
   EXPECT_EQ(math::turn(1, 4), Complex(0, 1));
   EXPECT_EQ(math::turn(2, 4), Complex(-1, 0));
   EXPECT_EQ(math::turn(3, 4), Complex(0, -1));
-  // These words are the same on every machine.
+  // The expected words are the same on every machine.
   EXPECT_EQ(math::turn(1, 3), Complex(-0.5, 0x1.bb67ae8584caap-1));
   EXPECT_EQ(math::turn(2, 7), Complex(-0x1.c7b90e3024582p-3, 0x1.f329c0558e969p-1));
 }

@@ -80,7 +80,7 @@ void expect_passed(const std::vector<Outcome>& outcomes) {
     EXPECT_TRUE(outcomes[r].passed) << "rank " << r << " (signal " << outcomes[r].signal << "):\n" << outcomes[r].text;
 }
 
-/// Returns the text that the ranks printed after `mark` on its line. It must be equal on all ranks.
+/// Returns the text that the ranks printed after `mark` on its line. The text must be equal on all ranks.
 std::string common_line(const std::vector<Outcome>& outcomes, const std::string& mark) {
   std::vector<std::string> lines;
   for (const Outcome& o : outcomes) {
@@ -97,8 +97,8 @@ std::function<Environment(std::size_t)> devices(const std::vector<std::string>& 
   };
 }
 
-/// Makes the ranks run each mesh on one share of the cases: mesh i on share `first` + i. Without this, each mesh runs all
-/// cases.
+/// Makes the ranks run each mesh on one share of the cases: mesh i on share `first` + i. Without this variable, each mesh
+/// runs all cases.
 std::function<Environment(std::size_t)> on_shares(std::size_t first, const std::function<Environment(std::size_t)>& extra) {
   return [=](std::size_t rank) {
     Environment e = extra(rank);
@@ -259,7 +259,8 @@ TEST(RankBody, DISABLED_TimesOutOnAStoppedRank) {
       if (own_rank() == 1 && i == 20) raise(SIGSTOP);
     });
   });
-  // The heartbeat detects the stopped rank. Without it, a rank would wait 600 s and report "has sent nothing for 600".
+  // The heartbeat detects the stopped rank. Without the heartbeat, a rank would wait 600 s and report "has sent nothing for
+  // 600".
   EXPECT_TRUE(holds(said, "rank 1 (") && holds(said, "does not answer")) << said;
   // mpirun ends all ranks if one exits early, so this rank waits until the others have reported.
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)

@@ -258,7 +258,7 @@ TEST(Rtl, KeepsResultsOnTheCard) {
 }
 
 /// The paper's lift and scale at N = 8192: lift extends seven primes by eight; scale computes round(x / Q) in the eight
-/// primes. Both convert the three polynomials of a product, from memory to memory.
+/// primes. Lift and scale convert the three polynomials of a product, from memory to memory.
 class RtlConversion : public testing::TestWithParam<bool> {};
 
 TEST_P(RtlConversion, KeepsTheMultipliersBusy) {

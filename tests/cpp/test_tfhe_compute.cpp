@@ -52,8 +52,8 @@ TEST_P(Compute, RefusesWhatDoesNotFit) {
 
 INSTANTIATE_TEST_SUITE_P(Encodings, Compute, testing::Values(0, 1, 2));
 
-/// The two bootstraps of a half adder have the same input. Their noise is uncorrelated, so later operations may treat it as
-/// independent.
+/// The two bootstraps of a half adder have the same input. The noise of their results is uncorrelated, so later operations
+/// may treat it as independent.
 TEST(HalfAdder, SumAndCarryAreFreshAndIndependent) {
   constexpr std::size_t kBits = 4096;
   Spec spec = test::small_tfhe();

@@ -31,7 +31,7 @@ using fuzz::Bytes;
 const fuzz::Target* g_target = nullptr;
 // program name and flags for the processes that libFuzzer starts itself
 constexpr const char* kVariable = "HELIOGRAPH_FUZZ_TARGET";
-constexpr std::size_t kLeastLength = 262144;  // inputs may have so many bytes, or twice those of a valid input
+constexpr std::size_t kLeastLength = 262144;  // maximum bytes of an input, or else twice those of a valid input
 
 std::span<const std::byte> bytes_of(const std::uint8_t* data, std::size_t size) {
   return std::as_bytes(std::span(data, size));
@@ -48,8 +48,8 @@ class Documents {
     if (document) keep(bytes, *document);
     return document;
   }
-  /// Returns the bytes of a document. Caches it if its bytes open as the same document, because its arrays have no own
-  /// offsets and lengths.
+  /// Returns the bytes of a document. Caches the document if the bytes parse to the same document: its arrays have no
+  /// explicit offset or length.
   Bytes sign(fuzz::Document document) {
     Bytes bytes = fuzz::sign(document);
     if (opens(document)) keep(bytes, std::move(document));

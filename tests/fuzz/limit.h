@@ -7,7 +7,7 @@
 
 namespace heliograph::fuzz {
 
-/// Installs the handler of inputs that take too long. It runs on the signal stack if there is one.
+/// Installs the handler of inputs that take too long. The handler runs on the signal stack if there is one.
 inline void end_slow_inputs(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;

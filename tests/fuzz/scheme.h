@@ -7,7 +7,7 @@
 
 namespace heliograph::fuzz {
 
-/// Runs the slow operation with this number, if there are so many.
+/// Runs the slow operation with this number, if it exists.
 inline void use_one(const std::vector<std::function<void()>>& uses, std::size_t choice) {
   if (choice < uses.size()) attempt(uses[choice]);
 }

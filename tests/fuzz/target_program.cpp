@@ -1,5 +1,5 @@
-// Fuzz target for files of recorded programs, of every scheme. It loads and calls each program, computes on its results, and
-// saves and reloads them.
+// Fuzz target for files of recorded programs, of every scheme. The target loads and calls each program, computes on the
+// results, and saves and reloads them.
 #include <cmath>
 #include <cstring>
 

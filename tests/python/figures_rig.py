@@ -39,9 +39,8 @@ def program_of(path: Path, text: str) -> Path:
 
 
 def breaking_program(path: Path, names: str, also: str = "") -> None:
-    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). It fails at the name
-    "breaks". At the name "hangs" it writes the previous name to a file "hangs" beside the program, and waits.
-    """
+    """Writes a program that prints a row of JSON for each name in `names` (a Python expression). The program fails at the
+    name "breaks". At the name "hangs" it writes the previous name to a file "hangs" beside the program, and waits."""
     path.write_text(
         "import json, os, sys, time\n"
         f"{also}\n"
@@ -59,8 +58,8 @@ def breaking_program(path: Path, names: str, also: str = "") -> None:
 
 
 def hanging_queue(hangs: Path) -> SimpleNamespace:
-    """Returns a replacement of the module `queue` for lines of a `breaking_program`. The time limit of a wait ends if the
-    program hangs, which its file `hangs` says, and its last line was read.
+    """Returns a replacement of the module `queue` for lines of a `breaking_program`. A wait for a line times out as soon as
+    the last line was read and the file `hangs` shows that the program hangs.
     """
 
     class Lines(queue.Queue[Any]):

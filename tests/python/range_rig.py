@@ -13,7 +13,7 @@ import heliograph as hg
 import resign
 
 #: Bounds of a ciphertext: lowest and highest value, magnitude at all places, root mean square over all places, magnitude of
-#: the mean, whether the caller declared the bound ("word").
+#: the mean, whether the caller declared the bound.
 Bounds = tuple[float, float, float, float, float, bool]
 
 

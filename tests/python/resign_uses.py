@@ -122,9 +122,8 @@ OTHER = "other"  #: first part of the names of files that the Python package rea
 
 @functools.cache
 def others() -> dict[str, Any]:
-    """Returns bundles, tables, look-up files and others that the Python package reads. Their ciphertexts and keys differ in
-    each process.
-    """
+    """Returns bundles, tables, look-up files and others that the Python package reads. The ciphertexts and keys in these
+    files differ in each process."""
     folder = Path(tempfile.mkdtemp(prefix="heliograph-resign-"))
     atexit.register(shutil.rmtree, folder, True)
     return file_kinds.kinds(folder)

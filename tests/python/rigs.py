@@ -200,7 +200,8 @@ class Operands:
 
 
 class Reference(Operands):
-    """Operations on the model's ciphertexts and on clear values. Both classes have `mapped` and the operators."""
+    """Operations on the model's ciphertexts and on clear values. The classes of encrypted and of clear values have `mapped`
+    and the operators."""
 
     def __init__(self, x: Any, y: Any, z: Any, plain: Any, low: int, least: int) -> None:
         self.x, self.y, self.z, self.plain = x, y, z, plain

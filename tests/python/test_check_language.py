@@ -76,7 +76,7 @@ def test_sentences_that_break_a_rule_are_refused(check: ModuleType, sentence: st
 
 @pytest.mark.parametrize("sentence", ACCEPTED)
 def test_accepted(check: ModuleType, sentence: str) -> None:
-    """These sentences break no rule."""
+    """The sentences of the list break no rule."""
     assert not list(check.offences(sentence))
 
 

@@ -556,7 +556,7 @@ ODD: list[tuple[str, str, str, str]] = [
     ("instructions0", r"^(mul .*) \| \d+$", r"\1", '"|" is expected'),
     ("instructions0", r"^(mul .*)\| 3$", r"\1| 2", "modulo prime 3, not 2"),
     ("instructions0", r"^load (r\d+): i\d+\(0\)", r"load \1: i99(0)", r"i99\(0\): this chip's inputs do not list it"),
-    ("instructions0", r"^load (r\d+): i(\d+)\(0\)", r"load \1: i\2(9)", "do not list this limb of it"),
+    ("instructions0", r"^load (r\d+): i(\d+)\(0\)", r"load \1: i\2(9)", "do not list this limb of the input"),
     ("instructions0", r"^load", "loas", "a register of scalars is expected"),
     ("instructions0", r"^pl1 B0: (r\d+)\[X\]", r"bcw B0: \1", "in coefficients is expected, this one is transformed"),
     ("instructions0", r"^bcw B0: (r\d+)", r"pl1 B0: \1", "this one is in coefficients"),

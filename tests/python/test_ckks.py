@@ -255,7 +255,7 @@ def test_any_number_of_slots() -> None:
 
 
 def party_of_few_slots() -> Party:
-    """Returns a party whose set has 16 slots. Its values repeat through all places of a ciphertext."""
+    """Returns a party whose set has 16 slots. The values of a ciphertext repeat through all its places."""
     return Party(parameters(slots=16), rotations=(1,))
 
 

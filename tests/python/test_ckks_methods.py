@@ -258,7 +258,7 @@ def test_a_table_needs_proved_bounds_or_a_word(roomy: Owner) -> None:
 
 @pytest.mark.parametrize("low", [-4, -64])
 def test_exponentials_by_squaring(roomy: Owner, low: float) -> None:
-    """Both methods hold their bounds, and "auto" takes the fewer levels."""
+    """Errors of both methods are within their bounds, and "auto" takes the method with fewer levels."""
     v = np.concatenate([[low, 0], RNG.uniform(low, 0, SLOTS - 2)])
     x = roomy.encrypt(v, bound=(low, 0))
     found = {method: C.exp(x, method=method, error=2.0**-16) for method in ("polynomial", "squaring", "auto")}  # type: ignore[arg-type]

@@ -275,7 +275,7 @@ def test_small_values_are_not_refused(scheme: str, moduli: str, name: str) -> No
     """The same operations on values of 0 and 1 are accepted: by proof here, and from files by the key's record of values."""
     p = party(scheme, moduli)
     if name in ("integers added", "plaintexts added", "biases"):
-        return  # these add values near t/2
+        return  # the following additions are of values near t/2
     values = (np.arange(2 * N) % 2).reshape(2, N)
     x = p.tensor(values)
     y = wraps(p)[name](x)
@@ -380,7 +380,8 @@ def test_impossible_bounds_in_files_are_refused(wrong: Any) -> None:
 
 @SCHEMES
 def test_older_files_have_no_bounds(scheme: str) -> None:
-    """Files of format 2 have no bounds, so bounds of results are unknown. Their sets are residue sets, which may wrap."""
+    """Files of format 2 have no bounds, so bounds of results are unknown. The sets of such files are residue sets, which
+    may wrap."""
     p, residues = party(scheme), party(scheme, exact=False)
     for q in (p, residues):
         file = parse(q.tensor(np.arange(N) % 7).to_bytes())
@@ -454,7 +455,8 @@ def test_unused_bits_are_evidence() -> None:
 
 
 def test_sums_that_wrap_and_cancel_are_right() -> None:
-    """A sum that wraps and cancels again is correct. Its bound does not prove that it fits, but its unused bits do."""
+    """A sum that wraps and cancels again is correct. The bound of the final sum does not prove that it fits, but its unused
+    bits do."""
     p = Party(exact_spec("bfv", _core.exact.batching_primes(N, 30, 1)))
     x = p.tensor(np.full(N, 12345))
     y = x * 2_000_000 - x * 1_999_999

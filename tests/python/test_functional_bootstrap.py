@@ -39,8 +39,8 @@ def test_tables_are_looked_up() -> None:
 
 
 def test_tables_of_bits_compute_gates() -> None:
-    """Tables of bits take no level. Tables of the sum of two bits are XOR and AND. Each table squares the error of
-    its input."""
+    """Tables of bits take no level. Tables of the sum of two bits are XOR and AND. The look-up of each table squares the
+    error of its input."""
     bits = whole(2, 2)
     x = party().tensor(bits + 0.01 * np.cos(np.arange(bits.size)).reshape(bits.shape))
     clean = hg.ckks.functional_bootstrap(x, [0, 1])

@@ -30,7 +30,6 @@ pytest.importorskip("sqlglot")
 SECONDS, MEMORY = 10, 512 << 20  # limits of a case: seconds of processor time, and additional bytes of memory
 KINDS = 20  #: number of kinds of files
 MISSING: Any = object()  #: stands for a removed field
-NAN = float("nan")
 
 
 def nested(depth: int, kind: type = list) -> Any:

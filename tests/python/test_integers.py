@@ -123,9 +123,8 @@ def check_scalar(name: str, case: str, scalar: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["bfv long", "bgv long"])
 def test_arrays_of_every_dtype(name: str, dtype: np.dtype[Any], case: str) -> None:
-    """Operators accept an array of one integer per ciphertext. They negate neither unsigned integers in their dtype nor
-    -2^63 in int64.
-    """
+    """Operators accept an array of one integer per ciphertext. The operators negate neither unsigned integers in their
+    dtype nor -2^63 in int64."""
     info = np.iinfo(dtype)
     array = np.array([info.min, min(info.max, MOST), 1, 0], dtype=dtype)
     values = np.array([[1], [-1], [1], [-1]], dtype=object)

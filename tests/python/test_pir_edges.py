@@ -273,7 +273,7 @@ def test_an_update_interrupted_in_the_engine_can_be_repeated() -> None:
     client, stopped, number = db.client(), 0, 10
 
     def end(_: int, frame: FrameType | None) -> None:
-        if frame is not None and frame.f_code.co_name == "_send":  # its only long step is the engine's
+        if frame is not None and frame.f_code.co_name == "_send":  # the only long step of this call is the engine's
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, end)

@@ -208,9 +208,8 @@ def check(function: Any, x: hg.ckks.Tensor, expected: Any, bound: float = 4.0, b
 
 
 def test_bootstraps_are_placed_at_few_ciphertexts() -> None:
-    """Bootstraps are placed before the part with many ciphertexts. They are fewer than if placed as late as possible, and
-    the program reports them.
-    """
+    """Bootstraps are placed before the part with many ciphertexts. The program needs fewer bootstraps than if they were
+    placed as late as possible, and reports them."""
     v = values()
     program = check(waist, tensor(v), waist(v, lambda w, k: np.roll(w, -k)))
     told = program.bootstraps

@@ -105,7 +105,8 @@ def test_an_incomplete_request_ends_its_readers(secret: Any, tmp_path: Path) -> 
 
 
 def test_request_bodies_are_in_memory_or_files(tmp_path: Path) -> None:
-    """Request bodies are stored in memory, of which one client may use half, then in files. Both are released when closed."""
+    """Request bodies are stored in memory, of which one client may use half, then in files. Memory and files are released
+    when the body is closed."""
     spool = Spool(160)
     first, second = spool.take("ann", 80, tmp_path / "first"), spool.take("ann", 80, tmp_path / "second")
     assert [request.in_memory for request in (first, second)] == [True, False]

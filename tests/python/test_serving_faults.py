@@ -387,7 +387,7 @@ def test_connections_beyond_the_file_limit_are_closed(models: list[Path], tmp_pa
                 line.connect(("127.0.0.1", service.ports["http"]))
         service.until(
             lambda: len(list(Path(f"/proc/{service.process.pid}/fd").iterdir())) < 90, 8
-        )  # these close before their idle timeout
+        )  # these connections close before their idle timeout
         open_ones.close()
         assert np.array_equal(client.run(DIGIT), expected())
         assert len(service.lines) < 40, service.text[:3000]

@@ -565,9 +565,8 @@ def bound(heard: socket.socket, path: Path) -> Iterator[dict[str, str]]:
 
 
 def test_liveness_and_readiness_differ(digits: Path, tmp_path: Path) -> None:
-    """While it stops, a service is alive and not ready, over HTTP, the metrics address, gRPC and systemd. `/healthz` is
-    removed.
-    """
+    """A service that is stopping is alive and not ready, over HTTP, the metrics address, gRPC and systemd. `/healthz` is
+    removed."""
     grpc = pytest.importorskip("grpc")
     health = pytest.importorskip("grpc_health.v1.health_pb2")
     from heliograph.serving.protobuf import SERVICE

@@ -104,9 +104,8 @@ def told(answer: Answer) -> bytes:
 
 
 def test_answers_in_memory_and_in_files(tmp_path: Path) -> None:
-    """Small answers are in memory; if there are many, the oldest move to files. Both kinds give the same bytes and are
-    released at the end.
-    """
+    """Small answers are in memory; if there are many, the oldest move to files. Answers in memory and in files give the
+    same bytes and are released at the end."""
     spool, data = Spool(0, 100), [bytes([65 + k]) * (30 + k) for k in range(4)]
     answers = [filled(spool.answer(30, tmp_path / str(k)), data[k]) for k in range(2)]
     assert not list(tmp_path.iterdir())

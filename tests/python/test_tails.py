@@ -23,7 +23,6 @@ from rigs import N
 WIDTH = 5
 #: Slots of CKKS's sets: values of 16 slots repeat over the places, 100 slots are a part of the places, 0 means all places.
 SETS = (16, 100, 0)
-Expression = Callable[[Any], Any]
 
 
 @functools.cache

@@ -125,7 +125,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long calls warn once before they begin, with their time; as an error the warning prevents the computation."""
+    """A long call warns once, with its expected time, before it begins. A warning raised as an error prevents the call."""
     p = party()
     x = p.tensor(INDEX[:1])
     computed: list[str] = []

@@ -468,9 +468,8 @@ def require_filled(have: int, room: int, what: str, pad: Any) -> None:
 def in_ciphertexts(array: npt.NDArray[E], room: int, what: str, split: Any, pad: Any) -> npt.NDArray[E]:
     """Arranges values [..., length] for ciphertexts of `room` values.
 
-    With `split` the result is [..., ciphertexts, room], and zeros fill the last ciphertext. Without it, raises ShapeError
-    for more values than room, and for fewer unless `pad` is set.
-    """
+    With `split` the result is [..., ciphertexts, room], and zeros fill the last ciphertext. Without `split`, raises
+    ShapeError for more values than room, and for fewer unless `pad` is set."""
     have = array.shape[-1]
     if flag(split, "split"):
         count = max(1, -(-have // room))

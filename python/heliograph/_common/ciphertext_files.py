@@ -1,6 +1,5 @@
-"""Files of encrypted tables and answers. Each is a container (docs/format.md) whose arrays are ciphertext containers, which
-are read one at a time.
-"""
+"""Files of encrypted tables and answers. Each file is a container (docs/format.md) whose arrays are ciphertext containers,
+which are read one at a time."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 #: A column's values, and the mask of values that are not NULL.
 Raw = tuple[Array, BoolArray]
-#: A value in results and bounds.
+#: The type of a value in results and of a column's bounds, with None for NULL.
 Value = int | bool | str | decimal.Decimal | datetime.date | None
 
 KINDS = ("int", "decimal", "date", "text", "bool")

@@ -127,7 +127,8 @@ def matmul(
 ) -> Any:
     """Returns ``weights @ x + bias`` along one axis of x. In the result, that axis has one entry for each row of `weights`.
 
-    `weights` has shape [rows, columns] and `bias` has shape [rows]. Both are clear: integers, or numbers in CKKS.
+    `weights` has shape [rows, columns] and `bias` has shape [rows]. Weights and bias are clear: integers, or numbers in
+    CKKS.
 
     `axis` is an axis of ciphertexts, or "slots" for the values inside each ciphertext. By default it is the first axis of
     ciphertexts or the slots: the one with as many entries as `weights` has columns. If both have that number, `axis` is
@@ -324,11 +325,11 @@ def rotate_rows(
     """Returns the slots rotated left by `steps` within each of the two rows of N/2. BFV and BGV only.
 
     Several steps give a new first axis with one entry for each step. Several steps cost little more than one rotation
-    (hoisting). Unused slots count as zeros. If their content is unknown, a plaintext mask clears them first.
+    (hoisting). Unused slots count as zeros. If the content of unused slots is unknown, a plaintext mask clears them first.
 
-    `compose` controls steps without a key of their own. Such steps can be composed of keyed rotations, by the fewest key
-    switches (`EvaluationKeys.composition`). Each key switch takes as long as a rotation with a key and adds noise. The
-    values are:
+    `compose` controls steps without a key of their own. Steps without a key can be composed of keyed rotations, by the
+    fewest key switches (`EvaluationKeys.composition`). Each key switch takes as long as a rotation with a key and adds
+    noise. The values are:
 
     - True: compose, with at most 32 key switches for each step.
     - an integer: compose, with at most that number of key switches.

@@ -11,7 +11,7 @@ from heliograph._common.arguments import described
 from heliograph._common.parameters import Parameters
 from heliograph._common.tensor import Tensor
 
-#: Functions with an axis argument. As a purpose without an axis they mean the slots, since other axes need no keys.
+#: Functions with an axis argument. A purpose that gives no axis means the sum over slots, since other axes need no keys.
 _ALONG_SLOTS = [found for name in ("sum", "mean") if (found := getattr(functions, name, None)) is not None]
 
 #: By scheme: the generator whose powers are rotations, and the argument for the column exchange or conjugation.

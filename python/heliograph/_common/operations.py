@@ -82,7 +82,8 @@ def view(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def composite(function: Callable[P, R]) -> Callable[P, R]:
-    """Marks a function that consists of operations, or that makes tensors of other data. It is a step of traces."""
+    """Marks a function that consists of operations, or that makes tensors of other data. A trace shows the function as one
+    step."""
     return _marked(function, function, is_step=True)
 
 

@@ -22,9 +22,9 @@ def is_strict() -> bool:
 def strict(on: bool = True) -> Iterator[None]:
     """Context manager: raises RoomError for results that may have exceeded their modulus.
 
-    Inside it, decryption requires bounds that this process itself derived (``checked=True``). A tensor whose bounds exceed
-    its modulus is not bootstrapped, saved or sent. Strict mode holds for this thread or asyncio task; ``strict(False)``
-    suspends it.
+    Inside the context, decryption requires bounds that this process itself derived (``checked=True``). A tensor whose
+    bounds exceed its modulus is not bootstrapped, saved or sent. Strict mode holds for this thread or asyncio task;
+    ``strict(False)`` suspends it.
 
     Bounds grow with each sum and product. An intermediate result beyond the modulus is no error, since a later difference
     may fit again. Only decoding and bootstrapping need the room.

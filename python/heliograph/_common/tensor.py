@@ -32,6 +32,8 @@ from heliograph._common.schemes import Scheme, engine_property, scheme_of
 
 #: Callback that receives the completed fraction of a call, from 0 to 1.
 Progress = Callable[[float], None]
+#: Callback that receives the name of the present step and its completed fraction, from 0 to 1.
+StageProgress = Callable[[str, float], None]
 C = TypeVar("C")
 if TYPE_CHECKING:  # Python 3.11's TypeVar takes no default
     from typing_extensions import TypeVar as DefaultedTypeVar

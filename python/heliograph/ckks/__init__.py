@@ -73,7 +73,7 @@ from heliograph.ckks.functions import (
 )
 from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
 from heliograph.ckks.linear import LinearTransform
-from heliograph.ckks.parameters import Parameters, named, parameters
+from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.ranks import (
     argmax,
     argmin,
@@ -87,6 +87,7 @@ from heliograph.ckks.ranks import (
     sort_rotations,
     top_k,
 )
+from heliograph.ckks.sets import named, parameters
 from heliograph.ckks.statistics import corrcoef, cov, mean, standardize, var
 from heliograph.ckks.tensor import Guard, Plaintext, Tensor, encode, sum_rotations
 from heliograph.programs.bootstraps import Bootstrapped, Bootstraps, Placement

@@ -136,8 +136,8 @@ def auto_bootstrap(bound: float | None = None, *, iterations: int = 1) -> Iterat
     Signs, comparisons and functions of them choose the places and the iterations of their bootstraps by their gap and error.
 
     `bound` declares the largest magnitude of values of all tensors that are bootstrapped (`within`); larger values give
-    wrong results. Without it each tensor's tracked bound counts, which grows with every operation; an unknown bound or one
-    above 2^20 raises PlaintextRangeError.
+    wrong results. Without `bound`, each tensor's tracked bound counts, which grows with every operation; an unknown bound
+    or one above 2^20 raises PlaintextRangeError.
 
     The keys are those of the operands' server (`evaluation_keys(bootstrap=True)`). A program recorded inside contains the
     bootstraps.

@@ -19,16 +19,15 @@ from heliograph._common.arguments import (
     listed,
     moved_from_last,
     moved_last,
-    readable_bytes,
     real,
     require_room,
     whole,
     whole_numbers,
 )
 from heliograph._common.operations import composite
-from heliograph._common.schemes import engine_property
 from heliograph._common.strict import judged
 from heliograph._common.tensor import Progress, of_tensors
+from heliograph.ckks.evaluation_keys import EvaluationKeys as EvaluationKeys
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
@@ -91,48 +90,13 @@ class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.ckks.PublicKey
     _scheme = CKKS
 
 
-class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.ckks.EvaluationKeys):
-    """The keys by which a server multiplies, rotates, conjugates and bootstraps. Evaluation keys do not decrypt.
-
-    >>> keys = secret.evaluation_keys(rotations=[1, 2])
-    >>> keys.rotations, keys.conjugate
-    ([1, 2], False)
-    >>> hg.ckks.rotate(x, 3)
-    Traceback (most recent call last):
-        ...
-    heliograph.MissingKeyError: rotation 3 is not among the keys; they have 1, 2
-    """
-
-    _scheme = CKKS
-
-    _swap = ("conjugate", "a conjugation key")
-
-    conjugate = engine_property("conjugate", bool, "Whether there is a conjugation key.")
-    bootstrap = engine_property("bootstrap", bool, "Whether there are keys for bootstrapping.")
-
-    def _period(self) -> int:
-        return self.parameters.period
-
-    def __repr__(self) -> str:
-        parts = ["relinearization"] if self.relinearize else []
-        if self.rotations:
-            parts.append(f"{len(self.rotations)} rotations")
-        if self.conjugate:
-            parts.append("conjugation")
-        if self.bootstrap:
-            parts.append("bootstrapping")
-        if self.of_programs:
-            parts.append(f"{len(self.of_programs)} of programs")
-        return f"<{self._title()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
-
-
-class TrialKeys(keys.NotingKeys, EvaluationKeys):
+class TrialKeys(keys.NotingKeys, EvaluationKeys[Tensor]):
     """Keys of a trial run on the `null` device: every key exists."""
 
     bootstrap = True
 
 
-class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.ckks.SecretKey):
+class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor], PublicKey], core=_core.ckks.SecretKey):
     """The data owner's key: it encrypts, decrypts and makes the other keys. Keep it secret.
 
     >>> secret = hg.SecretKey.generate(params)
@@ -152,7 +116,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         bootstrap: bool = False,
         cinnamon: Any = (),
         progress: Progress | None = None,
-    ) -> EvaluationKeys:
+    ) -> EvaluationKeys[Tensor]:
         """Makes a server's keys: for relinearization, for each rotation step, and on request for conjugation and
         bootstrapping.
 
@@ -254,10 +218,10 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         **Publication.** Decrypted values carry the ciphertext's error (`Tensor.precision`), which depends on the secret key.
         A party that sees values decrypted from ciphertexts that it knows or chose may compute the key (Li and Micciancio,
-        ePrint 2020/1533). Publish results only with `publish_bits`. This adds a fresh Gaussian error, `publish_bits` bits
-        above the bound on the error, which costs these bits and half of log2(N) more (noise flooding; Li, Micciancio,
-        Schultz, Sorrell, ePrint 2022/816). T published ciphertexts then leak at most T 2^(-2 publish_bits - 1) of the error
-        (Kullback-Leibler divergence). The scale limits `publish_bits` (docs/ckks.md).
+        ePrint 2020/1533). Publish results only with `publish_bits`. `publish_bits` adds a fresh Gaussian error,
+        `publish_bits` bits above the bound on the error, which costs these bits and half of log2(N) more (noise flooding;
+        Li, Micciancio, Schultz, Sorrell, ePrint 2022/816). T published ciphertexts then leak at most T 2^(-2 publish_bits -
+        1) of the error (Kullback-Leibler divergence). The scale limits `publish_bits` (docs/ckks.md).
 
         A publication trusts no bound from a file. For a loaded tensor, pass the `precision` of the same computation:
         `Tensor.precision` of the owner's own run, on fresh encryptions of values as large and with keys that were not
@@ -277,7 +241,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         **Guards.** A tensor that depends on a declared interval (`domain=`, `within`) has guards (`Tensor.guards`).
         Decryption raises OutOfIntervalError, which names the operation, if an argument was outside. ``unguarded=True`` and
-        ``unchecked=True`` skip this check. This error depends on the values too.
+        ``unchecked=True`` skip this check. Whether this error is raised depends on the values too.
 
         ``of=(function, x, ...)`` declares that a server computed the tensor by this function or program from these operands,
         which this key encrypted. The function runs on the `null` device with the operands' own bounds. The ranges, noise and

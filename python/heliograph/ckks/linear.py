@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 
 from heliograph import _core
 from heliograph._common.arguments import complexes, of_kind, whole
-from heliograph._common.schemes import engine_property, scheme_of
+from heliograph._common.schemes import EngineProperty, engine_property, scheme_of
 from heliograph._common.tensor import Progress
+from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
 
-if TYPE_CHECKING:
-    from heliograph.ckks.keys import EvaluationKeys
-    from heliograph.ckks.tensor import Tensor
+
+class _Transformable(Protocol):
+    """A tensor of CKKS."""
+
+    def _transformed(self, matrix: LinearTransform, keys: Any, progress: Progress | None) -> Self: ...
+
+
+T = TypeVar("T", bound=_Transformable)
 
 
 class LinearTransform:
@@ -77,7 +83,7 @@ class LinearTransform:
         made._core = _core.ckks.linear_transform(parameters._core, [0], diagonal, parameters.period, level, 0, width)
         return made
 
-    parameters = engine_property("parameters", Parameters, "The parameter set.")
+    parameters: EngineProperty[Parameters] = engine_property("parameters", Parameters, "The parameter set.")
     level = engine_property("level", int, "Level of its operands; results are one level lower.")
     rotations = engine_property("rotations", list[int], "Rotation steps that need evaluation keys.")
 
@@ -88,10 +94,10 @@ class LinearTransform:
 
     @property
     def needs(self) -> dict[str, Any]:
-        """Arguments of `SecretKey.evaluation_keys` for its keys."""
+        """Arguments of `SecretKey.evaluation_keys` for the keys of this matrix."""
         return {"rotations": self.rotations}
 
-    def __call__(self, x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
+    def __call__(self, x: T, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> T:
         """Multiplies each ciphertext's slots by the matrix.
 
         Raises LevelError, ShapeError, MissingKeyError, MismatchError.
@@ -104,7 +110,7 @@ class LinearTransform:
         columns = self.shape[1]
         return bool(slots % columns == 0 if self._repeats else slots == columns)
 
-    def __matmul__(self, x: Tensor) -> Tensor:
+    def __matmul__(self, x: T) -> T:
         return self(x)
 
     def __repr__(self) -> str:

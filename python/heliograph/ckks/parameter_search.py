@@ -85,7 +85,7 @@ def search(
             continue
         beyond = max(float(t._core.bits_beyond_room) for t in results)
         right = min(float(t._core.assumed_precision) for t in results)
-        if math.isnan(right) and not any(t._core.rests_on_word for t in results):
+        if math.isnan(right) and not any(t._core.rests_on_declaration for t in results):
             raise _core.ParameterError(
                 "cannot bound the errors of this computation: it uses data from files; use data encrypted in this process"
             )

@@ -21,7 +21,7 @@ from heliograph.ckks.elementary import inverse_root, inverse_root_from_zero
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale, sum_rotations
 
-_LEAST = 2.0**-4  #: of the largest standard deviation: deviations from here on are divided to the error asked for
+_LEAST = 2.0**-4  #: default `least`, as a fraction of the largest standard deviation
 
 
 def mean(x: Tensor, axis: int | Literal["slots"] | None = None, *, keys: EvaluationKeys | None = None) -> Tensor:
@@ -94,8 +94,8 @@ def corrcoef(
     nearer to 0; its entry on the diagonal shows the factor, and is 0 for a constant.
 
     A larger `least` and narrower bounds take fewer levels. `domain` = (low, high) declares an interval of all variances
-    instead: fewest levels, and decryption raises OutOfIntervalError if a variance is outside. `precision` of the result is
-    None.
+    instead. A declared interval takes the fewest levels, and decryption raises OutOfIntervalError if a variance is outside.
+    `precision` of the result is None.
 
     If the coefficients are only decrypted, decrypt `cov` and divide in the clear instead.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from heliograph._common.strict import is_strict
 from heliograph._common.tensor import Calls, Progress, keys_of
 from heliograph.ckks.automatic import ready
 from heliograph.ckks.bootstrap_graph import Plan
+from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters
@@ -41,9 +42,8 @@ from heliograph.keys import NotingKeys
 from heliograph.programs.bootstraps import Bootstraps
 from heliograph.programs.forecast import announced
 
-if TYPE_CHECKING:
-    from heliograph.ckks.keys import EvaluationKeys
-
+#: Evaluation keys of CKKS.
+Keys = EvaluationKeys["Tensor"]
 _ONES = (1j, -1j)
 #: Number of ciphertexts from which a bootstrap's time is predicted before it starts.
 _FEW = 4
@@ -72,13 +72,13 @@ class Guard(NamedTuple):
 
     #: The guarded operation and its interval; several if guards were joined.
     operation: str
-    #: Share of half the interval's length from which an argument outside is noticed for certain.
+    #: Decryption certainly notices an argument that is outside by at least this fraction of half the interval's length.
     excess: float
     #: Size in memory, in bytes.
     nbytes: int
 
 
-class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.Ciphertext):
+class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
     """An array of ciphertexts of CKKS. ``shape`` counts ciphertexts; ``slots`` counts the values in each.
 
     Operators act as on an array of shape ``(*shape, slots)`` and broadcast. Operands are tensors, numbers, plaintexts
@@ -101,7 +101,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
     _places = True
     _scheme = CKKS
 
-    def __init__(self, core: Any, keys: EvaluationKeys | None = None) -> None:
+    def __init__(self, core: Any, keys: Keys | None = None) -> None:
         super().__init__(core, keys)
         self._changes = 0  # number of in-place operations so far
 
@@ -203,7 +203,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return Plan(options, keys, function, tensors)
 
     @view
-    def _with_keys(self, keys: EvaluationKeys) -> Self:
+    def _with_keys(self, keys: Keys) -> Self:
         """Returns the tensor with other keys attached."""
         return type(self)(self._core, keys)
 
@@ -241,7 +241,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         *,
         relinearize: bool = True,
         rescale: bool = True,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.multiply`."""
@@ -264,7 +264,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
             rescale = rescale and scaled
         return product.rescale(progress=progress) if rescale else product
 
-    def _times_constants(self, values: Any, keys: EvaluationKeys | None) -> tuple[Self, bool]:
+    def _times_constants(self, values: Any, keys: Keys | None) -> tuple[Self, bool]:
         """Returns the product with clear numbers, and whether it needs a rescaling."""
         if isinstance(values, complex) and values in _ONES:
             turned = self._wrap(_core.ckks.multiply_i(self._core))
@@ -312,11 +312,11 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return power(exponent_of(exponent))
 
     @operation
-    def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def relinearize(self, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.relinearize`."""
         return self._degree_one(keys, progress)[0]
 
-    def _degree_one(self, keys: EvaluationKeys | None, progress: Progress | None = None) -> tuple[Self, Any]:
+    def _degree_one(self, keys: Keys | None, progress: Progress | None = None) -> tuple[Self, Any]:
         """Returns the tensor relinearized, and the keys that were used."""
         if self.degree == 1:
             return +self, keys
@@ -329,7 +329,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return self._wrap(_core.ckks.rescale(self._core, progress))
 
     @operation
-    def relinearize_rescale(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def relinearize_rescale(self, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.ckks.relinearize_rescale`."""
         if self.degree == 1:
             return self.rescale(progress=progress)
@@ -348,7 +348,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         self,
         steps: int | Sequence[int],
         *,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         compose: bool | int | None = None,
         progress: Progress | None = None,
     ) -> Self:
@@ -362,16 +362,14 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         return turned[0] if listed(steps) is None else turned
 
     @operation
-    def conjugate(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def conjugate(self, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.ckks.conjugate`."""
         own_keys = keys_of([self], keys, "conjugation")
         x = self.relinearize(keys=own_keys)
         return type(self)(_core.ckks.conjugate(x._core, own_keys._for(swap=True), progress), own_keys)
 
     @operation
-    def sum_slots(
-        self, count: int | None = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
-    ) -> Self:
+    def sum_slots(self, count: int | None = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.ckks.sum_slots`."""
         own_keys = keys_of([self], keys, "a sum over slots")
         over = self.parameters.period if count is None else power_of_two(count)
@@ -380,7 +378,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
             return type(self)(_core.ckks.sum_slots(core, over, own_keys._for(sum_rotations(over)), progress), own_keys)
 
     @operation
-    def _transformed(self, matrix: LinearTransform, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
+    def _transformed(self, matrix: LinearTransform, keys: Keys | None, progress: Progress | None) -> Self:
         """Multiplies each ciphertext's slots by a clear matrix."""
         if not matrix._fits(self.slots):
             rows, columns = matrix.shape
@@ -401,7 +399,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         bound: float | None = None,
         *,
         iterations: int = 1,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.bootstrap`."""
@@ -425,9 +423,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
             raise
 
     @operation
-    def functional_bootstrap(
-        self, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
-    ) -> Self:
+    def functional_bootstrap(self, table: Any, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.ckks.functional_bootstrap`."""
         numbers, _ = complexes(table, "a table's numbers")
         if numbers.ndim != 1:
@@ -468,7 +464,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         coefficients: Any,
         basis: str = "monomial",
         *,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         guard: bool | None = None,
         progress: Progress | None = None,
     ) -> Self:
@@ -482,7 +478,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         coefficients: Any,
         basis: str,
         guard: str,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Evaluates a polynomial. A guard of declared arguments has the name `guard`; without a name there is none."""
@@ -508,7 +504,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
     # Along the axes of ciphertexts
 
     @operation
-    def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def sum(self, axis: Axis = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.sum`. A sum over slots is `sum_slots` and needs its rotations."""
         if sums_slots(self, axis):
             along_axis(self, "slots" if axis is None else axis)
@@ -523,15 +519,13 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         bias: Any = None,
         *,
         axis: Axis = None,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.matmul`."""
         return self._matmul(weights, bias, axis, 0, keys, progress)
 
-    def _matmul(
-        self, weights: Any, bias: Any, axis: Any, place: int, keys: EvaluationKeys | None, progress: Progress | None
-    ) -> Self:
+    def _matmul(self, weights: Any, bias: Any, axis: Any, place: int, keys: Keys | None, progress: Progress | None) -> Self:
         """Multiplies along `axis`; None: along the slots or the ciphertext axis `place`, if exactly one of them fits."""
         if isinstance(weights, LinearTransform):
             if axis not in (None, "slots"):
@@ -628,7 +622,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], core=_core.ckks.C
         axis: int = 0,
         count: int = 1,
         *,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Same as `hg.ckks.inner_product`."""

@@ -75,7 +75,7 @@ def make_keys(
     """Generates and writes the key files; all or none."""
     new_files: list[Path] = []
     try:
-        secret = hg.SecretKey.generate(parameters)
+        secret: hg.bfv.SecretKey = hg.SecretKey.generate(parameters)
         keys = secret.evaluation_keys(**setup.keys())
         for path, key in ((server_at, keys), (public_at, secret.public_key() if public_at else None), (secret_at, secret)):
             if path is not None and key is not None:

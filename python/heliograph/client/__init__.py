@@ -1,4 +1,5 @@
-"""The client of a service (docs/serving.md). It imports nothing of the service; both use `heliograph._common.service`."""
+"""The client of a service (docs/serving.md). The client imports nothing of the service; client and service use
+`heliograph._common.service`."""
 
 from heliograph.client.client import Client
 

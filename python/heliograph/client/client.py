@@ -20,7 +20,7 @@ from heliograph._common.schemes import split_type, type_of_bytes
 from heliograph._common.service.errors import DeadlineError, ServiceError, UnknownJobError, UnreachableError, UploadError
 from heliograph._common.service.kinds import GET, NEAREST, RUN, SESSION, SQL, JobKind
 from heliograph._common.service.uploads import DIGEST, upload_kind
-from heliograph._common.tensor import Tensor
+from heliograph._common.tensor import Progress, StageProgress, Tensor
 from heliograph.client.async_calls import AsyncCalls
 from heliograph.client.http_client import HttpClient, Reply, TensorBody, path
 from heliograph.client.retry import CutError, Patience, Stage
@@ -39,8 +39,6 @@ _LONGEST_PAGE = 1000  # entries of one page of a listing
 _VERIFIED = (0.1, 0.25)  # shares of the client's timeout to wait for the verification of a complete upload
 
 _CONTENTS = {"keys": "evaluation keys", "table": "an encrypted table"}
-
-Progress = Callable[[float], None]
 
 
 class Client:
@@ -307,12 +305,7 @@ class Client:
     # Jobs
 
     def run(
-        self,
-        x: Any,
-        *,
-        progress: Callable[[str, float], None] | None = None,
-        deadline: float | None = None,
-        unchecked: bool = False,
+        self, x: Any, *, progress: StageProgress | None = None, deadline: float | None = None, unchecked: bool = False
     ) -> Any:
         """Returns the model's answer to x. For an array: encrypts it, runs the model and decrypts the scores, as
         `ModelBundle.decrypt` returns them. For an encrypted tensor, or a list of them: returns an encrypted tensor.
@@ -333,12 +326,7 @@ class Client:
         return self._run(x, progress, deadline, unchecked, secrets.token_hex(16))
 
     async def arun(
-        self,
-        x: Any,
-        *,
-        progress: Callable[[str, float], None] | None = None,
-        deadline: float | None = None,
-        unchecked: bool = False,
+        self, x: Any, *, progress: StageProgress | None = None, deadline: float | None = None, unchecked: bool = False
     ) -> Any:
         """Runs `run` for asyncio: cancelling the task cancels the job. `progress` is called on another thread.
 
@@ -349,9 +337,7 @@ class Client:
         id = secrets.token_hex(16)
         return await self._calls.run(id, self._run, x, progress, deadline, unchecked, id)
 
-    def _run(
-        self, x: Any, progress: Callable[[str, float], None] | None, deadline: float | None, unchecked: bool, id: str
-    ) -> Any:
+    def _run(self, x: Any, progress: StageProgress | None, deadline: float | None, unchecked: bool, id: str) -> Any:
         tensors = x if isinstance(x, (list, tuple)) and x and all(isinstance(t, Tensor) for t in x) else (x,)
         model, clear = self.model, not isinstance(tensors[0], Tensor)
         if clear:
@@ -450,7 +436,7 @@ class Client:
         body: bytes | TensorBody | None,
         parts: tuple[int, ...],
         keys: str | None,
-        progress: Callable[[str, float], None] | None,
+        progress: StageProgress | None,
         id: str,
         deadline: float | None,
         table: str | None = None,
@@ -503,7 +489,7 @@ class Client:
                     sent = isinstance(error, CutError) and (sent or error.stage >= Stage.WAITING)
                     self._http.again(patience, error)
 
-    def _poll(self, id: str, reply: Reply, progress: Callable[[str, float], None] | None, until: float) -> Reply | None:
+    def _poll(self, id: str, reply: Reply, progress: StageProgress | None, until: float) -> Reply | None:
         """Polls a job once more. Returns None if the service has forgotten it (it was restarted), so that the caller submits
         it again.
         """

@@ -43,7 +43,8 @@ _STAGE_TEXTS = {
 
 
 class CutError(UnreachableError):
-    """An attempt got no complete answer. Another may succeed; `Patience` converts the last to an UnreachableError."""
+    """An attempt got no complete answer. Another attempt may succeed; `Patience` converts the last failure to an
+    UnreachableError."""
 
     def __init__(self, text: str, stage: Stage, *, kept: bool = False, doubtful: bool = False) -> None:
         super().__init__(text)

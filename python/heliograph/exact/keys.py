@@ -20,21 +20,17 @@ from heliograph._common.arguments import (
     long_integers,
     moved_from_last,
     moved_last,
-    readable_bytes,
     require_room,
     whole_numbers,
     words_within,
 )
 from heliograph._common.operations import composite
-from heliograph._common.schemes import engine_property
 from heliograph._common.strict import is_strict
 from heliograph._common.tensor import Progress, of_tensors
+from heliograph.exact.evaluation_keys import EvaluationKeys as EvaluationKeys
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
 from heliograph.exact.tensor import Tensor, packing_axis
-
-#: Maximum rotations listed in a repr, which otherwise shows their number.
-_SHOWN = 16
 
 
 def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
@@ -117,42 +113,11 @@ class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.exact.PublicKe
     _scheme = EXACT
 
 
-class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.exact.EvaluationKeys):
-    """The keys by which a server relinearizes and rotates. Evaluation keys do not decrypt. Steps of rotations are modulo
-    N/2.
-
-    >>> keys = secret.evaluation_keys(rotations=[1, 2])
-    >>> keys.relinearize, keys.rotations, keys.columns
-    (True, [1, 2], False)
-    >>> hg.rotate_rows(x, 3)
-    Traceback (most recent call last):
-        ...
-    heliograph.MissingKeyError: rotation 3 is not among the keys; they have 1, 2
-    """
-
-    _scheme = EXACT
-
-    _swap = ("columns", "a key to exchange the rows of slots")
-
-    columns = engine_property("columns", bool, "Whether there is a key to exchange the two rows of slots.")
-
-    def _period(self) -> int:
-        return self.parameters.n // 2
-
-    def __repr__(self) -> str:
-        steps = self.rotations
-        turns = f"rotations {steps}" if len(steps) <= _SHOWN else f"{len(steps):,} rotations"
-        have = ["relinearize"] * self.relinearize + [turns] * bool(steps)
-        have += ["columns"] * self.columns
-        have += [f"{len(self.of_programs)} of programs"] * bool(self.of_programs)
-        return f"<{self._title()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
-
-
-class TrialKeys(keys.NotingKeys, EvaluationKeys):
+class TrialKeys(keys.NotingKeys, EvaluationKeys[Tensor]):
     """Keys of a trial run on the `null` device: every key exists."""
 
 
-class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.exact.SecretKey):
+class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor], PublicKey], core=_core.exact.SecretKey):
     """The data owner's key: it encrypts, decrypts and makes the other keys. Keep it secret.
 
     >>> secret.decrypt(secret.encrypt([1, 2, 3, 4]))
@@ -170,7 +135,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         columns: bool = False,
         cinnamon: Any = (),
         progress: Progress | None = None,
-    ) -> EvaluationKeys:
+    ) -> EvaluationKeys[Tensor]:
         """Makes a server's keys: for relinearization, for each rotation step and, with `columns`, for the exchange of rows.
 
         `rotations` lists steps to the left within a row. `cinnamon` is one or several programs of instructions of BGV

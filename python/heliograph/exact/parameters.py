@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from heliograph import _core
 from heliograph._common.arguments import count_of, described, flag, is_whole, listed, require_alone, set_name, word_size_of
-from heliograph._common.parameters import RingParameters
+from heliograph._common.parameters import K, RingParameters
 from heliograph._common.schemes import engine_property
 from heliograph.exact.scheme import EXACT
 
-if TYPE_CHECKING:
-    from heliograph.exact.keys import SecretKey  # noqa: F401
 
-
-class Parameters(RingParameters["SecretKey"], core=_core.exact.Parameters):
+class Parameters(RingParameters[K], core=_core.exact.Parameters):
     """A parameter set of BFV or BGV: ring degree, moduli, gadget, plaintext moduli.
 
     Sets are immutable; equal sets are interchangeable.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,13 +38,12 @@ from heliograph._common.matrices import (
 from heliograph._common.operations import operation, view
 from heliograph._common.schemes import engine_property
 from heliograph._common.tensor import Calls, Progress, keys_of
+from heliograph.exact.evaluation_keys import EvaluationKeys
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
 
-if TYPE_CHECKING:
-    from heliograph.exact.keys import EvaluationKeys
-
-
+#: Evaluation keys of BFV and BGV.
+Keys = EvaluationKeys["Tensor"]
 #: Sums with a tensor or a plaintext.
 _SUMS = {
     "add": Calls(_core.exact.add, _core.exact.add_into),
@@ -57,7 +56,7 @@ _INTEGER_SUMS = {
 }
 
 
-class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, core=_core.exact.Ciphertext):
+class Tensor(tensors.RingTensor[Parameters, Keys], IntegerLayers, core=_core.exact.Ciphertext):
     """An array of ciphertexts of BFV or BGV. ``shape`` counts ciphertexts; ``slots`` counts the values in each.
 
     Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one integer
@@ -165,7 +164,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         return words_within(array[..., None].copy(), what, (self.parameters.plain_modulus - 1) // 2)[0]
 
     @operation
-    def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def relinearize(self, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.relinearize`."""
         if self.degree == 1:
             return +self
@@ -182,7 +181,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
     # Along the axes of ciphertexts
 
     @operation
-    def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def sum(self, axis: Axis = None, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.sum`. A sum over slots needs keys for the rotations 1, 2, 4, ... below N/2 and for the column
         exchange.
         """
@@ -191,7 +190,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         turned, shape = self._along_one(axis)
         return turned._wrap(_core.exact.sum(turned._core, 0)).reshape(shape)
 
-    def _sum_slots(self, axis: str, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
+    def _sum_slots(self, axis: str, keys: Keys | None, progress: Progress | None) -> Self:
         along_axis(self, axis)
         own_keys = keys_of([self], keys, "a sum over slots")
         steps = [1 << i for i in range((self.parameters.n // 2).bit_length() - 1)]
@@ -241,7 +240,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
 
     @operation
     def _convolved_squares(
-        self, kernel: Kernel, bias: Any, pool: int, stretch: int, keys: EvaluationKeys | None, progress: Progress | None
+        self, kernel: Kernel, bias: Any, pool: int, stretch: int, keys: Keys | None, progress: Progress | None
     ) -> Self:
         own_keys = keys_of([self], keys, "this layer")
         core = _core.exact.conv2d_square_pool(
@@ -256,7 +255,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         self,
         steps: int | Sequence[int],
         *,
-        keys: EvaluationKeys | None = None,
+        keys: Keys | None = None,
         compose: bool | int | None = None,
         progress: Progress | None = None,
     ) -> Self:
@@ -269,7 +268,7 @@ class Tensor(tensors.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
         return turned[0] if listed(steps) is None else turned
 
     @operation
-    def rotate_columns(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def rotate_columns(self, *, keys: Keys | None = None, progress: Progress | None = None) -> Self:
         """Same as `hg.rotate_columns`."""
         own_keys = keys_of([self], keys, "a column rotation")
         return type(self)(_core.exact.rotate_columns(self._core, own_keys._for(swap=True), progress), own_keys)

@@ -22,7 +22,7 @@ _MOST_CATEGORIES = 256
 
 @dataclass(frozen=True)
 class Real:
-    """Description of a column of real numbers. It is public: the server reads it.
+    """Description of a column of real numbers. The description is public: the server reads it.
 
     `low` and `high` bound the values, and the error of a result is proportional to their distance. `nullable` allows NULL.
     `hg.frame.parameters_for` takes missing bounds from the data, rounded outward to an eighth of their distance.

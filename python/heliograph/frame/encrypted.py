@@ -248,8 +248,9 @@ class EncryptedFrame(Serializable):
     def describe(self, *, percentiles: Sequence[float] | None = None, bins: int = 64) -> Answer:
         """Returns encrypted counts, means and standard deviations of the columns of numbers.
 
-        With `percentiles`, such as (0.25, 0.5, 0.75), the rows min, 25%, 50%, 75% and max follow, as in pandas. These take
-        reals, a deep set and a comparison for each of the `bins`; `quantile` describes their error and levels.
+        With `percentiles`, such as (0.25, 0.5, 0.75), the rows min, 25%, 50%, 75% and max follow, as in pandas. Quantiles
+        need columns of reals, a deep set and a comparison for each of the `bins`; `quantile` describes their error and
+        levels.
 
         >>> owner.decrypt(f.describe()).round(3)
                price  quantity
@@ -331,7 +332,7 @@ class EncryptedFrame(Serializable):
         """Returns encrypted sums from which the owner fits a logistic regression with intercept, over rows without NULL.
 
         `target` is a column of truth values, or of integers between 0 and 1; `features` are reals. `l2` is the penalty
-        1/2 l2 |coefficients|^2, as scikit-learn's 1/C. It takes three levels, and one or more for NULLs.
+        1/2 l2 |coefficients|^2, as scikit-learn's 1/C. The regression takes three levels, and one or more for NULLs.
 
         A polynomial of degree 6 replaces the logistic loss. ``attrs`` of the result has `rows`, `interval` and `error`: the
         largest difference of the polynomial's derivative from the logistic function, for predictors up to `interval`.

@@ -136,7 +136,7 @@ class SecretKey(HtmlRepr):
 
 
 class EvaluationKeys(Serializable):
-    """The server's keys of frames. They do not decrypt.
+    """The server's keys of frames. The server's keys cannot decrypt.
 
     >>> hg.frame.EvaluationKeys.from_bytes(owner.evaluation_keys().to_bytes()).ids == owner.ids
     True

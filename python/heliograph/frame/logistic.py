@@ -1,9 +1,8 @@
 """Logistic regression from encrypted sums of monomials of degree up to 6.
 
-A polynomial approximates the loss. Its sum over rows is linear in the moments of the features. The server computes the
-moments once. The owner chooses the polynomial by the spread of the predictor, and minimizes the loss in the clear. Source:
-Huggins, Adams and Broderick, PASS-GLM, NeurIPS 2017 (arXiv 1709.09216).
-"""
+A polynomial approximates the loss. The sum of the approximated loss over rows is linear in the moments of the features. The
+server computes the moments once. The owner chooses the polynomial by the spread of the predictor, and minimizes the loss in
+the clear. Source: Huggins, Adams and Broderick, PASS-GLM, NeurIPS 2017 (arXiv 1709.09216)."""
 
 from __future__ import annotations
 

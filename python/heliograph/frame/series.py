@@ -232,8 +232,8 @@ class Series:
         """Returns quotients of reals. The interval of `other`, by its bounds, must not contain 0.
 
         `domain` = (low, high) declares another interval of `other`; decryption raises OutOfIntervalError for values outside.
-        `error` is that of 1 / other, relative to its largest value. It takes the levels of `hg.ckks.inverse` and one more.
-        ``a / b`` is ``a.divide(b)``.
+        `error` is that of 1 / other, relative to its largest value. The division takes the levels of `hg.ckks.inverse` and
+        one more. ``a / b`` is ``a.divide(b)``.
 
         Raises ParameterError for an interval with 0, DtypeError for an exact column, MismatchError, LevelError.
 
@@ -254,8 +254,9 @@ class Series:
     def clip(self, lower: float | None = None, upper: float | None = None, *, error: float = 2.0**-10) -> Series:
         """Returns values limited to [lower, upper]; a limit of None is none.
 
-        `error` is relative to half the interval of the column. It takes the levels of `hg.ckks.clip` and one more. Raises
-        ParameterError unless the lower limit is below the upper one and values may be between them, DtypeError, LevelError.
+        `error` is relative to half the interval of the column. The function takes the levels of `hg.ckks.clip` and one
+        more. Raises ParameterError unless the lower limit is below the upper one and values may be between them,
+        DtypeError, LevelError.
 
         >>> rows = {"a": [1.0, 2.0, 9.0]}
         >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
@@ -272,8 +273,9 @@ class Series:
         An exact column that became reals by `astype` needs no gap. ``x > 3`` is ``x.gt(3)``; `lt`, `ge`, `le`, `eq` and `ne`
         are alike. `eq` holds up to a distance of gap/2, and fails from 3/2 gap on.
 
-        It takes the levels of `hg.ckks.compare` and one more. With the default `error`, sums over rows are within 1/8 of the
-        count. Raises ParameterError without a gap for other reals, DtypeError for an exact column, NoiseError, LevelError.
+        The comparison takes the levels of `hg.ckks.compare` and one more. With the default `error`, sums over rows are
+        within 1/8 of the count. Raises ParameterError without a gap for other reals, DtypeError for an exact column,
+        NoiseError, LevelError.
 
         >>> rows = {"n": [1, 2, 3, 5]}
         >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))
@@ -384,11 +386,11 @@ class Series:
         """Returns encrypted counts of values below public limits, from which the owner finds quantiles.
 
         The limits divide the column's interval into `bins`. A quantile of reals has an error of at most 3/2 of a bin, and
-        mostly far less. A column of at most `bins` + 1 integers or decimals, as reals by `astype`, has exact quantiles. Each
-        limit takes a comparison of the column. Interpolation is linear, as in pandas.
+        mostly far less. A column of at most `bins` + 1 integers or decimals, as reals by `astype`, has exact quantiles.
+        Each limit between bins takes a comparison of the column. Interpolation is linear, as in pandas.
 
-        It takes the levels of `hg.ckks.compare` for a gap of 1/4 of a bin, and one more. Raises ParameterError, DtypeError
-        for an exact column, NoiseError, LevelError.
+        The counts take the levels of `hg.ckks.compare` for a gap of 1/4 of a bin, and one more. Raises ParameterError,
+        DtypeError for an exact column, NoiseError, LevelError.
 
         >>> rows = {"n": [1, 2, 3, 5]}
         >>> key = hg.frame.SecretKey.generate(hg.frame.parameters_for(rows, depth=14))

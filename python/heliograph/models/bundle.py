@@ -22,7 +22,7 @@ from heliograph._common.container import Container, from_bytes, load, save, to_b
 from heliograph._common.html import HtmlRepr, Rows
 from heliograph._common.parameters import Parameters, from_header, header_fields
 from heliograph._common.schemes import SCHEMES, sets_of
-from heliograph._common.tensor import Tensor
+from heliograph._common.tensor import Progress, StageProgress, Tensor
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, SwitchKeys
 from heliograph.models.header import NAME, count_in, damaged, fields_of, list_in, name_in, text_in
 
@@ -44,8 +44,6 @@ _FIELDS = (
     "title",
     "version",
 )
-#: Callback that receives the name of the present step and its completed fraction, 0 to 1.
-Watch = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class Form(ABC):
         """
 
     @abstractmethod
-    def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], Any]:
+    def prepared(self) -> Callable[[tuple[Any, ...], StageProgress | None], Any]:
         """Returns the function from the tensors of a request to an answer, after preparations such as encoding weights."""
 
     @abstractmethod
@@ -239,7 +237,7 @@ class ModelBundle(HtmlRepr):
         if header["needs"] != self._form.needs:
             raise damaged("the field needs must list the keys that the model needs")
         self.labels = _labels(header["labels"], self._form.outputs)
-        self._run: Callable[[tuple[Any, ...], Watch | None], Any] | None = None
+        self._run: Callable[[tuple[Any, ...], StageProgress | None], Any] | None = None
         self._lock = threading.Lock()
 
     name: str  #: name in a service
@@ -287,8 +285,8 @@ class ModelBundle(HtmlRepr):
     def client(self) -> ModelBundle:
         """Returns the client's half: the model without its weights, for clients that encrypt and decrypt.
 
-        The client's half has the layers' sizes, which determine the layout of values in ciphertexts. Its `run` raises
-        MissingKeyError.
+        The client's half has the layers' sizes, which determine the layout of values in ciphertexts. The `run` of a
+        client's half raises MissingKeyError.
 
         >>> model = hg.nn.setup("digits").export("digits.hgm")
         >>> half = model.client()
@@ -347,7 +345,7 @@ class ModelBundle(HtmlRepr):
 
     # The client
 
-    def keys(self, secret: SecretKey[Any, Any], progress: Callable[[float], None] | None = None) -> EvaluationKeys[Any, Any]:
+    def keys(self, secret: SecretKey[Any, Any], progress: Progress | None = None) -> EvaluationKeys[Any, Any]:
         """Makes exactly the evaluation keys that the model needs. Raises DtypeError, MismatchError for another parameter
         set.
 
@@ -467,7 +465,7 @@ class ModelBundle(HtmlRepr):
         """
         self._prepared()
 
-    def run(self, server: Server[Any], tensor: Any, progress: Watch | None = None) -> Any:
+    def run(self, server: Server[Any], tensor: Any, progress: StageProgress | None = None) -> Any:
         """Computes the answer to a request at a server: a tensor, or a tuple of several. Threads may call it concurrently.
 
         Raises MismatchError, WrongKeyError, MissingKeyError, and ShapeError for tensors that are no request of this model.
@@ -485,7 +483,7 @@ class ModelBundle(HtmlRepr):
         tensors = tuple(tensor) if isinstance(tensor, (list, tuple)) else (tensor,)
         return self._prepared()(tuple(server.bind(t) for t in tensors), progress)
 
-    def _prepared(self) -> Callable[[tuple[Any, ...], Watch | None], Any]:
+    def _prepared(self) -> Callable[[tuple[Any, ...], StageProgress | None], Any]:
         if not self.complete:
             raise _core.MissingKeyError(
                 f"cannot run the client's half of the model {self.name}: it has no weights; load the whole model"

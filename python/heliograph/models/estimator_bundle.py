@@ -13,8 +13,9 @@ from heliograph import _core, ckks
 from heliograph._common.arguments import count_of, described, printable
 from heliograph._common.exporters import EXPORTERS
 from heliograph._common.html import Rows
+from heliograph._common.tensor import StageProgress
 from heliograph.keys import SecretKey, Server
-from heliograph.models.bundle import Form, ModelBundle, TensorSpec, Watch, form, sent_bytes, write
+from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
 from heliograph.models.header import count_in, fields_of, list_in, real_in, text_in
 from heliograph.nn.estimators import Model
 from heliograph.nn.inputs import MOST_RANGES, Inputs, single, some
@@ -353,10 +354,10 @@ class EstimatorForm(Form):
         _, alone = self.count(x)
         return self.model.encrypt(key, single(x) if alone else x, unchecked=unchecked)
 
-    def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], ckks.Tensor]:
+    def prepared(self) -> Callable[[tuple[Any, ...], StageProgress | None], ckks.Tensor]:
         """Returns the function of a request."""
 
-        def run(tensors: tuple[Any, ...], _: Watch | None) -> ckks.Tensor:
+        def run(tensors: tuple[Any, ...], _: StageProgress | None) -> ckks.Tensor:
             if len(tensors) != 1 or tensors[0].shape != (self.model.features,):
                 shapes = " and ".join(str(t.shape) for t in tensors) or "nothing"
                 raise _core.ShapeError(f"a request must be one tensor of shape ({self.model.features},), not {shapes}")

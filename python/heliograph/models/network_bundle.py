@@ -15,9 +15,10 @@ from heliograph._common.arguments import Int64Array, integers
 from heliograph._common.clear_tensor import ClearTensor
 from heliograph._common.exporters import EXPORTERS
 from heliograph._common.html import Rows
+from heliograph._common.tensor import StageProgress
 from heliograph.exact import Parameters, SecretKey, Tensor
 from heliograph.keys import Server
-from heliograph.models.bundle import Form, ModelBundle, TensorSpec, Watch, form, sent_bytes, write
+from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
 from heliograph.models.header import count_in, fields_of, list_in, text_in
 from heliograph.nn.networks import Layer, Network
 from heliograph.nn.packed import PackedNetwork
@@ -217,11 +218,11 @@ class _NetworkForm(Form):
         request: Tensor = key.encrypt(self.packed(images[None] if alone else images, unchecked), pad=True)
         return request
 
-    def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], Tensor]:
+    def prepared(self) -> Callable[[tuple[Any, ...], StageProgress | None], Tensor]:
         """Encodes the weights and returns the function of a request."""
         runner, shape = self.runner(self.parameters), self.request_shape
 
-        def run(tensors: tuple[Any, ...], progress: Watch | None) -> Tensor:
+        def run(tensors: tuple[Any, ...], progress: StageProgress | None) -> Tensor:
             if len(tensors) != 1 or tensors[0].shape != shape:
                 shapes = " and ".join(str(t.shape) for t in tensors) or "nothing"
                 raise _core.ShapeError(f"a request must be one tensor of shape {shape}, not {shapes}")
@@ -230,7 +231,7 @@ class _NetworkForm(Form):
         return run
 
     @abstractmethod
-    def runner(self, parameters: Any) -> Callable[[Tensor, Watch | None], Tensor]:
+    def runner(self, parameters: Any) -> Callable[[Tensor, StageProgress | None], Tensor]:
         """Returns the function that computes scores, for a parameter set."""
 
     def rows(self) -> Rows:
@@ -323,7 +324,7 @@ class BatchForm(_NetworkForm):
         """Returns quantized pixels [..., images]."""
         return self.network.arrange(images, unchecked=unchecked)
 
-    def runner(self, parameters: Any) -> Callable[[Tensor, Watch | None], Tensor]:
+    def runner(self, parameters: Any) -> Callable[[Tensor, StageProgress | None], Tensor]:
         """Returns `Network.evaluate`."""
         return self.network.evaluate
 
@@ -359,7 +360,7 @@ class _SlotsForm(_NetworkForm):
         first = self.network.layers[0]
         return (math.prod(first.weight.shape[1:]),) if first.convolution else ()
 
-    def runner(self, parameters: Any) -> Callable[[Tensor, Watch | None], Tensor]:
+    def runner(self, parameters: Any) -> Callable[[Tensor, StageProgress | None], Tensor]:
         """Returns the function of the layout's server."""
         server = self.layout.server(parameters)
         return lambda x, _: server.run(x)
@@ -391,7 +392,7 @@ class PackedForm(_SlotsForm):
 
     @classmethod
     def read(cls, description: Any, arrays: Arrays | None, parameters: Any) -> PackedForm:
-        """Creates the model from a file's fields and arrays. Checks the copies and period instead of searching them."""
+        """Creates the model from a file's fields and arrays. Checks the file's copies and period, then uses them.""" ""
         fields = fields_of(description, "network", "copies", "period")
         copies_and_period = count_in(fields["copies"], "number of copies", 1), count_in(fields["period"], "period", 1)
         network = _network(fields["network"], arrays)

@@ -16,9 +16,9 @@ from heliograph._common.html import Rows
 from heliograph._common.key_needs import TURNS, recorded_needs
 from heliograph._common.operations import composite
 from heliograph._common.schemes import SCHEMES
-from heliograph._common.tensor import Tensor
+from heliograph._common.tensor import StageProgress, Tensor
 from heliograph.keys import SecretKey, Server
-from heliograph.models.bundle import Form, ModelBundle, TensorSpec, Watch, form, sent_bytes, write
+from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
 from heliograph.models.header import count_in, fields_of, list_in, text_in
 from heliograph.programs.program import Program
 
@@ -244,7 +244,7 @@ class ProgramForm(Form):
         tensors = tuple(_encrypted(key, fields, values) for fields, values in self._operands(x))
         return tensors[0] if len(tensors) == 1 else tensors
 
-    def prepared(self) -> Callable[[tuple[Any, ...], Watch | None], Any]:
+    def prepared(self) -> Callable[[tuple[Any, ...], StageProgress | None], Any]:
         """Returns the function of a request, which runs the program."""
         program = self._program
         if program is None:
@@ -252,7 +252,7 @@ class ProgramForm(Form):
         _, recorded = program._last()
 
         @composite
-        def run(tensors: tuple[Any, ...], _: Watch | None) -> Any:
+        def run(tensors: tuple[Any, ...], _: StageProgress | None) -> Any:
             takes = self._described["takes"]
             if [t.shape for t in tensors] != [tuple(one["shape"]) for one in takes]:
                 shapes = " and ".join(str(tuple(one["shape"])) for one in takes)

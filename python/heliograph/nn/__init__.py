@@ -3,8 +3,8 @@
 The shipped networks have integer weights and run in three layouts:
 
 - `Network.evaluate`: many images at once. Each ciphertext holds one pixel of all images, with one image in each slot.
-- `PackedNetwork`: one image at low latency. Its pixels are packed into the slots.
-- `TiledNetwork`: some images in the smallest ring. Their pixels are tiled over the slots.
+- `PackedNetwork`: one image at low latency. The image's pixels are packed into the slots.
+- `TiledNetwork`: some images in the smallest ring. The images' pixels are tiled over the slots.
 
 `from_sklearn` makes models of fitted estimators of scikit-learn.
 

@@ -32,11 +32,10 @@ from heliograph._common.functions import (
     sum_pool2d,
 )
 from heliograph._common.json import read_json
+from heliograph._common.tensor import Progress, StageProgress
 from heliograph.exact import EvaluationKeys, Parameters, Tensor
 
 AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
-#: Callback that receives the name of the present step and its completed fraction, 0 to 1.
-StageProgress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Layer:
         ]
         return (self.weight.shape[0], *lengths)
 
-    def apply(self, x: AnyTensor, progress: Callable[[float], None] | None = None) -> AnyTensor:
+    def apply(self, x: AnyTensor, progress: Progress | None = None) -> AnyTensor:
         """Returns weight * x + bias, in one call of the engine. A layer with pooling also squares and pools.
 
         >>> x = hg.ClearTensor(network.arrange([image]))
@@ -295,7 +294,7 @@ class Network:
     def evaluate_moduli(self, parts: Iterable[AnyTensor], progress: StageProgress | None = None) -> AnyTensor:
         """Returns logits of a tensor that is split by plaintext moduli (`split_moduli`).
 
-        Each part is freed before the next is taken from the iterable. If it makes parts one by one
+        Each part is freed before the next is taken from the iterable. If the iterable makes parts one by one
         (``secret.encrypt(..., moduli=range(k, k + 1))``), only one is in memory at a time.
 
         >>> x = hg.ClearTensor(network.arrange([image]))
@@ -313,7 +312,7 @@ class Network:
         x = inputs.pop()  # the only reference, so that the input is freed after its use
         where = _which_moduli(x)
 
-        def watch(what: str) -> Callable[[float], None] | None:
+        def watch(what: str) -> Progress | None:
             return None if progress is None else lambda share: progress(what + where, share)
 
         for index, layer in enumerate(self.layers):
@@ -340,7 +339,7 @@ class Network:
             largest = layer.bound(largest)
         return largest
 
-    def clear_logits(self, images: npt.ArrayLike, progress: Callable[[float], None] | None = None) -> npt.NDArray[Any]:
+    def clear_logits(self, images: npt.ArrayLike, progress: Progress | None = None) -> npt.NDArray[Any]:
         """Returns logits [count, classes] of images, computed in the clear by the integer network.
 
         The logits are int64, or Python integers if `worst_case` exceeds 63 bits; such large logits are computed modulo
@@ -455,7 +454,7 @@ def _which_moduli(x: Tensor | ClearTensor) -> str:
     return f", modulus {x._core.first_modulus + 1} of {len(x.parameters.plain_moduli)}"
 
 
-def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]) -> AnyTensor:
+def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Progress | None]) -> AnyTensor:
     """Applies a dense layer to the squares of x, with a result of degree two.
 
     Many squares are computed in parts, to save memory.
@@ -474,7 +473,7 @@ def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callabl
     return result
 
 
-def _share(progress: Callable[[float], None] | None, part: int, parts: int) -> Callable[[float], None] | None:
+def _share(progress: Progress | None, part: int, parts: int) -> Progress | None:
     return None if progress is None else lambda share: progress((part + share) / parts)
 
 

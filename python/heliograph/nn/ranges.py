@@ -20,7 +20,7 @@ from heliograph.nn.layers import Activation, Dense, Floats
 #: Slack of comparisons for rounding in float64. A polynomial of degree d amplifies this rounding by d^2.
 _SLACK = 2.0**-30
 _MANTISSA = 10  #: bits of a published bound, rounded outward so that files hide the exact extremes of the calibration data
-_STEPS = 10  #: steps of the bisection for the proven share
+_STEPS = 10  #: steps of the bisection that finds the largest proven fraction of the input intervals
 #: The last part of an error, which says what to do.
 WAYS_OUT = (
     "calibrate with samples like this one, use a larger margin= in from_sklearn, or pass unchecked=True to encrypt it anyway"

@@ -17,8 +17,8 @@ class Bootstraps:
     ``Bootstraps()``.
 
     `bound` declares the largest magnitude of values of all tensors of the function, intermediate ones included; larger
-    values give wrong results. Without it each tensor's tracked bound counts; recording raises PlaintextRangeError if it is
-    unknown or above 2^20. `iterations` is as for `hg.ckks.bootstrap`. Raises ParameterError, DtypeError.
+    values give wrong results. Without `bound`, each tensor's tracked bound counts; recording raises PlaintextRangeError if
+    a tracked bound is unknown or above 2^20. `iterations` is as for `hg.ckks.bootstrap`. Raises ParameterError, DtypeError.
 
     >>> hg.ckks.Bootstraps(bound=2)
     Bootstraps(bound=2.0, iterations=1)

@@ -135,8 +135,7 @@ class Forecast(HtmlRepr):
 
 @dataclass(frozen=True)
 class Costs:
-    """Maximum costs of one computation at a `Server`, by its forecast. None is no maximum. Raises DtypeError,
-    ParameterError.
+    """Maximum costs of one computation at a `Server`, by its forecast. None: no maximum. Raises DtypeError, ParameterError.
 
     >>> careful = hg.Server(secret.evaluation_keys(), costs=hg.Costs(result_bytes=1 << 20))
     >>> careful.compute(lambda x: x + x, careful.bind(x)).shape

@@ -254,8 +254,9 @@ class Program(HtmlRepr):
     A program has one recording for each shape, level and parameter set of its operands. A call with other operands records
     again, at the cost of a plain call. At most `limit` recordings are stored; the least recently used one is dropped first.
 
-    Operands of known shapes with other noise, sizes or scales run the function's Python once more, without computing. That
-    run determines the noise, sizes and scales of the results. If the calls differ, they become another recording.
+    Operands of known shapes with other noise, sizes or scales run the function's Python once more, without computing. This
+    additional run determines the noise, sizes and scales of the results. If the calls differ, they become another
+    recording.
 
     >>> f = hg.program(lambda x: hg.relinearize(x * x) + 1, x)
     >>> secret.decrypt(f(x))
@@ -368,7 +369,7 @@ class Program(HtmlRepr):
         return results
 
     def _finish(self, recording: Any, value: Any, shapes: Any, tensors: list[Any], plan: Any) -> _Recorded:
-        """Finishes a recording. If its calls equal those of another recording, the two share them."""
+        """Finishes a recording. Two recordings with equal calls share the calls."""
         results, nest = _flat_results(value)
         core = recording.finish([t._core for t in results], self._calls[::-1])
         owners = [t._keys for t in tensors]

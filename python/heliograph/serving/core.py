@@ -1,7 +1,7 @@
-"""The service, independent of protocols: models, keys, jobs and engines. This code runs in one event loop.
+"""The service, independent of protocols: models, keys, jobs and engines. The code of this module runs in one event loop.
 
-HTTP (`web`) and gRPC (`grpc_service`) are interfaces to it. This module refuses requests, so both report the same errors.
-"""
+HTTP (`web`) and gRPC (`grpc_service`) are interfaces to this core. Only the core refuses requests, so both interfaces
+report the same errors."""
 
 from __future__ import annotations
 
@@ -508,7 +508,7 @@ class Service:
         return request.have
 
     def _begin_streaming(self, job: Job) -> Engine | None:
-        """Picks an idle engine to read a request while it arrives. None if the job would be queued."""
+        """Picks an idle engine to read a request while it arrives. Returns None if the job would be queued."""
         if not job.spec.kind.is_streamed or job.request.nbytes < _STREAMED_BYTES or len(self._queue):
             return None
         engine = next((e for e in self.engines if e.free and e.early is None and job.spec.model not in e.refused), None)

@@ -107,7 +107,8 @@ class Log:
         threading.Thread(target=self._write_lines, name="heliograph-log", daemon=True).start()
 
     def __call__(self, event: str, **fields: Any) -> None:
-        """Logs one event. Fields are names, sizes, times and error classes. Neither blocks nor raises OSError."""
+        """Logs one event. Fields are names, sizes, times and error classes. Writing a record neither blocks nor raises
+        OSError."""
         line = _line(event, REQUEST.get() | fields)
         with self._changed:
             if len(self._lines) >= _MOST_LINES:

@@ -1,4 +1,5 @@
-"""The service's metrics for Prometheus, health checks and OpenTelemetry spans. They contain no value, token or key."""
+"""The service's metrics for Prometheus, health checks and OpenTelemetry spans. Metrics and spans contain no encrypted or
+decrypted value, token or key."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ def require_format(folder: Path) -> None:
 
 
 def owner_of(place: Path) -> str | None:
-    """Returns the client of a folder, from owner.json, or from a record if that is damaged. None if the folder holds no
-    client's files.
+    """Returns the client of a folder, from owner.json, or from a record if that is damaged. Returns None if the folder
+    holds no client's files.
 
     Raises DamagedFileError if records exist but none names the client: they may hold revocations.
     """

@@ -16,6 +16,11 @@ from heliograph import _core
 from heliograph._common.service.errors import QuotaError
 from heliograph.serving.disks import DISK_FULL, disk_errors
 
+#: Callbacks of `Body.pour`.
+Write = Callable[[memoryview | bytes], None]
+Place = Callable[[], memoryview]
+Placed = Callable[[int], None]
+
 _MAPPED = 32 << 20  # total bytes of requests that this process maps to receive into; further requests are written
 _SPARE = 32 << 20  # bytes of spare memory, retained for requests of the same sizes
 _MAX_SPARE_ANSWERS = 4  # spare buffers for answers
@@ -32,12 +37,7 @@ class Body:
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._pieces
 
-    async def pour(
-        self,
-        write: Callable[[memoryview | bytes], None],
-        place: Callable[[], memoryview] | None = None,
-        placed: Callable[[int], None] | None = None,
-    ) -> None:
+    async def pour(self, write: Write, place: Place | None = None, placed: Placed | None = None) -> None:
         """Passes the whole body to `write`, which must not keep the pieces. Raises the exceptions of `write`.
 
         With `place`, an implementation may instead read into the memory that `place` returns, and report the number of bytes

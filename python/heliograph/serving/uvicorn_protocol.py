@@ -12,7 +12,6 @@ import contextlib
 import functools
 import re
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -22,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from heliograph import _core
 from heliograph.serving.connections import Accepted, Connections
+from heliograph.serving.spool import Place, Placed, Write
 
 #: Accepted versions of uvicorn: the first accepted version, and the first refused version after it. The tests ran with the
 #: first and the last.
@@ -166,9 +166,9 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
     _in_body = _head_came = False
     _head = _unread = 0
     _left = 0  # bytes outstanding of the body that `pour` reads
-    _write: Callable[[memoryview | bytes], None] | None = None
-    _place: Callable[[], memoryview] | None = None
-    _placed: Callable[[int], None] | None = None
+    _write: Write | None = None
+    _place: Place | None = None
+    _placed: Placed | None = None
     _is_placed = False  # whether the present read goes to the memory of `_place`
     _poured: asyncio.Future[None] | None = None
     _least = 1  # SO_RCVLOWAT of the connection
@@ -286,14 +286,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
         else:
             self.data_received(bytes(_ROOM_OF_ALL[:nbytes]))
 
-    async def pour(
-        self,
-        cycle: Any,
-        nbytes: int,
-        write: Callable[[memoryview | bytes], None],
-        place: Callable[[], memoryview] | None,
-        placed: Callable[[int], None] | None,
-    ) -> None:
+    async def pour(self, cycle: Any, nbytes: int, write: Write, place: Place | None, placed: Placed | None) -> None:
         """Reads a request's body of `nbytes`, as `Body.pour`. `cycle` is uvicorn's request cycle. An exception of a callback
         is raised here, and the rest of the body is discarded. Raises ClientDisconnect.
         """

@@ -45,7 +45,7 @@ from heliograph.serving.core import Service
 from heliograph.serving.jobs import ENDS, LONGEST_SECONDS, Job, JobSpec
 from heliograph.serving.log import REQUEST, error_fields, request_fields, request_id
 from heliograph.serving.numeric import real, whole
-from heliograph.serving.spool import Body
+from heliograph.serving.spool import Body, Place, Placed, Write
 from heliograph.serving.uvicorn_protocol import CERTIFICATE, POUR, READ
 
 CHUNK = 4 << 20  #: bytes; largest piece of an upload that clients are advised to send, and half of the limit
@@ -359,12 +359,7 @@ class _PouredBody(Body):
         super().__init__(_stream(request))
         self._request, self._nbytes = request, nbytes
 
-    async def pour(
-        self,
-        write: Callable[[memoryview | bytes], None],
-        place: Callable[[], memoryview] | None = None,
-        placed: Callable[[int], None] | None = None,
-    ) -> None:
+    async def pour(self, write: Write, place: Place | None = None, placed: Placed | None = None) -> None:
         """Implements `Body.pour`. Raises ClientDisconnect."""
         await self._request.scope[POUR](self._nbytes, write, place, placed)
         self._request.scope[READ] = True

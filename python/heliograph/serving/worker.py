@@ -1,11 +1,10 @@
 """An engine: a process that computes on one set of devices. Started only by the service, as ``python -m
 heliograph.serving.worker``.
 
-The engine reads commands as JSON lines from a socket and answers by JSON lines. It holds the models, and the clients' keys
-that were used last. The main thread computes; a signal interrupts its computation (`heliograph/interrupt.h`). Other threads
-read the next job's keys and request meanwhile, even while that request arrives, and write the previous answer. The process
-ends with its service.
-"""
+The engine reads commands as JSON lines from a socket and answers by JSON lines. The engine holds the models, and the most
+recently used keys of clients. The main thread computes; a signal interrupts its computation (`heliograph/interrupt.h`).
+Other threads read the next job's keys and request meanwhile, even while that request arrives, and write the previous
+answer. The process ends with its service."""
 
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ from heliograph.tfhe.functions import (
     xor3,
 )
 from heliograph.tfhe.keys import EvaluationKeys, SecretKey, trivial
-from heliograph.tfhe.parameters import Parameters, named, operations, parameters
+from heliograph.tfhe.parameters import Parameters, operations
+from heliograph.tfhe.sets import named, parameters
 from heliograph.tfhe.tensor import Tensor
 
 __all__ = [

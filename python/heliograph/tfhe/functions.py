@@ -92,8 +92,8 @@ def divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) 
 
 @composite
 def truncated_divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> tuple[Tensor, Tensor]:
-    """Returns the quotient rounded toward zero and the remainder with the dividend's sign, as in C. This division is the
-    cheapest.
+    """Returns the quotient rounded toward zero and the remainder with the dividend's sign, as in C. Rounding toward zero is
+    the cheapest division.
 
     >>> z = server.bind(secret.encrypt(np.array([-7, 7], dtype=np.int8)))
     >>> q, r = hg.tfhe.truncated_divmod(z, 5)
@@ -252,8 +252,8 @@ def matmul(
     """Returns the matrix product with NumPy's shapes, in the tensors' dtype, in which it wraps.
 
     By default each element is one dot product with one carry propagation. The `algorithm` "cannon" multiplies square
-    matrices by Cannon's algorithm, with the variants of `multiply`. Without it, sets of digits have the variants "ripple"
-    and "prefix", and sets of bits have none. Raises DtypeError, ShapeError, ParameterError.
+    matrices by Cannon's algorithm, with the variants of `multiply`. Without an `algorithm`, sets of digits have the
+    variants "ripple" and "prefix", and sets of bits have none. Raises DtypeError, ShapeError, ParameterError.
 
     >>> secret.decrypt(hg.tfhe.matmul(a, np.array([[1, 0], [0, 2]], dtype=np.uint8)))
     array([ 7, 24], dtype=uint8)

@@ -9,30 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, keys
-from heliograph._common.arguments import of_kind, readable_bytes, require_memory
+from heliograph._common.arguments import of_kind, require_memory
 from heliograph._common.operations import composite
 from heliograph._common.tensor import Progress, of_tensors
 from heliograph.tfhe.dtypes import array_of, name_of, values_of, words_of
+from heliograph.tfhe.evaluation_keys import EvaluationKeys as EvaluationKeys
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.scheme import TFHE
 from heliograph.tfhe.tensor import Tensor
 
 
-class EvaluationKeys(keys.EvaluationKeys[Parameters, Tensor], core=_core.tfhe.EvaluationKeys):
-    """The bootstrapping key and the key-switching key, by which a server computes. Evaluation keys do not decrypt.
-
-    >>> server.keys.id == secret.id
-    True
-    """
-
-    _scheme = TFHE
-    _noted: list[Any] | None = None  #: calls that a trial run made with them (`hg.parameters_for`)
-
-    def __repr__(self) -> str:
-        return f"<{self._title()}: {self.parameters!r}, {readable_bytes(self.nbytes)}>"
-
-
-class SecretKey(keys.SecretKey[Parameters, EvaluationKeys], core=_core.tfhe.SecretKey):
+class SecretKey(keys.SecretKey[Parameters, EvaluationKeys[Tensor]], core=_core.tfhe.SecretKey):
     """The data owner's key: it encrypts, decrypts and makes the evaluation keys. Keep it secret.
 
     >>> secret.decrypt(secret.encrypt([1, 2, 3]))
@@ -41,7 +28,7 @@ class SecretKey(keys.SecretKey[Parameters, EvaluationKeys], core=_core.tfhe.Secr
 
     _scheme = TFHE
 
-    def evaluation_keys(self, *, for_: Any = None, progress: Progress | None = None) -> EvaluationKeys:
+    def evaluation_keys(self, *, for_: Any = None, progress: Progress | None = None) -> EvaluationKeys[Tensor]:
         """Makes a server's keys, which are the same for every computation.
 
         `for_` is one purpose or a list, as for `hg.bfv.SecretKey.evaluation_keys`. `for_` selects no keys; a purpose that

@@ -11,7 +11,7 @@ from heliograph._common.arguments import real
 from heliograph._common.schemes import chooser
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
 from heliograph.tfhe.keys import EvaluationKeys
-from heliograph.tfhe.parameters import Parameters, named
+from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.scheme import TFHE
 from heliograph.tfhe.tensor import Tensor
 
@@ -27,7 +27,7 @@ def search(
     words = words_of(array, name, "the example")
     sets: list[tuple[float, int, Parameters]] = []
     runs: dict[tuple[int, int], list[Any] | Exception] = {}  # the calls by encoding, which alone determines them
-    for order, each in enumerate(named()):
+    for order, each in enumerate(_core.tfhe.named_specs()):
         spec = _core.tfhe.named_spec(each, True)
         parameters = Parameters(_core.tfhe.Parameters(spec))
         if spec.insecure or parameters.log2_failure > limit:

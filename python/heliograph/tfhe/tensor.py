@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from heliograph._common.schemes import engine_property
 from heliograph._common.tensor import Progress
 from heliograph.programs.forecast import announced
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, widened, words_of
+from heliograph.tfhe.evaluation_keys import EvaluationKeys
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.scheme import TFHE
 
-if TYPE_CHECKING:
-    from heliograph.tfhe.keys import EvaluationKeys
+#: Evaluation keys of TFHE.
+Keys = EvaluationKeys["Tensor"]
 
 # Operation with swapped operands: a OP b = b _MIRRORED[OP] a
 _MIRRORED = {
@@ -34,7 +35,7 @@ _MIRRORED = {
 _SHIFTS = ("shift_left", "shift_right", "rotate_left", "rotate_right")
 
 
-class Tensor(tensors.Tensor[Parameters, "EvaluationKeys"], core=_core.tfhe.Ciphertext):
+class Tensor(tensors.Tensor[Parameters, Keys], core=_core.tfhe.Ciphertext):
     """An array of booleans or integers encrypted by TFHE. ``shape`` counts elements.
 
     Operators take tensors of one dtype (`astype` converts), and integers and integer arrays within the range of the dtype.
@@ -200,7 +201,7 @@ class Tensor(tensors.Tensor[Parameters, "EvaluationKeys"], core=_core.tfhe.Ciphe
 
     @composite
     def sum(
-        self, axis: Axis = None, *, dtype: Any = None, keys: EvaluationKeys | None = None, progress: Progress | None = None
+        self, axis: Axis = None, *, dtype: Any = None, keys: Keys | None = None, progress: Progress | None = None
     ) -> Tensor:
         """Same as `hg.tfhe.sum`."""
         if isinstance(axis, str) and along_axis(self, axis) is None:
@@ -266,16 +267,14 @@ def require_tensors(operands: Sequence[Any], what: str) -> None:
             )
 
 
-def keys_of(operands: Sequence[Any], what: str) -> EvaluationKeys:
+def keys_of(operands: Sequence[Any], what: str) -> Keys:
     """Returns the keys of an operand. Raises MissingKeyError, DtypeError."""
     require_tensors(operands, what)
-    keys: EvaluationKeys = tensors.keys_of(operands, None, what)
+    keys: Keys = tensors.keys_of(operands, None, what)
     return keys
 
 
-def note(
-    keys: EvaluationKeys, name: str, operands: Sequence[Tensor], arguments: Sequence[int] = (), dtype: str = ""
-) -> None:
+def note(keys: Keys, name: str, operands: Sequence[Tensor], arguments: Sequence[int] = (), dtype: str = "") -> None:
     """Records a call with the keys of a trial run (`hg.parameters_for`)."""
     noted = keys._noted
     if noted is not None:
@@ -312,7 +311,7 @@ _MANY = 5_000
 
 
 def _announced(
-    keys: EvaluationKeys,
+    keys: Keys,
     name: str,
     kinds: tuple[str, ...],
     shapes: Sequence[tuple[int, ...]],

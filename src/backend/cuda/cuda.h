@@ -13,7 +13,7 @@ class Driver;
 
 /// Returns whether the CUDA backend is installed and was built for this version of the engine.
 bool is_built();
-/// Returns the number of GPUs. If it is 0, `reason` states the cause: no driver, no GPU, or no backend.
+/// Returns the number of GPUs. If there is none, `reason` states the cause: no driver, no GPU, or no backend.
 int count(std::string* reason = nullptr);
 /// Returns whether this build has code for the GPU `ordinal`; requires ordinal < count().
 bool is_usable(int ordinal);

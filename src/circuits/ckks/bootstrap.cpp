@@ -126,7 +126,7 @@ class Bootstrap {
   /// term, and the bound on the last rounding.
   double own_noise() const {
     const double rho = std::log2(context_.bootstrapper().lowest_modulus() / scale_);
-    // Error from y and y^2 to values. It has long tails for y near 0, where a quarter of all y lie.
+    // Error from y and y^2 to values. This error has long tails for y near 0, and a quarter of all y are near 0.
     const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
     // 2.72 is log2 of (2 pi)^2 / 6; with the cubic correction, the next term of the series remains
@@ -134,15 +134,15 @@ class Bootstrap {
                                                                        : 2.72 - 2 * rho + 3 * std::log2(bound_);
     const double own = rlwe::log2_sum(rlwe::log2_sum(stages_.angle_noise() + rho, inside),
                                       rlwe::log2_sum(std::log2(sine_.error) + angle, sine));
-    // The last rounding. Packed halves are exchanged, and separated if they are two items, which takes at most three
-    // roundings. Without packing it is the rounding of the sine's last product.
+    // The last rounding. Packed halves are exchanged, and separated if they are two items: at most three roundings. Without
+    // packing only the sine's last product is rounded.
     const std::size_t top = context_.top_level();
     const double last = context_.key_switch_noise(top) - std::log2(context_.scale(top));
     return rlwe::log2_sum(own, last + (stages_.packed() ? 1.5 : 0));
   }
 
-  /// Relative to the cubic term, the share of the arc sine's fifth-order term that a cube compensates best, for arguments
-  /// up to 1.
+  /// Best share of the arc sine's fifth-order term to add to the cubic correction, for arguments up to 1; relative to the
+  /// cubic term.
   static constexpr double kNextTerm = 0.86 * 9 / 20;
 
   BootstrapStages stages_;
@@ -168,7 +168,7 @@ Ciphertext within(const Ciphertext& x, Interval interval) {
   const auto said = [&](const Range& r) {
     if (holds(r) && r.known()) return r;
     Range both = narrowed(r, most);
-    both.word = true;
+    both.declared = true;
     return both;
   };
   if (!holds(data.ranges.merged().vouched)) data.noise.vouched = std::nan("");
@@ -211,8 +211,8 @@ Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double
   };
   Ciphertext y = once(x, bound);
   for (int i = 1; i < iterations; ++i) {
-    // The remaining error is a small tensor with a known bound. Its noise does not include the error of y, because it
-    // contains that error as a value.
+    // The remaining error is a small tensor with a known bound. The error of y is the value of this tensor, and therefore
+    // not part of its noise.
     const Ciphertext have = lower(x, entry);
     CiphertextData left = subtract(have, lower(y, entry)).data();
     const double most = std::exp2(missing.assumed);

@@ -11,9 +11,10 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Share outside of the interval that a strong guard of any number of ciphertexts must notice, if there are enough levels.
+/// Relative distance outside the interval that a strong guard must notice in any number of ciphertexts, if levels suffice.
 constexpr double kNoticed = 0.05;
-/// Relative distance outside that does not count, for roundings of bounds in files (kRounding) and of callers (kSlack).
+/// Relative distance outside the interval that is tolerated: bounds in files (kRounding) and of callers (kSlack) are
+/// rounded.
 constexpr double kRounding = 0x1p-13, kSlack = 0x1p-8;
 /// A guard of power kHigh or more allows values of T_k up to this number, because a series of this degree is then still near
 /// its function.
@@ -23,7 +24,7 @@ constexpr double kMasked = 0x1p16;
 
 double chebyshev(double k, double u) { return u <= 1 ? 1 : std::cosh(k * std::acosh(u)); }
 
-/// Returns the largest |T_k| of arguments inside, with an error of at most `noise`.
+/// Returns the largest |T_k| of arguments inside the interval, whose error is at most `noise`.
 double largest(double k, double noise) {
   const double slack = k < kHigh ? kSlack : std::cosh(std::acosh(kAllowed) / k) - 1;
   return chebyshev(k, 1 + std::max(slack, kRounding) + noise);
@@ -48,9 +49,9 @@ double padding_of(const Ciphertext& u) {
 constexpr std::size_t kTogether = 64;
 /// Bits of room that the sum of squares gets at level 1, if the scale is large enough.
 constexpr double kRoom = 24;
-/// Bits by which the sum of arguments inside stays below the room; its scale takes two of them.
+/// Bits by which the sum of squares of arguments inside stays below the room; the sum's scale takes two of these bits.
 constexpr double kBelowRoom = 5;
-/// Bits by which the room exceeds the sum of arguments inside, if the scale stays as it is.
+/// Bits by which the room exceeds the sum of squares of arguments inside, at an unchanged scale.
 constexpr double kEnough = 10;
 /// Bits by which the sum's scale stays above the rounding error.
 constexpr double kAboveRounding = 3;
@@ -187,7 +188,7 @@ class Making {
 bool needs_guard(const Ciphertext& u, double reach) {
   const RangePair all = u.data().ranges.merged();
   const auto proved = [&](const Range& r) {
-    return !r.word.unguarded && r.low >= -reach * (1 + kRounding) && r.high <= reach * (1 + kRounding);
+    return !r.declared.unguarded && r.low >= -reach * (1 + kRounding) && r.high <= reach * (1 + kRounding);
   };
   // A recording is replayed for operands whose trusted bounds may be wider.
   const bool trusted = !device::observed() && proved(all.vouched);

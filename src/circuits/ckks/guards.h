@@ -17,7 +17,7 @@ struct GuardedArgument {
   std::function<std::optional<Ciphertext>(std::size_t power)> chebyshev;  // C_power, if computed
 };
 
-/// Returns whether no bound without a declaration of the caller shows that the argument is in [-reach, reach].
+/// Returns true unless a bound that no caller declared shows that the argument is in [-reach, reach].
 bool needs_guard(const Ciphertext& u, double reach);
 /// Makes a guard of an argument: few operations at the lowest levels. Throws LevelError if the argument's level is too low.
 Guard guard_of(const GuardedArgument& argument, const std::string& operation, const EvaluationKeys& keys);

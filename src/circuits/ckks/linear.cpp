@@ -84,7 +84,7 @@ MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
 Range applied(const MatrixNorms& w, const Range& x, const Packing& packing, bool inside) {
   const double low = inside ? x.low : -x.peak, high = inside ? x.high : x.peak;
   const double length = x.rms * std::sqrt(static_cast<double>(packing.period));
-  Range r{.low = 0, .high = 0, .word = x.word};
+  Range r{.low = 0, .high = 0, .declared = x.declared};
   bool first = true;
   for (const MatrixNorms::Row& row : w.rows) {
     const double largest = std::min((row.plus + row.minus) * x.peak, std::sqrt(row.squares) * length);

@@ -50,7 +50,8 @@ Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
 
 struct Product;
 
-/// A sum `depth` levels below x. Its terms are numbers times powers, and quotients times powers of two.
+/// A sum `depth` levels below x. A term is a number times a power, or a quotient times a power whose exponent is a power of
+/// two.
 struct Sum {
   std::size_t depth = 0;
   Complex constant = 0;
@@ -328,8 +329,8 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
   const Ranges arguments = x.data().ranges.list().size() <= kEach ? x.data().ranges : Ranges(x.data().ranges.merged());
   const auto inside = [&](Range r) {
     if (basis != Basis::chebyshev) return r;
-    // Declared by the caller, or shown by the other kind of bound.
-    if (r.largest() > reach * (1 + kReach)) r.word = r.word | Word(true);
+    // The caller declared the interval, or the other kind of bound (trusted or assumed) shows it.
+    if (r.largest() > reach * (1 + kReach)) r.declared = r.declared | Declaration(true);
     r.low = std::max(r.low, -reach), r.high = std::min(r.high, reach);
     return r;
   };
@@ -347,7 +348,7 @@ namespace {
 Ciphertext declared_within(const Ciphertext& x, double reach) {
   CiphertextData data = x.data();
   data.ranges = data.ranges.map([&](Range r) {
-    if (!r.word.unguarded) return r;
+    if (!r.declared.unguarded) return r;
     r.low = std::min(r.low, -reach), r.high = std::max(r.high, reach);
     r.peak = std::max(r.peak, reach), r.rms = std::max(r.rms, reach), r.mean = std::max(r.mean, reach);
     return r;
@@ -369,7 +370,7 @@ Ciphertext evaluate_real(const Ciphertext& given, const Coefficients& p, const P
   if (guards) {
     const auto chebyshev = [&](std::size_t k) { return evaluation.computed(k); };
     const RangePair all = given.data().ranges.merged();
-    const bool strong = all.vouched.word.strong || all.assumed.word.strong;
+    const bool strong = all.vouched.declared.strong || all.assumed.declared.strong;
     const Guard made = guard_of({start, degree, strong, chebyshev}, guard, keys);
     result.guards = Guards::joined(result.guards, Guards::of({std::make_shared<const Guard>(made)}));
   }

@@ -259,8 +259,8 @@ Linear Digits::at_least(const std::vector<Linear>& a, const std::vector<Linear>&
     return lookahead(two, (count + 1) / 2);
   }
   if (goal_ == Goal::shallow || radix_ < 4 || count == 1) return lookahead(position, count);
-  // Carries in a chain of bootstraps. Each combines the previous carry, one unreduced sum of two digits, and the states
-  // of two higher positions.
+  // Carries in a chain of bootstraps. Each bootstrap combines the previous carry, one unreduced sum of two digits, and the
+  // states of two higher positions.
   Linear carry = units(1);
   for (std::size_t i = 0; i < count;) {
     const bool raw = !(sign && i + 1 == count);

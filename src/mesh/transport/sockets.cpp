@@ -25,7 +25,7 @@ constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // received bytes of a me
 
 constexpr const char* kNoAnswer = " does not answer: its process is stopped, or its host or the network has failed";
 
-/// Transports of this process. They must announce their end when the process exits.
+/// Transports of this process. Transports must announce their end when the process exits.
 struct Open {
   std::mutex mutex;
   std::set<SocketTransport*> all;

@@ -18,8 +18,8 @@ namespace heliograph::mesh {
 
 /// A thread for each other rank receives its messages before they are requested, so that no sender waits for a receiver
 /// and no deadlock can arise. Early messages are queued without a limit. While this rank waits for another rank, it sends
-/// a probe every second. A rank that answers no probe for some seconds has failed. A rank that answers may take until the
-/// time limit.
+/// a probe every second. A rank that answers no probe for some seconds has failed. A rank that answers probes has failed
+/// only after the time limit.
 class SocketTransport final : public Transport {
  public:
   SocketTransport(const Rendezvous& meeting, std::vector<RankInfo> joined);

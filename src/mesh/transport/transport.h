@@ -1,4 +1,5 @@
-// Communication between the processes (ranks) of a mesh. All ranks run the same program with the same calls in order.
+// Communication between the processes (ranks) of a mesh. All ranks run the same program and make the same calls in the same
+// order.
 #pragma once
 
 #include <exception>

@@ -20,7 +20,7 @@ using math::u64;
 inline constexpr std::size_t kPrimes = 64;
 inline constexpr u32 kMostRegisters = 1 << 16, kMostUnits = 1 << 10, kMostChips = 1 << 10;
 
-/// F(name, form of its operands)
+/// list of F(name, form of the instruction's operands)
 #define HELIOGRAPH_INSTRUCTIONS(F) \
   F(load, memory_to_register)      \
   F(loas, memory_to_scalar)        \

@@ -318,7 +318,7 @@ class Linker {
     const auto found = now_->terms.find(key_of(t));
     if (found == now_->terms.end()) fail(word, "this chip's inputs do not list it");
     Declared& d = found->second;
-    if (!(d.limbs & bit(t.limb))) fail(word, "this chip's inputs do not list this limb of it");
+    if (!(d.limbs & bit(t.limb))) fail(word, "this chip's inputs do not list this limb of the input");
     if (d.freed & bit(t.limb)) fail(word, "it was freed by an earlier load");
     if (t.freed) d.freed |= bit(t.limb);
     if (i.op == Op::evg_ && d.component % 2 == 0) fail(word, "only the second half of a key can be generated from a seed");
@@ -351,7 +351,7 @@ class Linker {
     now_->memory[limb_of(t)] = {.value = v};
     if (found != now_->outputs.end() && i.op != Op::spill_) {
       const Declared& d = found->second;
-      if (!(d.limbs & bit(t.limb))) fail(word, "this chip's outputs do not list this limb of it");
+      if (!(d.limbs & bit(t.limb))) fail(word, "this chip's outputs do not list this limb of the result");
       if (value(v).coefficients) fail(i.a, "a result must be transformed; this value is in coefficients");
       Stored& s = stored_[{d.which, d.component, t.limb, key_of(t)}];
       if (s.by && s.chip != now_->number)

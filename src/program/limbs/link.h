@@ -30,7 +30,7 @@ struct Key {
   /// Kinds of key switches. `to_ephemeral` switches from the secret to an ephemeral secret. All others switch to the
   /// secret: from its square, an automorphism of it, the secret itself or the ephemeral secret. The types with `raise`
   /// also multiply by the last prime of their level, by which a rescaling divides. `own` is a key of Heliograph's own
-  /// bootstrapping. Such a key has a number instead of steps, and its digits are numbered pairs, from [0].
+  /// bootstrapping. A key `own` has a number instead of steps, and its digits are numbered pairs, from [0].
   enum Type : u32 { relinearization, rotation, conjugation, raise, to_ephemeral, raise_from_ephemeral, own };
   Type type = relinearization;
   u32 level = 0, extension = 0;
@@ -100,7 +100,7 @@ struct Task {
   enum class Kind : unsigned char {
     sum,    // to = sum of `count` summands from number `first` on
     shift,  // to = a + a constant polynomial, the summand's scalar, in the coefficient domain
-    ntt,    // these kinds are as in Action
+    ntt,    // the following kinds are as in Action
     inverse,
     move,
     convert,

@@ -26,7 +26,7 @@ struct Lowering {
   // for each input, whether the recording has it in the coefficient domain; instructions use the NTT domain
   std::vector<bool> coefficients;
   std::function<Key(const Place&)> key;
-  std::function<std::int32_t(u64)> turn;  // returns the steps of a Galois element, or Linked::kConjugation
+  std::function<std::int32_t(u64)> turn;  // returns the rotation steps of a Galois element, or Linked::kConjugation
 };
 
 /// A plaintext of the recorded program: its words.

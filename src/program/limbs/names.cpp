@@ -105,7 +105,7 @@ Names::Names(const Text& text, Linked& made) : made_(made) {
 Declared Names::of_chip(const Listing& listing, const Section& section, const Entry& e) {
   const Declared d = declared(listing.file, section.title, e, false);
   if (d.limbs & ~limbs_[symbol_of(d, e)])
-    refuse(listing.file, e.line, e.symbol, "program_inputs does not list these limbs of it");
+    refuse(listing.file, e.line, e.symbol, "program_inputs does not list these limbs of the input");
   if (d.kind != 'o') return d;
   const std::vector<Part>& all = parts(d.which, d.component);
   const auto part = std::find_if(all.begin(), all.end(), [&](const Part& p) { return same_term(p.term, e.term); });

@@ -14,7 +14,7 @@ struct Declared {
   char kind = 0;             // i, p, s, k; 'o' for an output
   u32 which = 0;             // index of the item, key or result
   u32 component = 0;         // component of the term, see Source
-  u64 limbs = 0, freed = 0;  // sets of limbs, one bit per limb
+  u64 limbs = 0, freed = 0;  // sets of limbs as masks, one bit for each limb
   std::uint16_t freed_line = 0;
 };
 
@@ -34,7 +34,6 @@ class Names {
 
   /// Returns the declaration of a chip's entry. The entry must also be in the program's lists.
   Declared of_chip(const Listing& listing, const Section& section, const Entry& e);
-  u32 result_line(u32 which) const { return lines_[which]; }
   /// A term of a result's component. Several terms of one name are summands.
   struct Part {
     Term term;  // `limb` is unused
@@ -66,8 +65,8 @@ class Names {
   void grow(const Declared& d);
   void finish(const Listing& listing, const std::string& name, u32 which);
 
-  /// Finds the input whose component is a result that no chip stores. It has the result's name, or is the only candidate
-  /// by name, or the only unused input.
+  /// Finds the input whose component is a result that no chip stores. This input has the result's name, or is the only
+  /// candidate by name, or the only unused input.
   void pass(const Listing& listing, const std::string& part, u32 which, u32 component);
 
   Linked& made_;
@@ -75,9 +74,9 @@ class Names {
   std::map<std::string, u64> limbs_;  // indexed by symbol, with the prefix i or o
   std::map<std::string, std::pair<u32, u32>> aliases_;
   std::vector<Passed> passed_;
-  std::vector<u32> lines_;      // indexed by result: its line
-  std::vector<u32> key_lines_;  // indexed by key: its last line
-  std::vector<u64> key_limbs_;  // indexed by key: set of its listed limbs
+  std::vector<u32> lines_;      // line of each result, by the result's index
+  std::vector<u32> key_lines_;  // last line of each key, by the key's index
+  std::vector<u64> key_limbs_;  // listed limbs of each key, by the key's index
   std::vector<std::array<std::vector<Part>, 2>> parts_;
 };
 

@@ -208,7 +208,7 @@ class Placer {
     return key;
   }
 
-  /// Takes a row of slots on a device. If its memory is limited, moves other values to the host.
+  /// Takes a row of slots on a device. If the device's memory is limited, moves other values to the host.
   std::optional<u32> row(u32 device, u32 count) {
     for (;;) {
       if (const auto at = slots_[device].take(count)) return at;

@@ -19,8 +19,8 @@ struct Memory {
 /// Groups independent tasks into steps and assigns slots. Within a step, tasks are sorted by the memory order of their
 /// operands, so that a device can process a row of limbs at once. A slot is free again in the step after its value's last
 /// use. Tasks move forward only within a window, which bounds the number of live values. If memory is limited, the values
-/// with the latest next use are moved to the host. They return before the step that reads them. The host's number follows
-/// the last device's. Returns false, with the program in an invalid state, if a step needs more than the limit.
+/// with the latest next use are moved to the host. Moved values return before the step that reads them. The host's number
+/// follows the last device's. Returns false, with the program in an invalid state, if a step needs more than the limit.
 bool place(Linked& program, const Memory& memory = {});
 
 }  // namespace heliograph::program::limbs

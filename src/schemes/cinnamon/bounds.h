@@ -1,5 +1,5 @@
-// Noise and ranges of instruction programs' results. They are those of CKKS operations, if the limbs can be interpreted
-// as CKKS ciphertexts.
+// Noise and ranges of instruction programs' results. Noise and ranges are those of CKKS operations, if the limbs can be
+// interpreted as CKKS ciphertexts.
 #pragma once
 
 #include <optional>

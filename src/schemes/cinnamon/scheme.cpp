@@ -137,7 +137,7 @@ Standing within(const AnyCiphertext& given, const AnyCiphertext& recorded, std::
   if (x.width != like.width || x.complex != like.complex || !behind) return {};
   const ckks::RangePair mine = x.ranges.merged(), its = like.ranges.at(item);
   const auto holds = [](double noise, double most, const ckks::Range& range, const ckks::Range& widest) {
-    return noise <= most && range.inside(widest) && (!range.word || widest.word);
+    return noise <= most && range.inside(widest) && (!range.declared || widest.declared);
   };
   return {holds(x.noise.assumed, like.noise.assumed, mine.assumed, its.assumed),
           holds(x.noise.vouched, like.noise.vouched, mine.vouched, its.vouched)};

@@ -2,11 +2,11 @@
 // keys, and the step from the lowest level to the highest.
 //
 // Slots-to-coefficients matrices (`entry` levels) move values to coefficients. The ciphertext is switched to a sparse secret
-// key at the lowest level, modulo q, and raised to all primes. Its phase is then m + q I; |I| is small because the key is
-// sparse (Bossuat, Troncoso-Pastoriza, Hubaux, ePrint 2022/024). Coefficients-to-slots matrices move coefficients back. The
-// first of them takes no level: its keys hold the diagonals times the rotated sparse key. Products with these keys, summed
-// and divided by some special primes, multiply, rotate and switch to the secret key at once (ePrint 2025/1403). A sine
-// approximation then removes q I (circuits/ckks/bootstrap.cpp).
+// key at the lowest level, modulo q, and raised to all primes. The ciphertext's phase is then m + q I; |I| is small because
+// the key is sparse (Bossuat, Troncoso-Pastoriza, Hubaux, ePrint 2022/024). Coefficients-to-slots matrices move coefficients
+// back. The first of them takes no level: its keys hold the diagonals times the rotated sparse key. Products with these
+// keys, summed and divided by some special primes, multiply, rotate and switch to the secret key at once (ePrint 2025/1403).
+// A sine approximation then removes q I (circuits/ckks/bootstrap.cpp).
 #pragma once
 
 #include <array>
@@ -46,15 +46,16 @@ class Bootstrapper {
   Diagonals to_coefficients(std::size_t stage, double factor) const;
   /// Returns a stage of the inverse, times the stage's factor. The keys of the first matrix hold stage 0. If slots repeat,
   /// the layers beyond theirs sum over all slots, which leaves only the message's coefficients. `packed`: a variant of the
-  /// last stage. Its result plus the conjugate holds twice the real parts and, in as many slots behind, twice the imaginary
-  /// parts.
+  /// last stage. The packed result plus its conjugate holds twice the real parts and, in as many slots behind, twice the
+  /// imaginary parts.
   Diagonals to_slots(std::size_t stage, bool packed = false) const;
   std::size_t stages_to_coefficients() const { return to_coefficients_.size(); }
   std::size_t stages_to_slots() const { return to_slots_.size(); }
 
   /// Returns whether real and imaginary parts fit one ciphertext.
   bool packs() const { return 2 * slots_ <= places_; }
-  /// Returns the automorphism that rotates by the number of slots. It exchanges packed real and imaginary parts.
+  /// Returns the automorphism that rotates by the number of slots. This automorphism exchanges packed real and imaginary
+  /// parts.
   u64 swap() const { return context_.galois(static_cast<std::int64_t>(slots_), places_); }
   /// Returns the automorphisms whose usual keys bootstrapping needs in addition to its own keys, ascending.
   std::vector<u64> turns() const;

@@ -161,7 +161,7 @@ RnsTensor Context::imaginary_unit() {
 
 Spec Context::canonical(const Spec& given) {
   Spec s = schemes::honest(given);
-  if (!std::has_single_bit(s.slots) || s.slots >= s.n / 2) s.repeat = true;  // these sets never repeat values
+  if (!std::has_single_bit(s.slots) || s.slots >= s.n / 2) s.repeat = true;  // values cannot repeat
   if (const std::string name = known_name(s); !name.empty()) s.name = name;
   return s;
 }
@@ -187,10 +187,10 @@ Fits fits_of(const CiphertextData& x, const RangePair& r) {
   // Bounds are sums of doubles; a relative margin of 2^-30 covers their roundings.
   const double vouched = log2_of(r.vouched.rms * (1 + 0x1p-30)), assumed = log2_of(r.assumed.rms * (1 + 0x1p-30));
   Fits f;
-  f.vouched = !r.vouched.word && !outgrown(vouched, x.noise.vouched, scale, modulus);
+  f.vouched = !r.vouched.declared && !outgrown(vouched, x.noise.vouched, scale, modulus);
   // Results of instruction programs have no noise estimate. A bound that the caller declared (within) is then compared
   // without noise.
-  const double noise = std::isnan(x.noise.assumed) && r.assumed.word ? 0 : x.noise.assumed;
+  const double noise = std::isnan(x.noise.assumed) && r.assumed.declared ? 0 : x.noise.assumed;
   f.assumed = !outgrown(assumed, noise, scale, modulus);
   f.vouched_out =
       std::isfinite(vouched) && outgrown(vouched, std::isnan(x.noise.vouched) ? 0 : x.noise.vouched, scale, modulus);

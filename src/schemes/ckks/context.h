@@ -73,8 +73,8 @@ class Context : public schemes::RingContext<Context, Spec> {
 
   /// Returns the noise of a random error with the canonical norm `norm` (log2).
   Noise random(rlwe::Figure norm) const { return Noise::random(norm, noise_); }
-  /// Returns log2 of the noise of rounding `components` components. It bounds the slots, so it contains the squared norm
-  /// of s, not its mean.
+  /// Returns log2 of the noise of rounding `components` components. The result bounds every slot, so it uses the squared
+  /// norm of s, not the norm's mean.
   double rounding_noise(std::size_t components) const;
   /// Returns the noise of one key switch before its rounding; key_switch_noise includes the rounding.
   double key_product_noise(std::size_t level) const;
@@ -89,7 +89,7 @@ class Context : public schemes::RingContext<Context, Spec> {
   // See schemes/ckks/bootstrapping.h. Throw ParameterError for sets without bootstrapping.
   const Bootstrapper& bootstrapper();
   rlwe::BootstrappingLayouts bootstrapping_layouts();
-  /// Both are made at first use, which takes seconds.
+  /// The first call makes the matrices and plaintexts, which takes seconds.
   BootstrappingPlan& bootstrapping();
 
  private:
@@ -142,6 +142,7 @@ struct PlaintextData {
 struct SecretKeyData : schemes::RingSecretKey<Context> {};
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
 struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {
+  static constexpr math::u64 kRotation = 5;                 // automorphism of the rotation by one slot
   std::size_t period() const { return context->period(); }  // automorphisms of the rotations
 };
 
@@ -156,8 +157,8 @@ CiphertextData derived(const CiphertextData& a);
 /// Values may exceed their level's modulus before decoding or bootstrapping: sums, products and rescalings map c + k Q to
 /// c' + k Q'.
 Ciphertext finish(CiphertextData data);
-/// Returns the noise of a result that was computed with these keys. Its trusted part is unknown if the keys came from a
-/// file.
+/// Returns the noise of a result that was computed with these keys. The trusted part of the noise is unknown if the keys
+/// came from a file.
 rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys);
 Noise after_keys(const Noise& noise, const EvaluationKeysData& keys);
 /// Returns whether values and noise of these sizes (log2) may exceed a modulus at a scale. Returns true for unknown sizes.

@@ -9,7 +9,8 @@ namespace heliograph::ckks {
 
 /// Throws RoomError unless trusted bounds show that all values fit their modulus.
 void require_vouched(const CiphertextData& x);
-/// Decrypts in stretches. `disturb` (or null) may change each stretch's coefficients before they are decoded.
+/// Decrypts in stretches. `disturb`: null, or a function that may change the coefficients of each stretch of items before
+/// decoding.
 Values decrypted(const SecretKeyData& key, const CiphertextData& x, Checked checked,
                  const std::function<void(std::span<double>)>& disturb);
 

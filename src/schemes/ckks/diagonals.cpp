@@ -6,8 +6,8 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Cost of a giant step in baby steps. A giant step divides and decomposes, so it takes about three times as long. It
-/// counts as two, because the keys of baby steps take memory too.
+/// Cost of a giant step in baby steps. A giant step divides and decomposes, so it takes about three times as long. A giant
+/// step counts as two baby steps here, because the keys of baby steps take memory too.
 constexpr std::size_t kGiantCost = 2;
 
 using Numbers = std::set<std::size_t>;

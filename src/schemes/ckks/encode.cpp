@@ -41,7 +41,7 @@ double nearest_double(i128 x) {
   const auto a = static_cast<math::u128>((x ^ signs) - signs);
   const auto piece = [&](int from) { return static_cast<double>(static_cast<i64>(static_cast<u64>(a >> from) & low53)); };
   // Two pieces of 53 bits are exact, and their sum is rounded once. For a larger value, a sticky bit replaces the bits
-  // below its pieces. It lies below the bits that the rounding examines.
+  // below its pieces. The sticky bit lies below the bits that the rounding examines.
   const double small = piece(53) * 0x1p53 + piece(0);
   const u64 rest = (static_cast<u64>(a >> 21) & low53) | static_cast<u64>((static_cast<u64>(a) & ((u64{1} << 21) - 1)) != 0);
   const double large = piece(74) * 0x1p74 + static_cast<double>(static_cast<i64>(rest)) * 0x1p21;
@@ -219,8 +219,8 @@ void upload_transforms(Context& c, const std::vector<double>& polynomials, const
   const std::size_t n = c.spec().n, words = to.view().n, run = n / words, count = to.components(), limbs = primes.size();
   require<InternalError>(polynomials.size() == count * n && distinct_words(polynomials, n) <= words,
                          "transforms must have one word for each run of equal words");
-  // The polynomial is one in Y = X^run. Its transform of degree n' with the root of unity psi^run gives one word per run,
-  // in the order of the runs (math/ring.h).
+  // The polynomial is one in Y = X^run. The polynomial's transform of degree n' with the root of unity psi^run gives one
+  // word per run, in the order of the runs (math/ring.h).
   const auto fill = [&](auto zero) {
     std::vector<decltype(zero)> all(count * limbs * words);
     parallel_for(limbs, all.size() * 16, [&](std::size_t l) {

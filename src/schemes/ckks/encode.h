@@ -25,8 +25,8 @@ device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli)
 /// Uploads integer coefficients [items][N] in the coefficient domain, as items or as components of one item.
 RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes,
                              ring::Secrecy secrecy = ring::Secrecy::open, bool components = false);
-/// Returns the least number of words per limb that determines the polynomials' transforms. It is n' if all of them are
-/// polynomials in X^(N / n'), because runs of their words are equal. Examines every coefficient.
+/// Returns the least number of words per limb that determines the polynomials' transforms. The number is n' if all
+/// polynomials are in X^(N / n'), because runs of their words are equal. Examines every coefficient.
 std::size_t distinct_words(const std::vector<double>& polynomials, std::size_t n);
 /// Uploads the transforms of polynomials, with as many words per limb as `to` has, as components of one item.
 void upload_transforms(Context& c, const std::vector<double>& polynomials, const RnsTensor& to);

@@ -22,7 +22,7 @@ constexpr const char* kOthers = "other operations";
 constexpr std::size_t kText = 256;
 constexpr double kLargestPower = 0x1p20;
 
-/// Largest relative difference of scales in a sum. It changes the squares by this share.
+/// Largest relative difference of scales in a sum. The scale difference changes the squares by this share.
 constexpr double kSameScale = 0x1p-10;
 
 /// A sum of squares must stay this factor below the room, so that a wrapped sum is outside the limit with high probability.
@@ -62,7 +62,8 @@ Guard sum_of(const Guard& a, const Guard& b) {
   return sum;
 }
 
-/// Joins the two guards whose sum notices most; guards of equal operations first. Returns false if no two can be joined.
+/// Joins the two guards whose sum notices the smallest excess; guards of equal operations first. Returns false if no two can
+/// be joined.
 bool join_two(std::vector<Guards::Item>& list) {
   std::pair<bool, double> least{true, std::numeric_limits<double>::infinity()};
   std::optional<std::pair<std::size_t, std::size_t>> best;

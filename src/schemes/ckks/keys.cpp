@@ -15,7 +15,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Description of values to encrypt. All processes know it; only the key holder has the values.
+/// Description of values to encrypt. All processes know the interval; only the key holder has the values.
 struct Described {
   std::size_t width = 0;
   bool complex = false;
@@ -206,27 +206,8 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
   return EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(made)));
 }
 
-bool EvaluationKeys::has_relinearization() const { return data_->keys.relinearization.has_value(); }
 bool EvaluationKeys::has_bootstrapping() const { return data_->keys.bootstrapping.has_value(); }
 bool EvaluationKeys::has_conjugation() const { return data_->keys.rotations.contains(data_->context->conjugation()); }
-std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->steps(5, data_->period()); }
-EvaluationKeys EvaluationKeys::composing(std::size_t most) const { return schemes::composing(*this, most); }
-std::size_t EvaluationKeys::most_switches() const { return data_->most_switches; }
-std::optional<std::vector<std::int64_t>> EvaluationKeys::composition(std::int64_t steps) const {
-  return schemes::compositions_of(*this).of(steps);
-}
-std::optional<std::size_t> EvaluationKeys::switches(std::int64_t steps) const {
-  return schemes::compositions_of(*this).switches(steps);
-}
-std::pair<std::size_t, std::size_t> EvaluationKeys::reach() const {
-  const auto reach = schemes::compositions_of(*this).reach();
-  return {reach.divisor, reach.most};
-}
-std::int64_t EvaluationKeys::cheapest(const std::vector<std::int64_t>& steps) const {
-  return schemes::compositions_of(*this).cheapest(steps);
-}
-std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
-std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
 Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, Interval bound) const {
   const std::shared_ptr<Context>& c = data_->context;
@@ -251,7 +232,7 @@ Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, Interval 
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
   const Secret<Key256> secret = entropy.next_secret();  // used by the key holder only
-  // Known to all processes; only the key holder has the key.
+  // All processes know these properties; only the key holder has the key.
   const bool divides =
       ring::broadcast<unsigned char>(c->engine().device(), [&] { return data_->key.divides() ? 1 : 0; }) != 0;
   const double noise =
@@ -456,7 +437,7 @@ Ciphertext stand_in(const Ciphertext& x, const SecretKey& key) {
   require<MismatchError>(c->hash() == x.data().context->hash(), "the key of a stand-in must have the tensor's parameters");
   CiphertextData r = x.data();
   r.context = c, r.key = key.data().key.id();
-  r.guards = {};  // their words belong to the other key
+  r.guards = {};  // the words of the guards belong to the other key
   r.tensor = RnsTensor(c->rlwe().engine(), x.shape(), x.degree() + 1, c->rlwe().chain(r.level), Domain::ntt);
   r.seed.reset(), r.fresh = false;
   return finish(std::move(r));

@@ -41,7 +41,7 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
   r.scale = x.scale * scale;
   r.ranges = x.ranges.map([&](const Range& a) {  // each slot is a sum of as many values as there are terms
     const double largest = a.peak * most;
-    return Range{-largest, largest, largest, std::min(largest, a.rms * most), largest, a.word};
+    return Range{-largest, largest, largest, std::min(largest, a.rms * most), largest, a.declared};
   });
 }
 
@@ -122,7 +122,8 @@ CiphertextData described(const LinearSum& sum, const CiphertextData& x, const Ev
   return r;
 }
 
-/// Terms of a sum whose steps have keys. They apply to the operand rotated by `before`; their sum is rotated by `after`.
+/// Terms of a sum whose steps have keys. The terms apply to the operand rotated by `before`; the terms' sum is rotated by
+/// `after`.
 struct Part {
   std::int64_t before = 0, after = 0;
   std::vector<std::size_t> terms;            // indices of terms of the whole sum

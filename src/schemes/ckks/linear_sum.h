@@ -39,9 +39,8 @@ LinearSum make_linear_sum(Context& context, std::size_t level, std::size_t place
 /// Applies the sum to a tensor without metadata.
 RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys);
 /// Returns the sum over terms of rotate(plaintext * rotate(x, baby), giant), one level down. `x` has degree one and the
-/// sum's level. If keys compose rotations, terms whose steps have no key form separate sums, each rounded. These act on
-/// rotations of `x`, or are rotated afterwards. Throws MissingKeyError, MismatchError or
-/// LevelError.
+/// sum's level. If keys compose rotations, terms whose steps have no key form separate sums, each rounded. The separate sums
+/// act on rotations of `x`, or are rotated afterwards. Throws MissingKeyError, MismatchError or LevelError.
 Ciphertext apply(const LinearSum& sum, const Ciphertext& x, const EvaluationKeys& keys);
 
 }  // namespace heliograph::ckks

@@ -72,7 +72,7 @@ std::vector<ValueBounds> Ciphertext::value_bounds(bool vouched) const {
   std::vector<ValueBounds> all;
   for (const RangePair& pair : data_->ranges.list()) {
     const Range& r = vouched ? pair.vouched : pair.assumed;
-    all.push_back({{r.low, r.high}, r.peak, r.rms, r.mean, r.word.given});
+    all.push_back({{r.low, r.high}, r.peak, r.rms, r.mean, r.declared.given});
   }
   return all;
 }
@@ -84,13 +84,13 @@ double Ciphertext::assumed_precision() const {
   return bits < 0 ? 0 : bits;  // preserves NaN
 }
 
-bool Ciphertext::rests_on_word() const {
+bool Ciphertext::rests_on_declaration() const {
   const RangePair all = data_->ranges.merged();
-  return all.vouched.word.given || all.assumed.word.given;
+  return all.vouched.declared.given || all.assumed.declared.given;
 }
 bool Ciphertext::awaits_guard() const {
   const RangePair all = data_->ranges.merged();
-  return all.vouched.word.unguarded || all.assumed.word.unguarded;
+  return all.vouched.declared.unguarded || all.assumed.declared.unguarded;
 }
 
 double Ciphertext::bits_beyond_room() const {

@@ -32,7 +32,7 @@ Ciphertext lower_to(const Ciphertext& a, std::size_t level, double scale);
 Ciphertext confined(const Ciphertext& a, std::size_t level);
 /// Subtracts a plaintext with the known numbers of the padding slots, which makes these slots zero and takes no level.
 Ciphertext cleared(const Ciphertext& a);
-/// Sets the padding slots to zero. Takes one level, unless they are zero already. Throws LevelError.
+/// Sets the padding slots to zero. Takes one level, unless the slots are zero already. Throws LevelError.
 Ciphertext masked(const Ciphertext& a);
 /// Returns a tensor that may be rotated: if padding slots have other contents than the tensor's own values, masks them,
 /// which takes a level.

@@ -20,9 +20,9 @@ double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 /// Makes a range unknown if one of its bounds is NaN, as after an overflow.
 Range checked(Range a) {
   if (std::isnan(a.low) || std::isnan(a.high) || std::isnan(a.peak) || std::isnan(a.rms) || std::isnan(a.mean)) {
-    const Word word = a.word;
+    const Declaration declared = a.declared;
     a = Range::unknown();
-    a.word = word;
+    a.declared = declared;
   }
   return a;
 }
@@ -61,22 +61,22 @@ bool Range::inside(const Range& o) const {
 }
 
 Range sum(const Range& a, const Range& b) {
-  return checked({a.low + b.low, a.high + b.high, a.peak + b.peak, a.rms + b.rms, a.mean + b.mean, a.word | b.word});
+  return checked({a.low + b.low, a.high + b.high, a.peak + b.peak, a.rms + b.rms, a.mean + b.mean, a.declared | b.declared});
 }
 
-Range negated(const Range& a) { return {-a.high, -a.low, a.peak, a.rms, a.mean, a.word}; }
+Range negated(const Range& a) { return {-a.high, -a.low, a.peak, a.rms, a.mean, a.declared}; }
 
 Range scaled(const Range& a, double factor) {
   const double size = std::abs(factor);
   const Range b = factor < 0 ? negated(a) : a;
-  return {times(b.low, size), times(b.high, size), times(b.peak, size), times(b.rms, size), times(b.mean, size), a.word};
+  return {times(b.low, size), times(b.high, size), times(b.peak, size), times(b.rms, size), times(b.mean, size), a.declared};
 }
 
-Range magnitudes(const Range& a) { return {-a.largest(), a.largest(), a.peak, a.rms, a.mean, a.word}; }
+Range magnitudes(const Range& a) { return {-a.largest(), a.largest(), a.peak, a.rms, a.mean, a.declared}; }
 
 Range shifted(const Range& a, std::complex<double> number) {
   const double size = std::abs(number);
-  Range r{a.low + number.real(), a.high + number.real(), a.peak + size, a.rms + size, a.mean + size, a.word};
+  Range r{a.low + number.real(), a.high + number.real(), a.peak + size, a.rms + size, a.mean + size, a.declared};
   if (number.imag() != 0) r.high = a.largest() + size, r.low = -r.high;
   return checked(r);
 }
@@ -89,7 +89,7 @@ double mean_square(const Range& a, const Packing& packing) {
 
 Range product(const Range& a, const Range& b, const Packing& packing, bool square) {
   Range r;
-  r.word = a.word | b.word;
+  r.declared = a.declared | b.declared;
   if (packing.complex) {
     r.high = times(a.largest(), b.largest()), r.low = -r.high;
   } else {
@@ -108,7 +108,7 @@ Range product(const Range& a, const Range& b, const Packing& packing, bool squar
 Range summed_values(const Range& a, const Packing& packing) {
   const auto n = static_cast<double>(packing.width);
   const double mean = std::min(a.mean, std::sqrt(mean_square(a, packing)));
-  Range r{times(n, std::max(a.low, -mean)), times(n, std::min(a.high, mean)), 0, 0, 0, a.word};
+  Range r{times(n, std::max(a.low, -mean)), times(n, std::min(a.high, mean)), 0, 0, 0, a.declared};
   if (packing.complex) r.high = times(n, std::min(mean, a.largest())), r.low = -r.high;
   r.peak = r.rms = r.mean = r.largest();
   return checked(r);
@@ -127,14 +127,14 @@ Range moved(const Range& a, const Packing& from, const Tail& tail) {
 
 Range narrowed(const Range& a, const Range& b) {
   Range r{std::max(a.low, b.low), std::min(a.high, b.high), std::min(a.peak, b.peak),
-          std::min(a.rms, b.rms), std::min(a.mean, b.mean), a.word | b.word};
+          std::min(a.rms, b.rms), std::min(a.mean, b.mean), a.declared | b.declared};
   if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // for rounding of doubles
   return r;
 }
 
 Range merged(const Range& a, const Range& b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high), std::max(a.peak, b.peak),
-          std::max(a.rms, b.rms), std::max(a.mean, b.mean), a.word | b.word};
+          std::max(a.rms, b.rms), std::max(a.mean, b.mean), a.declared | b.declared};
 }
 
 namespace {
@@ -156,7 +156,7 @@ double value_at(double x, const std::vector<double>& c, Basis basis) {
 
 Range polynomial_of(const Range& x, const std::vector<double>& c, Basis basis) {
   Range r = Range::unknown();
-  r.word = x.word;
+  r.declared = x.declared;
   if (!x.known()) return r;
   const auto range_over = [&](double low, double high) {
     // On K > d Chebyshev points, a polynomial of degree d reaches cos(pi d / 2K) of its largest value (Ehlich and Zeller).
@@ -308,14 +308,14 @@ Ranges Ranges::unvouched() const {
 
 Ranges Ranges::guarded() const {
   return map([](Range r) {
-    r.word.unguarded = r.word.strong = false;
+    r.declared.unguarded = r.declared.strong = false;
     return r;
   });
 }
 
 Ranges Ranges::strongly_guarded() const {
   return map([](Range r) {
-    r.word.strong = true;
+    r.declared.strong = true;
     return r;
   });
 }
@@ -330,8 +330,7 @@ bool Ranges::inside(const Ranges& other) const {
 
 namespace {
 
-/// Rounds a magnitude up or down to one of `steps`. These are mantissas in [1/2, 1); every power of two has the same
-/// ones.
+/// Rounds a magnitude up or down to one of `steps`. The steps are mantissas in [1/2, 1), the same for every power of two.
 double to_grid(double size, std::span<const double> steps, bool up) {
   if (size == 0 || !std::isfinite(size)) return size;
   int exponent = 0;
@@ -384,10 +383,10 @@ io::Json stored_range(const Range& exact) {
   io::Json list = io::Json::array();
   // Bounds that follow from the interval are omitted.
   std::vector<double> bounds = {r.low, r.high, r.rms, r.mean, r.peak};
-  if (!r.word)
+  if (!r.declared)
     while (bounds.size() > 2 && bounds.back() == r.largest()) bounds.pop_back();
   for (const double bound : bounds) list.push_back(bound);
-  if (r.word) list.push_back(true);
+  if (r.declared) list.push_back(true);
   return list;
 }
 
@@ -401,7 +400,7 @@ Range range_from(const io::Json& json) {
   if (bounds.size() > 2) r.rms = bounds[2];
   if (bounds.size() > 3) r.mean = bounds[3];
   if (bounds.size() > 4) r.peak = bounds[4];
-  if (list.size() > 5) r.word = list[5].as_bool("a range");
+  if (list.size() > 5) r.declared = list[5].as_bool("a range");
   require<DamagedFileError>(r.low <= r.high && r.rms >= 0 && r.mean >= 0 && r.peak >= 0,
                             "a range of values must have low <= high and no negative size");
   return r;

@@ -1,4 +1,4 @@
-// Bounds on the values of each ciphertext. They decide whether the values fit the modulus.
+// Bounds on the values of each ciphertext. The bounds decide whether the values fit the modulus.
 //
 // The squared coefficients of a polynomial with the values v_j in its N/2 slots (padding included) sum to the mean of
 // |v_j|^2 (Parseval). So each coefficient is at most S, the root mean square over all slots. A ciphertext decrypts correctly
@@ -23,16 +23,16 @@ using Tail = schemes::Tail<std::complex<double>>;
 
 /// Whether a caller declared bounds (`within`, a Chebyshev argument's interval), whether no guard tests a declaration, and
 /// whether the caller asked for a strong guard.
-struct Word {
+struct Declaration {
   bool given = false, unguarded = false, strong = false;
 
-  Word() = default;
-  Word(bool given) : given(given), unguarded(given) {}  // NOLINT(google-explicit-constructor): a new declaration
+  Declaration() = default;
+  Declaration(bool given) : given(given), unguarded(given) {}  // NOLINT(google-explicit-constructor): a new declaration
   explicit operator bool() const { return given; }
-  bool operator==(const Word&) const = default;
+  bool operator==(const Declaration&) const = default;
 };
-/// Returns the word of bounds that follow from two ranges.
-inline Word operator|(Word a, Word b) {
+/// Returns the declaration of bounds that follow from two ranges.
+inline Declaration operator|(Declaration a, Declaration b) {
   a.given = a.given || b.given, a.unguarded = a.unguarded || b.unguarded;
   a.strong = a.strong || b.strong;
   return a;
@@ -44,7 +44,7 @@ struct Range {
   double peak = 0;           // largest |v| over all slots, padding included
   double rms = 0;            // bound on the root mean square over all slots
   double mean = 0;           // bound on |the mean of the values|
-  Word word;                 // whether the bounds rest on a caller's declaration
+  Declaration declared;      // whether the bounds rest on a caller's declaration
 
   /// Returns the bounds of `n` values in [low, high], padded with zeros to `period` slots.
   static Range of(double low, double high, std::size_t n, std::size_t period);
@@ -85,7 +85,7 @@ Range product(const Range& a, const Range& b, const Packing& packing, bool squar
 Range summed_values(const Range& a, const Packing& packing);
 /// Returns the bounds after a rotation, which may move padding to slots with values.
 Range moved(const Range& a, const Packing& from, const Tail& tail);
-/// Returns, of two ranges of the same values, the tighter one of each bound.
+/// Returns the tighter of each bound of two ranges for the same values.
 Range narrowed(const Range& a, const Range& b);
 Range merged(const Range& a, const Range& b);
 /// Returns the range of a polynomial or Chebyshev series on [low, high]. The coefficients start at the constant.

@@ -95,8 +95,7 @@ CiphertextData described_sum(const CiphertextData& x, std::size_t count) {
 template <class Factor, class Multiply>
 Ciphertext summed_products(const Ciphertext& a, const Factor& b, std::size_t axis, Multiply product_of) {
   const std::size_t count = a.shape()[axis];
-  const std::size_t stretch = a.data().tensor.items() > 0 ? 16 : std::max<std::size_t>(1, count);  // one stretch if there
-                                                                                                   // are no items
+  const std::size_t stretch = a.data().tensor.items() > 0 ? 16 : std::max<std::size_t>(1, count);  // no items: one stretch
   Ciphertext total;
   for (std::size_t first = 0; first < count || first == 0; first += stretch) {
     const std::size_t some = std::min(stretch, count - first);
@@ -188,7 +187,7 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
     const auto steps = static_cast<std::int64_t>(k);
     CiphertextData r = turned(sums, {c.galois(steps)}, {steps}, keys, false);
     const CiphertextData& own = sums.data();
-    // Adds the noise of this key switch. The later steps rotate and add it too.
+    // Adds the noise of this key switch. Later steps rotate and add this noise too.
     const auto switches = turns_of(keys, {c.galois(steps)}, {steps}).switches;
     noise = both(noise, of_rotations(key_switch.times(log2_count(switches)), log2_count(count / (2 * k)), log_n));
     r.noise = after_keys(noise, keys.data());

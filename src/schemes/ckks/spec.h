@@ -63,7 +63,7 @@ std::string short_number(double value);
 
 /// Throws ParameterError unless a public bound on inputs is 0 (none) or a positive number.
 void require_bound(double bound);
-/// Counts also the levels of bootstrapping.
+/// Includes the levels of bootstrapping.
 std::size_t level_count(const Spec& spec);
 /// Returns log2 of the largest values that fit the lowest level.
 double log2_room(const Spec& spec);

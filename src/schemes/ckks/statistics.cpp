@@ -1,4 +1,4 @@
-// Bounds on variances and covariances. They are tighter than those of the sums and products that compute them.
+// Bounds on variances and covariances. These bounds are tighter than those of the sums and products that compute variances.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ Range variance_of(const Range& a, const Packing& packing, double factor) {
   double most = mean_square(a, packing);
   if (!packing.complex && a.known()) most = std::min(most, (a.high - a.low) * (a.high - a.low) / 4);
   most *= factor;
-  return {.low = 0, .high = most, .peak = most, .rms = most, .mean = most, .word = a.word};
+  return {.low = 0, .high = most, .peak = most, .rms = most, .mean = most, .declared = a.declared};
 }
 
 Ciphertext narrowed_to(const Ciphertext& results, const Ranges& known, const Shape& shape) {
@@ -39,7 +39,7 @@ Ciphertext with_covariances(const Ciphertext& results, const Ciphertext& x, doub
   const Ranges each = x.data().ranges.map([&](const Range& a) { return variance_of(a, packing, factor); });
   const auto both = [](const Range& a, const Range& b) {
     const double most = std::sqrt(a.high) * std::sqrt(b.high);
-    return Range{.low = -most, .high = most, .peak = most, .rms = most, .mean = most, .word = a.word | b.word};
+    return Range{.low = -most, .high = most, .peak = most, .rms = most, .mean = most, .declared = a.declared | b.declared};
   };
   return narrowed_to(results, Ranges::both(each, {items, 1}, each, {1, items}, {items, items}, both), {items, items});
 }

@@ -36,7 +36,7 @@ Ciphertext cleared(const Ciphertext& a) {
   r.tail = {};
   const auto subtracted = [&](const RnsTensor& from, std::size_t first, std::size_t count) {
     const Values numbers = behind(c, x.width, x.tail, first, count);
-    // Numbers beyond the room are subtracted modulo the primes, as they were added.
+    // Numbers that exceed the room are subtracted modulo the primes, just as they were added.
     if (!(largest_of(numbers) * x.scale < kLargestEncoded))
       throw PlaintextRangeError("the padding slots hold a number of magnitude " + std::to_string(largest_of(numbers)) +
                                 ", which is too large to be removed");

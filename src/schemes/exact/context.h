@@ -128,6 +128,7 @@ struct SecretKeyData : schemes::RingSecretKey<Context> {
 };
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
 struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {
+  static constexpr math::u64 kRotation = 3;                     // automorphism of the row rotation by one slot
   std::size_t period() const { return context->spec().n / 2; }  // period of row rotations
 };
 

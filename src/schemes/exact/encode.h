@@ -30,8 +30,8 @@ void download_values(Context& c, std::size_t part, Packing packing, std::size_t 
 /// Returns, for each limb, the constant whose addition adds the integer `residue` to a ciphertext of this level and
 /// factor.
 device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, u64 residue);
-/// Returns the tensor whose addition adds the polynomials to a ciphertext of this level and factor. It is in the
-/// coefficient domain and has the polynomials' secrecy.
+/// Returns the tensor whose addition adds the polynomials to a ciphertext of this level and factor. The returned tensor is
+/// in the coefficient domain and has the polynomials' secrecy.
 RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor);
 
 }  // namespace heliograph::exact

@@ -143,26 +143,7 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
       std::make_shared<EvaluationKeysData>(EvaluationKeysData{schemes::make_evaluation_keys(*data_, relinearize, galois)}));
 }
 
-bool EvaluationKeys::has_relinearization() const { return data_->keys.relinearization.has_value(); }
 bool EvaluationKeys::has_columns() const { return data_->keys.rotations.contains(data_->context->column_galois()); }
-std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->steps(3, data_->period()); }
-EvaluationKeys EvaluationKeys::composing(std::size_t most) const { return schemes::composing(*this, most); }
-std::size_t EvaluationKeys::most_switches() const { return data_->most_switches; }
-std::optional<std::vector<std::int64_t>> EvaluationKeys::composition(std::int64_t steps) const {
-  return schemes::compositions_of(*this).of(steps);
-}
-std::optional<std::size_t> EvaluationKeys::switches(std::int64_t steps) const {
-  return schemes::compositions_of(*this).switches(steps);
-}
-std::pair<std::size_t, std::size_t> EvaluationKeys::reach() const {
-  const auto reach = schemes::compositions_of(*this).reach();
-  return {reach.divisor, reach.most};
-}
-std::int64_t EvaluationKeys::cheapest(const std::vector<std::int64_t>& steps) const {
-  return schemes::compositions_of(*this).cheapest(steps);
-}
-std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
-std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
 Ciphertext SecretKey::encrypt(const Values& values, Packing packing, Moduli moduli,
                               const std::optional<Bound>& bound) const {
@@ -229,8 +210,8 @@ double estimated_budget(const CiphertextData& x, std::size_t part) {
   return x.context->rules().noise_limit(x.first_part + part, x.level()) - x.noise[part];
 }
 
-/// Returns the bits that the measured noise of one part must leave in every coefficient. They are those of the estimate,
-/// because noise from correct operations exceeds its estimate with negligible probability. One bit if the estimate is
+/// Returns the bits that the measured noise of one part must leave in every coefficient. The required bits are those of the
+/// estimate: noise from correct operations exceeds its estimate with negligible probability. One bit if the estimate is
 /// unknown or ignored. Noise that wrapped a few values often leaves all coefficients away from the limit (docs/adr/0014).
 double required_budget(const CiphertextData& x, std::size_t part) {
   constexpr double unknown = 1, least = 0.03, finest = 40;

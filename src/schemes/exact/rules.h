@@ -36,8 +36,8 @@ class Rules {
   // Messages. Returns the multiplier of the errors in an encryption of zero.
   /// Returns the multiplier of the errors in an encryption of zero.
   virtual u64 error_multiplier(std::size_t part) const = 0;
-  /// Returns the conversion of m from t to the chain of a level. Its result is the term that adds m to a phase of this
-  /// factor.
+  /// Returns the conversion of m from t to the chain of a level. The conversion's result is the term that adds m to a phase
+  /// of this factor.
   virtual const std::shared_ptr<const device::ConversionConstant>& encoding(std::size_t part, std::size_t level,
                                                                             u64 factor) = 0;
   /// Returns the conversion of a phase from the chain of a level to factor * m modulo t.

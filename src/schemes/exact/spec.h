@@ -38,7 +38,7 @@ struct Family {
   const char* scheme;  // Spec::scheme
   Spec (*make)(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli, int word_size,
                std::size_t slots, bool insecure);
-  /// Returns the bits that a set lacks to hold a request's noise.
+  /// Returns the bits of Q that a set lacks for a request's noise.
   double (*missing)(const Spec& spec, const Request& request);
   /// Returns the cost of a multiplication with relinearization, in one-limb transforms.
   double (*transforms)(const Spec& spec);

@@ -38,7 +38,7 @@ Ciphertext cleared(const Ciphertext& a) {
   Context& c = *x.context;
   CiphertextData r = derived(x);
   r.distinct = r.independent = false;
-  r.parts = x.parts, r.tails = x.tails, r.bounds = x.bounds;  // the bounds remain valid, because the numbers become 0
+  r.parts = x.parts, r.tails = x.tails, r.bounds = x.bounds;  // magnitudes do not grow, so the bounds remain valid
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     if (!is_number(x.tails[part])) continue;
     double norm = 0;

@@ -49,7 +49,8 @@ Words transposed(const Words& square) {
 }
 
 /// Returns A_t (parameters.h) of a pack's masks p_j for each t of `tables`, in the NTT domain. For each u, the
-/// values of all p_j at psi^u form a polynomial in j. Its value at psi^e is the value of A_t at psi^e for u = e t.
+/// values of all p_j at psi^u form a polynomial in j. For u = e t, this polynomial's value at psi^e is the value of A_t at
+/// psi^e.
 Words automorphism_sums(const std::shared_ptr<Engine>& packing, std::span<const u32> hint, const std::vector<u32>& tables) {
   constexpr std::size_t kLine = 8;  // words per cache line
   const u64 q = packing_ring()->prime(0);

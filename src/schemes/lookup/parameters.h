@@ -39,7 +39,7 @@ inline constexpr unsigned kMessageShift = 24;              // position of the me
 
 /// Ring modulo Q, one prime below 2^50, for packing. N = 2048 allows 53 bits at 128 bits of security.
 const std::shared_ptr<const math::Ring>& packing_ring();
-/// Ring modulo two primes of 30 bits. Their product exceeds every coefficient that is computed modulo 2^32.
+/// Ring modulo two primes of 30 bits. The primes' product exceeds every coefficient that is computed modulo 2^32.
 const std::shared_ptr<const math::Ring>& exact_ring();
 inline const PrimeList kQ = {0}, kExact = {0, 1};
 

@@ -20,7 +20,7 @@ struct TableData {
   /// Computes the digits and masks of `packs` from the hint (packing.cpp).
   void pack(const std::vector<std::size_t>& packs);
   std::size_t packs() const { return size.columns / kDegree; }
-  /// Packs the packs in `stale`. If a call is interrupted, the next call packs the remaining ones.
+  /// Packs the packs in `stale`. If a call is interrupted, the next call packs the remaining columns.
   void repack();
 
   const Size size;

@@ -13,8 +13,8 @@ struct Term {
   bool operator==(const Term&) const = default;
 };
 
-/// A linear combination of wires plus a constant of the torus (2^64 is one turn). Its cost is negligible compared with a
-/// bootstrap.
+/// A linear combination of wires plus a constant of the torus (2^64 is one turn). The cost of a combination is negligible
+/// compared with a bootstrap.
 struct Linear {
   std::vector<Term> terms;  // ascending by wire, without duplicates; weights are not 0
   std::uint64_t constant = 0;
@@ -28,7 +28,7 @@ struct Table {
   bool operator==(const Table&) const = default;
 };
 
-/// One bootstrap. Its results are wires first_output + o: the table at the phase of `input` plus o / (2 * outputs) turns.
+/// One bootstrap. Result o is wire first_output + o: the table at the phase of `input` plus o / (2 * outputs) turns.
 struct Bootstrap {
   Linear input;
   std::uint32_t table = 0;

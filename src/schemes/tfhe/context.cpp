@@ -71,7 +71,7 @@ std::shared_ptr<const PreparedCircuit> Context::prepared(const std::shared_ptr<c
                        [](const PreparedCircuit& kept) { return kept.circuit().bootstraps(); });
 }
 
-/// Both evaluation keys on a device. They are evicted if the device needs their memory.
+/// Both evaluation keys on a device. Both keys are evicted if the device needs their memory.
 class EvaluationKeysData::OnDevice final : public device::Resident {
  public:
   explicit OnDevice(std::size_t bytes) : bytes_(bytes) {}

@@ -194,11 +194,18 @@ struct Network {
   /// Values that a pass reads: canonical words, results of the previous pass, or results that need a reduction first.
   enum class From { rest, values, grown };
 
+  /// The twiddle factors of a pass whose first group is `first`, by stage and group.
+  struct Twiddles {
+    const Network& network;
+    std::size_t first;
+    HELIOGRAPH_INLINE auto operator()(int s, int g) const {
+      return network.f.pair(network.table + 2 * ((first << s) + static_cast<std::size_t>(g)));
+    }
+  };
+
   template <int K, From Source, bool Odd>
   void forward_pass(const Word* in, Word* out, std::size_t stride, std::size_t first) const {
-    const auto twiddle = [&](int s, int g) __attribute__((always_inline)) {
-      return f.pair(table + 2 * ((first << s) + static_cast<std::size_t>(g)));
-    };
+    const Twiddles twiddle{*this, first};
     constexpr int kColumns = columns(K);
     for (std::size_t c = 0; c < stride; c += kColumns * A::kLanes) {
       V v[kColumns << K];
@@ -220,9 +227,7 @@ struct Network {
 
   template <int K, bool Last>
   void inverse_pass(Word* out, std::size_t stride, std::size_t first) const {
-    const auto twiddle = [&](int s, int g) __attribute__((always_inline)) {
-      return f.pair(table + 2 * ((first << s) + static_cast<std::size_t>(g)));
-    };
+    const Twiddles twiddle{*this, first};
     constexpr int kColumns = columns(K);
     for (std::size_t c = 0; c < stride; c += kColumns * A::kLanes) {
       V v[kColumns << K];

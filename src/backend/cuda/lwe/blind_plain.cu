@@ -178,7 +178,7 @@ constexpr BlindKernel kPlain{
 
 }  // namespace
 
-// Each kernel is defined in its own file, because it takes long to compile.
+// Each kernel is defined in its own file, because compiling one takes long.
 extern const BlindKernel kBlind2048, kBlind2048Latency, kBlind512, kBlind512Wide, kBlind1024;
 
 const BlindKernel& blind_kernel(const device::BootstrapShape& shape) {

@@ -442,7 +442,8 @@ void CudaKernels::run(Queue& q, const LinearSum& c) {
 }
 
 std::size_t CudaKernels::preferred_items(std::size_t bytes_an_item) const {
-  // Launches with many items gain more than items that fit the L2 cache. Measured with two gigabytes of scratch on an H200.
+  // Many items in one launch save more time than items that fit the L2 cache. Measured with two gigabytes of scratch on an
+  // H200.
   const std::size_t scratch = state_->properties().memory / 64;
   return std::max<std::size_t>(1, scratch / std::max<std::size_t>(1, bytes_an_item));
 }

@@ -69,7 +69,7 @@ class CudaLimbSums final : public device::Form {
   struct Term {
     u64 weight;
     u32 a, a_component, a_limb, b, b_component, b_limb;  // indices; ~0 stands for none
-    u32 turn, once;                                      // `once`: bit 0 for a, bit 1 for b
+    u32 turn, once;                                      // `once`: bit 0: a is not read again; bit 1: b
   };
   struct Result {
     u64 constant;

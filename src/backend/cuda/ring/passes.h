@@ -50,7 +50,7 @@ template <class F>
 void divide_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& rest, const View& beside,
                  const device::LimbConstants& own, const View& out);
 
-/// Consecutive key switches of a call, from `first` on. An item of a view is an item of one of these key switches.
+/// Consecutive key switches of a call, from `first` on. Each item of a view belongs to one of these key switches.
 struct KeySums {
   const device::ApplyKeys& call;
   std::size_t first;

@@ -6,8 +6,8 @@
 //
 // The methods sums and int8 have one structure. A warp computes several outputs of one position for a range of one limb;
 // neighbouring warps compute the next outputs and positions of the same range. So an input of many warps is loaded from
-// memory once and then comes from the caches. Both methods end in an integer sum whose quotient by q is small: see
-// finished().
+// memory once and then comes from the caches. The methods sums and int8 end in an integer sum whose quotient by q is small:
+// see finished().
 #include <algorithm>
 #include <bit>
 #include <type_traits>
@@ -122,8 +122,8 @@ __device__ __forceinline__ T integer(double a) {
 }
 
 /// Returns the canonical residue of a sum. `low` is the sum modulo 2^32 or 2^64, `about` the rounded sum, `inverse` 1/q.
-/// Residues are below q, so the quotient is at most the sum of all |weights|, far below 2^50. So `about` determines it
-/// within one, and the remainder is between -q and q.
+/// Residues are below q, so the quotient is at most the sum of all |weights|, far below 2^50. So `about` determines the
+/// quotient within one, and the remainder is between -q and q.
 template <class T>
 __device__ __forceinline__ T finished(T low, double about, T q, double inverse) {
   const double shifted = __fma_rn(about, inverse, Field50::kRound);

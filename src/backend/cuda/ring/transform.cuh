@@ -2,8 +2,8 @@
 // in each thread's registers. A round runs up to four butterfly stages; between rounds the threads exchange points in shared
 // memory.
 //
-// N = N1 * N2. The first stages combine points at distance N2 (columns of N1 points). After them each contiguous row r is
-// independent, with `root` N1 + r: stage s of the row uses the twiddles (root << s) + i. The inverse transform runs the
+// N = N1 * N2. The first stages combine points at distance N2 (columns of N1 points). After these stages each contiguous row
+// r is independent, with `root` N1 + r: stage s of the row uses the twiddles (root << s) + i. The inverse transform runs the
 // stages in reverse order.
 #pragma once
 

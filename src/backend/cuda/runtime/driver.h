@@ -75,7 +75,7 @@ class Driver {
 
 /// Opens the CUDA runtime on the GPU `ordinal`. Throws DeviceError if there is none, or if this build has no code for it.
 std::shared_ptr<Driver> make_driver(int ordinal);
-/// Returns the number of GPUs that the CUDA runtime finds, 0 without a driver. If it is 0, `reason` states why.
+/// Returns the number of GPUs that the CUDA runtime finds, 0 without a driver. If there is no GPU, `reason` states why.
 int count_gpus(std::string* reason = nullptr);
 /// Returns why the GPU `ordinal` cannot be used; empty if it can. Requires ordinal < count_gpus().
 std::string trouble_with_gpu(int ordinal);

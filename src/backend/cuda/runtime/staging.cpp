@@ -101,8 +101,8 @@ void Staging::give(Block* block) {
 
 namespace {
 
-/// Calls f(first byte, bytes) for each part of a block's size, on a few threads. They saturate the memory; more threads
-/// would wait for each other in the driver.
+/// Calls f(first byte, bytes) for each part of a block's size, on a few threads. These few threads saturate the memory; more
+/// threads would wait for each other in the driver.
 template <class F>
 void each_part(std::size_t bytes, F f) {
   constexpr std::size_t kBlock = Staging::kBlock, kThreads = 8;
