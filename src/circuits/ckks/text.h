@@ -19,6 +19,10 @@ inline std::string power_text(double value) {
   std::snprintf(text, sizeof text, "2^%.1f", std::log2(value));
   return text;
 }
-inline std::string interval_text(double low, double high) { return "[" + number_text(low) + ", " + number_text(high) + "]"; }
+inline std::string interval_text(double low, double high) {
+  char text[64];
+  std::snprintf(text, sizeof text, "[%.6g, %.6g]", low, high);
+  return text;
+}
 
 }  // namespace heliograph::ckks
