@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
-import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
