@@ -437,6 +437,35 @@ TEST(Switching, IntegersOfManyBits) {
   expect_integers(rig(), 16, 0.4);
 }
 
+TEST(Switching, LargeValuesAreRightOrRefused) {
+  // The first matrix is multiplied by about q / (values times scale). Its rounding counts for large values.
+  const Rig& r = rig();
+  const unsigned bits = 16;
+  const double most = std::exp2(bits - 1.0) - 4;
+  std::size_t right = 0, refused = 0;
+  for (const double unit : {0x1p-8, 1.0, 0x1p8, 0x1p16, 0x1p20}) {
+    std::vector<double> data(kSlots);
+    std::vector<i64> integers(kSlots), ones(kSlots);
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      const double v = i < 100 ? static_cast<double>(i % 3) - 1 : (i % 2 == 0 ? most : -most);
+      data[i] = v * unit, integers[i] = static_cast<i64>(v), ones[i] = v > 0;
+    }
+    const ckks::Ciphertext x = r.secret.encrypt(values_of({}, kSlots, data), 0, {-most * unit, most * unit});
+    try {
+      EXPECT_EQ(decrypted(r, switching::to_tfhe(x, bits, unit, r.switching, r.keys, r.tfhe_keys)), integers) << unit;
+      EXPECT_EQ(decrypted(r, switching::compare(x, Relation::greater, bits, unit, r.switching, r.keys, r.tfhe_keys)), ones)
+          << unit;
+      ++right;
+    } catch (const NoiseError& error) {
+      EXPECT_NE(std::string(error.what()).find("rounding of the matrices"), std::string::npos) << error.what();
+      EXPECT_THROW(switching::compare(x, Relation::greater, bits, unit, r.switching, r.keys, r.tfhe_keys), NoiseError);
+      ++refused;
+    }
+  }
+  EXPECT_GE(right, 3u);
+  EXPECT_GE(refused, 1u);
+}
+
 TEST(Switching, TiesAreRoundedToANeighbour) {
   const Rig& r = rig();
   std::vector<double> data;

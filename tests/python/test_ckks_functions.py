@@ -447,6 +447,59 @@ def test_the_error_of_an_operand_is_in_the_bound(deep: Owner, name: str) -> None
     check(deep, getattr(C, name)(noisy), f(v), within_bits=3)
 
 
+# ---- arguments
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ("x", hg.DtypeError),
+        (1j, hg.DtypeError),
+        (np.array([0.5 + 1j]), hg.DtypeError),
+        ([None, 1], hg.DtypeError),
+        ([[1], [1, 2]], hg.ShapeError),
+        (np.ma.masked_array([0.0, 0.5, 1], [0, 1, 0]), hg.DtypeError),
+        ([10**400, 1], hg.PlaintextRangeError),
+    ],
+)
+def test_clear_values_of_other_types_are_refused(deep: Owner, values: Any, error: type[Exception]) -> None:
+    """Complex and masked values raise an error, and lose neither their imaginary part nor their mask."""
+    with pytest.raises(error):
+        C.approximate(np.cosh, -1, 1, error=1e-4).clear(values)
+    with pytest.raises(error):
+        C.histogram(deep.encrypt(np.zeros(SLOTS), bound=1), values, gap=0.1)
+
+
+def test_numbers_beyond_floats_are_refused(deep: Owner) -> None:
+    """Integers above the largest float are invalid options, as infinities are."""
+    x, huge = deep.encrypt(np.full(SLOTS, 0.5), bound=(0.25, 1)), 10**400
+    for call in (
+        lambda: C.sign(x, gap=huge),
+        lambda: C.abs(x, error=huge),
+        lambda: C.clip(x, 0, huge, error=0.1),
+        lambda: C.power(x, huge),
+        lambda: C.exp(x, domain=(0, huge)),
+        lambda: C.approximate(np.cosh, -1, 1, error=huge),
+    ):
+        with pytest.raises(hg.ParameterError):
+            call()
+
+
+@pytest.mark.filterwarnings("error")
+def test_intervals_of_short_floats(deep: Owner) -> None:
+    """Ends of an interval may have any type of NumPy's numbers, without a warning."""
+    f = C.approximate(np.cosh, np.float32(0), np.float16(1))
+    assert (f.low, f.high) == (0, 1)
+    x = deep.encrypt(np.full(SLOTS, 0.5), bound=(np.float16(0.25), np.float32(1)))
+    assert C.exp(x, domain=(np.int8(0), np.float32(1))).shape == ()
+
+
+def test_functions_of_masked_values_are_refused() -> None:
+    """A function that masks some of its values cannot be approximated."""
+    with pytest.raises(hg.DtypeError, match="masked"):
+        C.approximate(lambda v: np.ma.masked_less(v, 0), -1, 1)
+
+
 # ---- the same bits
 
 

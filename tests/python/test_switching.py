@@ -249,3 +249,20 @@ def test_programs_record_switches() -> None:
         values = factor * np.linspace(-1, 1, 64)
         found = p.ckks.decrypt(positive(hg.Server(p.ckks_keys).bind(p.ckks.encrypt(values, bound=1))))
         assert np.abs(found - (np.round(values * 64) > 0)).max() < 2e-2
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**12, 2.0**16, 2.0**20])
+def test_large_values_are_right_or_refused(unit: float) -> None:
+    """The rounding of the first matrix counts: large values in units of many bits raise an error if it may change them."""
+    p = party()
+    v = np.random.default_rng(3).integers(-(2**19) + 4, 2**19 - 4, 64)
+    v[:32] = np.arange(32) % 3 - 1
+    x = hg.Server(p.ckks_keys).bind(p.ckks.encrypt(v * unit, bound=float(np.abs(v).max() * unit)))
+    if unit > 1:
+        with pytest.raises(hg.NoiseError, match="divide the values and the unit"):
+            p.server.to_tfhe(x, bits=20, unit=unit)
+        with pytest.raises(hg.NoiseError, match="divide the values and the unit"):
+            p.server.compare(x, "==", bits=20, unit=unit)
+        x, unit = x * 2.0**-20, unit * 2.0**-20
+    assert np.array_equal(p.tfhe.decrypt(p.server.to_tfhe(x, bits=20, unit=unit)), v)
+    assert np.array_equal(p.tfhe.decrypt(p.server.compare(x, "==", bits=20, unit=unit)), v == 0)

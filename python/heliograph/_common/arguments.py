@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -257,15 +256,40 @@ def real(value: Any, what: str) -> float:
     raise _core.DtypeError(f"{what} must be a real number, not {described(value)}")
 
 
+def is_finite_real(value: Any) -> bool:
+    """Tells whether a value is a real number within the range of floats, and not a boolean."""
+    try:
+        return is_real(value) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def reals(values: Any, what: str) -> npt.NDArray[np.float64]:
+    """Returns `values` as float64. NaN and infinities pass.
+
+    Raises DtypeError for anything but real numbers, ShapeError for rows of different lengths, PlaintextRangeError for
+    integers beyond floats.
+    """
+    array = array_of(values, what)
+    if array.dtype == object and all(is_real(v) for v in array.flat):
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise _core.PlaintextRangeError(f"{what} hold integers beyond the largest float, 1.8e308") from None
+    if array.dtype.kind not in "iubf":
+        raise _core.DtypeError(f"{what} must be real numbers, not {kind_of(values, array)}")
+    return np.asarray(array, dtype=np.float64, order="C")
+
+
 def interval_of(bound: Any) -> tuple[float, float]:
     """Returns a bound on values as (lowest, highest).
 
     `bound` is a magnitude above 0, or such a pair. Raises ParameterError.
     """
-    if is_real(bound) and 0 < bound <= sys.float_info.max:
+    if is_finite_real(bound) and bound > 0:
         return -float(bound), float(bound)
     pair = listed(bound)
-    if pair is not None and len(pair) == 2 and all(is_real(v) and abs(v) <= sys.float_info.max for v in pair):
+    if pair is not None and len(pair) == 2 and all(is_finite_real(v) for v in pair):
         low, high = (float(v) for v in pair)
         if low <= high and (low or high):
             return low, high

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._common.arguments import count_of, described, flag, interval_of, is_real
+from heliograph._common.arguments import count_of, described, flag, has_masked, interval_of, is_finite_real, reals
 from heliograph._common.functions import concatenate
 from heliograph._common.operations import composite
 from heliograph._common.tensor import keys_of, of_tensors
@@ -189,7 +189,7 @@ def error_bound(error: Any) -> float:
     """Returns the largest error of a function, 2^-20 for None. Raises ParameterError."""
     if error is None:
         return 2.0**-20
-    if not is_real(error) or not 0 < error < math.inf:
+    if not is_finite_real(error) or not error > 0:
         raise _core.ParameterError(f"an error must be a number above 0, not {described(error)}")
     return float(error)
 
@@ -307,12 +307,15 @@ class Approximation:
         )
 
     def clear(self, values: npt.ArrayLike) -> Floats:
-        """Returns the polynomial at numbers that are not encrypted. Raises PlaintextRangeError outside the interval.
+        """Returns the polynomial at numbers that are not encrypted.
+
+        Raises PlaintextRangeError outside the interval, DtypeError for values that are not real numbers, ShapeError for rows
+        of different lengths.
 
         >>> hg.ckks.approximate(np.cosh, -1, 1, error=2**-20).clear([0, 1]).round(5)
         array([1.     , 1.54308])
         """
-        return np.asarray(self._core.clear(np.asarray(values, dtype=np.float64, order="C")))
+        return np.asarray(self._core.clear(reals(values, "values")))
 
     @composite
     def __call__(self, x: Tensor, *, guard: bool | None = None, keys: EvaluationKeys | None = None) -> Tensor:
@@ -356,7 +359,7 @@ def approximate(
     and `where` are better there.
 
     Raises ParameterError if no polynomial of 10 levels reaches the error, or for an invalid interval; PlaintextRangeError if
-    f is not finite on the interval.
+    f is not finite on the interval; DtypeError for masked values. Exceptions of `f` pass unchanged.
 
     >>> logistic = hg.ckks.approximate(lambda v: 1 / (1 + np.exp(-v)), -8, 8, error=1e-4)
     >>> logistic
@@ -370,7 +373,10 @@ def approximate(
 
     def values(points: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            y = np.asarray(f(points))
+            given = f(points)
+            y = np.asarray(given)
+        if has_masked(given):
+            raise _core.DtypeError(f"{name} returns masked values, which are missing numbers; fill them (filled(0))")
         if y.shape != points.shape or y.dtype.kind not in "biuf":
             raise _core.ParameterError(
                 f"{name} must return one real number for each number of an array; see numpy.vectorize"

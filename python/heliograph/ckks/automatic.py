@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from heliograph import _core
-from heliograph._common.arguments import count_of, described, is_real
+from heliograph._common.arguments import count_of, described, is_finite_real
 from heliograph._common.operations import observed, observer_now
 from heliograph._common.process import logger
 from heliograph.programs.program import recording_now
@@ -153,7 +152,7 @@ def auto_bootstrap(bound: float | None = None, *, iterations: int = 1) -> Iterat
     >>> auto.count, owner.decrypt(y).round(4)[:3]
     (5, array([0.7442, 0.7442, 0.7442]))
     """
-    if bound is not None and (not is_real(bound) or not 0 < bound < math.inf):
+    if bound is not None and (not is_finite_real(bound) or not bound > 0):
         raise _core.ParameterError(f"a bound on values must be a number above 0, not {described(bound)}")
     auto = AutoBootstrap(None if bound is None else float(bound), count_of(iterations, "iterations", 1))
     token = _NOW.set(auto)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import math
 from typing import Any, cast
 
 import numpy as np
 
 from heliograph import _core
-from heliograph._common.arguments import described, flag, is_real, text_of
+from heliograph._common.arguments import described, flag, is_finite_real, text_of
 from heliograph._common.operations import composite
 from heliograph.ckks.approximation import Domain, computed, domain_of, error_bound, real_tensor
 from heliograph.ckks.integers import Method, method_of
@@ -21,7 +20,7 @@ _RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 def gap_of(gap: Any) -> float:
-    if not is_real(gap) or not 0 < gap < math.inf:
+    if not is_finite_real(gap) or not gap > 0:
         raise _core.ParameterError(f"a gap must be a number above 0, not {described(gap)}")
     return float(gap)
 
@@ -213,7 +212,7 @@ def clip(
     >>> holder.decrypt(hg.ckks.clip(w, -0.5, 0.25, error=0.002)).round(2) + 0
     array([-0.5 , -0.25,  0.  ,  0.25])
     """
-    if not (is_real(low) and is_real(high) and -math.inf < low < high < math.inf):
+    if not (is_finite_real(low) and is_finite_real(high) and low < high):
         raise _core.ParameterError(
             f"clip needs two finite limits, the lower one first, not {described(low)}, {described(high)}"
         )

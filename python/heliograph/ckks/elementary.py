@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from heliograph import _core
-from heliograph._common.arguments import described, is_real, text_of
+from heliograph._common.arguments import described, is_finite_real, text_of
 from heliograph._common.matrices import along_axis
 from heliograph._common.operations import composite
 from heliograph.ckks.approximation import Domain, Evaluator, computed, real_tensor
@@ -261,7 +260,7 @@ def power(
     >>> holder.decrypt(hg.ckks.power(v, 1.5, error=1e-4)).round(3)
     array([0.125, 0.354, 1.   , 2.828])
     """
-    if not is_real(exponent) or not math.isfinite(exponent):
+    if not is_finite_real(exponent):
         raise _core.ParameterError(f"an exponent must be a finite number, not {described(exponent)}")
     return computed("power", x, error, domain, guard, keys, more=(float(exponent),))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
-import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._common.arguments import count_of, described, flag, is_real
+from heliograph._common.arguments import count_of, described, flag, is_real, reals
 from heliograph._common.matrices import along_axis
 from heliograph._common.operations import composite
 from heliograph.ckks.approximation import Domain, computed, error_bound, real_tensor
@@ -232,12 +231,12 @@ def histogram(
     slots of each ciphertext; the tensor must fill the set's period.
 
     Needs keys for the rotations `sum_rotations(period)`. Raises the errors of `sign`; ParameterError for edges that are not
-    ascending.
+    ascending, DtypeError for edges that are not real numbers.
 
     >>> holder.decrypt(hg.ckks.histogram(w, [-1.5, -0.5, 0.3, 1], gap=0.2))[:, 0].round(2)
     array([1., 2., 1.])
     """
-    at = np.asarray(edges, dtype=np.float64)
+    at = reals(edges, "edges")
     if at.ndim != 1:
         raise _core.ParameterError("edges must be at least two ascending finite numbers")
     return _ordered(

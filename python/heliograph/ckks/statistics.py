@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from heliograph import _core
-from heliograph._common.arguments import described, interval_of, is_real, whole
+from heliograph._common.arguments import described, interval_of, is_finite_real, whole
 from heliograph._common.functions import concatenate
 from heliograph._common.matrices import along_axis
 from heliograph._common.tensor import keys_of, of_tensors
@@ -179,7 +179,7 @@ class Division:
             )
         low, high = x.bounds
         self.largest = (high - low) / 2 or 1.0  # Popoviciu's inequality
-        if least is not None and (not is_real(least) or not 0 < least < math.inf):
+        if least is not None and (not is_finite_real(least) or not least > 0):
             raise _core.ParameterError(f"least must be a number above 0, not {described(least)}")
         if least is not None and least > self.largest:
             raise _core.ParameterError(

@@ -121,9 +121,9 @@ class Context {
   /// Returns sign_circuit for the set, cached like the other circuits.
   std::shared_ptr<const tfhe::Circuit> comparing(const SignPlan& plan, Relation relation) const;
   /// Returns the plan with the fewest bootstraps that compares integers of `bits` bits and fails with a probability of at
-  /// most 2^-128; if there is none, one with 0 bootstraps. `error`: a bound on the error of a value, in units, without the
-  /// switch to the wide key.
-  SignPlan sign_plan(unsigned bits, double error) const;
+  /// most 2^-128; if there is none, one with 0 bootstraps. `error` and `turns` bound the error of a value, in units, and of
+  /// its phase, without the switch to the wide key.
+  SignPlan sign_plan(unsigned bits, double error, double turns = 0) const;
 
  private:
   inline static const PrimeList kFirst = {0};

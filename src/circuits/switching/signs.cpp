@@ -30,7 +30,7 @@ std::int32_t factor_of(std::int32_t ratio, unsigned power) {
 
 }  // namespace
 
-SignPlan Context::sign_plan(unsigned bits, double error) const {
+SignPlan Context::sign_plan(unsigned bits, double error, double turns) const {
   // Values may exceed the integers by kSlack, have an error below half a unit, and are moved by half a unit.
   const double most = std::exp2(bits - 1.0) + kSlack + 1;
   const lwe::NoiseModel& noise = tfhe_->noise();
@@ -46,7 +46,7 @@ SignPlan Context::sign_plan(unsigned bits, double error) const {
         plan.window = std::max(2 * most * (ratio + 1) / ratio, (ratio + 1.0) * factor);
       }
       const double first = variance() * factor * factor + noise.before_table(0);
-      plan.log2_failure = lwe::log2_tail(first, std::max(0.0, 0.5 - error) / plan.window * factor);
+      plan.log2_failure = lwe::log2_tail(first, std::max(0.0, (0.5 - error) / plan.window - turns) * factor);
       for (unsigned k = 1; k < count; ++k) {
         const double f = factor_of(ratio, count - 1 - k);
         plan.log2_failure =

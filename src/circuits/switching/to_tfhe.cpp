@@ -47,12 +47,29 @@ std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
 /// Bounds on errors of a value before it is rounded, in units.
 struct Errors {
   double value = 0;     // of the CKKS value
-  double matrices = 0;  // added by slots to coefficients
-  double switched = 0;  // added by the switch to TFHE and the first bootstraps
+  double rounding = 0;  // of the rounded matrices
+  double switched = 0;  // added by key switches, the switch to TFHE and the first bootstraps
   double beyond = 0;    // by which values may exceed the integers
 
-  double sum() const { return value + matrices + switched + beyond; }
+  double sum() const { return value + rounding + switched + beyond; }
 };
+
+/// Bounds on the errors that slots to coefficients adds.
+struct MatrixErrors {
+  double switches = 0;        // of key switches, in turns of the phases
+  double first_rounding = 0;  // of the first stage's plaintexts, in turns of the phases
+  double rounding = 0;        // of later stages' plaintexts, in units
+
+  double turns() const { return switches + first_rounding; }
+};
+
+/// Returns the largest magnitude that a slot of x may have, padding included. Throws PlaintextRangeError.
+double peak_of(const ckks::Ciphertext& x) {
+  const ckks::RangePair all = x.data().ranges.merged();
+  const double peak = std::fmin(all.vouched.peak, all.assumed.peak);  // fmin ignores NaN
+  require_known(-peak, peak);
+  return peak;
+}
 
 class ToTfhe {
  public:
@@ -96,7 +113,7 @@ class ToTfhe {
     shape.push_back(x_.data().width);
     const ckks::Ciphertext low = lowered();
     const SignPlan plan = relation_ ? planned(low) : SignPlan{.window = std::exp2(bits_ + 1.0)};
-    if (!relation_) require_noise(errors(low));
+    if (!relation_) require_noise(errors(low, plan.window));
     const auto circuit = relation_ ? pair_.comparing(plan, *relation_) : pair_.reading(bits_);
     const lwe::Tensor phases = steps.part(0.1, [&] { return this->phases(low, plan.window); });
     std::vector<lwe::Tensor> digits =
@@ -120,12 +137,15 @@ class ToTfhe {
     return ckks::lower(one, ckks_.bootstrapper().stages_to_coefficients() + 1);
   }
 
-  /// Returns the matrices' factor, for coefficients of q / window for each unit.
-  double factor(const ckks::Ciphertext& low, double window) const {
+  /// Returns the scale of the values after all matrices with a factor of 1.
+  double last_scale(const ckks::Ciphertext& low) const {
     double scale = low.data().scale;
     for (std::size_t level = low.level(); level > 1; --level) scale *= ckks_.scale(level) / ckks_.ratio(level);
-    return pair_.q() / window / (unit_ * scale);
+    return scale;
   }
+
+  /// Returns the matrices' factor, for coefficients of q / window for each unit.
+  double factor(const ckks::Ciphertext& low, double window) const { return pair_.q() / window / (unit_ * last_scale(low)); }
 
   void require_range() const {
     const auto [low, high] = interval_of(x_);
@@ -138,38 +158,55 @@ class ToTfhe {
                               "; give more bits or a larger unit, or declare a smaller bound (within)");
   }
 
-  Errors errors(const ckks::Ciphertext& low) const {
-    const double scale = low.data().scale, turn = std::exp2(bits_ + 1.0);
-    // The matrices: each with about eight giant steps, as in a bootstrap.
-    const double matrices = ckks_.key_switch_noise(1) + 2.5 - std::log2(pair_.q());
+  /// Returns the bounds of the key switches, each matrix with about eight giant steps as in a bootstrap, and of the rounded
+  /// plaintexts. A plaintext of at most 2 `period` coefficients, rounded, has an error of variance period / 6 in a slot. A
+  /// stage of l layers has fewer than 2^(l + 1) diagonals, and each of its results is a sum of 2^l slots. So the error of a
+  /// coefficient has at most twice that variance, times the square of the largest value. The factor is in the first stage,
+  /// whose error is therefore one of phases.
+  MatrixErrors matrix_errors(const ckks::Ciphertext& low) const {
+    const double rounding = kDeviations * std::sqrt(static_cast<double>(ckks_.period()) / 3) * peak_of(x_);
+    MatrixErrors e{.switches = std::exp2(ckks_.key_switch_noise(1) + 2.5 - std::log2(pair_.q())),
+                   .first_rounding = rounding * last_scale(low) / (pair_.q() * ckks_.scale(low.level()))};
+    for (std::size_t level = low.level() - 1; level > 1; --level) e.rounding += rounding / (unit_ * ckks_.scale(level));
+    return e;
+  }
+
+  /// `window`: units in a turn of the phases.
+  Errors errors(const ckks::Ciphertext& low, double window) const {
     const double read = std::sqrt(pair_.tfhe()->noise().before_table(1)) * std::exp2(1 + pair_.tfhe()->spec().message_bits);
+    const MatrixErrors matrices = matrix_errors(low);
     const auto [least, most] = interval_of(x_);
     const double top = std::exp2(bits_ - 1.0);
-    return {.value = std::exp2(low.data().noise.assumed) / (scale * unit_),
-            .matrices = turn * std::exp2(matrices),
-            .switched = turn * kDeviations * std::sqrt(pair_.variance()) + kDeviations * read,
+    return {.value = std::exp2(low.data().noise.assumed) / (low.data().scale * unit_),
+            .rounding = matrices.rounding + window * matrices.first_rounding,
+            .switched = window * (matrices.switches + kDeviations * std::sqrt(pair_.variance())) + kDeviations * read,
             .beyond = std::max({0.0, most / unit_ - (top - 1), -least / unit_ - top})};
   }
 
-  static void require_noise(const Errors& e) {
+  void require_noise(const Errors& e) const {
     if (e.sum() < 0.5) return;  // false for unknown noise
     refuse_noise(e);
   }
 
-  [[noreturn]] static void refuse_noise(const Errors& e) {
+  [[noreturn]] void refuse_noise(const Errors& e) const {
     const auto bits = [](double v) { return std::to_string(static_cast<int>(std::ceil(std::log2(v)))); };
     if (std::isnan(e.value))
       throw NoiseError("no bound is known on the error of these values, but switching needs one below half a unit");
+    if (e.rounding > std::max(e.value, e.switched))
+      throw NoiseError("cannot switch: the error must be below half a unit, but the rounding of the matrices may add 2^" +
+                       bits(e.rounding) + " units to values of up to " + short_number(peak_of(x_)) +
+                       "; divide the values and the unit by a power of two, or give fewer bits");
     throw NoiseError("cannot switch: the error must be below half a unit, but may reach 2^" + bits(e.value) +
-                     " units in the values and 2^" + bits(e.matrices + e.switched) +
+                     " units in the values and 2^" + bits(e.rounding + e.switched) +
                      " units in the switch; give fewer bits or a larger "
                      "unit (unit=)");
   }
 
   SignPlan planned(const ckks::Ciphertext& low) const {
-    const Errors e = errors(low);
+    const Errors e = errors(low, std::exp2(bits_ + 1.0));
     // The plan counts the rest of the switch as a variance.
-    const SignPlan plan = pair_.sign_plan(bits_, e.value + e.matrices);
+    const MatrixErrors matrices = matrix_errors(low);
+    const SignPlan plan = pair_.sign_plan(bits_, e.value + matrices.rounding, matrices.turns());
     if (plan.bootstraps == 0) refuse_noise(e);
     return plan;
   }
