@@ -67,7 +67,7 @@ def test_branches_on_several_devices(device: str) -> None:
         x, y, z = operands
         for found, expected in zip(f(*operands), (chain(x), chain(y), chain(z) + chain(x + z)), strict=True):
             same(found, expected)
-        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # also for operands in other memory
+        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # the same bits for operands in other memory
     assert f.recordings == 1
 
 

@@ -85,7 +85,7 @@ def test_no_wrong_value_in_hundreds_of_seeds(base_bits: int, part: int) -> None:
     found = outcomes(range(100 + 40 * part, 140 + 40 * part), base_bits, 6)
     assert found["right"] > 400
     if base_bits == ROOMS[-1]:
-        assert refused(found) < 0.015  # about 0.0075 over all parts
+        assert refused(found) < 0.015  # the fraction is about 0.0075 over all parts
 
 
 def test_unchecked_decryption_returns_wrong_values() -> None:

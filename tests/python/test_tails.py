@@ -450,7 +450,7 @@ def test_padding_beyond_the_room() -> None:
     values = np.linspace(-1, 1, WIDTH)
     x = party.server.bind(party.secret.encrypt(values - 3000.0, pad=True, bound=3001)) + 3000.0
     y = hg.ckks.lower(x * x, 1)
-    assert party.secret.parameters.room < 9e6  # of the padding slots
+    assert party.secret.parameters.room < 9e6  # the room is too small for the padding slots' values
     with pytest.raises(hg.RoomError):
         party.secret.decrypt(y)
     loaded = party.server.from_bytes(y.to_bytes())

@@ -110,7 +110,7 @@ def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
     with hg.trace() as t:
         twice(y)
         twice(y)
-        twice(y + y)  # new noise estimates: a dry run records the function again
+        twice(y + y)  # the noise estimates are new, so a dry run records the function again
     assert names(t) == ["twice", "twice", "add", "twice"]
 
 

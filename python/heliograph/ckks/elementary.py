@@ -26,7 +26,7 @@ def exp(
 ) -> Tensor:
     """Returns e to the power of each value.
 
-    This and the following functions take real values of an interval and have two options:
+    This and the following functions take real values of an interval and have three options:
 
     - `error`: the largest error of a result, including noise. The function raises NoiseError if the tensor's noise alone
       exceeds `error`. Without `error`, the polynomial has an error of 2^-20 of the largest result, and the tensor's noise
