@@ -23,7 +23,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Equivalent:
-    """A change that no port shows, and why."""
+    """A change that has no effect on any port, with the reason."""
 
     name: str
     file: str

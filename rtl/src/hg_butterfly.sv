@@ -23,7 +23,7 @@ module hg_butterfly #(
     $error("hg_butterfly: latency");
   end
 
-  // Before the product. In the forward direction both sums are doubled, so that the halving restores the operands.
+  // Steps before the product. In the forward direction both sums are doubled, so that the halving restores the operands.
   logic [W:0] sum;
   logic signed [W+1:0] difference;
   logic signed [W+1:0] even_sum, even_difference;  // even numbers that are congruent to sum and difference modulo q
@@ -80,7 +80,7 @@ module hg_butterfly #(
     .d_o(q_late)
   );
 
-  // After the product. The inverse passes both values on unchanged.
+  // Steps after the product. The inverse does not change the two values.
   logic [  W:0] after_sum;
   logic [  W:0] after_difference;
   logic [W+1:0] less;

@@ -156,7 +156,7 @@ module hg_convert #(
     always_ff @(posedge clk_i) y <= parts[pass[2].group[QB-1:0]];
   end
 
-  // The array. Each sum of pieces is in one DSP, and starts again at the first source.
+  // The array of multipliers. Each sum of pieces is in one DSP, and starts again at the first source.
   localparam int unsigned ADDED = STEPS - 1 - 2;  // add_i follows its operands by one cycle
   logic [LL-1:0] held_ll[P][T];
   logic [LH-1:0] held_lh[P][T];
@@ -238,7 +238,7 @@ module hg_convert #(
     assign unused = ^turns[57:0];
   end
 
-  // Output. Registers take all sums in the same cycle. In each cycle one target is selected and its pieces are added.
+  // The output. Registers take all sums in the same cycle. In each cycle one target is selected and its pieces are added.
   logic [TB-1:0] pick;
   always_ff @(posedge clk_i) pick <= early ? '0 : pick + 1'b1;
   logic [P-1:0][SUM-1:0] leaving_sum;

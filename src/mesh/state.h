@@ -46,7 +46,8 @@ class Within final : public device::Memory {
   Buffer whole_;
 };
 
-/// One allocation over the members. No device has its address, which only identifies the words (device/view.h).
+/// One allocation over the members. Its address only identifies the words (device/view.h); no device has memory at this
+/// address.
 class MeshMemory final : public device::Memory {
  public:
   /// Allocates by `placement`. `shape` is dense, without an address; `primes` are those of its limbs. Throws

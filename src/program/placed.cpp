@@ -13,7 +13,7 @@ using device::Access;
 
 namespace {
 
-/// Marks the absence of a step, a place or a number.
+/// Stands for an absent step, place or number.
 constexpr u32 kNoStep = ~u32{0};
 
 /// Calls `f(place, access)` for each view of a step.

@@ -34,10 +34,10 @@ void require_known(double low, double high) {
         "(within(x, 8)), or encrypt with one (bound=)");
 }
 
-/// Returns the lowest and the highest value that x may have. Throws PlaintextRangeError if they are unknown.
+/// Returns the lowest and the highest possible value of x. Throws PlaintextRangeError if these bounds are unknown.
 std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
   const ckks::RangePair all = x.data().ranges.merged();
-  // The narrower of both bounds; a comparison with NaN is false.
+  // Takes the narrower of the two bounds; a comparison with NaN is false.
   const auto larger = [](double a, double b) { return std::isnan(a) || b > a ? b : a; };
   const double low = larger(all.vouched.low, all.assumed.low), high = -larger(-all.vouched.high, -all.assumed.high);
   require_known(low, high);
@@ -46,17 +46,17 @@ std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
 
 /// Bounds on errors of a value before it is rounded, in units.
 struct Errors {
-  double value = 0;     // of the CKKS value
+  double value = 0;     // error of the CKKS value
   double matrices = 0;  // added by slots to coefficients
   double switched = 0;  // added by the switch to TFHE and the first bootstraps
-  double beyond = 0;    // by which values may exceed the integers
+  double beyond = 0;    // amount by which values may exceed the integers' range
 
   double sum() const { return value + matrices + switched + beyond; }
 };
 
 class ToTfhe {
  public:
-  /// `relation`: compares with 0; without it, reads digits.
+  /// With a `relation`, compares values with 0; without, reads their digits.
   ToTfhe(const ckks::Ciphertext& x, std::optional<Relation> relation, unsigned bits, double unit, const Keys& keys,
          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys)
       : x_(x),
@@ -120,7 +120,7 @@ class ToTfhe {
     return ckks::lower(one, ckks_.bootstrapper().stages_to_coefficients() + 1);
   }
 
-  /// Returns the matrices' factor, for coefficients of q / window for each unit.
+  /// Returns the factor of the matrices, for which a unit becomes q / window in the coefficients.
   double factor(const ckks::Ciphertext& low, double window) const {
     double scale = low.data().scale;
     for (std::size_t level = low.level(); level > 1; --level) scale *= ckks_.scale(level) / ckks_.ratio(level);
@@ -140,7 +140,7 @@ class ToTfhe {
 
   Errors errors(const ckks::Ciphertext& low) const {
     const double scale = low.data().scale, turn = std::exp2(bits_ + 1.0);
-    // The matrices: each with about eight giant steps, as in a bootstrap.
+    // The error of the matrices: each has about eight giant steps, as in a bootstrap.
     const double matrices = ckks_.key_switch_noise(1) + 2.5 - std::log2(pair_.q());
     const double read = std::sqrt(pair_.tfhe()->noise().before_table(1)) * std::exp2(1 + pair_.tfhe()->spec().message_bits);
     const auto [least, most] = interval_of(x_);
@@ -152,7 +152,7 @@ class ToTfhe {
   }
 
   static void require_noise(const Errors& e) {
-    if (e.sum() < 0.5) return;  // false for unknown noise
+    if (e.sum() < 0.5) return;  // false also for unknown noise (NaN)
     refuse_noise(e);
   }
 
@@ -168,7 +168,7 @@ class ToTfhe {
 
   SignPlan planned(const ckks::Ciphertext& low) const {
     const Errors e = errors(low);
-    // The plan counts the rest of the switch as a variance.
+    // The plan includes the remaining errors of the switch as a variance.
     const SignPlan plan = pair_.sign_plan(bits_, e.value + e.matrices);
     if (plan.bootstraps == 0) refuse_noise(e);
     return plan;
@@ -189,7 +189,8 @@ class ToTfhe {
 }  // namespace
 
 double unit_for(const ckks::Ciphertext& x, unsigned bits) {
-  // Of the public bound alone: the integers must not depend on what this process knows of the values.
+  // The unit follows from the public bound alone, because the integers must not depend on secret knowledge of this process
+  // about the values.
   const ckks::Range range = x.data().ranges.merged().assumed;
   require_known(range.low, range.high);
   const double least = std::exp2(bits - 1.0);
@@ -210,7 +211,7 @@ double log2_failure(const Keys& keys, unsigned bits) {
                             pair.tfhe()->noise().before_table((k > 0 ? weight * weight : 0) + (k + 1 < digits ? 1 : 0));
     // Lower digits and the rounding move a phase by up to 2^-m / 2 units.
     const double margin = unit * (k == 0 ? 0.5 : 0.5 - std::exp2(-1.0 * m) / 2);
-    // Two bootstraps a digit, except for the highest one.
+    // Each digit takes two bootstraps, except the highest digit, which takes one.
     sum = rlwe::log2_sum(sum, lwe::log2_tail(variance, margin) + (k + 1 < digits ? 1 : 0));
   }
   return sum;
