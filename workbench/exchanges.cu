@@ -170,7 +170,7 @@ class Pair {
   static void use(int d) { check(cudaSetDevice(d), "cudaSetDevice"); }
   static uint4* quads(u32* x) { return reinterpret_cast<uint4*>(x); }
   std::size_t bytes() const { return 2 * half_ * 4; }
-  /// Makes each GPU's stream wait for the other's preceding work.
+  /// Makes each GPU's stream wait for the preceding work of the other GPU.
   void meet(int number) {
     for (int d = 0; d < 2; ++d) {
       use(d);

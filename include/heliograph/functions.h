@@ -32,7 +32,7 @@ class Operand : public Ciphertext {
 /// Odd polynomials whose composition differs from the sign of x by at most `error` for gap <= |x| <= 1. Source: Lee, Lee,
 /// No, Kang, Kang, ePrint 2020/834; scripts/sign_composites.py computes the table.
 struct Composition {
-  std::size_t place = 0;  // in the table
+  std::size_t place = 0;  // position in the table
   double gap = 0, error = 0;
   double error_of_abs = 0;  // largest difference between |x| and x times the composition, on [-1, 1]
   std::vector<std::size_t> degrees, depths;
@@ -89,7 +89,7 @@ class Evaluator {
   /// Multiplies by real numbers and rescales. `values.width` is 1 (one number for each ciphertext) or the slots of x.
   virtual Operand times_each(const Operand& x, const Values& values) const;
   virtual Operand plus_each(const Operand& x, const Values& values) const;
-  /// Multiplies the first `count` slots by a number, clears others, and rescales. The result has `count` slots.
+  /// Multiplies the first `count` slots by a number, sets all other slots to 0, and rescales. The result has `count` slots.
   virtual Operand first_slots(const Operand& x, std::size_t count, double factor) const;
   /// Returns whether the keys have these rotations.
   virtual bool has_rotations(const std::vector<std::int64_t>& steps) const;

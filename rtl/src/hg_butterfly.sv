@@ -2,8 +2,8 @@
 //   forward   x = u + v w          y = u - v w            (Cooley-Tukey)
 //   inverse   x = (u + v) / 2      y = (v - u) / 2 * w    (Gentleman-Sande; halved here, so that no pass divides by N)
 // w_i is the twiddle times 2^W mod q. The inverse of the forward step with w = psi^e uses the twiddle -psi^-e, another entry
-// of the same table. Latency 5 plus that of Montgomery's product (14), one butterfly a cycle. q_i and inverse_i come with
-// u_i and v_i, w_i three cycles later.
+// of the same table. Latency 5 plus the latency of Montgomery's product (14), one butterfly a cycle. q_i and inverse_i come
+// with u_i and v_i, w_i three cycles later.
 module hg_butterfly #(
     parameter int unsigned W = 30,
     parameter int unsigned STEP = 10

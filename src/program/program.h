@@ -186,7 +186,7 @@ class Program {
   void plan();
   /// Returns the members of the program's device; null if it has none, or if the calls have several sessions.
   device::Members* members() const;
-  /// Returns the placement for inputs on these executors. `keys`: null if those of TFHE calls are unknown.
+  /// Returns the placement for inputs on these executors. `keys`: null if the keys of TFHE calls are unknown.
   std::shared_ptr<Placed> placed(const std::vector<std::size_t>& lies, const std::vector<const KeySource*>* keys) const;
 
   Parts parts_;

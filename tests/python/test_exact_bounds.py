@@ -194,7 +194,7 @@ def test_split_moduli_keep_bounds(scheme: str, moduli: str) -> None:
 
 
 def test_large_biases() -> None:
-    """A bias beyond 64 bits is given as residues; the bound is that of the integer."""
+    """A bias beyond 64 bits is given as residues; the result has the bound of the integer."""
     p = Party(exact_spec("bfv", _core.exact.batching_primes(N, 170, 4), 420))
     x = p.tensor(np.arange(N) % 5, bound=4)[None]
     for bias in (-(3**70), 3**70, 12):

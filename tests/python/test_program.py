@@ -354,7 +354,9 @@ def test_batched_replays(scheme: str, device: str, monkeypatch: pytest.MonkeyPat
             for found, right in zip(results, expected, strict=True):
                 same(found, right)
         (recorded,) = f._recorded.values()
-        assert recorded.core.graphs == 4  # while results are kept, four replays use graphs and later ones single calls
+        assert (
+            recorded.core.graphs == 4
+        )  # while results are kept, four replays use graphs and later replays use single calls
 
 
 @pytest.mark.parametrize("word_size", [64, 32])

@@ -254,7 +254,7 @@ def test_sums_take_a_level_for_unknown_places_only() -> None:
     assert hg.sum((x + 1) * 2, "slots").level == 3
     z = x - hg.ckks.mean(x, "slots")  # the unused places hold minus the mean, which the server does not know
     assert hg.sum(z, "slots").level == z.level - 1
-    # the product with the mask and that with the mean's weight share one level
+    # the products with the mask and with the mean's weight share one level
     assert hg.ckks.mean(z, "slots").level == z.level - 1
     low = hg.ckks.lower(z, 1)
     with pytest.raises(hg.LevelError, match="behind the 5 values"):

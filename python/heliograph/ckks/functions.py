@@ -81,7 +81,7 @@ def rotate(
     (hoisting). Unused places count as zeros. If their content is unknown, as after ``x - mean``, a plaintext mask clears
     them first, at one level.
 
-    `compose` controls steps without a key of their own. Such steps can be composed of keyed rotations, by the fewest key
+    `compose` controls rotations by steps that have no key. Such steps can be composed of keyed rotations, by the fewest key
     switches (`EvaluationKeys.composition`). Each key switch takes as long as a rotation with a key and adds noise, which
     `Tensor.precision` includes. The values are:
 

@@ -255,7 +255,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         >>> y = secret.encrypt(np.arange(1.0, 10), split=True)  # three ciphertexts of four values
         >>> y.shape, secret.decrypt(y * 2, length=9).round(4)
         ((3,), array([ 2.,  4.,  6.,  8., 10., 12., 14., 16., 18.]))
-        >>> secret.decrypt(x[0], publish_bits=5).round(2)  # for others to see: with noise of its own
+        >>> secret.decrypt(x[0], publish_bits=5).round(2)  # with added noise, for publication
         array([0.5, 1.5, 2.5, 3.5])
         >>> mine = secret.encrypt([1, 2, 3, 4])
         >>> answer = server.from_bytes(mine.to_bytes()) * 2  # as if elsewhere

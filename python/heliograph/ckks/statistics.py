@@ -201,7 +201,7 @@ class Division:
         else:
             y, relative = inverse_root_from_zero(v, self.low, 1.0, self.error / 2, f"the variances of {self.what}")
         result = ready(without_errors(z), 1, None) * without_errors(y)
-        share = relative + 0.51 * noise[1] / self.low  # of the result
+        share = relative + 0.51 * noise[1] / self.low  # relative error of the result
         rest = 1.01 * noise[0] / math.sqrt(self.low) + errors_of(result)[1]
         if not share + rest <= self.error:
             raise _core.NoiseError(

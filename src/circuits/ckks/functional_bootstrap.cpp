@@ -91,7 +91,7 @@ struct Reading {
   }
 
   std::vector<Complex> polynomial;  // a table's entry is the value of `polynomial` plus a conjugate:
-  std::vector<Complex> conjugated;  // that of the same value, or for complex tables that of the value of `conjugated`
+  std::vector<Complex> conjugated;  // the conjugate of the same value; for complex tables, of the value of `conjugated`
   bool complex = false;
   double gain = 1;         // factor by which z is multiplied
   std::size_t levels = 0;  // levels that the polynomials take
@@ -160,7 +160,7 @@ class Lookup {
   /// Returns z = exp(2 pi i u) times the gain, for kSineRange y = 2 u, at the top level.
   Ciphertext turned(const Ciphertext& y) {
     const std::size_t top = context_.sine_level(), last = top + 1;
-    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // after the last squaring
+    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // scale after the last squaring
     // The factor is chosen so that the result has the top level's scale; each squaring squares the factor.
     const double whole = std::abs(reading_.gain) * context_.scale(top) / end;
     double factor = whole;
