@@ -5,10 +5,11 @@
     python -m benchmarks.run --device cuda --out benchmarks/results/gpu.jsonl   # the cases of gpu_cases.py, on a GPU
     python -m benchmarks.run --device cuda --counts 1,2 --out FILE.jsonl        # the cases of mesh.py, on one GPU and on two
 
-The floor of a case is the longer of two times. One is that of the bytes that its kernels must move, at the machine's copy rate. The other is
-that of its modular products, at the machine's product rates (butterflies, and sums of products reduced once). The counts of bytes and
-products come from a run of the case on the `null` device. The copy and product rates are measured at the start, on as many cores as the case
-may use. Peers run in the same call if they are installed (``pip install tenseal``)."""
+The floor of a case is the longer of two times. The first time is that of the bytes that the kernels must move, at the
+machine's copy rate. The second time is that of the modular products, at the machine's product rates (butterflies, and sums
+of products with one reduction). The counts of bytes and products come from a run of the case on the `null` device. The copy
+and product rates are measured at the start, on as many cores as the case may use. Peers run in the same call if they are
+installed (``pip install tenseal``)."""
 
 from __future__ import annotations
 

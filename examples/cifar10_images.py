@@ -141,4 +141,4 @@ class Augmentation:
             return (axis >= first) & (axis < first + self.blot)
 
         hole = covered()[:, None, :, None] & covered()[:, None, None, :]
-        return pixels.masked_fill(hole, 120)  # near the mean pixel
+        return pixels.masked_fill(hole, 120)  # value of masked pixels, near the mean pixel

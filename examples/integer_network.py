@@ -224,8 +224,8 @@ def describe(layers: Sequence[Layer], parameters: Parameters, training: Evaluati
     return {
         "layers": [layer.name for layer in layers],
         "max_abs_logit_training": training.max_logit,
-        "max_abs_linear": training.max_linear,  # before squaring
-        "max_abs_activation": activations | {last.name: training.max_logit},  # after squaring
+        "max_abs_linear": training.max_linear,  # values before squaring
+        "max_abs_activation": activations | {last.name: training.max_logit},  # values after squaring
         "weight_bits": {name: entry["weight_bits"] for name, entry in statistics.items()},
         "weights": statistics,
     }

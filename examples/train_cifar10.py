@@ -632,7 +632,7 @@ def describe(chosen: Score, data: Data, args: argparse.Namespace) -> dict:
         },
         "bias_format": "integers; of a layer whose biases do not all fit 64 bits, decimal strings",
         "bias_bits": {n: max(map(abs, bias)).bit_length() + 1 for n, bias in zip(names, network.biases, strict=True)},
-        "max_abs_logit_training": reach,  # over all 50,000 images
+        "max_abs_logit_training": reach,  # largest value over all 50,000 images
         "log2_max_abs_logit_training": round(math.log2(reach), 3),
         "max_abs_logit_original": largest(original),
         "log2_max_abs_linear": {n: round(math.log2(max(s, 1)), 3) for n, s in zip(names, sizes, strict=True)},  # before squaring

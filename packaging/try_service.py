@@ -227,7 +227,7 @@ class Party:
 
 def try_unit(environment: Path) -> None:
     """Runs the unit's command with the unit's restrictions."""
-    unit, user = Unit(HERE / "heliograph.service"), 61184  # in the range of DynamicUser
+    unit, user = Unit(HERE / "heliograph.service"), 61184  # a user id in the range of DynamicUser
     with tempfile.TemporaryDirectory(prefix="heliograph-unit-") as name:
         party = Party(Path(name), user)
         credentials = Path(name) / "credentials"

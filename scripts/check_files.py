@@ -60,7 +60,7 @@ def python_functions(text: str) -> Iterator[tuple[str, int, int]]:
 def cpp_functions(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield head, first line and number of lines of each function at the scope of a namespace or class."""
     text = OPAQUE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-    open_blocks: list[tuple[str, int, bool]] = []  # of each open brace: text before, position, is a scope
+    open_blocks: list[tuple[str, int, bool]] = []  # open braces: text before the brace, position, whether it opens a scope
     end = 0  # end of the last statement
     for mark in re.finditer("[{};]", text):
         if mark[0] == "{":

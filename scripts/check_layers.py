@@ -45,7 +45,7 @@ PUBLIC = {
 }  # the folders that public headers belong to; the others belong to schemes/
 
 # Rooms of the Python package: its modules and folders, lowest first. A room may import itself and the rooms of the lines
-# above it, but no other room of its own line.
+# above, but no other room of the same line.
 ROOMS_OF_PYTHON = (
     ("_core",),
     ("_common",),
@@ -133,7 +133,8 @@ def include_error(folder: str, place: str, target: str) -> str | None:
 
 
 def backend_error(place: str, parts: list[str]) -> str | None:
-    """Return the error in an include between backends, or between subfolders of one; files directly in backend/ may include all."""
+    """Return the error in an include between backends, or between subfolders of a backend; files directly in backend/ may
+    include all."""
     own = place.split("/")
     if len(own) == 2 or len(parts) == 2:
         return None

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Computes the polynomials whose composition approximates the sign: src/circuits/ckks/sign_composites.inc.
 
-For each gap 2^-alpha and error 2^-beta it searches the composition of odd minimax polynomials of degrees 7, 15 and 31 with the
-fewest levels, then with the fewest products. If levels run out, the order of the polynomials decides where bootstraps fall. So for
-each number of levels between two bootstraps the table also has the composition with the cheapest bootstraps. Source: Lee, Lee, No, Kang, Kang, ePrint 2020/834, section 3. Each polynomial but
-the last is scaled so that its values, with a margin for interval arithmetic, are in [-1, 1], the next one's domain.
-"""
+For each gap 2^-alpha and error 2^-beta the program searches compositions of odd minimax polynomials of degrees 7, 15 and
+31. The result has the fewest levels, and among those the fewest products. If levels run out, bootstraps are placed between
+polynomials, so the order of the polynomials decides their cost. Therefore the table also has, for each number of levels
+between two bootstraps, the composition with the cheapest bootstraps. Source: Lee, Lee, No, Kang, Kang, ePrint 2020/834,
+section 3. Each polynomial but the last is scaled so that its values, with a margin for interval arithmetic, are in [-1, 1],
+the domain of the next polynomial."""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ TABLE = Path(__file__).resolve().parents[1] / "src/circuits/ckks/sign_composites
 ALPHAS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
 BETAS = (10, 15, 20, 25)
 DEGREES = {7: 3, 15: 4, 31: 5}  # levels
-PRODUCTS = {7: 4, 15: 6, 31: 9}  # relinearizations of Paterson and Stockmeyer's evaluation, about
-MARGIN = 1.006  # of a polynomial's range, for the engine's interval arithmetic (1 / cos(pi / 32)) and for noise
-SLACK = 1 - 2.0**-6  # of a domain's lower end, for noise
+PRODUCTS = {7: 4, 15: 6, 31: 9}  # approximate number of relinearizations in Paterson and Stockmeyer's evaluation
+MARGIN = 1.006  # margin of a polynomial's range, for the engine's interval arithmetic (1 / cos(pi / 32)) and noise
+SLACK = 1 - 2.0**-6  # factor of a domain's lower end, as a margin for noise
 MOST_STAGES = 6
-GROWTH_MARGIN = 1.1  # of a derivative measured on points
+GROWTH_MARGIN = 1.1  # margin of a derivative that is measured on points
 GROWTH_POINTS = 6001
 BUDGETS = range(5, 19)  # levels between two bootstraps
-MORE_LEVELS = 2  # that an order with cheaper bootstraps may take
-# One bootstrap's error is about 2^-15, that of a bootstrap with a second iteration far below.
+MORE_LEVELS = 2  # additional levels that an order with cheaper bootstraps may take
+# The error of a bootstrap is about 2^-15; with a second iteration the error is far smaller.
 BOOTSTRAP_BITS = 14.7
 TWICE = 2.1  # time of a bootstrap with two iterations, in bootstraps
 
@@ -97,7 +98,8 @@ def composite(degrees: tuple[int, ...], gap: float) -> tuple[list[np.ndarray], f
 
 
 def growth(stages: list[np.ndarray], gap: float) -> list[tuple[float, float]]:
-    """Returns for each polynomial the lower end of its domain, and the largest derivative from it to the last one."""
+    """Returns for each polynomial the lower end of its domain, and the largest derivative of the composition from this
+    polynomial to the last."""
     values = [(gap * SLACK) ** np.linspace(1, 0, 4001)]
     for stage in stages:
         values.append(chebyshev.chebval(values[-1], stage))
@@ -109,7 +111,8 @@ def growth(stages: list[np.ndarray], gap: float) -> list[tuple[float, float]]:
 
 
 def bootstraps(degrees: tuple[int, ...], growths: list[tuple[float, float]], budget: int, error: float) -> float:
-    """Returns the time of the bootstraps of a composition, in bootstraps: each falls as late as levels allow."""
+    """Returns the time of a composition's bootstraps, in units of one bootstrap. Each bootstrap is placed as late as levels
+    allow."""
     left, time, precise = budget, 0.0, 2.0**-BOOTSTRAP_BITS
     for degree, (low, slope) in zip(degrees, growths, strict=True):
         if DEGREES[degree] > budget:
@@ -180,7 +183,8 @@ def written(table: list[dict[str, Any]]) -> str:
 
 
 def least(stage: np.ndarray, low: float) -> float:
-    """Returns the smallest value of a polynomial on [low, 1]: its dips are too narrow for a grid."""
+    """Returns the smallest value of a polynomial on [low, 1]. Uses the derivative's roots, because the minima are too
+    narrow for a grid."""
     roots = chebyshev.chebroots(chebyshev.chebder(stage))
     turns = roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < 1)]
     return float(chebyshev.chebval(np.concatenate([[low, 1], turns]), stage).min())
@@ -196,7 +200,8 @@ def slope(stages: list[np.ndarray], x: np.ndarray) -> np.ndarray:
 
 
 def of_gap(stages: list[np.ndarray], gap: float) -> tuple[list[float], list[float]]:
-    """Returns the lower ends of the polynomials' domains, and the largest derivative from each polynomial to the last."""
+    """Returns for each polynomial the lower end of its domain, and the largest derivative of the composition from this
+    polynomial to the last."""
     low, lows, growths = gap * SLACK, [], []
     for place, stage in enumerate(stages):
         x = low ** np.linspace(1, 0, GROWTH_POINTS)
@@ -207,7 +212,8 @@ def of_gap(stages: list[np.ndarray], gap: float) -> tuple[list[float], list[floa
 
 
 def of_magnitudes(stages: list[np.ndarray], gap: float) -> list[float]:
-    """Returns the largest value on [-1, 1] of |x| times the derivative from each polynomial to the last."""
+    """Returns for each polynomial the largest value on [-1, 1] of |x| times the derivative of the composition from this
+    polynomial to the last."""
     x = np.concatenate([np.linspace(0, gap, 4001), gap ** np.linspace(1, 0, GROWTH_POINTS)])
     growths, value = [], x
     for place, stage in enumerate(stages):
@@ -217,7 +223,7 @@ def of_magnitudes(stages: list[np.ndarray], gap: float) -> list[float]:
 
 
 def error_of_abs(stages: list[np.ndarray], gap: float) -> float:
-    """Returns the largest distance of x times the composition from |x| on [-1, 1], rounded up."""
+    """Returns the largest difference between |x| and x times the composition, on [-1, 1], rounded up."""
     x = np.concatenate([np.linspace(0, gap, 4001), gap ** np.linspace(1, 0, 20001)])
     value = x
     for stage in stages:

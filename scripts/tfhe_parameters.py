@@ -17,7 +17,7 @@ def tuniform(b: float) -> float:
 
 
 PUBLISHED = ((805, -17.38), (879, tuniform(46)), (918, tuniform(45)), (1077, tuniform(41)), (2048, tuniform(17)))
-MARGIN = 0.25  # bits by which noise must exceed the line for dimensions below the smallest published one
+MARGIN = 0.25  # additional bits of noise for dimensions below the smallest published dimension
 
 
 def least_secure(dimension: int) -> float:
@@ -92,7 +92,7 @@ def search(
     group: int,
     dimensions: dict[int, float],
 ) -> None:
-    """Print the cheapest sets with at most 2^limit failures."""
+    """Print the cheapest sets with a failure probability of at most 2^limit."""
     found = []
     for n, lwe in dimensions.items():
         if n % group:
@@ -123,7 +123,7 @@ def search(
 
 
 def line(first: int, last: int, step: int = 2) -> dict[int, float]:
-    """Return dimensions with the least noise on the line, rounded up to a hundredth."""
+    """Return dimensions, each with the least noise on the line of 128-bit security, rounded up to a hundredth of a bit."""
     return {n: math.ceil(least_secure(n) * 100) / 100 for n in range(first, last, step)}
 
 

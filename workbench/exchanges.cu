@@ -29,7 +29,8 @@ void check(ncclResult_t status, const char* what) {
 }
 
 __global__ void load(const uint4* from, uint4* to, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x)
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::size_t{gridDim.x} * blockDim.x)
     to[i] = from[i];
 }
 __device__ u32 reduced(u32 x) { return x >= kPrime ? x - kPrime : x; }
@@ -37,11 +38,13 @@ __device__ uint4 sum(uint4 a, uint4 b) {
   return {reduced(a.x + b.x), reduced(a.y + b.y), reduced(a.z + b.z), reduced(a.w + b.w)};
 }
 __global__ void add(const uint4* a, const uint4* b, uint4* to, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x)
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::size_t{gridDim.x} * blockDim.x)
     to[i] = sum(a[i], b[i]);
 }
 __global__ void reduce(uint4* x, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x)
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::size_t{gridDim.x} * blockDim.x)
     x[i] = sum(x[i], uint4{0, 0, 0, 0});
 }
 
@@ -51,7 +54,8 @@ const char* name(Way way) {
   return names[static_cast<std::size_t>(way)];
 }
 
-/// Two GPUs with `limbs` limbs each: half of them valid (dis), or a summand of each (joi).
+/// Two GPUs with memory for `limbs` limbs each. For dis, half of the limbs are valid on each GPU; for joi, each GPU has a
+/// summand of every limb.
 class Pair {
  public:
   explicit Pair(std::size_t limbs) : half_(limbs / 2 * kN) {
@@ -86,7 +90,7 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  /// Leaves in GPU d's `result` the other's half (dis), or the sums of half d (joi).
+  /// Writes to GPU d's `result` the other GPU's half (dis), or the sums of half d (joi).
   void exchange(Way way, bool joins) {
     if (way == Way::nccl) return by_nccl(joins);
     if (way == Way::pinned || way == Way::pageable) return by_host(way, joins);
@@ -156,8 +160,7 @@ class Pair {
         for (int k = 0; k < kRow; ++k) exchange(way, joins);
       }
       for (int d = 0; d < 2; ++d) check(cudaStreamSynchronize(stream_[d]), "an exchange");
-      if (i >= 0)
-        taken.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kRow);
+      if (i >= 0) taken.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kRow);
     }
     if (made) check(cudaGraphExecDestroy(made), "graph");
     return median(taken);
@@ -167,7 +170,7 @@ class Pair {
   static void use(int d) { check(cudaSetDevice(d), "cudaSetDevice"); }
   static uint4* quads(u32* x) { return reinterpret_cast<uint4*>(x); }
   std::size_t bytes() const { return 2 * half_ * 4; }
-  /// Makes each GPU's stream wait for the other's preceding work.
+  /// Makes each GPU's stream wait for the preceding work of the other GPU.
   void meet(int number) {
     for (int d = 0; d < 2; ++d) {
       use(d);

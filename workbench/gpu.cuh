@@ -69,7 +69,7 @@ struct Moduli {
   Moduli(std::size_t degree, std::vector<u64> moduli) : n(degree), q(std::move(moduli)) {
     for (u64 p : q) roots.push_back(math::smallest_primitive_root(2 * n, p));
   }
-  double bits() const {  // of the product of all moduli
+  double bits() const {  // bits of the product of all moduli
     double sum = 0;
     for (u64 p : q) sum += std::log2(static_cast<double>(p));
     return sum;
@@ -100,7 +100,7 @@ class Tables {
   const typename F::Prime* primes() const { return primes_->data(); }
   const typename F::Constant* twiddles(bool inverse) const { return (inverse ? inverse_ : forward_)->data(); }
   const u64* moduli() const { return moduli_->data(); }
-  std::size_t twiddle_bytes() const { return forward_->bytes(); }  // of one direction, all limbs
+  std::size_t twiddle_bytes() const { return forward_->bytes(); }  // bytes for one direction, all limbs
 
  private:
   std::unique_ptr<Array<typename F::Prime>> primes_;

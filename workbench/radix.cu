@@ -245,7 +245,7 @@ struct Data {
   const char* name;
   std::size_t limbs, primes;  // limbs a launch; primes an item
   std::size_t launches;       // launches of each kernel in a measurement
-  bool same;                  // whether each launch uses the same limbs, or the next ones
+  bool same;                  // whether each launch uses the same limbs, or the next limbs
 };
 
 template <int K>

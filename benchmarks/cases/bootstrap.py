@@ -153,9 +153,8 @@ def products(set_name: str, form: str) -> int:
 
 def precision(set_name: str, form: str, runs: int) -> dict[str, Any]:
     """Measures correct bits of real and imaginary parts, over all slots of at least `runs` ciphertexts with different
-    values. The bits are those of the mean error, of the root mean square error, and of the largest error. Promised bits are
-    None for complex values, whose bound is only asserted.
-    """
+    values. The function returns three numbers of bits: for the mean error, for the root mean square error, and for the
+    largest error. Promised bits are None for complex values, whose bound is only asserted."""
     at, called = party(set_name), FORMS[form]
     total = squares = largest = 0.0
     count, calls = 0, math.ceil(runs / called.items)

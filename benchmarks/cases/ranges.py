@@ -51,7 +51,8 @@ def some(random: Random, shape: Any, *names: str) -> Any:
 
 
 class Clear:
-    """A source of clear arrays. `inputs` is the largest magnitude of its inputs, `between` that of intermediate values."""
+    """A source of clear arrays. `inputs` is the largest magnitude of the inputs, `between` the largest magnitude of
+    intermediate values."""
 
     def __init__(self, width: int) -> None:
         self.width, self.inputs, self.between = width, 0.0, 0.0

@@ -169,7 +169,7 @@ def regression_bootstraps(case: Case) -> int:
 
 
 def regression_table(r: Regression) -> Any:
-    """Returns synthetic rows, or those of a data set's file. Raises FileNotFoundError if the file does not exist."""
+    """Returns synthetic rows, or the rows of a data set's file. Raises FileNotFoundError if the file does not exist."""
     if not r.file:
         return regression().synthetic(r.rows, r.attributes, numbers(), binary=r.binary)
     folder = os.environ.get("HELIOGRAPH_TABULAR", "")

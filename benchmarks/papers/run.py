@@ -110,7 +110,7 @@ def _of(set_name: str, *tables: int) -> str:
 
 
 def _matrices(size: int, *sets: str) -> str:
-    """Returns the cases of 16-bit numbers, by both algorithms."""
+    """Returns the cases of 16-bit numbers for each of the two algorithms."""
     return ",".join(f"table9/{name}/{way}/{size}" for name in sets for way in ("cannon", "default"))
 
 

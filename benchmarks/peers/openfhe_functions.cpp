@@ -22,8 +22,8 @@ using namespace lbcrypto;
 using Context = CryptoContext<DCRTPoly>;
 using Text = Ciphertext<DCRTPoly>;
 
-constexpr double kLow = -8, kHigh = 8;    // of the logistic function
-constexpr double kLeast = 1, kMost = 16;  // of the divisors
+constexpr double kLow = -8, kHigh = 8;    // interval of the logistic function
+constexpr double kLeast = 1, kMost = 16;  // interval of the divisors
 /// A degree with an error of at most 2^-20 on its interval, and the levels that OpenFHE's series takes.
 struct Series {
   uint32_t degree, depth;

@@ -3,9 +3,8 @@
     python -m benchmarks.runners.frames --out benchmarks/results/mine-frames.jsonl
 
 The table is generated: 1,003 rows of five real columns, one of integers and one of truth values. Errors of `describe`, `corr` and
-`least_squares` are relative to the largest value of each result's row; that of `logistic_regression` is the largest difference of
-a probability. Times are single calls on new operands; the median of --calls.
-"""
+`least_squares` are relative to the largest value of each result's row; the error of `logistic_regression` is the largest
+difference of a probability. Times are single calls on new operands; the median of --calls."""
 
 from __future__ import annotations
 

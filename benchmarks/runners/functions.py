@@ -38,7 +38,7 @@ class Case:
     low: float
     high: float
     gap: float = 0.0  # values nearer to 0 are not compared
-    iterations: int = 1  # of a bootstrap
+    iterations: int = 1  # iterations of a bootstrap
 
 
 def _sign(bits: int, error: int, iterations: int = 1) -> Case:
@@ -80,7 +80,7 @@ CASES = (
 
 
 def guard_share(case: Case, x: Any, secret: Any, server: Any) -> float:
-    """Returns the modular products of a guard for a declared interval, as a share of those of the function."""
+    """Returns the modular products of a guard for a declared interval, as a share of the function's modular products."""
     wide = secret.encrypt(np.zeros(server.parameters.slots), bound=(case.low - 1, case.high + 1), level=x.level)
     declared = C.within(server.from_bytes(wide.to_bytes()), (case.low, case.high))
 

@@ -139,7 +139,7 @@ def row_of(name: str, rates: dict[str, float], seconds: float, at_least: int, gp
     ready.run().wait()  # the first call prepares constants and allocates memory
     first = time.perf_counter() - begin
     runs = case.runs or (LONG_RUNS if first > LONG else None)
-    if runs:  # for long calls, the timed calls are also the counted ones
+    if runs:  # for long calls, the counters are read around the timed calls
         before = counters()
         together = pipe(ready.run, LONG, 0, gpu.joules, runs)
         alone = Latency(together.times, [])

@@ -40,7 +40,7 @@ from heliograph.cli import idx
 
 Array = np.ndarray[Any, Any]
 
-SIGMOID = (0.5, -0.0843, 0.0002)  #: coefficients of the sigmoid's polynomial in -t: the constant, and those of t and t^3
+SIGMOID = (0.5, -0.0843, 0.0002)  #: coefficients of the sigmoid's polynomial in -t: of 1, t and t^3
 ROOT = math.sqrt(SIGMOID[2])  #: factor of t with which the cubic begins with a square
 LARGEST = 8.0  #: bound on all weights
 SCALE = 1 / LARGEST  #: factor of the encrypted weights
@@ -65,7 +65,7 @@ class Rows:
 
 
 def mnist(folder: Path, part: str) -> Rows:
-    """Reads two digits, as means of 2 x 2 pixels. Raises SystemExit if the files do not exist."""
+    """Reads the images of two digits and averages blocks of 2 x 2 pixels. Raises SystemExit if the files do not exist."""
 
     def of(kind: str) -> Path:
         found = sorted(folder.glob(f"{part}-{kind}*"))
@@ -179,7 +179,7 @@ def begins(levels: int, least: int, iterations: int) -> list[tuple[int, bool]]:
 
 @dataclass(frozen=True)
 class Minibatch:
-    """An encrypted minibatch, at the levels at which it is used."""
+    """An encrypted minibatch, with each tensor at the level of its use."""
 
     rows: int
     real: ckks.Tensor  #: rows for the inner products: [ciphertexts]

@@ -25,8 +25,8 @@ from benchmarks.runners import common
 C = hg.ckks
 Row = dict[str, Any]
 Seconds = list[tuple[float, float]]
-GROUPS, CHOICES = 3276, 10  # of argmax
-COMPARED, BITS = 4096, 16  # of the comparison by TFHE
+GROUPS, CHOICES = 3276, 10  # values per ciphertext and choices of argmax
+COMPARED, BITS = 4096, 16  # values, and their bits, of the comparison by TFHE
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Case:
 
 
 def layer(x: Any) -> Any:
-    """Computes one product; values in [-1, 1] stay there."""
+    """Computes one product; values in [-1, 1] stay in this interval."""
     return x * x - 0.5
 
 

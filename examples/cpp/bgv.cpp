@@ -11,5 +11,5 @@ int main() {
   const bgv::Ciphertext x = secret.encrypt({.data = {1, -2, 3, 40}, .shape = {}, .width = 4}, bgv::Packing::slots);
   const bgv::Ciphertext square = bgv::relinearize(bgv::multiply_switched(x, x, &keys), keys);
   const bgv::Ciphertext cube = bgv::multiply_switched(square, x, &keys);
-  for (std::uint64_t v : secret.decrypt(cube)) std::cout << v << ' ';  // modulo t: 1 65529 27 64000
+  for (std::uint64_t v : secret.decrypt(cube)) std::cout << v << ' ';  // prints, modulo t: 1 65529 27 64000
 }

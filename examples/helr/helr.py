@@ -24,7 +24,8 @@ import heliograph as hg
 
 Array = np.ndarray[Any, Any]
 
-#: Least squares of 1 / (1 + e^-x) on [-8, 8] by a cubic (Kim, Song, Kim, Lee, Cheon 2018, BMC Medical Genomics 11:83, section 2.2).
+#: Least-squares fit of a cubic to 1 / (1 + e^-x) on [-8, 8] (Kim, Song, Kim, Lee, Cheon 2018, BMC Medical Genomics 11:83,
+#: section 2.2).
 SIGMOID = (0.5, 1.20096 / 8, 0.0, -0.81562 / 8**3)
 LEVELS = 4  #: levels of one iteration: an inner product, a cubic, a product
 LARGEST = 8  #: log2 of a bound on all intermediate values

@@ -50,7 +50,7 @@ class Report:
     seconds: float  # time of the server
     question: int  # bytes of the query
     reply: int  # bytes of the answer
-    cycles: hg.Cycles | None  # of the server, if its device is simulated
+    cycles: hg.Cycles | None  # cycles of the server, if its device is simulated
 
 
 def measured(work: Callable[[], bytes]) -> tuple[bytes, float, hg.Cycles | None]:

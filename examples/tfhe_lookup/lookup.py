@@ -49,7 +49,7 @@ class Table:
 
 
 def bits_for(values: Array) -> int:
-    """Return the narrowest integer width that holds the values. Raises ValueError for negative ones."""
+    """Return the narrowest integer width that holds the values. Raises ValueError for negative values."""
     if values.size and int(values.min()) < 0:
         raise ValueError(f"{int(values.min())} is negative: keys and values are unsigned")
     return next(w for w in WIDTHS if int(values.max(initial=0)) < 2**w)

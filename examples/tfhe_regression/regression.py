@@ -342,7 +342,7 @@ class Report:
     bootstraps: int
     seconds: float  # time of the server
     request: int  # bytes of the encrypted table, without the keys
-    exact: bool  # whether every integer equals the one computed in the clear
+    exact: bool  # whether every integer equals the integer computed in the clear
     error: float  # largest difference from the floating-point result
     allowed: float  # largest allowed difference
     result: Array  # slopes and intercepts, or weights and intercept, as real numbers

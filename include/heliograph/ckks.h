@@ -305,7 +305,7 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
 /// Sums a * b over `axis`, then over `count` slots (1: none), with one relinearization and one rescaling for all products.
 Ciphertext inner_product(const Ciphertext& a, const Ciphertext& b, std::size_t axis, std::size_t count,
                          const EvaluationKeys& keys);
-/// As above; b is a plaintext of the tensor's shape.
+/// Same as inner_product of two tensors, but b is a plaintext of the tensor's shape.
 Ciphertext inner_product(const Ciphertext& a, const Plaintext& b, std::size_t axis, std::size_t count,
                          const EvaluationKeys& keys);
 Ciphertext sum(const Ciphertext& a, std::size_t axis);
@@ -326,7 +326,7 @@ class LinearTransform {
   /// matrix [size][size], row-major. `baby`: diagonals per giant step; 0: the cheapest choice.
   LinearTransform(const Parameters& parameters, const std::vector<std::complex<double>>& matrix, std::size_t size,
                   std::size_t level = 0, std::size_t baby = 0);
-  /// As above, from the diagonals. `width`: values per result; 0: as in the operand.
+  /// Encodes a matrix that is given by its diagonals. `width`: values per result; 0: as in the operand.
   LinearTransform(const Parameters& parameters, const Diagonals& diagonals, std::size_t size, std::size_t level = 0,
                   std::size_t baby = 0, std::size_t width = 0);
   /// Returns the rotations that evaluation keys must have.

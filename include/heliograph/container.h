@@ -26,7 +26,7 @@ struct Contents {
 
 /// Reads and checks the bytes of a file. Throws FormatError for other bytes, VersionError, DamagedFileError.
 Contents read(std::span<const std::byte> bytes);
-/// As above, for a file, which is read in small pieces. May also throw FileError.
+/// Same as the function for bytes, but reads a file in small pieces. May also throw FileError.
 Contents read(const std::string& path);
 
 inline constexpr std::size_t kPrefixBytes = 32;           // bytes before the header

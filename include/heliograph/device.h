@@ -65,7 +65,7 @@ bool has_mpi();
 /// Measures the peak rate of modular products per second of one core, or of a whole GPU, with operands in registers.
 /// Benchmarks compare their results with it.
 double product_ceiling();
-/// As above, for products that are summed before one reduction.
+/// Returns the rate of products that are summed before one reduction.
 double sum_ceiling();
 
 }  // namespace heliograph

@@ -98,9 +98,9 @@ class CiphertextOf : public ObjectOf<S, typename S::CiphertextData> {
   void save(const std::string& path) const;
   /// Throws FormatError or a subclass; MismatchError or LimitError if the tensor exceeds `allowed`.
   static typename S::Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
-  /// As from_bytes, for bytes that are still arriving. Calls `arrived(n)` before it reads the first n bytes; the caller
-  /// must not change these bytes afterwards. Exceptions of `arrived` propagate. Throws ParameterError over several
-  /// processes.
+  /// Same as from_bytes, but accepts bytes that are still arriving. Calls `arrived(n)` before it reads the first n bytes;
+  /// the caller must not change these bytes afterwards. Exceptions of `arrived` propagate. Throws ParameterError over
+  /// several processes.
   static typename S::Ciphertext from_incoming(std::span<const std::byte> bytes, const Arrival& arrived,
                                               const Allowed& allowed = {});
   static typename S::Ciphertext load(const std::string& path, const Allowed& allowed = {});

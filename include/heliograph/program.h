@@ -98,10 +98,10 @@ class RecordedProgram {
     std::size_t depth = 0;           // longest chain of dependent calls
     std::size_t peak_bytes = 0;      // peak memory of a replay
     std::size_t constant_bytes = 0;  // memory that the program holds
-    std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // of a replay: bytes, modular products
+    std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // bytes and modular products of a replay
     std::string cycles;  // report of the last replay on a simulated device; else empty
     std::uint64_t replays = 0,
-                  graphs = 0;  // so far, over all programs that share these calls; `graphs`: replays as one graph
+                  graphs = 0;  // replays so far, of all programs that share these calls; `graphs`: replays as a graph
   };
   Summary summary() const;
   /// Predicted seconds of a replay on the device in use; 0 if unknown (TFHE). The first call in a process benchmarks the
@@ -141,13 +141,13 @@ class RecordedProgram {
   /// the results' metadata. Throws RecordingError for contents that a file cannot hold: evaluation keys that are not
   /// those of an operand, aliased operands, secrets.
   std::vector<std::byte> to_bytes(const std::string& note = {}) const;
-  /// Returns the program, on the device in use, and its note. The program accepts operands of the recorded kind that are at
-  /// most as noisy as the recorded ones. The metadata of its results is untrusted. The whole program is verified before any
-  /// part of it is prepared, allocated or run (docs/adr/0032), and runs only kernels. Throws FormatError or a subclass,
-  /// OutOfMemoryError, LimitError.
+  /// Returns the program, on the device in use, and its note. The program accepts operands of the recorded kind whose noise
+  /// is at most the noise of the recorded operands. The metadata of its results is untrusted. The whole program is verified
+  /// before any part of it is prepared, allocated or run (docs/adr/0032), and runs only kernels. Throws FormatError or a
+  /// subclass, OutOfMemoryError, LimitError.
   using Noted = std::pair<RecordedProgram, std::string>;
   static Noted from_bytes(std::span<const std::byte> bytes, const ProgramLimits& limits = {});
-  // As above, with a file, which is written atomically. May also throw FileError.
+  // Saves the program to a file, atomically; loads a program from a file. May also throw FileError.
   void save(const std::string& path, const std::string& note = {}) const;
   static Noted load(const std::string& path, const ProgramLimits& limits = {});
 

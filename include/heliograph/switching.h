@@ -13,7 +13,7 @@ namespace heliograph::switching {
 
 struct KeysData;
 
-/// The keys that switch between one CKKS key and one TFHE key. They do not decrypt.
+/// The keys that switch between one CKKS key and one TFHE key. These keys do not decrypt.
 class Keys {
  public:
   Keys() = default;
@@ -39,29 +39,30 @@ class Keys {
   Handle<KeysData> data_;
 };
 
-/// Returns the smallest power of two in whose multiples every value within the public bound of x fits a signed integer of
-/// `bits` bits. Throws PlaintextRangeError if there is no bound.
+/// Returns the default unit of to_tfhe: the smallest power of two for which value / unit fits a signed integer of `bits`
+/// bits, for every value within the public bound of x. Throws PlaintextRangeError if there is no bound.
 double unit_for(const ckks::Ciphertext& x, unsigned bits);
 
-/// Returns log2 of the probability that one value at a multiple of the unit becomes another integer: the sum over its
-/// bootstraps, without the CKKS value's own error.
+/// Returns log2 of the probability that a value, an exact multiple of the unit, becomes another integer. The probability is
+/// a sum over the bootstraps of the value, without the error of the CKKS value.
 double log2_failure(const Keys& keys, unsigned bits);
 
-/// Returns x / unit, rounded, as signed integers of `bits` bits: shape of x, then the slots. `unit` 0: unit_for(x, bits).
-/// Takes 2 bits / message_bits - 1 bootstraps for each value. x needs level `parameters().bootstrapping_level()` or above.
-/// Throws WrongKeyError and MismatchError for keys that do not belong together; LevelError; ScaleError. Throws
-/// MissingKeyError for CKKS keys without bootstrapping. Throws DtypeError for complex values, and unless the bits are a
-/// multiple of a digit's. Throws PlaintextRangeError if the known bound of the values exceeds the integers. Throws
-/// NoiseError if the error of a value before it is rounded may reach half a unit.
+/// Returns x / unit, rounded, as signed integers of `bits` bits. The result has the shape of x, and the slots as last axis.
+/// A `unit` of 0 stands for unit_for(x, bits). Takes 2 bits / message_bits - 1 bootstraps for each value. x needs level
+/// `parameters().bootstrapping_level()` or above. Throws WrongKeyError and MismatchError for keys that do not belong
+/// together; LevelError; ScaleError. Throws MissingKeyError for CKKS keys without bootstrapping. Throws DtypeError for
+/// complex values, and unless `bits` is a multiple of the bits of a digit. Throws PlaintextRangeError if the known bound of
+/// the values exceeds the integers. Throws NoiseError if the error of a value before it is rounded may reach half a unit.
 tfhe::Ciphertext to_tfhe(const ckks::Ciphertext& x, unsigned bits, double unit, const Keys& keys,
                          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys);
 
 /// A relation of an integer to 0.
 enum class Relation { less, less_equal, greater, greater_equal };
 
-/// Returns whether x / unit, rounded, has the relation to 0: booleans, shape of x, then the slots. The integers have `bits`
-/// bits, also a number that is no multiple of a digit's. Takes about bits / 4 bootstraps for each value with the set "2_2":
-/// as few as keep the probability of a wrong result at 2^-128. The rest and the errors are those of to_tfhe.
+/// Returns whether x / unit, rounded, has the relation to 0, as booleans. The result has the shape of x, and the slots as
+/// last axis. The rounded integers have `bits` bits, which need not be a multiple of the bits of a digit. With the set "2_2"
+/// each value takes about bits / 4 bootstraps, the fewest for which a result is wrong with probability at most 2^-128. Other
+/// arguments and the errors are those of to_tfhe.
 tfhe::Ciphertext compare(const ckks::Ciphertext& x, Relation relation, unsigned bits, double unit, const Keys& keys,
                          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys);
 

@@ -468,7 +468,7 @@ class PublishingKey(SecretKey[P, E], Generic[P, E, U]):
     """A secret key of a scheme with public keys."""
 
     def public_key(self) -> U:
-        """Makes a public key, with which others can encrypt for this secret key.
+        """Makes a public key, with which other parties can encrypt for this secret key.
 
         >>> secret.decrypt(secret.public_key().encrypt([1, 2, 3, 4]))
         array([1, 2, 3, 4])

@@ -50,7 +50,7 @@ _RELATIONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_eq
 
 
 class Keys:
-    """The keys that switch between one CKKS key and one TFHE key, for a server. They do not decrypt.
+    """The keys that switch between one CKKS key and one TFHE key, for a server. These keys do not decrypt.
 
     >>> keys.ckks_id == ckks_secret.id, keys.tfhe_id == tfhe_secret.id
     (True, True)
@@ -149,8 +149,8 @@ def unit_for(x: ckks.Tensor, bits: int = 16) -> float:
 
 
 def log2_failure(switching_keys: Keys, bits: int = 16) -> float:
-    """Returns log2 of the probability that one value at a multiple of the unit becomes another integer, without the error of
-    the CKKS value.
+    """Returns log2 of the probability that a value, an exact multiple of the unit, becomes another integer. The error of
+    the CKKS value is not included.
 
     >>> hg.switching.log2_failure(keys, bits=16) < -128
     True
@@ -160,7 +160,8 @@ def log2_failure(switching_keys: Keys, bits: int = 16) -> float:
 
 
 class Server:
-    """A party that switches tensors between the schemes: it holds evaluation keys of both, and switching keys.
+    """A party that switches tensors between the schemes. The server holds evaluation keys of both schemes, and switching
+    keys.
 
     `ckks_keys` (made with ``bootstrap=True``) and `tfhe_keys` are evaluation keys, or servers that hold them. Raises
     MissingKeyError for CKKS keys without bootstrapping; WrongKeyError if the keys do not belong together.
@@ -185,10 +186,10 @@ class Server:
     ) -> tfhe.Tensor:
         """Returns round(x / unit) as TFHE integers of `bits` bits, signed. The slots become the last axis.
 
-        `unit` is the value of the last bit; None: `unit_for(x, bits)`. A value closer than a tenth of a unit to a tie may be
-        rounded to either neighbour. `bits` is a multiple of the message bits of the TFHE set. Each value
-        takes ``2 * bits / message_bits - 1`` bootstraps of TFHE. `x` needs the level of a bootstrap,
-        `Parameters.bootstrapping_level`, or one above it.
+        `unit` is the value of the last bit; None: `unit_for(x, bits)`. A value within a tenth of a unit of the middle
+        between two multiples may be rounded to either multiple. `bits` is a multiple of the message bits of the TFHE set.
+        Each value takes ``2 * bits / message_bits - 1`` bootstraps of TFHE. `x` needs at least the level
+        `Parameters.bootstrapping_level`.
 
         Raises WrongKeyError, MismatchError, LevelError, ScaleError; DtypeError for complex values and other `bits`. Raises
         PlaintextRangeError if the bound of x exceeds the integers, NoiseError if an error may reach half a unit.
@@ -219,8 +220,8 @@ class Server:
         the last bit of the differences x - y, which must fit signed integers of `bits` bits; None: `unit_for(x - y, bits)`.
         Equal values are exact in every relation.
 
-        A difference takes about ``bits / 4`` bootstraps with the set "2_2", 4 for 16 bits; "==" and "!=" twice as many and
-        one more. The number is the least that keeps the probability of a wrong result at 2^-128 for each value.
+        With the set "2_2" a difference takes about ``bits / 4`` bootstraps, 4 for 16 bits; "==" and "!=" take twice as many
+        and one more. The number is the smallest for which each result is wrong with probability at most 2^-128.
 
         Raises the errors of `to_tfhe`; ParameterError for other relations.
 
@@ -247,8 +248,8 @@ class Server:
     def to_ckks(self, y: tfhe.Tensor, *, unit: float = 1.0, progress: Progress | None = None) -> ckks.Tensor:
         """Returns ``unit * y`` as CKKS values at a high level. The last axis of `y` becomes the slots.
 
-        Booleans become 0 and `unit`. Every digit of an integer takes a functional bootstrap of CKKS, which also squares the
-        error of the TFHE ciphertext. Shorter integers and booleans are therefore cheaper.
+        Booleans become 0 and `unit`. Every digit of an integer takes a functional bootstrap of CKKS. This bootstrap also
+        reduces the error of the TFHE ciphertext. Shorter integers and booleans are therefore cheaper.
 
         Raises WrongKeyError, MismatchError, LevelError; ShapeError if the last axis is longer than the slots; NoiseError.
 

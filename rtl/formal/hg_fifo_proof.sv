@@ -1,4 +1,4 @@
-// A queue returns each word once, in order. The proof compares it with a list that moves up with each word read.
+// A queue returns each word once, in order. The proof compares the queue with a list that moves up with each word read.
 module hg_fifo_proof #(
     parameter int unsigned WIDTH = 32,
     parameter int unsigned DEPTH = 16,

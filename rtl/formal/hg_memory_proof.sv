@@ -23,7 +23,7 @@ module hg_memory_proof #(
     input logic [WRITERS-1:0][   1:0][ B-1:0][AW-1:0] write_address_i,
     input logic [WRITERS-1:0][   1:0][ B-1:0][ W-1:0] write_data_i,
     input logic                                       conflict_o,
-    // The memory of the last lane of group 1 in bank 1. The proof is about one of its words.
+    // The memory of the last lane of group 1 in bank 1. The proof considers one word of this memory.
     input logic [      W-1:0]                         words          [WORDS],
     input logic [      W-1:0]                         read_once
 );

@@ -27,7 +27,7 @@ module hg_pointwise_proof #(
       began = 1'b0,
       settled = 1'b0,
       active,
-      row_ended;  // settled: the previous cycle was not a reset, whose reads are ignored
+      row_ended;  // settled: the previous cycle was not a reset; reads of a reset are ignored
   logic [2:0] limbs, seen, now, all;
   logic [2:0][SB-1:0] slots;
   // Reads follow their phase by one cycle; `seen` are the reads of the row so far.

@@ -1,7 +1,7 @@
-// For any slot: it is not written while another instruction reads or writes it, nor read while another writes it. For
-// any bank: at most one unit reads it, and at most one writes it. A separate list models the running instructions: at
-// most two per unit, the oldest first, with flags for unfinished reads and for claimed write banks. Assumed: units end
-// the instructions that they accept, after having read their operands. Units accept another instruction after these reads. A
+// No slot is written while another instruction reads or writes this slot, nor read while another instruction writes it. At
+// most one unit reads a bank, and at most one unit writes a bank. A separate list models the running instructions: at most
+// two per unit, the oldest first, with flags for unfinished reads and for claimed write banks. Assumed: units end the
+// instructions that they accept, after having read their operands. Units accept another instruction after these reads. A
 // late unit claims its write bank only before it writes, and accepts another instruction only after the grant. A late unit
 // ends no instruction without a grant.
 module hg_scoreboard_proof #(

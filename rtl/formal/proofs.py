@@ -25,7 +25,7 @@ class Proof:
     top: str
     parameters: dict[str, object]
     mutants: tuple[Mutant, ...]
-    cycles: int = 10  # limit of k, see prove.py
+    cycles: int = 10  # largest k, the number of cycles of the induction (prove.py)
     also: tuple[str, ...] = ()
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with `old`, which occurs once, replaced by `new`. `benches` and `models` replace the default ones of the file."""
+    """A source with `old`, which occurs once, replaced by `new`. `benches` and `models` replace the default benches and
+    models of the file."""
 
     name: str
     kind: str
@@ -23,7 +24,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Equivalent:
-    """A change that no port shows, and why."""
+    """A change that has no effect on any port, with the reason."""
 
     name: str
     file: str

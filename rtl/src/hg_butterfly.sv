@@ -2,8 +2,8 @@
 //   forward   x = u + v w          y = u - v w            (Cooley-Tukey)
 //   inverse   x = (u + v) / 2      y = (v - u) / 2 * w    (Gentleman-Sande; halved here, so that no pass divides by N)
 // w_i is the twiddle times 2^W mod q. The inverse of the forward step with w = psi^e uses the twiddle -psi^-e, another entry
-// of the same table. Latency 5 plus that of Montgomery's product (14), one butterfly a cycle. q_i and inverse_i come with
-// u_i and v_i, w_i three cycles later.
+// of the same table. Latency 5 plus the latency of Montgomery's product (14), one butterfly a cycle. q_i and inverse_i come
+// with u_i and v_i, w_i three cycles later.
 module hg_butterfly #(
     parameter int unsigned W = 30,
     parameter int unsigned STEP = 10
@@ -23,7 +23,7 @@ module hg_butterfly #(
     $error("hg_butterfly: latency");
   end
 
-  // Before the product. In the forward direction both sums are doubled, so that the halving restores the operands.
+  // Steps before the product. In the forward direction both sums are doubled, so that the halving restores the operands.
   logic [W:0] sum;
   logic signed [W+1:0] difference;
   logic signed [W+1:0] even_sum, even_difference;  // even numbers that are congruent to sum and difference modulo q
@@ -80,7 +80,7 @@ module hg_butterfly #(
     .d_o(q_late)
   );
 
-  // After the product. The inverse passes both values on unchanged.
+  // Steps after the product. The inverse does not change the two values.
   logic [  W:0] after_sum;
   logic [  W:0] after_difference;
   logic [W+1:0] less;

@@ -45,7 +45,7 @@ module hg_card #(
     output logic            ring_rready_o,
     input  logic [    63:0] ring_rdata_i,
     input  logic [     1:0] ring_rresp_i,
-    // Data. Bursts are incrementing, of whole beats, with one id, and answered in order.
+    // The data port. Bursts are incrementing, consist of whole beats, have one id, and are answered in order.
     output logic            m_arvalid_o,
     input  logic            m_arready_i,
     output logic [    63:0] m_araddr_o,

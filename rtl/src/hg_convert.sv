@@ -4,12 +4,12 @@
 // the sums leave through P reducers, target by target. Fractions f_i have up to 48 bits, because moduli of sources are above
 // 2^10. A pointwise instruction afterwards adds an own term (x' own).
 //
-// Constants are written in advance, in SETS sets. source_write_i writes those of a source, {f, m of target T-1 .. 0}, where
-// m carries the target's shift. target_write_i writes those of a target, {shift, k, fold, wrap, normal} (hg_reduce_sum). An
-// instruction is accepted when valid_i and ready_o are high. The sources of an instruction are slots in banks that no other
-// unit reads; rows arrive two cycles after read_o. Each row of a source is read B / P times. One cycle writes P lanes of a
-// row of a target. Cycles from the acceptance of an instruction to done_o, both included, with S sources and T targets: (N /
-// P - 1) max(S, T) + S + T + 23.
+// Constants are written in advance, in SETS sets. source_write_i writes the constants of a source, {f, m of target T-1 ..
+// 0}, where m carries the target's shift. target_write_i writes the constants of a target, {shift, k, fold, wrap, normal}
+// (hg_reduce_sum). An instruction is accepted when valid_i and ready_o are high. The sources of an instruction are slots in
+// banks that no other unit reads; rows arrive two cycles after read_o. Each row of a source is read B / P times. One cycle
+// writes P lanes of a row of a target. Cycles from the acceptance of an instruction to done_o, both included, with S sources
+// and T targets: (N / P - 1) max(S, T) + S + T + 23.
 module hg_convert #(
     parameter int unsigned W = 30,
     parameter int unsigned B = 8,
@@ -156,7 +156,7 @@ module hg_convert #(
     always_ff @(posedge clk_i) y <= parts[pass[2].group[QB-1:0]];
   end
 
-  // The array. Each sum of pieces is in one DSP, and starts again at the first source.
+  // The array of multipliers. Each sum of pieces is in one DSP, and starts again at the first source.
   localparam int unsigned ADDED = STEPS - 1 - 2;  // add_i follows its operands by one cycle
   logic [LL-1:0] held_ll[P][T];
   logic [LH-1:0] held_lh[P][T];
@@ -238,7 +238,7 @@ module hg_convert #(
     assign unused = ^turns[57:0];
   end
 
-  // Output. Registers take all sums in the same cycle. In each cycle one target is selected and its pieces are added.
+  // The output. Registers take all sums in the same cycle. In each cycle one target is selected and its pieces are added.
   logic [TB-1:0] pick;
   always_ff @(posedge clk_i) pick <= early ? '0 : pick + 1'b1;
   logic [P-1:0][SUM-1:0] leaving_sum;

@@ -231,8 +231,8 @@ module hg_ntt #(
     rows[1] <= pass[2].first ? read_data_i[!pass[2].odd] : own_data[!pass[2].odd];
   end
 
-  // Cycle 5: lanes. Within rows, butterfly j of stage t takes lane `low_lane` of row j / (B / 2), and the lane at
-  // distance t.
+  // Cycle 5: selects the lanes. Within rows, butterfly j of stage t takes lane `low_lane` of row j / (B / 2), and the lane
+  // at distance t.
   logic [B-1:0][W-1:0] u, v, x, y, w;
   if (B == 1) begin : g_one_lane
     always_ff @(posedge clk_i) begin

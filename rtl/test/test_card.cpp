@@ -162,7 +162,7 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
     // Tables of any root, which are loaded again between transforms. A transform must use the table that was loaded last
     // before it in program order.
     std::vector<Limb> w(TypeParam::tables);
-    // From q to q, so that the results are again modulo q.
+    // The conversion is from q to q, so that the results are again modulo q.
     const math::Conversion conversion = math::extend_base({q}, {q});
 
     Reference reference{std::vector<Limb>(kSlots, Limb(n))};
@@ -406,7 +406,7 @@ TEST(CardCycles, LanesWorkBesideAConversion) {
   const auto primes = math::largest_primes(30, 1, 1 << 14);
   std::vector<unsigned> from, to;
   std::vector<Descriptor> program;
-  for (unsigned i = 0; i < 7; ++i) from.push_back(4 * i);  // all in one bank
+  for (unsigned i = 0; i < 7; ++i) from.push_back(4 * i);  // all sources are in one bank
   for (unsigned j = 0; j < 8; ++j) to.push_back(1 + 4 * j % 32);
   program.push_back(convert(log_n, from, to, 0));
   for (unsigned i = 0; i < 7; ++i)

@@ -245,7 +245,7 @@ TEST_F(Core, TransformsOfSlots) {
   const auto w = math::forward_twiddles(n, math::smallest_primitive_root(2 * n, q), q);
   for (std::size_t row = 0; row < n / B; ++row) {
     card->table_write_i = 1;
-    card->table_row_i = static_cast<unsigned short>(512 + row);  // selects the second table
+    card->table_row_i = static_cast<unsigned short>(512 + row);  // this row selects the second table
     for (std::size_t l = 0; l < B; ++l) set_field(card->table_data_i, l, math::mul_mod(w[row * B + l], kWordEnd % q, q));
     tick();
   }

@@ -164,7 +164,7 @@ TEST_F(Dispatch, OrderedLoadsAndStoresWaitForThoseBefore) {
     done(kLoad);
     EXPECT_EQ(offer(store(3, kOrdered)), static_cast<int>(kStore));
   }
-  // With the mark they also wait, for either kind of open access.
+  // Marked loads and stores also wait, for open loads and for open stores.
   for (Descriptor d : {twiddles(0), constants(1)}) {
     for (const bool before_loads : {false, true}) {
       reset();
@@ -317,9 +317,9 @@ TEST_F(Dispatch, FieldsThatTheCardDoesNotHaveAreReported) {
       set,
       with(transform, 0, 0xf00, 9 << 8),                                      // the smallest transform
       with(sum, 0, 0xf00, 4 << 8),                                            // a limb of one beat
-      with(element_wise(kNone, kNone, kNone, 1), 1, 0xffffff00, 0xffffff00),  // slots of absent operands
+      with(element_wise(kNone, kNone, kNone, 1), 1, 0xffffff00, 0xffffff00),  // the slots of absent operands are ignored
       with(set, 10, ~0u, 65535),
-      with(convert(12, {0}, {2}, 0), 8, 0xffffff00, 0xffffff00),  // slots of sources after the last one
+      with(convert(12, {0}, {2}, 0), 8, 0xffffff00, 0xffffff00),  // the slots after the last source are ignored
       with(in, 8, ~0u, 0xffffffc0),
       with(in, 9, ~0u, 0xffffffff)};
   for (const Descriptor& d : sound) {

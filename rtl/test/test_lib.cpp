@@ -1,4 +1,4 @@
-// Queues, bursts, memories and delays.
+// Tests the modules of lib/: queues, bursts, memories and delays.
 #include <gtest/gtest.h>
 #include <array>
 #include <deque>

@@ -15,7 +15,7 @@ Shared shared(const lwe::Tensor& a, const lwe::Tensor& b);
 struct Operands {
   std::vector<std::size_t> same;     // for each operand, the first operand with the same ciphertexts
   std::vector<std::size_t> refresh;  // for each operand, the number of refreshes that give it different noise from
-                                     // earlier ones
+                                     // earlier operands
 };
 Operands compare(const std::vector<lwe::Tensor>& operands);
 

@@ -213,9 +213,10 @@ struct Permute {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.permutation, c.a, c.out); }
 };
 
-/// A conversion (math/conversion.h) in the coefficient domain. The limbs of `x` are the conversion's `from`; those of `own`
-/// and `out` are its `to`. `own` is required exactly if the conversion has own constants. `x` and `out` may have different
-/// word sizes. `place[j]` is the limb of `out` (and of `own`) for the conversion's target j; without `place` it is limb j.
+/// A conversion (math/conversion.h) in the coefficient domain. The limbs of `x` are the conversion's `from`; the limbs of
+/// `own` and `out` are its `to`. `own` is required exactly if the conversion has own constants. `x` and `out` may have
+/// different word sizes. `place[j]` is the limb of `out` (and of `own`) for the conversion's target j; without `place` it is
+/// limb j.
 struct Convert {
   static constexpr const char* name = "convert";
   std::shared_ptr<const ConversionConstant> conversion;

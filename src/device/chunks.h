@@ -13,7 +13,7 @@ void for_chunks(std::vector<View> views, std::size_t preferred, const std::funct
 
 std::size_t items_of(const Call& call);
 /// Returns the number of items of each chunk, about `preferred`. Returns all items if the batch axes of an operand differ
-/// from those of the result.
+/// from the result's batch axes.
 std::size_t stretch_of(const Call& call, std::size_t preferred);
 /// Calls `step` with a call for each chunk. Operands without the batch axes, such as keys, are in each call.
 void for_stretches(const Call& call, std::size_t preferred, const std::function<void(Call&)>& step);

@@ -97,11 +97,11 @@ class Memory {
 };
 using Buffer = std::shared_ptr<Memory>;
 
-/// A view of [batch axes..., component, limb, n] words. Strides count words. A batch stride may be negative (reversed); that
-/// of an input may be 0 (broadcast). The words of one limb are contiguous. `data` is the address of item 0, valid only on
-/// the view's device. A tensor's view owns its memory. A view that is passed to a queue need not own it, because the caller
-/// holds the memory during the call. Only `dense`, broadcast_view and reshape_view create axes, and they limit the product
-/// of the lengths. Other operations remove or shorten axes.
+/// A view of [batch axes..., component, limb, n] words. Strides count words. A batch stride may be negative (reversed); a
+/// batch stride of an input may be 0 (broadcast). The words of one limb are contiguous. `data` is the address of item 0,
+/// valid only on the view's device. A tensor's view owns its memory. A view that is passed to a queue need not own it,
+/// because the caller holds the memory during the call. Only `dense`, broadcast_view and reshape_view create axes, and they
+/// limit the product of the lengths. Other operations remove or shorten axes.
 struct View {
   std::byte* data = nullptr;
   Buffer memory = nullptr;

@@ -116,7 +116,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
       }
       if (!targets.empty()) raise.conversion = on(digit.raise, part.member, targets);
       raises.push_back(std::move(raise));
-      // For its own primes, the limbs of a digit are those of the polynomial.
+      // For the digit's own primes, the limbs of a digit are the polynomial's limbs.
       Block source{.member = part.member,
                    .first = 0,
                    .count = part.count,
@@ -147,8 +147,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
 }
 
 /// Output aggregation: every member raises its own digits to all limbs of Q and P. The sums are added up over the
-/// members and divided by P once. The digits are those of the key, so the result has the same bits as with input
-/// broadcast.
+/// members and divided by P once. The key defines the digits, so the result has the same bits as with input broadcast.
 void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View& sum) {
   const std::size_t limbs = plan.extended.size();
   const std::vector<std::size_t> bounds = shares(plan.digits.size(), state_->limb_weights());

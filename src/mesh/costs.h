@@ -26,7 +26,7 @@ struct Costs {
   std::vector<double> weights;         // each member's share of work, about 1 on average; 0: no work
   std::vector<double> limbs_a_second;  // for each member: transforms per second of limbs of 2^14 64-bit words
   Links all;                           // links between all members
-  std::optional<Links> inside;         // links within `group`; nullopt if it has one member
+  std::optional<Links> inside;         // links within `group`; nullopt if `group` has one member
   std::vector<std::size_t> group;      // with several hosts: the largest set of members on one of them; else empty
   // extra seconds of a call that the host waits for, if its items are on all members instead of one
   double spread_seconds = 40e-6;

@@ -99,7 +99,7 @@ class MeshKernels final : public Kernels {
   /// Prepares, on a member, the conversion to some of the targets.
   std::shared_ptr<const ConversionConstant> on(const std::shared_ptr<const ConversionConstant>& c, std::size_t m,
                                                const std::vector<std::size_t>& targets);
-  /// Prepares, on a member, the plan for the positions that the key's limbs have there.
+  /// Prepares, on a member, the plan for the positions of the key's limbs on this member.
   template <class Plan>
   std::shared_ptr<const Plan> on(const std::shared_ptr<const Plan>& plan, std::size_t m, const PrimeList& key_limbs) {
     const PrimeList& given = key_limbs_of(*plan);

@@ -221,8 +221,8 @@ class MeshMoves final : public device::Moves {
   State& state_;
   std::vector<std::shared_ptr<Mark>> marks_;
   std::vector<std::optional<std::size_t>> begin_;        // mark of each member before the first copy from it
-  std::set<std::pair<std::size_t, std::size_t>> waits_;  // pairs of reader and mark
-  std::set<std::pair<std::size_t, std::size_t>> reads_;  // pairs of owner and reader
+  std::set<std::pair<std::size_t, std::size_t>> waits_;  // pairs of a reader and its mark
+  std::set<std::pair<std::size_t, std::size_t>> reads_;  // pairs of an owner and a reader
   std::vector<Buffer> held_;                             // memory that readers may still read
 };
 

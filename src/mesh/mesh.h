@@ -29,10 +29,10 @@ enum class SwitchMethod : unsigned char {
 struct Options {
   std::string name;              // name of the mesh for open_device; empty: the members' names
   std::optional<Layout> layout;  // layout of every tensor; nullopt: chosen for each tensor
-  bool staged = false;           // no peer access: all transfers go through the host
-  bool events = false;           // members synchronise by events, not by flags in each other's memory
+  bool staged = false;  // whether devices have no access to each other's memory; all transfers then go through the host
+  bool events = false;  // whether members synchronise by events instead of flags in each other's memory
   std::vector<double> weights;   // shares of work of the members; empty: measured
-  std::vector<double> slowdown;  // factors by which members are slowed down
+  std::vector<double> slowdown;  // factors by which tests slow members down
   std::vector<double> hosts;     // members with equal numbers count as one host; a forced layout also distributes by host
   Exchange exchange = Exchange::automatic;
   SwitchMethod key_switch = SwitchMethod::automatic;

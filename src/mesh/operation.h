@@ -22,7 +22,7 @@ class Operation {
   std::vector<Block> parts(const View& v) const { return state_.find(v).blocks(v, false); }
   /// Returns these parts with one batch axis each.
   std::vector<Block> rows(const View& v) const { return state_.find(v).blocks(v, true); }
-  /// Returns the parts in another layout, without views. `primes` are those of the view's limbs.
+  /// Returns the parts in another layout, without views. `primes`: the primes of the view's limbs.
   std::vector<Block> parts(const View& v, const PrimeList& primes, Layout layout) const;
 
   /// Provides the words of `v` that each part needs: its items, limbs, and words of a limb. Returns views of words that

@@ -15,10 +15,10 @@ struct ProductPlace {
 };
 
 struct ProductShare {
-  std::vector<math::u32> positions;  // positions of its outputs, ascending: all positions, or those of outputs that it holds
+  std::vector<math::u32> positions;  // positions of the member's outputs, ascending: all, or those of outputs that it holds
   std::vector<math::u32> held;       // for each input: its index among the inputs that the member holds, or kNone
   std::size_t first = 0, count = 0;  // range of the held inputs among the member's items
-  std::vector<math::u32> lacking;    // inputs that it reads from other members
+  std::vector<math::u32> lacking;    // inputs that the member reads from other members
   std::vector<math::u32> affected;   // indices of `positions` that read lacking inputs
   double pairs = 0;                  // number of pairs of a weight and an input
 };

@@ -15,7 +15,7 @@ class Mark {
   }
   /// Releases the waiting threads if the point will never be reached.
   void give_up() { signal_.set(); }
-  /// Blocks until the host reaches the point. Returns null if the host never will.
+  /// Blocks until the host reaches the point. Returns null if the host will never reach the point.
   const std::shared_ptr<device::Event>& get() {
     signal_.wait();
     return event_;

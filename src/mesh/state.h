@@ -46,10 +46,11 @@ class Within final : public device::Memory {
   Buffer whole_;
 };
 
-/// One allocation over the members. No device has its address, which only identifies the words (device/view.h).
+/// One allocation over the members. Its address only identifies the words (device/view.h); no device has memory at this
+/// address.
 class MeshMemory final : public device::Memory {
  public:
-  /// Allocates by `placement`. `shape` is dense, without an address; `primes` are those of its limbs. Throws
+  /// Allocates by `placement`. `shape` is dense, without an address; `primes`: the primes of its limbs. Throws
   /// OutOfMemoryError.
   MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, const Placement& placement,
              const std::vector<Queue*>& queues);
@@ -86,7 +87,7 @@ class MeshMemory final : public device::Memory {
     View source;  // source of the copy
     View view;
     Buffer buffer;
-    std::vector<std::size_t> items = {};  // the copy's items in order, if they are not those of `part`
+    std::vector<std::size_t> items = {};  // the copy's items in order, if they differ from the items of `part`
 
     /// Returns whether the copy has the words of a view that begins `from` bytes after the start of the memory. `one`:
     /// only those of the view's first item.

@@ -136,7 +136,7 @@ std::vector<Block> like(const std::vector<Block>& parts, const View& v) {
   return result;
 }
 
-/// Returns the blocks that a call writes for each part's items. A block is in place if the member holds it; the others
+/// Returns the blocks that a call writes for each part's items. A block is in place if the member holds it; all other blocks
 /// are also in `elsewhere`.
 std::vector<Block> to_write(Operation& op, const View& v, const std::vector<Block>& parts, std::vector<Block>& elsewhere) {
   const std::vector<Block> have = op.parts(v);

@@ -139,7 +139,8 @@ class Comparison {
       case Place::Kind::constant:
         break;
     }
-    // The constants use the same memory. The comparison of owners excludes later memory at the same address.
+    // Two constants are equal if they use the same memory. The owners of the memory are compared too, because later memory
+    // may have the same address.
     if (!x.origin.owner_before(y.origin) && !y.origin.owner_before(x.origin)) return true;
     if (a_makings_[p].empty() || a_makings_[p].size() != b_makings_[q].size() || !same_form(x.shape, y.shape)) return false;
     for (std::size_t k = 0; k < a_makings_[p].size(); ++k) {

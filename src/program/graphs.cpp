@@ -9,7 +9,7 @@ namespace heliograph::program {
 namespace {
 
 constexpr std::size_t kMostExits = 4;
-constexpr std::size_t kMostOwners = 8;  // key owners for whom one set of result buffers (an exit) keeps graphs
+constexpr std::size_t kMostOwners = 8;  // number of key owners for whom one set of result buffers (an exit) keeps graphs
 
 class Busy {
  public:
@@ -47,7 +47,8 @@ bool Graphs::pays() const {
   const auto beside = static_cast<double>(parts_.beside);
   const double host = parts_.beside == 1 ? kCall * calls : kMemberCall * calls * beside;
   const double one_by_one = std::max(host, bytes / kBytes);
-  const double more = calls < 16 && parts_.beside == 1 ? 1 : 1.1;  // allowed slowdown, because a graph frees the host
+  const double more =
+      calls < 16 && parts_.beside == 1 ? 1 : 1.1;  // allowed slowdown of a graph replay, because a graph frees the host
   return kGraph + (bytes + copied) / kBytes - kMerged * (calls - launches) <= more * one_by_one;
 }
 

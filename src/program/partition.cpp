@@ -117,7 +117,7 @@ Partition on_one(const TaskGraph& graph, std::size_t executor) {
 
 namespace {
 
-/// Tasks grouped into clusters. A cluster reads only from earlier ones.
+/// Tasks grouped into clusters. A cluster reads only from earlier clusters.
 class Clusters {
  public:
   explicit Clusters(const TaskGraph& graph) : graph_(graph), of_(graph.tasks.size()) {

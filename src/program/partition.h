@@ -15,10 +15,10 @@ struct TaskGraph {
   struct Value {
     double bytes = 0;
     std::uint32_t maker = kInput;  // task that writes the value
-    std::size_t lies = 0;          // for an input: executor that has it at the start
+    std::size_t lies = 0;          // for an input: executor that has the input at the start
   };
   struct Task {
-    std::vector<double> seconds;               // for each executor; infinity: the task cannot run there
+    std::vector<double> seconds;               // predicted seconds for each executor; infinity: the task cannot run there
     std::vector<std::uint32_t> reads, writes;  // values without duplicates; `reads` excludes values that the task writes
     double calls = 1;
   };

@@ -13,7 +13,7 @@ using device::Access;
 
 namespace {
 
-/// Marks the absence of a step, a place or a number.
+/// Stands for an absent step, place or number.
 constexpr u32 kNoStep = ~u32{0};
 
 /// Calls `f(place, access)` for each view of a step.
@@ -23,8 +23,8 @@ void each_place(const Step& step, F f) {
   device::each_view(step.call, [&](const View&, Access access) { f(step.places[k++], access); });
 }
 
-/// Strongly connected components of a graph. A component has a higher number than those on which it depends. Tarjan's
-/// algorithm (1972), without recursion.
+/// Strongly connected components of a graph. A component has a higher number than the components on which it depends.
+/// Tarjan's algorithm (1972), without recursion.
 class Circles {
  public:
   explicit Circles(const std::vector<std::set<u32>>& next) : next_(next), index_(next.size(), kNoStep), low_(next.size()) {
@@ -313,8 +313,8 @@ void Placed::make_parts() {
       }
     }
   }
-  // The sort keeps the order of a part's actions, because their starts do not decrease. A part has a higher number than
-  // those on which it depends.
+  // The sort keeps the order of a part's actions, because their starts do not decrease. A part has a higher number than the
+  // parts on which it depends.
   std::stable_sort(actions_.begin(), actions_.end(),
                    [](const Action& a, const Action& b) { return std::pair(a.start, a.part) < std::pair(b.start, b.part); });
   std::vector<u32> last(places, kNoStep);

@@ -52,19 +52,19 @@ class KeySource {
 struct Place {
   enum class Kind : unsigned char { input, key, constant, made };
   Kind kind = Kind::made;
-  u32 number = 0;                // input: index of the view; key: index of the source
-  u64 which = 0;                 // key: number of the key in its source
+  u32 number = 0;                // for an input: index of the view; for a key: index of the source
+  u64 which = 0;                 // for a key: number of the key in its source
   Buffer memory;                 // memory of a constant
-  std::weak_ptr<Memory> origin;  // constant: its memory, also if no step needs it
-  View shape;                    // made: shape of the allocation; input: shape of the view
-  bool alone = true;             // input: no other input shares its memory
+  std::weak_ptr<Memory> origin;  // for a constant: its memory, even if no step needs it
+  View shape;                    // for a made place: shape of the allocation; for an input: shape of the view
+  bool alone = true;             // for an input: whether no other input shares its memory
   bool used = false;             // whether any step uses the place
   // Requirements on the key of a place, in programs from files:
   std::size_t reach = 0;   // least number of bytes of the key
   std::vector<u64> below;  // largest modulus of each limb; 0: no limit
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
-  bool result = false;  // the place is of kind `made` and part of a result
+  bool result = false;  // whether the place is of kind `made` and part of a result
 };
 
 inline Buffer KeySource::at(const Place& place) const {
@@ -186,7 +186,7 @@ class Program {
   void plan();
   /// Returns the members of the program's device; null if it has none, or if the calls have several sessions.
   device::Members* members() const;
-  /// Returns the placement for inputs on these executors. `keys`: null if those of TFHE calls are unknown.
+  /// Returns the placement for inputs on these executors. `keys`: null if the keys of TFHE calls are unknown.
   std::shared_ptr<Placed> placed(const std::vector<std::size_t>& lies, const std::vector<const KeySource*>* keys) const;
 
   Parts parts_;

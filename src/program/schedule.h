@@ -19,12 +19,12 @@ struct Area {
   std::size_t bytes = 0;
   bool result = false;  // whether the area has separate memory; otherwise it is at `offset` of the arena
   std::size_t offset = 0;
-  u32 first = 0, last = 0;  // first and last layer that use the area
+  u32 first = 0, last = 0;  // first and last layer that uses the area
 };
 
 struct Schedule {
   struct Work {
-    Step step;                // `places` are those of the program; a batch has those of its first call
+    Step step;                // the step; in a batch, `places` are the places of its first call
     std::size_t scratch = 0;  // area of the call's scratch
     std::vector<Spot> spots;  // location of each view that is in a made or input place
   };

@@ -81,7 +81,7 @@ struct State {
   Range held;                      // bytes that views may use
   std::size_t n = 0, columns = 0;  // limbs of one item; 0 columns: the place is not tracked
   std::size_t items = 0;
-  bool detailed = false;           // slots are limbs of each item; false: limbs of one item, for all items
+  bool detailed = false;           // true: slots are limbs of each item; false: slots are limbs of one item, for all items
   std::vector<u64> below;          // exclusive bound on the words of each slot
   std::vector<bool> filled;        // for each slot, whether all its words were written
   bool zeroed = false;             // the place starts with zeros

@@ -22,7 +22,7 @@ std::vector<KeyId> key_ids(const std::vector<Operand>& operands);
 
 std::vector<View> views_of(const AnyCiphertext& x);
 
-/// Returns a result without the guards of the operands. Throws RecordingError if they were joined with others.
+/// Returns a result without the guards of the operands. Throws RecordingError if these guards were joined with other guards.
 AnyCiphertext without_guards_of(const std::vector<AnyCiphertext>& operands, const AnyCiphertext& result);
 
 using AnyContext =
@@ -78,7 +78,7 @@ class Form {
   std::size_t tensors_ = 0;
   std::size_t key_ = kNone;      // index of the result's key in key_ids
   std::size_t seed_ = kNone;     // operand with the same mask seed, if any
-  std::size_t session_ = kNone;  // index of the bound's session among those of the operands
+  std::size_t session_ = kNone;  // index of the bound's session in the operands' list of sessions
 };
 
 /// Returns the keys of an operand as a program uses them; null if it has none.

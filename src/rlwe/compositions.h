@@ -25,8 +25,8 @@ class Compositions {
   /// Returns the number of key switches that a step needs, 0 for a multiple of the period; nullopt if the set cannot compose
   /// it.
   std::optional<std::size_t> switches(std::int64_t step) const;
-  /// Returns the steps that compose `step`, in order of application. All steps but the last are the composition of their own
-  /// sum. Among possible last steps the lowest is taken. Returns nullopt if the set cannot compose the step.
+  /// Returns the steps that compose `step`, in order of application. The steps without the last step are the composition of
+  /// their sum. Among possible last steps the lowest is taken. Returns nullopt if the set cannot compose the step.
   std::optional<std::vector<std::int64_t>> of(std::int64_t step) const;
   /// Returns the step that, added to the set, minimizes the total number of key switches of `wanted`. Candidates are the
   /// greatest common divisor of all wanted steps, and the first few of these steps.

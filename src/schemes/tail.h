@@ -82,7 +82,7 @@ class Tail {
     if (a.is_own() && b.is_own() && !(a.is_zero() && b.is_zero())) return turned();
     return both(a, of_a, b, of_b, to, op);
   }
-  /// Returns the tail of a product of two tensors; the tail is zero if that of a factor is.
+  /// Returns the tail of a product of two tensors; the tail is zero if one factor's tail is zero.
   template <class Op>
   static Tail product(const Tail& a, const Shape& of_a, const Tail& b, const Shape& of_b, const Shape& to, Op op) {
     if (a.is_zero() || b.is_zero()) return {};

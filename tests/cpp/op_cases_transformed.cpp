@@ -159,7 +159,7 @@ std::shared_ptr<device::KeySwitchPlan> partial_plan(Rig& rig, const std::shared_
   for (const std::size_t l : limbs) plan->chain.push_back(shape.chain[l]);
   plan->special = shape.special, plan->extended = plan->chain;
   plan->extended.append(shape.special);
-  plan->key_limbs = plan->extended;  // of a key over all nine primes
+  plan->key_limbs = plan->extended;  // limbs of a key over all nine primes
   std::size_t first = 0, next = 0;
   for (const std::size_t count : shape.digits) {
     device::KeySwitchPlan::Digit digit{.first = next, .count = 0, .others = {}, .raise = nullptr};

@@ -36,7 +36,7 @@ struct Setting {
 const std::vector<Setting>& settings();
 /// Returns settings with degrees that GPUs compute in fused passes.
 const std::vector<Setting>& wide_settings();
-/// Returns the kind of a setting. One with a large degree tests arithmetic, the others geometry.
+/// Returns the kind of a setting. The plan with a large degree tests arithmetic, the other plans test geometry.
 Kind kind_of(const Field& field, const Setting& s);
 Layout out_layout(const Setting& s);
 std::size_t items(const Setting& s);

@@ -136,8 +136,8 @@ TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
     EXPECT_NEAR(before[i] / scale, v.data[reversed(i)].real(), 0x1p-24);
     EXPECT_NEAR(before[i + kSlots] / scale, v.data[reversed(i)].imag(), 0x1p-24);
   }
-  // The first matrix is applied encrypted, the others in clear. The result is t / (q range) at the scale of the sine's
-  // input.
+  // The first matrix is applied to the ciphertext, the other matrices to clear values. The result is t / (q range) at the
+  // scale of the sine's input.
   const ring::RnsTensor raised = plan.raise(t, *keys_->data().keys.bootstrapping);
   EXPECT_EQ(raised.primes(), context().rlwe().chain(context().raised_level()));
   const std::vector<double> phase = polynomial(raised);

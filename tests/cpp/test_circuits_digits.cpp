@@ -79,7 +79,7 @@ struct Rig {
   }
 };
 
-/// Calls check for all pairs of edge operands, then for random ones.
+/// Calls check for all pairs of edge operands, then for random operands.
 template <class Check>
 void for_pairs(const Type& type, unsigned random, const Check& check) {
   const std::uint64_t ones = wrap(~std::uint64_t{0}, type), top = std::uint64_t{1} << (type.bits - 1);

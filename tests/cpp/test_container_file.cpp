@@ -208,7 +208,7 @@ TEST_F(ContainerFile, AFailedSaveLeavesTheOldFile) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(read("a.hg"), old);
-  EXPECT_EQ(entries(), 1u);  // neither a temporary file nor a new one
+  EXPECT_EQ(entries(), 1u);  // the folder has neither a temporary file nor a new file
   save(path("a.hg"), c);
   EXPECT_TRUE(same(load(path("a.hg")), c));
 }

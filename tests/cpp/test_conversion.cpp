@@ -69,7 +69,7 @@ i128 product(const std::vector<u64>& moduli) {
 /// Returns floor(a / b) for b > 0 (C++'s division rounds to 0).
 i128 floor_div(i128 a, i128 b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-/// Returns values below `bound`: random ones, both ends, and values around bound / 2, where rounding changes.
+/// Returns values below `bound`: random values, both ends, and values around bound / 2, where rounding changes.
 std::vector<i128> values_below(i128 bound, u64 seed) {
   std::mt19937_64 random(seed);
   std::vector<i128> v = {0, 1, bound - 1, bound / 2, bound / 2 - 1, bound / 2 + 1, bound / 2 + 2};

@@ -123,7 +123,9 @@ TEST_F(Functions, RefuseWrongIntervals) {
 
 TEST_F(Functions, GuardDeclaredIntervals) {
   std::vector<double> v = spread(0, 1);
-  const auto loaded = [&] { return Ciphertext::from_bytes(encrypt(v, {0, 2}).to_bytes()); };  // without trusted bounds
+  const auto loaded = [&] {
+    return Ciphertext::from_bytes(encrypt(v, {0, 2}).to_bytes());
+  };  // a loaded tensor has no trusted bounds
   const Ciphertext inside = loaded();
   v[17] = 1.2;
   const Ciphertext outside = loaded();
@@ -227,7 +229,7 @@ TEST_F(Functions, SignsAreExactFromTheGapOn) {
     else
       EXPECT_TRUE(std::abs(got[i]) <= 1.01 && got[i] * sign_of(v[i]) >= -promised) << v[i];
   }
-  EXPECT_LT(std::abs(got[6]), 0x1p-10);  // at 0
+  EXPECT_LT(std::abs(got[6]), 0x1p-10);  // the value at 0
   EXPECT_THROW(ckks::sign(encrypt(v, 1), keys_, {}), ParameterError);
   EXPECT_THROW(ckks::sign(encrypt(v, 1), keys_, {.gap = 1.0, .integers = true}), ParameterError);
   EXPECT_THROW(ckks::sign(encrypt(v, 1), keys_, {.gap = 0x1p-25}), ParameterError);

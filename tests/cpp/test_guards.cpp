@@ -20,7 +20,8 @@ class Guards : public testing::Test {
     ckks::Values v{.shape = {3}, .width = kSlots, .complex = false};
     for (std::size_t i = 0; i < 3 * kSlots; ++i) v.data.emplace_back(static_cast<double>(i % 201) / 100 - 1);
     v.data[kSlots + 17] = one;
-    const Ciphertext x = Ciphertext::from_bytes(secret_.encrypt(v, 0, 8).to_bytes());  // without trusted bounds
+    const Ciphertext x =
+        Ciphertext::from_bytes(secret_.encrypt(v, 0, 8).to_bytes());  // a loaded tensor has no trusted bounds
     return ckks::evaluate_polynomial(ckks::within(x, 1), {0.5, 0.25, 0, 0, 0.125}, ckks::Basis::chebyshev, keys_, guard);
   }
 };

@@ -303,7 +303,7 @@ TEST(Mesh, HostsOfOneMemberHaveNoInternalLinks) {
   const std::vector<std::string> first = report();
   ASSERT_EQ(first.size(), 3U);  // lines: two members, and the links between hosts
   EXPECT_EQ(first.back().find("inside"), std::string::npos) << first.back();
-  EXPECT_EQ(report().back(), first.back());  // from the cache, with the same digits
+  EXPECT_EQ(report().back(), first.back());  // the cached report has the same digits
 }
 
 TEST(Mesh, OutOfMemoryOfAMemberIsAnErrorOrRetried) {

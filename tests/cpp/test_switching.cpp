@@ -338,7 +338,7 @@ TEST(Switching, SignsHoldForAllErrorsWithinTheirMargins) {
     const switching::SignPlan best = pair.sign_plan(bits, 0.1);
     ASSERT_GT(best.bootstraps, 0u);
     EXPECT_LE(best.log2_failure, -128);
-    for (const double small : {1.0, 3.0}) {  // also more windows than the plan has
+    for (const double small : {1.0, 3.0}) {  // tests also more windows than the plan has
       switching::SignPlan plan = best;
       if (small > 1) {
         plan.ratio = 3, plan.bootstraps = 2;

@@ -80,7 +80,7 @@ class Documents {
 };
 Documents documents;
 
-/// Copies bytes to `out`, or keeps the old ones if they are too many.
+/// Copies bytes to `out`; if there are too many bytes, `out` keeps its old bytes.
 std::size_t put(const Bytes& bytes, std::uint8_t* out, std::size_t size, std::size_t max_size) {
   if (bytes.size() > max_size) return size;
   std::memcpy(out, bytes.data(), bytes.size());

@@ -178,7 +178,7 @@ class Page:
         self.value(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
         self.value(
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
-        )  # until scrolling has ended
+        )  # waits until scrolling has ended
         script = "(() => { const b = document.querySelector(%s).getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
         left, top, width, height = self.value(script % json.dumps(selector))
         return left, top, width, height

@@ -34,7 +34,7 @@ def expected(digit: Any = DIGIT) -> Any:
 
 
 def slow_network(times: int) -> nn.Network:
-    """Returns the digits network with `times` as many hidden neurons; the added ones do not change the scores."""
+    """Returns the digits network with `times` as many hidden neurons; the added neurons do not change the scores."""
     one, two = nn.load("digits").layers
     wide = nn.Layer("dense1", np.tile(one.weight, (times, 1)), np.tile(one.bias, times), square=True)
     weight = np.zeros((two.weight.shape[0], two.weight.shape[1] * times), dtype=np.int64)

@@ -96,7 +96,8 @@ WITHOUT_COMMIT = {
 
 
 def commits_of(report: dict[str, Any]) -> list[str]:
-    """Returns the commits that a result claims to measure, of the run and of its cases; for rebased ones, those after the rebase."""
+    """Returns the commits that a result claims to measure, of the run and of its cases. For commits that were rebased,
+    returns the commits after the rebase."""
     parts = [report, *(part for key in ("settings", "otherData") if isinstance(part := report.get(key), dict))]
     parts += report.get("results", [])
     if any("rebased_as" in part for part in parts):

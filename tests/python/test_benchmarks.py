@@ -91,7 +91,7 @@ class Slow:
 
 
 def test_times_end_with_a_wait() -> None:
-    """The times of a call without the wait and with it; three calls warm up."""
+    """The report has the time of a call without and with the final wait; three calls warm up."""
     from benchmarks.runners import common, gpu
 
     with pytest.MonkeyPatch.context() as patch:
@@ -398,7 +398,7 @@ def fake(case: str, what: str, devices: int, layout: str, seconds: float, **more
 
 
 def test_tables_of_several_gpus(tmp_path: Path) -> None:
-    """Files of one machine are merged into tables of scaling, single ciphertexts and repartitioning."""
+    """Result files of one machine are merged into tables of scaling, single ciphertexts and repartitioning."""
     move = {
         "exchange": "repartition", "what": "rows to columns", "matrix": "lift", "rows": 40, "columns": 65536,
         "word_bytes": 4, "devices": 2, "members": "cuda:0,cuda:1", "tensor_bytes": 10485760, "median_s": 5e-5,
@@ -565,7 +565,8 @@ def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
 
 
 def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
-    """Floors of bootstraps and layers follow from counts, without the parts of the key that need not be read."""
+    """The floors (least possible times) of bootstraps and layers follow from counts, without the parts of the key that need
+    not be read."""
     from benchmarks.cases import tfhe as tfhe_cases
     from benchmarks.runners import tfhe
 

@@ -1,4 +1,4 @@
-"""Tests the comparison of two source trees by simulated trees: time is measured in alternating turns."""
+"""Tests the benchmark that compares two source trees in alternating turns; the trees are simulated."""
 
 from __future__ import annotations
 

@@ -66,9 +66,8 @@ def test_a_run_has_one_line_for_each_process_layout_and_edition(file: Path) -> N
 
 
 def test_floors_follow_from_bytes_or_products(file: Path) -> None:
-    """A sum's floor is the time of a negation of as many bytes. A product's floor is the time of its products at the
-    machine's rate if that is longer.
-    """
+    """A sum's floor is the time of a negation of as many bytes. A product's floor is the time of its modular products at
+    the machine's rate, if that time is longer."""
     rows = [r for r in results.read(file)["results"] if r.get("level") == "function" and r["threads"] == 1]
     floors = {r["operation"]: r.get("floor_s") for r in rows}
     assert floors == {"add": pytest.approx(1.5e-6), "mul": pytest.approx(1e-5), "neg": None}
@@ -143,7 +142,7 @@ def test_rows_of_pipelined_copies_are_added(tmp_path: Path) -> None:
 
 
 def built() -> Path | None:
-    """Returns the newest build of the program, by the C++ tests or benchmarks, or None."""
+    """Returns the newest build of the program, made by the C++ tests or the benchmarks, or None."""
     build = FOLDER.parent / "build"
     found = [*build.glob("*/tests/cpp/bench_doublecrt"), *build.glob("*/benchmarks/doublecrt")]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)

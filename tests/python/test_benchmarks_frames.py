@@ -1,4 +1,4 @@
-"""The runner of encrypted frames measures small tables."""
+"""Tests the benchmark of encrypted data frames (benchmarks/runners/frames.py) on small tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.report import results
 
 
 def test_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each statistic has its error and seconds in the results file."""
+    """The results file has the error and the seconds of each statistic."""
     pytest.importorskip("sklearn")
     from benchmarks.runners import frames
 

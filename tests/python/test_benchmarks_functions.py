@@ -11,7 +11,8 @@ from benchmarks.report import results
 
 
 def test_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each function has its promised and largest error in the results file, and no error exceeds its promise."""
+    """The results file has each function's promised error and largest measured error, and no measured error exceeds its
+    promise."""
     from benchmarks.runners import functions
 
     path = tmp_path / "small-functions.jsonl"

@@ -1,4 +1,4 @@
-"""The runner of signs and comparisons measures small sets."""
+"""Tests the benchmark of signs and comparisons (benchmarks/runners/orders.py) on small parameter sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.report import results
 
 
 def test_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each case is in the results file, and no error exceeds its promise."""
+    """The results file has every case, and no measured error exceeds the promised error."""
     from benchmarks.runners import orders
 
     path = tmp_path / "small-orders.jsonl"

@@ -82,7 +82,7 @@ def test_hosts_have_the_requested_rate_and_delay_and_are_removed(tmp_path: Path)
     """
     from benchmarks.runners import hosts
 
-    for slower in (1, 4, 16):  # with longer transfers until the time that a busy machine adds is small
+    for slower in (1, 4, 16):  # repeats with longer transfers until the time that a busy machine adds is small
         with hosts.joined(2, hosts.Link("slow", 50e6 / slower, 5e-3 * slower)) as places:
             names = list(places.names)
             command = module("runners.links")

@@ -174,7 +174,7 @@ def test_a_file_names_one_scheme() -> None:
 @pytest.mark.parametrize("name", hg.bgv.named())
 @WORD_SIZES
 def test_named_sets(name: str, word_size: int) -> None:
-    """Named sets have 128-bit security and allow as many products in sequence as listed here."""
+    """Named sets have 128-bit security and allow the listed numbers of products in sequence."""
     p = hg.bgv.parameters(f"{name}/w32" if word_size == 32 else name)
     assert p.security == "128-bit"
     assert p.scheme == "BGV"
@@ -195,7 +195,8 @@ def trial(p: hg.bgv.Parameters) -> hg.Tensor:
 @pytest.mark.parametrize("depth", [1, 3, 6])
 @WORD_SIZES
 def test_chosen_sets_allow_the_requested_products(depth: int, word_size: int) -> None:
-    """Chosen sets allow `depth` products of sums with budget left, and are smaller than those for one product more."""
+    """Sets that `parameters` chooses allow `depth` products of sums with budget left, and are smaller than the sets for one
+    product more."""
     p = hg.bgv.parameters(depth=depth, plain_modulus=65537, terms=16, word_size=word_size)
     assert p.security == "128-bit"
     x = trial(p)

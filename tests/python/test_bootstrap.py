@@ -149,9 +149,8 @@ def test_bootstrapped_values_have_the_promised_precision(p: Party, values: Value
     ],
 )
 def test_the_hardest_values_have_the_promised_precision(p: Party, values: Values) -> None:
-    """The promised precision also holds for values at which the sine differs most from a line, or whose energy is in few
-    coefficients.
-    """
+    """The promised precision also holds for the worst values: those at which the sine differs most from a line, and those
+    with few large coefficients."""
     bound = float(max(np.abs(values.real).max(), np.abs(values.imag).max(), 0.5))
     x = hg.ckks.within(p.tensor(values, bound=1.5), bound)
     p.check(hg.ckks.bootstrap(x, bound=bound), values, bits=18)
@@ -167,9 +166,8 @@ def test_values_beyond_the_declared_bound_have_no_precision(p: Party) -> None:
 
 
 def test_pairing_real_ciphertexts_does_not_change_values(p: Party) -> None:
-    """Two real ciphertexts share one complex bootstrap; of an odd number the last is bootstrapped alone. Pairing does not
-    change the values.
-    """
+    """Two real ciphertexts share one complex bootstrap; the last of an odd number of ciphertexts is bootstrapped alone.
+    Pairing does not change the values."""
     values = np.stack([random(seed=s) for s in range(3)])
     x = p.tensor(values)
     together = hg.ckks.bootstrap(x)
@@ -461,7 +459,8 @@ def test_sets_are_found_and_refused() -> None:
 
 
 def test_keys_in_files(p: Party, tmp_path: Path) -> None:
-    """Keys loaded whole or key by key give the same bits, and a result from a file equals the written one."""
+    """Keys that are loaded at once or one by one give the same bits, and a result loaded from a file equals the saved
+    result."""
     x = p.tensor(random())
     expected = digest(hg.ckks.bootstrap(x))
     p.keys.save(tmp_path / "keys.hg")
@@ -581,7 +580,7 @@ def test_tensors_with_enough_levels_are_not_bootstrapped(p: Party, auto: hg.ckks
     """
     x = p.tensor(random(), level=TOP)
     inside = [x * x, x * 0.5, x / 3, hg.ckks.polynomial(x, [0, 0, 1]), x * 3]
-    with hg.ckks.auto_bootstrap():  # a nested context with its own count
+    with hg.ckks.auto_bootstrap():  # a nested context counts its own bootstraps
         low = hg.ckks.lower(x, ENTRY)
         for y in (low + x, low - 1, 3 * low, low * 1j, -low, low[None]):
             assert y.level == ENTRY
@@ -662,7 +661,7 @@ def test_a_tensor_used_several_times_is_bootstrapped_once(p: Party, auto: hg.ckk
     for _ in range(3):  # new tensors, which may reuse the memory of freed tensors
         assert p.off(p.tensor(values[0]) * p.tensor(values[1]), values[0] * values[1]) < 2.0**-16
     assert auto.count == 10
-    assert len(auto._done) == 2  # entries of x and y; those of freed tensors are removed
+    assert len(auto._done) == 2  # entries of x and y; the entries of freed tensors were removed
 
 
 def test_tensors_that_cannot_bootstrap(p: Party) -> None:
@@ -675,7 +674,7 @@ def test_tensors_that_cannot_bootstrap(p: Party) -> None:
             hg.ckks.multiply(low, low, keys=p.secret.evaluation_keys())
         with pytest.raises(hg.LevelError, match="takes 4 levels, but this set has 3"):
             hg.ckks.polynomial(low, np.ones(16))
-        end = hg.ckks.lower(low, 2) * 0.5  # tensors below the entry level that still have levels
+        end = hg.ckks.lower(low, 2) * 0.5  # these tensors are below the entry level and still have levels
         assert end.level == 1
         with pytest.raises(hg.LevelError, match=r"needs level 4 or above; .* level 1"):
             end * 0.5

@@ -110,7 +110,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_estimators(tmp_path: Path) -> None:
-    """Bundles of estimators give the clear results: with one output, with several, a regressor, and one with a polynomial."""
+    """Bundles of estimators give the clear results: an estimator with one output, one with several outputs, a regressor,
+    and an estimator with a polynomial."""
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, (60, 4))
     square = nn.Activation("square", -2.0, 2.0, (0.5, 0.0, 0.5), 0.0, 0.0)

@@ -120,7 +120,7 @@ def test_programs_that_cannot_be_models(tmp_path: Path) -> None:
         hg.Program.load(tmp_path / "p.hgp").export(tmp_path / "m.hgm")
     computed = hg.program(
         lambda x: x + x, x * y
-    )  # noisier than a fresh encryption and at a lower level, so clients may send a fresh ciphertext at that level
+    )  # the operand is noisier than a fresh encryption and at a lower level, so clients may send a fresh ciphertext at that level
     assert computed.export(tmp_path / "m.hgm").inputs[0].shape == (secret.parameters.slots,)
     scaled = hg.program(lambda x: x + x, hg.ckks.multiply(x, 2.0, rescale=False))
     with pytest.raises(hg.ParameterError, match="freshly encrypted"):

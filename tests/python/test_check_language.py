@@ -70,13 +70,13 @@ def check(tmp_path: Path) -> ModuleType:
 
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_sentences_that_break_a_rule_are_refused(check: ModuleType, sentence: str) -> None:
-    """For each of these sentences the message names the broken rule."""
+    """For each bad sentence of the list, the message names the broken rule."""
     assert any(REFUSED[sentence] in rule for rule in check.offences(sentence))
 
 
 @pytest.mark.parametrize("sentence", ACCEPTED)
 def test_accepted(check: ModuleType, sentence: str) -> None:
-    """The sentences of the list break no rule."""
+    """The good sentences of the list break no rule."""
     assert not list(check.offences(sentence))
 
 
@@ -143,7 +143,7 @@ def test_counts_only_fall(check: ModuleType, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_merge_keeps_the_lower_count(check: ModuleType, tmp_path: Path) -> None:
-    """Two lines of one file, as a union merge leaves them, count as the lower."""
+    """If a merge leaves two lines for one file in the exceptions file, the lower count applies."""
     listed = tmp_path / "scripts" / "language_exceptions.txt"
     listed.write_text("# Counts.\na.h 2\na.h 1\n", encoding="utf-8")
     assert check.read_exceptions(listed) == {"a.h": 1}

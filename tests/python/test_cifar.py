@@ -133,7 +133,7 @@ def test_bad_files_are_named(here: Path, case: str) -> None:
 
 
 def test_any_damage_of_a_file_is_a_typed_error(here: Path) -> None:
-    """Any damage of a file of arrays gives a typed error."""
+    """Every kind of damage to a file of arrays gives a typed error."""
     whole = saved(images=PIXELS[:1, :, :4], labels=LABELS[:1])
     for at in range(0, len(whole), 3):
         for flip in (0x01, 0xFF):

@@ -310,9 +310,8 @@ def without_top(c: Any) -> Any:
 
 
 def test_scales_of_plaintexts_follow_from_sums_and_divisions() -> None:
-    """Scales of the plaintexts p and q follow from the sums x p + x and x^2 p + x q. The sums need other scales than those
-    of their levels.
-    """
+    """The scales of the plaintexts p and q follow from the sums x p + x and x^2 p + x q, which need other scales than the
+    scales of their levels."""
     w = Writer()
     x = pair(w, "x")
     w.give("residual", *both(w, "add", times_plain(w, x, w.plaintext("p", LEVEL)), without_top(x)))
@@ -375,7 +374,7 @@ def test_bounds_follow_plaintexts_scalars_and_batches() -> None:
     kept = hg.Server(hg.from_bytes(party.server.keys.to_bytes()))
     x = kept.from_bytes(party.given(values)["x"].to_bytes())
     loaded = party.program.run(kept, {**values, "x": x})["times"]
-    assert loaded.precision is None  # the trusted bounds do not follow from numbers in files
+    assert loaded.precision is None  # numbers in files do not affect the trusted bounds
     with pytest.raises(hg.RoomError, match="a proof is required"):
         party.secret.decrypt(loaded, checked=True)
 

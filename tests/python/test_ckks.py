@@ -182,7 +182,7 @@ def keys_for(p: Party, *transforms: hg.ckks.LinearTransform) -> hg.ckks.Evaluati
 
 @pytest.mark.parametrize(("rows", "columns"), [(16, 16), (5, 12), (12, 5), (1, 7), (7, 1)])
 def test_matrices_on_a_few_slots(p: Party, rows: int, columns: int) -> None:
-    """Products of square and rectangular matrices and a batch of values, padded with zeros, are correct."""
+    """Products of square and rectangular matrices with a batch of values, padded with zeros, are correct."""
     w = random_matrix(rows, columns)
     a = real(2)[:, :columns]
     t = hg.ckks.LinearTransform(p.parameters, w)

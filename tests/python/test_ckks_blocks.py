@@ -32,7 +32,8 @@ class Owner:
         return (server or self.packing).bind(self.secret.encrypt(values, pad=True, **options))
 
     def check(self, y: Any, wanted: Values, error: float) -> None:
-        """Checks the shape and the largest error beside the promised one, and that one beside `error`."""
+        """Checks the shape, that the largest error is within the promised error, and that the promised error is within
+        `error`."""
         promised = float(_core.ckks.error_bounds(y._core)[0])
         got = self.secret.decrypt(y)
         assert got.shape == wanted.shape
@@ -69,7 +70,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Values], Values]]] = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_packed_results_are_those_of_numpy(owner: Owner, name: str, count: int) -> None:
-    """Every function, with ties and both ends of the integers."""
+    """Every function is right for values with ties and for the smallest and the largest integer."""
     function, wanted = CASES[name]
     v = integers(count)
     with C.auto_bootstrap():
@@ -78,7 +79,7 @@ def test_packed_results_are_those_of_numpy(owner: Owner, name: str, count: int) 
 
 
 def test_packing_saves_most_of_the_work(owner: Owner) -> None:
-    """Ten values take 45 signs of pairs and ten of ranks: six and two ciphertexts of eight blocks."""
+    """Ten values take 45 signs of pairs and ten signs of ranks: six and two ciphertexts, with eight blocks each."""
     v = integers(10)
 
     def products(server: hg.Server) -> int:
@@ -92,7 +93,7 @@ def test_packing_saves_most_of_the_work(owner: Owner) -> None:
 
 
 def test_axes_and_unknown_padding(owner: Owner) -> None:
-    """Other axes of ciphertexts are packed too. Contents of padding slots do not enter other blocks."""
+    """Packing also works along other axes of ciphertexts. Contents of padding slots do not enter other blocks."""
     v = np.moveaxis(np.stack([integers(3), integers(3)[::-1]]), 0, 1)  # [3, 2, width]
     with C.auto_bootstrap():
         x = owner.encrypt(v, bound=(-128, 127))
@@ -104,7 +105,7 @@ def test_axes_and_unknown_padding(owner: Owner) -> None:
 
 
 def test_without_rotations_or_free_slots_nothing_is_packed(owner: Owner) -> None:
-    """The results are right, with the work of all ciphertexts."""
+    """Without the rotations of blocks the results are right, and every ciphertext is computed separately."""
 
     def automatic(x: Any) -> Any:
         with C.auto_bootstrap():

@@ -1,4 +1,4 @@
-"""Functions of encrypted reals: the largest error of many values and of the worst ones, beside the bound that is promised."""
+"""Functions of encrypted reals: the largest error, over many values and the worst values, is within the promised bound."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def promised(y: Any) -> float:
 
 
 def check(owner: Owner, y: Any, wanted: Array, *, where: Any = ..., within_bits: float | None = None) -> None:
-    """Checks that the largest error is below the promised one, and at most some bits below it."""
+    """Checks that the largest error is below the promised bound, and only some bits below."""
     largest = float(np.abs(owner.decrypt(y) - wanted)[where].max())
     assert largest <= promised(y)
     if within_bits is not None:
@@ -90,7 +90,8 @@ ELEMENTARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
 
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_the_error_of_an_elementary_function_is_below_its_bound(deep: Owner, name: str) -> None:
-    """The error of 1,024 values, interval ends included, is below the promised bound, which is below the requested error."""
+    """The error of 1,024 values, including the interval's ends, is below the promised bound, and the bound is below the
+    requested error."""
     f, low, high = ELEMENTARY[name]
     v = spread(low, high)
     y = getattr(C, name)(deep.encrypt(v, bound=(low, high)), error=2.0**-18)
@@ -132,11 +133,11 @@ def test_inverse_of_negative_values(deep: Owner) -> None:
 
 
 def test_a_wide_interval_takes_newton_steps(deep: Owner) -> None:
-    """1/x on [0.001, 1] is reached by steps of Newton's method from a polynomial of low degree."""
+    """On [0.001, 1], 1/x is computed by steps of Newton's method from a polynomial of low degree."""
     v = spread(0.001, 1)
     y = C.inverse(deep.encrypt(v, bound=(0.001, 1)))
     check(deep, y, 1 / v)
-    assert promised(y) < 0.01  # of values up to 1,000
+    assert promised(y) < 0.01  # the values are up to 1,000
 
 
 def test_division(deep: Owner) -> None:
@@ -200,7 +201,7 @@ def test_impossible_fits_are_refused(call: Callable[[], Any], error: type[Except
 
 
 def test_an_approximation_refuses_values_outside_its_interval(deep: Owner) -> None:
-    """Bounds outside the interval raise an error, and a declaration opens it."""
+    """Bounds outside the interval raise an error; after a declaration by `within` the function runs."""
     f = C.approximate(np.exp, -1, 1, error=1e-4)
     x = deep.encrypt(spread(-1, 1), bound=2)
     with pytest.raises(hg.PlaintextRangeError, match="within"):
@@ -215,7 +216,7 @@ def test_an_approximation_refuses_values_outside_its_interval(deep: Owner) -> No
 
 
 def near_gap(gap: float) -> Array:
-    """Returns values at the gap, inside it, at 0, the ends, and random ones."""
+    """Returns values at the gap, inside the gap, at 0, at the ends, and random values."""
     tiny = np.nextafter(gap, 1)
     return np.concatenate([[gap, -gap, tiny, -tiny, gap / 2, -gap / 2, 0, 2.0**-40, 1, -1], spread(-1, 1)[:-10]])
 
@@ -232,7 +233,7 @@ def test_signs_are_exact_to_their_error_from_the_gap_on(deep: Owner, bits: int) 
     inner = deep.decrypt(y)[~outside]
     assert np.all(np.abs(inner) <= 1.01)
     assert np.all(inner * np.sign(v[~outside]) >= -promised(y))
-    assert abs(deep.decrypt(y)[6]) < 2.0**-10  # at 0
+    assert abs(deep.decrypt(y)[6]) < 2.0**-10  # the value at 0
 
 
 @pytest.mark.parametrize("largest", [0.3, 1.0, 700.0])
@@ -326,7 +327,7 @@ def test_extremes_along_ciphertexts(deep: Owner, table: Array) -> None:
 
 
 def test_the_index_of_an_extreme(deep: Owner, table: Array) -> None:
-    """Of equal values the first counts, as in NumPy."""
+    """For equal values the first index is the result, as in NumPy."""
     x = deep.encrypt(table, bound=1)
     check(deep, C.argmax(x, 0, gap=0.1), table.argmax(0))
     check(deep, C.argmin(x, 0, gap=0.1), table.argmin(0))
@@ -365,7 +366,7 @@ def few() -> Owner:
 
 @pytest.mark.parametrize("n", [5, 13])
 def test_order_along_slots_of_several_ciphertexts(few: Owner, n: int) -> None:
-    """The pairs of 5 values fill 3 ciphertexts of 16 slots, and those of 13 values 13 ciphertexts."""
+    """The pairs of 5 values fill 3 ciphertexts of 16 slots; the pairs of 13 values fill 13 ciphertexts."""
     v = RNG.integers(-5, 6, 16) / 5
     x = few.encrypt(v, bound=1)
     first = np.sort(v[:n])
@@ -379,7 +380,7 @@ def test_order_along_slots_of_several_ciphertexts(few: Owner, n: int) -> None:
 
 
 def test_indices_along_slots(few: Owner) -> None:
-    """The first of equal extremes counts, in each ciphertext of a batch."""
+    """For equal extremes the first index is the result, in each ciphertext of a batch."""
     n = 5
     v = RNG.integers(-2, 3, (2, 16)) / 2
     x = few.encrypt(v, bound=1)

@@ -32,20 +32,20 @@ class Owner:
         return self.server.bind(self.secret.encrypt(np.asarray(values, dtype=float), **options))
 
     def check(self, y: Any, wanted: npt.ArrayLike, error: float) -> None:
-        """Checks the largest error beside the promised one, and that one beside `error`."""
+        """Checks that the largest error is within the promised error, and the promised error within `error`."""
         promised = float(_core.ckks.error_bounds(y._core)[0])
         assert np.abs(self.secret.decrypt(y) - wanted).max() <= promised <= error
 
 
 @pytest.fixture(scope="module")
 def precise() -> Owner:
-    """Ten levels between bootstraps and a large scale, as n16-b10-h."""
+    """A set with ten levels between bootstraps and a large scale, like n16-b10-h."""
     return Owner(10, 47)
 
 
 @pytest.fixture(scope="module")
 def roomy() -> Owner:
-    """Thirteen levels between bootstraps: enough for a table of 256 numbers."""
+    """A set with thirteen levels between bootstraps, which suffice for a table of 256 numbers."""
     return Owner(13, 45)
 
 
@@ -59,19 +59,20 @@ def integers(bits: int) -> Integers:
 
 
 def test_a_small_gap_takes_two_single_bootstraps(precise: Owner) -> None:
-    """The places of the bootstraps are those at which their error does not matter, so that none needs a second iteration."""
+    """The plan places bootstraps where their error has little effect, so that no bootstrap needs a second iteration."""
     gap, error = 2.0**-16, 2.0**-20
     v = np.concatenate([[gap, -gap, 1, -1], RNG.choice([-1, 1], SLOTS - 4) * RNG.uniform(gap, 1, SLOTS - 4)])
     x = precise.encrypt(v, bound=1)
     with C.auto_bootstrap() as auto:
         y = C.sign(x, gap=gap, error=error)
     assert auto.count == 2
-    assert y.level >= precise.parameters.bootstrapping_level  # so that the computation can go on
+    assert y.level >= precise.parameters.bootstrapping_level  # further bootstraps are possible
     precise.check(y, np.sign(v), error)
 
 
 def test_a_plan_keeps_to_levels_and_errors(precise: Owner) -> None:
-    """Every polynomial of a plan has its levels, and the errors of its bootstraps fit beside its own."""
+    """A plan has enough levels for every polynomial, and the errors of bootstraps and polynomials together are within the
+    error."""
     entry, top = precise.parameters.bootstrapping_level, precise.parameters.levels
     x = precise.encrypt(np.zeros(SLOTS), bound=1)
     for level in (top, top - 3, entry):
@@ -102,7 +103,7 @@ def test_magnitudes_bootstrap_on_their_way(precise: Owner) -> None:
 
 
 def test_each_composition_is_as_its_row_says() -> None:
-    """The table's errors hold on many points, for signs and for magnitudes."""
+    """On many points the errors of compositions are within the errors stated in the table, for signs and for magnitudes."""
     for c in signs._composites():
         x = np.concatenate([c.gap ** np.linspace(1, 0, 5003), np.linspace(c.gap, 1, 5003)]).clip(c.gap, 1)
         inner = np.linspace(0, c.gap, 501)
@@ -139,7 +140,7 @@ RELATIONS = {
 
 @pytest.mark.parametrize("method", ["polynomial", "bootstrap"])
 def test_relations_of_integers_are_exact(roomy: Owner, method: Any) -> None:
-    """Equal integers count as equal, by both methods."""
+    """Both methods recognise equal integers."""
     v = integers(5)
     x = roomy.encrypt(v, bound=(-16, 15))
     for relation, compared in RELATIONS.items():
@@ -164,7 +165,7 @@ def test_signs_of_8_bits_take_one_table(roomy: Owner) -> None:
 
 @pytest.mark.parametrize("low", [-128, -127, -100])
 def test_tables_of_signs_are_odd_waves(roomy: Owner, low: int) -> None:
-    """Tables of signs have half of the powers. A table of 258 numbers doubles the error of 0."""
+    """Polynomials of sign tables have half of the powers. A table of 258 numbers doubles the error of the result for 0."""
     v = np.clip(integers(8), low, 127)
     v[5:100] = 0
     entry = roomy.parameters.bootstrapping_level
@@ -194,7 +195,8 @@ def test_a_table_of_258_numbers_must_be_an_odd_wave(roomy: Owner) -> None:
 
 
 def test_the_cheaper_method_is_chosen(roomy: Owner) -> None:
-    """At the top a few levels are cheaper than a bootstrap; at the level where bootstrapping starts the table is."""
+    """At the top level a composition of few levels is cheaper; at the level where bootstrapping starts, the table is
+    cheaper."""
     v = integers(4)
     for level, from_table in ((roomy.parameters.levels, False), (roomy.parameters.bootstrapping_level, True)):
         x = roomy.encrypt(v, bound=(-8, 7), level=level)
@@ -242,7 +244,7 @@ def test_wrong_words_are_refused(roomy: Owner) -> None:
 
 
 def test_a_table_needs_proved_bounds_or_a_word(roomy: Owner) -> None:
-    """A table has no guard: a declared interval takes polynomials, or the caller refuses the guard."""
+    """A table has no guard. So a declared interval leads to polynomials, unless the caller refuses the guard."""
     v = integers(4)
     x = roomy.encrypt(v, bound=1000)
     with pytest.raises(hg.ParameterError, match="guard=False"):

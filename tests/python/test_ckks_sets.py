@@ -81,7 +81,7 @@ def test_version_0_2_has_its_numbers(old: tuple[Any, ...]) -> None:
     now = hg.ckks.parameters(**request)
     assert now == hg.ckks.parameters(**request, version="0.3")
     assert now.n == p.n
-    assert len(now._core.spec.chain) == primes  # with integer_bits, as here, the number of primes is the same
+    assert len(now._core.spec.chain) == primes  # with integer_bits, both versions choose the same number of primes
     assert now.room >= p.room >= 2.0**integer_bits
 
 
@@ -89,8 +89,7 @@ def test_version_0_2_has_its_numbers(old: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_room_takes_at_most_one_prime(word_size: int, precision: int) -> None:
     """From precision 22 on, sets have the N, primes and ciphertext bytes of version 0.2; below it at most one prime more.
-    A set has another gadget, and so larger keys, only if its room would otherwise be below 2^30.
-    """
+    A set has another gadget, and so larger keys, only if its room would be below 2^30 with the gadget of version 0.2."""
     seen = 0
     for depth in DEPTHS:
         old, new = chosen(depth, precision, word_size, "0.2"), chosen(depth, precision, word_size, "")

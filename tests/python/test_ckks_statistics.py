@@ -86,7 +86,7 @@ def test_computed_values_have_room() -> None:
 
 
 def test_the_precision_of_sums_over_slots() -> None:
-    """Errors of different slots add like random ones: a variance promises 20 bits and has them."""
+    """Errors of different slots add like random errors: a variance promises 20 bits and has 20 correct bits."""
     parameters = hg.ckks.parameters(depth=3, precision=30, slots=100)
     for seed in range(4):
         p, a = Party(parameters, rotations=tuple(hg.ckks.sum_rotations(parameters.period))), sample(100, seed=seed) - 1.75
@@ -154,7 +154,7 @@ def test_correlations(count: int) -> None:
     found = hg.ckks.corrcoef(x, least=0.9)
     check(p, found, expected, 2 * 2.0**-12)
     assert error_of(found) < 2.0**-6
-    assert found.precision is None  # a deviation below 1/16 of the largest is not excluded
+    assert found.precision is None  # the bounds do not exclude a deviation below 1/16 of the largest
     check(p, hg.ckks.corrcoef(x[0], x[1], least=0.5, error=2.0**-15), expected[:2, :2], 2.0**-14)
     check(p, hg.ckks.corrcoef(x[2], least=1), 1.0, 2.0**-11)
     declared = hg.ckks.corrcoef(x, domain=(0.5, 2.5), error=2.0**-10)
@@ -200,7 +200,7 @@ def test_standardized_values(count: int) -> None:
 
 
 def test_divisions_by_deviations_that_are_refused() -> None:
-    """A missing interval, a wrong one, and noise above the error are typed errors."""
+    """A missing interval, a wrong interval, and noise above the error are typed errors."""
     p, a = deep(), sample(SLOTS, 2)
     x = p.tensor(a, bound=(1, 3))
     for function in (hg.ckks.corrcoef, functools.partial(hg.ckks.standardize, axis="slots")):

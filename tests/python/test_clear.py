@@ -82,6 +82,6 @@ MISFITS: dict[str, Callable[[hg.ClearTensor], Any]] = {
 
 @pytest.mark.parametrize("case", MISFITS)
 def test_shapes(case: str) -> None:
-    """Clear tensors raise the shape errors of encrypted ones."""
+    """Clear tensors raise the same shape errors as encrypted tensors."""
     with pytest.raises(hg.ShapeError):
         MISFITS[case](hg.ClearTensor(np.ones((2, 4), dtype=int)))

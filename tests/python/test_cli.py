@@ -100,7 +100,7 @@ def test_client_and_server_exchange_files(made: Path, capsys: pytest.CaptureFixt
 
 
 def test_digits_by_number_and_public_keys(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A digit of scikit-learn encrypted by a public key is classified like the unencrypted network does."""
+    """A digit of scikit-learn, encrypted by a public key, gets the class that the unencrypted network gives."""
     pytest.importorskip("sklearn")
     from heliograph.cli.demo import all_digits
 

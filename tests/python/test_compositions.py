@@ -112,7 +112,7 @@ def test_compositions_of_random_keys_have_the_fewest_key_switches(scheme: str) -
     period, values = period_of(p), values_of(p)
     for count in (1, 2, 3, 5):
         made = secret.evaluation_keys(relinearize=False, rotations=[int(s) for s in rng.integers(-period, period, count)])
-        keys = hg.from_bytes(made.to_bytes())  # as loaded by a server
+        keys = hg.from_bytes(made.to_bytes())  # keys as a server loads them
         want = fewest(keys.rotations, period)
         for step in range(period):
             composition = keys.composition(step)

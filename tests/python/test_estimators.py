@@ -69,7 +69,8 @@ def test_several_targets() -> None:
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers(name: str) -> None:
-    """Classifiers of three classes, and of two with text names; probabilities if the estimator has them."""
+    """Tests classifiers of three classes, and of two classes with text names; probabilities are compared if the estimator
+    has them."""
     for chosen, classes in ((TWO | ~TWO, KINDS), (TWO, np.where(KINDS == 0, "setosa", "versicolor"))):
         estimator = CLASSIFIERS[name].fit(IRIS[chosen], classes[chosen])
         model = hg.nn.from_sklearn(estimator, IRIS[chosen])

@@ -194,7 +194,7 @@ def test_split_moduli_keep_bounds(scheme: str, moduli: str) -> None:
 
 
 def test_large_biases() -> None:
-    """A bias beyond 64 bits is given as residues; the bound is that of the integer."""
+    """A bias beyond 64 bits is given as residues; the result has the bound of the integer."""
     p = Party(exact_spec("bfv", _core.exact.batching_primes(N, 170, 4), 420))
     x = p.tensor(np.arange(N) % 5, bound=4)[None]
     for bias in (-(3**70), 3**70, 12):
@@ -272,7 +272,8 @@ def test_wraps_are_refused(scheme: str, moduli: str, name: str) -> None:
 @SETS
 @pytest.mark.parametrize("name", sorted(wraps(party())))
 def test_small_values_are_not_refused(scheme: str, moduli: str, name: str) -> None:
-    """The same operations on values of 0 and 1 are accepted: by proof here, and from files by the key's record of values."""
+    """The same operations on values of 0 and 1 are accepted: in this process by proof, and from files by the key's record
+    of encrypted values."""
     p = party(scheme, moduli)
     if name in ("integers added", "plaintexts added", "biases"):
         return  # the following additions are of values near t/2
@@ -313,7 +314,7 @@ def test_the_error_states_the_remedy() -> None:
 
 @SCHEMES
 def test_the_largest_value_is_decrypted_and_the_next_refused(scheme: str) -> None:
-    """(t - 1)/2 is decrypted; (t + 1)/2 is refused."""
+    """A result of (t - 1)/2 is decrypted; a result of (t + 1)/2 is refused."""
     p = party(scheme)
     assert p.half == 32768
     x = p.tensor(np.full(N, p.half - 1))
@@ -487,7 +488,8 @@ def test_values_above_the_given_bound() -> None:
 
 
 def test_saved_programs_carry_bounds() -> None:
-    """Saved programs contain bounds, valid for operands within the recorded ones; for others the bounds are unknown."""
+    """Saved programs contain bounds, which are valid for operands within the recorded bounds; for other operands the bounds
+    of results are unknown."""
     p, q = party(), Party(exact_spec("bfv", [65537]))
 
     def function(x: Any, y: Any) -> Any:
@@ -595,7 +597,8 @@ FORMER = {
 
 @pytest.mark.parametrize("request_", FORMER)
 def test_the_former_versions_sets(request_: str) -> None:
-    """Version 0.2's sets have the same numbers, hold residues, and equal those in its files."""
+    """With version="0.2" sets have the numbers of version 0.2, hold residues, and equal the sets in files of that
+    version."""
     scheme, _, options = request_.partition(" ")
     p = getattr(hg, scheme).parameters(**json.loads(options), version="0.2")
     assert p._core.hash.startswith(FORMER[request_])

@@ -75,7 +75,7 @@ def test_unchecked_decrypts_beyond_the_estimate(scheme: str) -> None:
 
 
 def without_figures(data: bytes) -> bytes:
-    """Returns the same ciphertext as a file without a noise figure, like those of format 1."""
+    """Returns the same ciphertext as a file without a noise estimate, like files of format 1."""
     container = parse(data)
     header = {k: v for k, v in container.header.items() if k != "noise"}
     return build(Container(container.type, header, container.arrays, container.version))

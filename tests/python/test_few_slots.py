@@ -48,7 +48,8 @@ party = functools.cache(Party)
     ids=["real", "complex", "pairs", "shape", "two"],
 )
 def test_bootstrapped_values_have_the_promised_precision(slots: int, shape: tuple[int, ...], parts: int) -> None:
-    """The precision is at least the promised one and that of all slots; values repeat with the period."""
+    """The precision is at least the promised precision and the precision of the set with all slots; values repeat with the
+    period."""
     p = party(slots)
     values = p.values(*shape, parts=parts)
     y = hg.ckks.bootstrap(p.tensor(values))

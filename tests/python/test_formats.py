@@ -126,7 +126,7 @@ DIGESTS_3: dict[str, str] = {
     "ckks-public-key-divides-w64.hg": "a79948b4ae1b105514471614a125e2e3a3eb781dbc6183a78b13c9bf8d9cd580",
     "ckks-public-key-w64.hg": "b09315c526c79f627bd57432be455f5b62ac3c9c055a88ed80fcf902a82cde2f",
 }
-DIVIDES = "ckks-public-key-divides"  #: a public key over the special primes too, which format 1 lacks
+DIVIDES = "ckks-public-key-divides"  #: a public key also over the special primes, which format 1 lacks
 DIGESTS = {1: DIGESTS_1, 2: DIGESTS_2, 3: DIGESTS_3}
 FILES = [(version, name) for version, digests in DIGESTS.items() for name in digests]
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
@@ -329,7 +329,7 @@ def test_old_files_of_ckks_are_read(version: int, word_size: int) -> None:
     near: dict[str, Any] = {"rtol": 0, "atol": 1e-3}
     for tensor, expected in ((x, REALS), (product, REALS**2), (public.encrypt(REALS), REALS)):
         np.testing.assert_allclose(secret.decrypt(tensor, unchecked=version < 3), expected, **near)
-    if version < 3:  # older files have no range, or the room as range, which a square exceeds
+    if version < 3:  # older files have no range, or the room as the range; a square exceeds this range
         with pytest.raises(hg.RoomError):
             secret.decrypt(product)
     bound = hg.Server(keys).bind(x)

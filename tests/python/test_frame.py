@@ -247,7 +247,7 @@ def test_decimals() -> None:
 
 
 def test_many_rows() -> None:
-    """Columns of several ciphertexts, the last partly filled."""
+    """Statistics are right for columns of several ciphertexts, of which the last is partly filled."""
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"x": rng.normal(0, 1, 20_011), "n": rng.integers(0, 1000, 20_011)})
     rig = Rig(frame, depth=1)
@@ -259,7 +259,7 @@ def test_many_rows() -> None:
 
 
 def test_one_row_and_constants() -> None:
-    """One row has no deviation, and a constant column deviates by 0 and has no correlation, as in pandas."""
+    """As in pandas, one row has no standard deviation, and a constant column has a deviation of 0 and no correlation."""
     one = Rig(pd.DataFrame({"x": [3.5], "n": [2]}))
     alike(one.found(one.frame.mean()), one.clear.mean())
     assert one.found(one.frame.std()).isna().all()
@@ -467,7 +467,7 @@ def test_two_owners(rig: Rig) -> None:
 
 
 def test_exact_results_that_exceed_their_modulus() -> None:
-    """An exact product beyond the plaintext modulus raises an error and is no wrong number."""
+    """An exact product beyond the plaintext modulus raises an error instead of returning a wrong number."""
     rig = Rig({"n": [1000, -999, 77]})
     with pytest.raises((hg.RoomError, hg.NoiseError, hg.PlaintextRangeError)):
         rig.found((rig.frame["n"] ** 4).sum())
@@ -570,7 +570,7 @@ def test_quotients(deep: Rig) -> None:
 
 
 def test_comparisons_and_choices(deep: Rig) -> None:
-    """Comparisons count exactly, and choose the rows of statistics."""
+    """Counts of comparisons are exact, and comparisons select the rows of statistics."""
     f, c = deep.frame, deep.clear
     n = f["n"].astype(float)
     for found, expected in (
@@ -602,7 +602,7 @@ def test_comparisons_and_choices(deep: Rig) -> None:
 
 
 def test_limited_values(deep: Rig) -> None:
-    """Limited values have NULL where the column has; limits that leave nothing raise an error."""
+    """Limited values are NULL where the column is NULL; limits that exclude all values raise an error."""
     f, c = deep.frame, deep.clear
     for limits in ((None, 5), (4, None)):
         found = f["x"].clip(*limits, error=2**-6)

@@ -66,7 +66,7 @@ def inside(shape: tuple[int, ...] = (SLOTS,)) -> Array:
 
 
 def outside(share: float = 0.05, shape: tuple[int, ...] = (SLOTS,)) -> Array:
-    """Returns values of which one is outside [-1, 1] by a share of half the interval."""
+    """Returns values of which one is outside [-1, 1], by this fraction of half the interval."""
     values = inside(shape)
     values.flat[RNG.integers(values.size)] = RNG.choice([-1, 1]) * (1 + share)
     return values
@@ -138,7 +138,7 @@ def test_proved_bounds_need_no_guard(owner: Owner) -> None:
         assert y.guards == ()
         assert y.precision is not None
     assert guarded(owner.own(inside(), bound=8)).guards == ()  # the trusted bounds are those of the values
-    # A file states a public bound of its sender, which is no declaration of the one who computes.
+    # A file states a public bound of its sender, which is not a declaration by the party that computes.
     assert guarded(owner.server.from_bytes(x.to_bytes())).guards == ()
 
 
@@ -380,7 +380,7 @@ def test_a_joined_guard_counts_an_argument_once(owner: Owner) -> None:
         z = z + y
     assert z.guards == y.guards
     w = y
-    for _ in range(12):  # a loop that adds to its own result
+    for _ in range(12):  # this loop adds to its own result
         w = w + guarded(owner.encrypt(inside(), bound=8, level=8)) * 0.5
     assert len(w.guards) <= 8
     excess = max(g.excess for g in (w + w * 2).guards)

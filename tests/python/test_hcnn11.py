@@ -409,7 +409,7 @@ def test_a_part_is_not_saved_nor_decrypted(rig: Rig, tmp_path: Any) -> None:
 
 
 def test_joining_takes_the_lowest_level(rig: Rig) -> None:
-    """Joining switches all parts to the lowest level, like an addition."""
+    """join_moduli switches all parts to the lowest level, like an addition."""
     parts = [hg.shrink(p, 5 - (k % 2)) for k, p in enumerate(hg.split_moduli(rig.x))]
     joined = hg.join_moduli(parts)
     assert joined.level == 4

@@ -171,9 +171,8 @@ def test_words_that_are_no_residues_are_refused(bfv: Party, kernel: str) -> None
 
 
 def test_a_gather_must_not_read_what_it_writes(bfv: Party) -> None:
-    """A gather is refused if its second piece reads the limb that the first writes. A device that copies both at once would
-    read residues of the larger prime.
-    """
+    """A gather (a copy of several pieces) is refused if its second piece reads the limb that the first piece writes. A
+    device that copies both at once would read residues of the larger prime."""
     f = sums(bfv)
     c = Sum(f)
     a, _, out = c.views

@@ -190,7 +190,7 @@ def test_peak_memory_is_within_the_limit(tmp_path: Path) -> None:
     load, save, work = peaks(tmp_path, "None")
     assert load < 12 * each / 2 + slack  # keys in memory are loaded without a second copy
     assert save < slack  # saving keys in memory
-    assert work > 2 * each + slack  # so that the limit has an effect
+    assert work > 2 * each + slack  # the work exceeds the limit, so the limit has an effect
     load, save, work = peaks(tmp_path, f"int({3 * each * MIB})")
     assert load < each / 2 + slack
     assert save < each / 2 + slack

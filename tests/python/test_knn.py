@@ -74,9 +74,8 @@ def test_scores_equal_numpys(vector: Any) -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2, 128, 129, 384])
 def test_vectors_of_any_dimension(dimension: int) -> None:
-    """Scores are exact for vectors of one component, of as many as a ciphertext holds, of one more, and of several
-    ciphertexts.
-    """
+    """Scores are exact for vectors of one component, of as many components as a ciphertext holds, of one component more,
+    and of several ciphertexts."""
     rng = np.random.default_rng(dimension)
     values = rng.integers(-128, 128, (50, dimension), dtype=np.int8)
     values[0] = -128

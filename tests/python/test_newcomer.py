@@ -52,7 +52,8 @@ def test_comparisons_outside_tfhe_are_refused(scheme: str, compare: Callable[[An
 
 @LEVELLED
 def test_encrypted_truth_values_are_refused(scheme: str) -> None:
-    """Truth values and membership tests raise errors; the same object is found in lists and dicts by identity."""
+    """Truth values and membership tests of tensors raise errors; lists and dicts find the same tensor object by
+    identity."""
     x = tensor(scheme)
     with pytest.raises(TypeError, match="cannot be a condition"):
         bool(x)

@@ -58,9 +58,8 @@ def test_an_unknown_network_is_named() -> None:
 
 
 def test_product_counts_are_the_papers() -> None:
-    """HCNN-5 has 126,000 products of ciphertexts and constants with kernels over all input maps, and 46,000 as Al Badawi and
-    others count them.
-    """
+    """HCNN-5 has 126,000 products of ciphertexts and constants if kernels read all input maps, and 46,000 in the form of Al
+    Badawi and others."""
     dense, paper = nn.load("hcnn5").counts(), nn.load("hcnn5-paper").counts()
     assert (dense.inputs, dense.products, dense.constants) == (784, 1520, 126_000)
     assert (paper.inputs, paper.products, paper.constants) == (784, 1520, 46_000)

@@ -168,7 +168,8 @@ def test_wrong_results_have_their_probability() -> None:
 
 
 def test_predictions_name_the_run_that_decrypted_to_them(morshed: dict[str, Any]) -> None:
-    """Predicted accuracies name the encrypted run that confirmed them; without one, or with a wrong one, "not run"."""
+    """Predicted accuracies name the encrypted run that confirmed them. Without such a run, or after a wrong run, the table
+    has "not run"."""
     case = "table10/2_2/step/numerical/200x10"
     ran = tfhe_row(case, 20.0, wrong=0)
     shares = {"start": 0.25, "exact": 0.5, "real": 0.505, "least_squares": 0.9, "error": 0.003, "allowed": 0.005}

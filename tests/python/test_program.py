@@ -67,7 +67,7 @@ def test_branches_on_several_devices(device: str) -> None:
         x, y, z = operands
         for found, expected in zip(f(*operands), (chain(x), chain(y), chain(z) + chain(x + z)), strict=True):
             same(found, expected)
-        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # also for operands in other memory
+        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # the same bits for operands in other memory
     assert f.recordings == 1
 
 
@@ -354,7 +354,9 @@ def test_batched_replays(scheme: str, device: str, monkeypatch: pytest.MonkeyPat
             for found, right in zip(results, expected, strict=True):
                 same(found, right)
         (recorded,) = f._recorded.values()
-        assert recorded.core.graphs == 4  # while results are kept, four replays use graphs and later ones single calls
+        assert (
+            recorded.core.graphs == 4
+        )  # while results are kept, four replays use graphs and later replays use single calls
 
 
 @pytest.mark.parametrize("word_size", [64, 32])

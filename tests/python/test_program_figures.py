@@ -86,7 +86,7 @@ def test_operands_of_another_scale_are_recorded_again() -> None:
 
     f = hg.program(function)
     x = p.tensor(ckks_rig.real())
-    other = hg.ckks.multiply(x, x, rescale=False)  # same level, other scale
+    other = hg.ckks.multiply(x, x, rescale=False)  # the same level with another scale
     assert other.level == x.level
     for operand in (x, other, x + x, other + other, x, other):
         same(f(operand), function(operand))

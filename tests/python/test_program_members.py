@@ -83,7 +83,7 @@ def test_branches_on_several_members_give_the_same_bits(scheme: str, device: str
     if SLOW in device and "weights" not in device:
         assert len(_busy(f)) > 1
     if replays != "calls" and SLOW in device and "weights" not in device:
-        assert _core_of(f).graphs > 0  # as graphs on the members
+        assert _core_of(f).graphs > 0  # the calls ran as graphs on the members
 
 
 @pytest.mark.parametrize("device", [DEVICES[0], DEVICES[2], DEVICES[6]])

@@ -85,7 +85,7 @@ def test_no_wrong_value_in_hundreds_of_seeds(base_bits: int, part: int) -> None:
     found = outcomes(range(100 + 40 * part, 140 + 40 * part), base_bits, 6)
     assert found["right"] > 400
     if base_bits == ROOMS[-1]:
-        assert refused(found) < 0.015  # about 0.0075 over all parts
+        assert refused(found) < 0.015  # the fraction is about 0.0075 over all parts
 
 
 def test_unchecked_decryption_returns_wrong_values() -> None:
@@ -146,7 +146,7 @@ def test_bounds_include_unused_places() -> None:
     v = np.random.default_rng(0).uniform(4, 6, 5)
     x = p.server.bind(p.secret.encrypt(v, pad=True, bound=(4, 6)))
     for z in (x - 3, sent(p, x - 3)):  # the unused places hold -3
-        y = hg.ckks.polynomial(z, [3, -4, 1])  # 24 there, at most 1 for the values
+        y = hg.ckks.polynomial(z, [3, -4, 1])  # the unused places hold 24, the values are at most 1
         assert not rig.below(p, y, (v - 3) ** 2 - 4 * (v - 3) + 3)
 
 

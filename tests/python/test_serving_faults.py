@@ -193,7 +193,7 @@ def test_cancelled_tasks_do_not_delay_others(models: list[Path], tmp_path: Path,
         assert all(isinstance(one, asyncio.CancelledError) for one in came[1:])
         service.until(lambda: client.status()["queue"]["unfinished"] == 0)
         sent = sum(e["kind"] == "run" for e in service.events("job_ended"))
-        assert sent <= async_calls._MAX_CALLS  # the tasks that had started
+        assert sent <= async_calls._MAX_CALLS  # these tasks had started
 
 
 def test_the_rate_limit_affects_one_client(models: list[Path], tmp_path: Path) -> None:

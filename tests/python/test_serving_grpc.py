@@ -170,7 +170,7 @@ def test_streams_without_a_token_are_limited(place: Calls) -> None:
                 assert next(stream).status == health_pb2.HealthCheckResponse.SERVING
             except grpc.RpcError as error:
                 ends.append((error.code().name, dict(error.trailing_metadata())["heliograph-error"], error.details()))
-        assert [end[:2] for end in ends] == [("RESOURCE_EXHAUSTED", "BusyError")] * 2  # an eighth of 16
+        assert [end[:2] for end in ends] == [("RESOURCE_EXHAUSTED", "BusyError")] * 2  # the limit is an eighth of 16
         assert "address 127.0.0.1 may have at most 2 streams in progress" in ends[0][2]
         assert stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE).status == health_pb2.HealthCheckResponse.SERVING
         assert place.call(channel, "Models", classes()["ModelsRequest"]()).models

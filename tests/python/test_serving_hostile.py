@@ -256,7 +256,7 @@ def test_incomplete_requests_take_no_place_in_the_queue(tenants: Tenants) -> Non
     rig.party(ann)
     nbytes, port = 200_000, tenants.service.ports["http"]
     with contextlib.ExitStack() as held:
-        for number in range(8):  # as many as the queue's length
+        for number in range(8):  # as many jobs as the queue's length
             line = held.enter_context(socket.create_connection(("127.0.0.1", port)))
             path = job_path(greedy, f"half-sent-half-sent-{number}", nbytes)
             head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenants.tokens['greedy']}\r\n"

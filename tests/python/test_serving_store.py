@@ -470,7 +470,7 @@ def test_formats_of_stores_are_checked(tmp_path: Path, keys: bytes) -> None:
     first = (
         '"owner": "ann", "kind": "keys", "nbytes": 131808, "added": 1795732190.5, "used": 1795732191.25, "state": "revoked"}'
     )
-    # without a format file, as the first version wrote it
+    # a store without a format file, as the first version wrote it
     next(tmp_path.glob(f"*/{digest}.json")).write_text(f'{{"digest": "{digest}", {first}')
     store = Store(tmp_path, Settings())
     assert [record.digest for record in store.records("ann")] == [kept]

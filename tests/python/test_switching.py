@@ -40,7 +40,7 @@ def party() -> Party:
 
 
 def test_values_become_integers_and_return() -> None:
-    """Rounded values of many ciphertexts are compared exactly, and go on as CKKS values."""
+    """Rounded values of many ciphertexts are compared exactly by TFHE, and the results return to CKKS."""
     p = party()
     values = np.random.default_rng(1).uniform(-1, 1, (3, 64))
     values[0, :4] = 0, 1 / 64, -1 / 64, 1
@@ -57,7 +57,7 @@ def test_values_become_integers_and_return() -> None:
     found = p.ckks.decrypt(signs)
     assert signs.precision is not None
     assert np.abs(found - (whole < 0)).max() < 2.0**-signs.precision < 0.05
-    # The result is an operand as any: here a value where it is negative, else 0.
+    # The result is an ordinary operand of later operations. The test keeps negative values and replaces others by 0.
     product = p.ckks.decrypt(signs * x)
     assert np.abs(product - np.where(whole < 0, values, 0)).max() < 2e-2
     same = p.server.to_ckks(y, unit=2**-8)
@@ -74,7 +74,7 @@ def test_the_default_unit_follows_the_public_bound() -> None:
 
 
 def test_keys_travel(tmp_path: Path) -> None:
-    """Keys in files, bytes and pickles switch as before."""
+    """Keys that went through files, bytes and pickles switch like the original keys."""
     p = party()
     x = p.ckks.encrypt(np.linspace(-1, 1, 64), bound=1)
     p.keys.save(tmp_path / "switching.hg")
@@ -124,7 +124,7 @@ def test_keys_of_others_are_refused() -> None:
 
 @pytest.mark.parametrize("bits", [3, 8, 16])
 def test_comparisons_are_exact(bits: int) -> None:
-    """All relations of all signs, ties included, at both ends of the integers and around 0."""
+    """All relations are right for both signs, including ties, at both ends of the integers and around 0."""
     p = party()
     most = 2 ** (bits - 1)
     v = np.random.default_rng(bits).integers(-most, most, 64)
@@ -141,7 +141,7 @@ def test_comparisons_are_exact(bits: int) -> None:
 
 
 def test_comparisons_take_tensors_numbers_and_arrays() -> None:
-    """The second operand; several ciphertexts; the default unit; the way back."""
+    """Comparisons work with a second operand, several ciphertexts and the default unit; the results return to CKKS."""
     p = party()
     a, b = np.random.default_rng(2).integers(-100, 100, (2, 3, 64))
     b[:, :16] = a[:, :16]
@@ -200,7 +200,7 @@ def test_impossible_integers_are_refused(options: dict[str, Any], error: type[Ex
 
 
 def test_operands_that_cannot_switch_are_refused() -> None:
-    """Levels, complex values, shapes."""
+    """Invalid levels, complex values and invalid shapes are typed errors."""
     p = party()
     with pytest.raises(hg.LevelError, match="needs level"):
         p.server.to_tfhe(p.ckks.encrypt(np.zeros(64), level=2))
@@ -219,7 +219,7 @@ def test_operands_that_cannot_switch_are_refused() -> None:
 
 
 def test_sets_that_cannot_switch_are_refused() -> None:
-    """Sets without bootstrapping, without digits, or with a key of another dimension."""
+    """Sets without bootstrapping, without digits, or with a key of another dimension are refused."""
     p = party()
     with pytest.raises(hg.ParameterError, match="digits"):
         hg.switching.keys(p.ckks, hg.SecretKey.generate(tfhe_rig.parameters("bits")))

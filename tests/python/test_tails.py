@@ -254,7 +254,7 @@ def test_sums_take_a_level_for_unknown_places_only() -> None:
     assert hg.sum((x + 1) * 2, "slots").level == 3
     z = x - hg.ckks.mean(x, "slots")  # the unused places hold minus the mean, which the server does not know
     assert hg.sum(z, "slots").level == z.level - 1
-    # the product with the mask and that with the mean's weight share one level
+    # the products with the mask and with the mean's weight share one level
     assert hg.ckks.mean(z, "slots").level == z.level - 1
     low = hg.ckks.lower(z, 1)
     with pytest.raises(hg.LevelError, match="behind the 5 values"):
@@ -450,7 +450,7 @@ def test_padding_beyond_the_room() -> None:
     values = np.linspace(-1, 1, WIDTH)
     x = party.server.bind(party.secret.encrypt(values - 3000.0, pad=True, bound=3001)) + 3000.0
     y = hg.ckks.lower(x * x, 1)
-    assert party.secret.parameters.room < 9e6  # of the padding slots
+    assert party.secret.parameters.room < 9e6  # the room is too small for the padding slots' values
     with pytest.raises(hg.RoomError):
         party.secret.decrypt(y)
     loaded = party.server.from_bytes(y.to_bytes())

@@ -283,7 +283,7 @@ def test_sums_do_not_wrap_earlier_than_numpys(most: Party) -> None:
 
 
 def test_one_tensor_given_twice(each: Party) -> None:
-    """If both operands are one ciphertext, the circuit detects it and counts its noise once."""
+    """If both operands are the same ciphertext, the circuit detects this and counts the noise once."""
     for dtype in ("uint8", "int16"):
         a = edges(dtype, 8)
         x = each.tensor(a)
@@ -330,7 +330,8 @@ def test_operands_may_share_some_elements(each: Party) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "bool"])
 def test_only_one_of_equal_operands_is_bootstrapped(dtype: str) -> None:
-    """Of partly equal operands one is bootstrapped, of equal operands none, as unchanged ciphertexts show."""
+    """If operands are partly equal, one is refreshed by a bootstrap; equal operands are not, as their unchanged ciphertexts
+    show."""
     p = party()
     x = p.tensor(np.ones(3, dtype=dtype))
     same = x & x

@@ -168,7 +168,8 @@ def test_python_operations_that_need_a_value(name: str) -> None:
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_tensors_and_keys_survive_files(name: str, tmp_path: Path) -> None:
-    """Fresh and computed tensors and keys survive files and bytes; the server computes on loaded ones."""
+    """Fresh and computed tensors and keys survive files and bytes; the server computes on loaded tensors with loaded
+    keys."""
     secret = hg.SecretKey.generate(parameters(name))
     assert isinstance(secret, hg.tfhe.SecretKey)
     secret.save(tmp_path / "secret.hg")

@@ -54,7 +54,8 @@ def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
 
 
 def test_steps_of_the_regression_continue(tmp_path: Path) -> None:
-    """Three steps give the integers of three clear steps, near floating point; one step gives another result."""
+    """Three encrypted steps give the integers of three clear steps, close to floating point; one step gives another
+    result."""
     table = regression.synthetic(6, 2, NARROW, binary=True)
     (tmp_path / "one").mkdir()
     three = regression.run(party().secret, table, "step", tmp_path, steps=3)

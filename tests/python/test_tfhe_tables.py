@@ -153,7 +153,7 @@ def test_long_calls_are_announced(slow: None, monkeypatch: pytest.MonkeyPatch) -
                 call()
         monkeypatch.setattr(_core.tfhe, "compute", counting)
         p.check(hg.tfhe.look_up(x, TABLES["threshold"]), TABLES["threshold"][INDEX[:1]])
-    assert computed  # no warning, and it was computed
+    assert computed  # the look-up was computed without a warning
     monkeypatch.setattr(tables, "_FEW", 4)
     shares: list[float] = []
     with pytest.warns(hg.LongCallWarning) as told:

@@ -110,7 +110,7 @@ def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
     with hg.trace() as t:
         twice(y)
         twice(y)
-        twice(y + y)  # new noise estimates: a dry run records the function again
+        twice(y + y)  # the noise estimates are new, so a dry run records the function again
     assert names(t) == ["twice", "twice", "add", "twice"]
 
 
@@ -134,7 +134,8 @@ def test_a_steps_time_is_that_of_its_operation(exact: tuple[Any, Any], monkeypat
 
 
 def test_failed_operations_are_no_steps(exact: tuple[Any, Any]) -> None:
-    """A failed operation is no step; after the block nothing is traced. Threads are traced, also those of pools."""
+    """A failed operation is no step; after the block nothing is traced. A trace includes all threads, also the threads of
+    pools."""
     x = exact[1].bind(exact[0].encrypt([1], pad=True))
     with hg.trace() as t:
         with pytest.raises(hg.MissingKeyError):

@@ -172,7 +172,7 @@ def test_views_copy_nothing(operation: str) -> None:
 
 
 def program(p: Party) -> hg.Tensor:
-    """Computes a mix of operations on each other's results."""
+    """Computes a mix of operations, each on results of earlier operations."""
     a = hg.relinearize(p.x * p.y) + p.plain
     b = hg.rotate_rows(a, [1, 2, -3])[1:].reshape(6)
     c = hg.matmul(np.arange(-9, 9).reshape(3, 6), b, np.array([1, 2, 3]))

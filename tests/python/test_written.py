@@ -214,9 +214,8 @@ def test_chips_may_be_on_other_devices_than_the_server(home: str, others: list[s
 
 @pytest.mark.parametrize("device", places("cpu", "3*ref", "cuda:0", usual=("cpu", "3*ref", "cuda:0")))
 def test_limbs_beyond_the_memory_move_to_the_host(device: str) -> None:
-    """With less and less memory, limbs are moved to the host and back without a change of bits. Too little memory is an
-    error.
-    """
+    """If memory becomes smaller, the program moves limbs to the host and back, without a change of bits. Too little memory
+    is an error."""
     owner = Owner(device)
     for function in FUNCTIONS.values():
         program, (x, y), z = recorded(owner, function)

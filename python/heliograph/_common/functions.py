@@ -327,7 +327,7 @@ def rotate_rows(
     Several steps give a new first axis with one entry for each step. Several steps cost little more than one rotation
     (hoisting). Unused slots count as zeros. If the content of unused slots is unknown, a plaintext mask clears them first.
 
-    `compose` controls steps without a key of their own. Steps without a key can be composed of keyed rotations, by the
+    `compose` controls rotations by steps that have no key. Steps without a key can be composed of keyed rotations, by the
     fewest key switches (`EvaluationKeys.composition`). Each key switch takes as long as a rotation with a key and adds
     noise. The values are:
 

@@ -162,7 +162,7 @@ class RingParameters(Parameters[K]):
         return int(keys * self.switch_key_bytes + more) // 2
 
     def ciphertext_bytes(self, degree: int = 1) -> int:
-        """Returns the bytes of one ciphertext of a degree in memory. A fresh one takes half of that in a file.
+        """Returns the bytes of one ciphertext of a degree in memory. A fresh ciphertext takes half as many bytes in a file.
 
         >>> params.ciphertext_bytes(), params.ciphertext_bytes(degree=2)  # of one, before and after a product
         (393216, 589824)

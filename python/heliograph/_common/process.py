@@ -147,7 +147,7 @@ def timeline() -> list[Span]:
     devices.
 
     The call waits for the device's work. Times are those of the device's model (`cycles().predicted`). Units work in
-    parallel. For several devices, the timeline is that of the first.
+    parallel. For several devices, the function returns the timeline of the first device.
 
     >>> import heliograph as hg
     >>> all(i.begin < i.end for i in hg.timeline())

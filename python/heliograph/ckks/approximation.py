@@ -44,7 +44,7 @@ def without_errors(x: Tensor) -> Tensor:
 
 
 def inside(x: Tensor, low: float, high: float) -> Tensor:
-    """Returns x with narrower bounds on its values, which the caller has proved."""
+    """Returns x with narrower bounds on its values; the caller has proved these bounds."""
     return x._narrowed(_core.ckks.inside, low, high)
 
 
@@ -59,8 +59,8 @@ def real_tensor(x: Any, what: str) -> Tensor:
 class Evaluator:
     """Performs each operation of a function by a method of `Tensor`, which observers and automatic bootstraps see.
 
-    `x` is the function's operand. `keys` are the caller's keys, or None for those of the operand. `what` names the function.
-    """
+    `x` is the function's operand. `keys` are the caller's keys; None selects the keys of the operand. `what` names the
+    function."""
 
     def __init__(self, x: Tensor, keys: EvaluationKeys | None, what: str) -> None:
         self._x, self._given, self._what = x, keys, what
@@ -71,7 +71,7 @@ class Evaluator:
         return keys_of([self._x], self._given, self._what)
 
     def is_trial(self) -> bool:
-        """Tells whether the values are zeros of a trial, which finds the keys."""
+        """Tells whether this is a trial run on zeros, which finds the keys that a function needs."""
         return issubclass(type(self._x._keys), NotingKeys)
 
     def ready(self, x: Tensor, levels: int) -> Tensor:
@@ -168,11 +168,11 @@ class Evaluator:
         return with_errors(x, (trusted, assumed))
 
     def inside(self, x: Tensor, low: float, high: float) -> Tensor:
-        """Returns the tensor with narrower bounds that are proved."""
+        """Returns the tensor with narrower bounds; the function has proved these bounds."""
         return inside(x, low, high)
 
     def within(self, x: Tensor, low: float, high: float) -> Tensor:
-        """Returns the tensor with narrower bounds that the caller declares."""
+        """Returns the tensor with narrower bounds; the caller declares these bounds."""
         return x.within((low, high))
 
     def guarded(self, x: Tensor, is_strong: bool) -> Tensor:
@@ -197,10 +197,10 @@ def error_bound(error: Any) -> float:
 def domain_of(x: Tensor, domain: Domain, what: str, guard: bool | None = None) -> tuple[Tensor, float, float]:
     """Returns x and the interval of its values: declared by the caller, or the tracked bounds.
 
-    With ``guard=False`` polynomials make no guard for declared bounds of the result, with ``guard=True`` a strong one.
+    With ``guard=False`` polynomials make no guard for declared bounds of the result, with ``guard=True`` a strong guard.
 
-    Raises ParameterError if neither exists, and PlaintextRangeError for a declared domain outside which no value can be.
-    """
+    Raises ParameterError without a declared interval and bounds, and PlaintextRangeError if no value can be inside the
+    declared domain."""
     made: tuple[Tensor, float, float] = _core.ckks.functions.bounded_by(
         Evaluator(x, None, what), x, _interval(domain), _strong(guard), what
     )
@@ -228,9 +228,8 @@ def computed(
     evaluator: type[Evaluator] = Evaluator,
     has_error: bool = True,
 ) -> Tensor:
-    """Returns the engine's function `name` of a tensor. `axis` and `more` are its arguments before and after the options. If
-    `has_error` is false, it has no option `error`.
-    """
+    """Returns the engine's function `name` of a tensor. `axis` and `more` are its arguments before and after the options.
+    If `has_error` is false, the function has no option `error`."""
     tensor = real_tensor(x, name)
     wanted = (None if error is None else error_bound(error),) if has_error else ()
     options = *wanted, _interval(domain), _strong(guard)
@@ -242,8 +241,8 @@ class Approximation:
     """A function's polynomial on an interval; calling it applies it to a tensor. `hg.ckks.approximate` makes it.
 
     - `low`, `high`: the interval.
-    - `error`: largest distance from the function there, without the noise of encryption. If `is_relative` is true, it is
-      divided by the magnitude of the function's value.
+    - `error`: largest distance from the function there, without the noise of encryption. If `is_relative` is true, the
+      distance is divided by the magnitude of the function's value.
     - `coefficients` of the Chebyshev polynomials of the interval, and their `degree`.
     - `depth`: number of levels.
 
@@ -296,7 +295,7 @@ class Approximation:
 
     @property
     def depth(self) -> int:
-        """Number of levels, that of scaling to [-1, 1] included."""
+        """Number of levels, including the level for scaling to [-1, 1]."""
         return self._core.depth
 
     def __repr__(self) -> str:
@@ -322,7 +321,7 @@ class Approximation:
         """Returns the function's values. The result's `precision` includes the error of the approximation.
 
         If only a declaration (`within`) shows that the values are inside the interval, the result has a guard: decryption
-        raises OutOfIntervalError if a value was outside. ``guard=True`` makes a strong one, ``guard=False`` none
+        raises OutOfIntervalError if a value was outside. ``guard=True`` makes a strong guard, ``guard=False`` none
         (`hg.ckks.exp`).
 
         Raises PlaintextRangeError if the values may be outside the interval by their bounds (`within` declares others),
@@ -352,11 +351,11 @@ def approximate(
 
     `f` takes an array of numbers and returns as many (`numpy.vectorize` makes such a function). The polynomial has the
     smallest degree whose largest distance from `f` is below `error`, by default 2^-20 of the largest |f|. With
-    ``relative=True`` the distance is divided by |f|, and the default is 2^-20. With `depth` instead of `error` it is the
-    best polynomial of that many levels.
+    ``relative=True`` the distance is divided by |f|, and the default is 2^-20. With `depth` instead of `error` the result
+    is the best polynomial of that many levels.
 
     The error is measured between the points of the fit. A function with a jump or a kink needs a high degree; `sign`, `abs`
-    and `where` are better there.
+    and `where` are better for such functions.
 
     Raises ParameterError if no polynomial of 10 levels reaches the error, or for an invalid interval; PlaintextRangeError if
     f is not finite on the interval; DtypeError for masked values. Exceptions of `f` pass unchanged.

@@ -33,7 +33,8 @@ class AutoBootstrap:
     def __init__(self, bound: float | None, iterations: int) -> None:
         self.bound, self.iterations = bound, iterations
         self.count = 0
-        #: By a tensor's id: the tensor, its number of in-place changes, its recording, the iterations, and the result.
+        #: Bootstrapped tensors by id: the tensor, its number of in-place changes, its recording, the iterations, and the
+        #: result.
         self._done: dict[int, tuple[weakref.ref[Any], int, Any, int, Any]] = {}
 
     def __repr__(self) -> str:
@@ -44,8 +45,7 @@ class AutoBootstrap:
         """Returns x, bootstrapped first if it has fewer than `levels` levels above the level that bootstrapping starts at.
 
         A tensor below that level cannot be bootstrapped and is returned unchanged while it has levels left. A product that
-        is not rescaled is returned unchanged too: its level was ensured when it was computed.
-        """
+        is not rescaled is also returned unchanged, because its level was checked when the product was computed."""
         parameters = x.parameters
         entry, left = parameters.bootstrapping_level, x.level - levels
         enough = left >= max(entry, 1) or (x.level < entry and left >= 1)
@@ -80,8 +80,7 @@ class AutoBootstrap:
 def bounded(x: Any, bound: float | None) -> Any:
     """Returns x with the declared `bound`, or x itself without one.
 
-    Raises PlaintextRangeError if its own bound exceeds 2^20.
-    """
+    Raises PlaintextRangeError if the bound of x exceeds 2^20."""
     if bound is not None:
         return x.within(bound)
     if not x._core.known_bound <= _MOST:
@@ -129,14 +128,15 @@ def auto_bootstrap(bound: float | None = None, *, iterations: int = 1) -> Iterat
     """Context manager: operations on tensors of CKKS bootstrap their operands when levels run out.
 
     An operation whose result would be too low for a bootstrap bootstraps its operands first. A tensor that several
-    operations use is bootstrapped once. The context holds for this thread or asyncio task; a nested one has its own `bound`
-    and `iterations` (`hg.ckks.bootstrap`).
+    operations use is bootstrapped once. The context holds for this thread or asyncio task; a nested context has its own
+    `bound` and `iterations` (`hg.ckks.bootstrap`).
 
-    Signs, comparisons and functions of them choose the places and the iterations of their bootstraps by their gap and error.
+    Signs, comparisons, and functions that use them, choose the places and the iterations of their bootstraps by gap and
+    error.
 
     `bound` declares the largest magnitude of values of all tensors that are bootstrapped (`within`); larger values give
-    wrong results. Without `bound`, each tensor's tracked bound counts, which grows with every operation; an unknown bound
-    or one above 2^20 raises PlaintextRangeError.
+    wrong results. Without `bound`, each tensor's tracked bound is used, which grows with every operation. An unknown bound,
+    or a bound above 2^20, raises PlaintextRangeError.
 
     The keys are those of the operands' server (`evaluation_keys(bootstrap=True)`). A program recorded inside contains the
     bootstraps.

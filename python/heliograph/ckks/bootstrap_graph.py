@@ -1,9 +1,8 @@
 """Placement of bootstraps in recorded programs, by the predicted cost of the whole program.
 
 The function runs three times without computing. The first run bootstraps as late as possible, and yields the graph of
-operations and their costs at each level. The second run uses the placement found by `placement`. The third run is recorded
-with the cheaper of both.
-"""
+operations and their costs at each level. The second run uses the placement found by `placement`. The third run is recorded,
+with the cheaper of the two placements."""
 
 from __future__ import annotations
 
@@ -89,7 +88,7 @@ class _Numbers:
     """Assigns to each tensor its number as a value of the graph."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, int, int]] = {}  # by tensor id: weak reference, in-place changes, number
+        self._known: dict[int, tuple[Any, int, int]] = {}  # tensors by id: weak reference, in-place changes, number
         self.count = 0
 
     def find(self, t: Any) -> int | None:
@@ -117,14 +116,14 @@ class _Follower:
         self.values: list[Value] = []
         self.operations: list[Operation] = []
         self.names: list[str] = []
-        self.bootstraps: list[Bootstrapped] = []  # automatic bootstraps, in order
+        self.bootstraps: list[Bootstrapped] = []  # automatic bootstraps, in order of execution
         self._numbers = _Numbers()
         self._within = False
         self._runs: dict[Hashable, dict[int, tuple[int, float]]] = {}
         self._made: dict[
             Hashable, tuple[Any, ...]
-        ] = {}  # by shape and level: the call that made a tensor whose scale is not its level's
-        self._ones: dict[Hashable, Any] = {}  # by kind: a ciphertext to measure a bootstrap with
+        ] = {}  # calls that made a tensor whose scale is not its level's, by shape and level
+        self._ones: dict[Hashable, Any] = {}  # ciphertexts to measure a bootstrap with, by kind
 
     def number(self, t: Any) -> int:
         """Returns the number of a tensor. A new tensor is an operand of the graph."""
@@ -152,7 +151,7 @@ class _Follower:
                 self._ones[kind] = t.reshape(-1)[:1]
 
     def same(self, made: Any, x: Any) -> None:
-        """Gives `made` the number of x, whose content it took."""
+        """Gives `made` the number of x, because `made` took over the content of x."""
         known = None if self._within else self._numbers.find(x)
         if known is not None:
             self._numbers.give(made, known)
@@ -241,7 +240,8 @@ class _Follower:
     def _looked_at(
         self, method: Any, args: Sequence[Any], options: dict[str, Any], before: dict[int, Any], made: Any, levels: range
     ) -> dict[int, tuple[int, float]]:
-        """Measures an operation at each level, or a slow one at some levels, and interpolates between these."""
+        """Measures an operation at each level; measures a slow operation at some levels, and interpolates the other
+        levels."""
         found: dict[int, tuple[int, float]] = {}
         lifted: dict[int, Any] = {}
         start, slow = time.perf_counter(), False
@@ -259,7 +259,7 @@ class _Follower:
                 part = (r - low) / (high - low)
                 found[r] = found[low][0] + r - low, found[low][1] * (1 - part) + found[high][1] * part
         dearest = 0.0
-        for r in sorted(found):  # make seconds monotone: no level is cheaper than a lower one
+        for r in sorted(found):  # make seconds monotone: no level is cheaper than a lower level
             dearest = max(dearest, found[r][1])
             found[r] = found[r][0], dearest
         return found
@@ -319,13 +319,13 @@ class _Placer:
         self._at = 0
         self._numbers = _Numbers()
         self._wanted = {v for before in choice.before for v in before}
-        self._held: dict[int, Any] = {}  # by number: tensors that will be bootstrapped
-        self._now: dict[int, Any] = {}  # by number: the same tensors after their bootstrap
+        self._held: dict[int, Any] = {}  # tensors that will be bootstrapped, by number in the graph
+        self._now: dict[int, Any] = {}  # the same tensors after their bootstrap, by number in the graph
         self._lowered: dict[tuple[int, int], Any] = {}
         self._within = False
 
     def same(self, made: Any, x: Any) -> None:
-        """Gives `made` the number of x, whose content it took."""
+        """Gives `made` the number of x, because `made` took over the content of x."""
         known = None if self._within else self._numbers.find(x)
         if known is not None:
             self._assign_number(made, known)
@@ -410,7 +410,7 @@ class _Placer:
             self._held.pop(v, None)
 
     def _forget(self, operands: Sequence[int], at: int) -> None:
-        """Drops operands that no later operation takes."""
+        """Drops operands that no later operation reads."""
         for v in operands:
             if self.plan.last[v] <= at:
                 self._now.pop(v, None)
@@ -448,7 +448,8 @@ class Plan:
         self._given.clear()
 
     def _try(self, function: Callable[[], Sequence[Any]], choice: Choice, levels: Sequence[int | None]) -> None:
-        """Adopts a choice if the function runs the same operations with it in less predicted time."""
+        """Adopts a choice of bootstraps if, with this choice, the function runs the same operations in less predicted
+        time."""
         placer = _Placer(self, levels, choice)
         try:
             with observed(placer), self._dry() as recording:
@@ -476,8 +477,7 @@ class Plan:
     def followed(self) -> Iterator[None]:
         """Context in which the function bootstraps as planned.
 
-        Raises RecordingError if its operations differ from the plan.
-        """
+        Raises RecordingError if the function's operations differ from the plan."""
         with self._automatic() if self._chosen is None else observed(_Placer(self, *self._chosen)):
             try:
                 yield
@@ -509,7 +509,8 @@ class Plan:
         return self._rates.seconds(core, sum(t.nbytes for t in self._given))
 
     def seconds(self, function: Callable[..., Any], *tensors: Any) -> float:
-        """Returns the predicted seconds of a part of a program; without rates, by its number of products."""
+        """Returns the predicted seconds of a part of a program. Without measured rates, the prediction follows from the
+        number of products."""
         core = recorded(function, *tensors)[0]
         found = self._rates.seconds(core, None)
         return int(core.products) * 1e-9 if found is None else found

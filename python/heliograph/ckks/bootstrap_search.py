@@ -1,13 +1,12 @@
 """Placement of bootstraps in a graph of operations, for the smallest total time, by an exact search.
 
 The search chooses the level of each operation, which costs more at higher levels, and the values to bootstrap before it.
-Seen from the end, each value has a needed level: the highest at which a later operation takes it. An operation runs at the
-lowest level that gives its result's needed level, so only bootstraps remain to be chosen.
+Each value has a needed level: the highest level at which a later operation takes the value. An operation runs at the lowest
+level that gives its result's needed level, so only bootstraps remain to be chosen.
 
 The search runs backward over the operations. The state of the search is the needed levels of the live values. A state
-dominates another if it needs no higher level of any value and costs no more. States that cannot become cheaper than a known
-placement are dropped too.
-"""
+dominates another if it needs no higher level of any value and costs no more. The search also drops states that cannot
+become cheaper than a known placement."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, prod
 
-#: Maximum states in the first search and in the exact one, and visited states after which the exact search falls back to the
-#: first.
+#: Maximum states in the first search, maximum states in the exact search, and number of visited states after which the
+#: exact search falls back to the first search.
 _FIRST, _MOST, _ALL = 24, 2000, 40_000
-#: Maximum candidates of which all subsets are tried as companions (other values bootstrapped in the same call), in the first
-#: search and in the exact one.
+#: Maximum candidates of which all subsets are tried as companions (other values bootstrapped in the same call), in the
+#: first search and in the exact search.
 _MOST_COMPANIONS = (2, 9)
 _WAYS = 16  # maximum choices of companions among more candidates
-_CHEAPEST = 24  # states that are tested for dominating others
+_CHEAPEST = 24  # number of states that are tested for dominating other states
 
 Needs = tuple[tuple[int, int], ...]  #: values and their needed levels, sorted
 
@@ -36,7 +35,7 @@ class Value:
     kind: Hashable = None  #: values of one kind can be bootstrapped in one call
     items: int = 1  #: number of ciphertexts
     level: int | None = None  #: level of an operand of the graph; None for results of operations
-    loose: bool = False  #: whether it is not at its level's scale; then it can be neither lowered nor bootstrapped
+    loose: bool = False  #: whether the scale differs from its level's; if so, no lowering and no bootstrap
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Operation:
 
     operands: tuple[int, ...]  #: the values that the operation takes, without duplicates
     result: int
-    runs: Mapping[int, tuple[int, float]]  #: by level of the operands: level of the result, and seconds
+    runs: Mapping[int, tuple[int, float]]  #: level of the result, and seconds, by level of the operands
     view: bool = False  #: whether the operation computes nothing; then lowering its operand saves no time
 
 
@@ -56,14 +55,14 @@ class Choice:
     before: tuple[tuple[int, ...], ...]
     levels: tuple[int, ...]
     seconds: float
-    exact: bool  #: whether no placement of the graph is cheaper; else it is the best of those searched
+    exact: bool  #: whether the search proved that no placement of the graph is cheaper
 
 
 @dataclass(frozen=True)
 class _State:
     seconds: float
     needs: Needs
-    #: The last choice: an operation's level, the values bootstrapped before it, and the state after it.
+    #: The last choice of a state: an operation's level, the values bootstrapped before the operation, and the next state.
     trail: tuple[int, tuple[int, ...], _State] | None
 
 
@@ -76,7 +75,7 @@ class Graph:
     values: Sequence[Value]
     operations: Sequence[Operation]
     outputs: Collection[int]
-    bootstrap: Callable[[Hashable, int], float] = field(repr=False)  #: seconds of one call, by kind and items
+    bootstrap: Callable[[Hashable, int], float] = field(repr=False)  #: seconds of one call, by kind and number of items
 
     @cached_property
     def low(self) -> frozenset[int]:
@@ -88,7 +87,7 @@ class Graph:
         return frozenset(values)
 
     def least(self, v: int) -> int:
-        """Returns the lowest allowed level of a value: the entry level, or 1 if it cannot be bootstrapped."""
+        """Returns the lowest allowed level of a value: the entry level, or 1 for a value that cannot be bootstrapped."""
         return 1 if v in self.low else self.entry
 
     def can(self, v: int) -> bool:
@@ -118,7 +117,8 @@ class Graph:
 
     @cached_property
     def reach(self) -> list[list[int]]:
-        """For each value, its highest level after 0, 1, 2, ... successive bootstraps, until more do not raise it."""
+        """For each value, its highest level after 0, 1, 2, ... successive bootstraps, until further bootstraps do not raise
+        the level."""
         highest_levels: list[list[int]] = []
         for steps in itertools.count():
             last = highest_levels[-1] if highest_levels else None
@@ -154,7 +154,8 @@ class Graph:
 
 
 def place(graph: Graph, *, most: int = _MOST) -> Choice | None:
-    """Returns the placement with the smallest total time, or None without any. The search stores at most `most` states."""
+    """Returns the placement with the smallest total time, or None if no placement exists. The search stores at most `most`
+    states."""
     first = _Search(graph, min(most, _FIRST), _MOST_COMPANIONS[0], inf)
     choice = first.best()
     if first.is_exhaustive:
@@ -171,14 +172,14 @@ class _Search:
 
     def __init__(self, graph: Graph, most: int, most_companions: int, beyond: float) -> None:
         self.graph, self.most, self.most_companions = graph, most, most_companions
-        self.beyond = beyond * (1 + 1e-12)  # costs above which a state cannot beat the known placement
+        self.beyond = beyond * (1 + 1e-12)  # a state of a higher cost than this cannot beat the known placement
         self.most_now, self.most_companions_now = most, most_companions
         self.is_exhaustive = True
         self.candidates = 0
 
     def best(self) -> Choice | None:
         g = self.graph
-        remaining = [0.0]  # lower bounds on the seconds of all operations before each
+        remaining = [0.0]  # for each operation, a lower bound on the seconds of all operations before it
         for o in g.operations:
             cheapest = min((s for out, s in o.runs.values() if out >= g.least(o.result)), default=inf)
             remaining.append(remaining[-1] + cheapest)
@@ -214,13 +215,12 @@ class _Search:
     def _ends(self) -> Needs:
         """Returns the needs at the end: results stay where they can be bootstrapped.
 
-        Operands at a sufficient level are no needs.
-        """
+        An operand at a sufficient level adds no need."""
         g = self.graph
         return tuple(sorted((v, g.least(v)) for v in set(g.outputs) if g.values[v].level is None and not g.values[v].loose))
 
     def _bootstraps(self, needs: Needs) -> float:
-        """Returns a lower bound on the seconds of bootstraps, since successive ones need calls of their own."""
+        """Returns a lower bound on the seconds of bootstraps: successive bootstraps of a value need separate calls."""
         rows = self.graph.rows
         return max([rows[v][need] for v, need in needs], default=0.0)
 
@@ -250,7 +250,7 @@ class _Search:
                 yield seconds + g.together(values), after, r, values
 
     def _needs_before(self, needs: dict[int, int], o: Operation, r: int) -> dict[int, int] | None:
-        """Adds the needs of an operation at level r; returns None if it cannot run there."""
+        """Adds the needs of an operation at level r; returns None if the operation cannot run at this level."""
         g = self.graph
         needs_before = dict(needs)
         for v in o.operands:
@@ -269,9 +269,8 @@ class _Search:
         return needs_before
 
     def _bootstrap_sets(self, needs: dict[int, int], o: Operation) -> Iterator[tuple[int, ...]]:
-        """Yields the sets of values to bootstrap before an operation: some of its operands, and companions in the same
-        calls.
-        """
+        """Yields the sets of values to bootstrap before an operation: some operands of the operation, and companions in the
+        same calls."""
         g = self.graph
         high = [v for v, need in needs.items() if need > g.entry and g.can(v)]
         own = [v for v in o.operands if v in high]
@@ -300,7 +299,7 @@ class _Search:
         yield tuple(others)
 
     def _undominated(self, states: list[_State]) -> list[_State]:
-        """Returns the states that no other one dominates, at most as many as allowed."""
+        """Returns the states that no other state dominates, up to the maximum number of states."""
         order = sorted(states, key=lambda s: s.seconds + self._bootstraps(s.needs))
         result: list[_State] = []
         first: list[tuple[float, dict[int, int]]] = []
@@ -328,13 +327,12 @@ def _within(few: dict[int, int], many: dict[int, int], loose: list[bool]) -> boo
 
 
 def resolve_levels(graph: Graph, choice: Choice, lowering: Callable[[int, int], float]) -> tuple[int | None, ...]:
-    """Returns the level to which each operation lowers its operands, or None to leave them at theirs.
+    """Returns for each operation the level to which it lowers its operands; None leaves the operands at their levels.
 
-    An operation's level of the choice is used if lowering operands to it costs less than it saves. `lowering` is the seconds
-    to lower a value to a level.
-    """
+    Operands are lowered to the chosen level if lowering costs less time than it saves. `lowering` is the seconds to lower a
+    value to a level."""
     have = [0 if v.level is None else v.level for v in graph.values]
-    there: set[tuple[int, int]] = set()  # (value, level) of lowered values
+    there: set[tuple[int, int]] = set()  # pairs (value, level) that have been lowered
     levels: list[int | None] = []
 
     def price(o: Operation, r: int) -> float:

@@ -26,7 +26,7 @@ def gap_of(gap: Any) -> float:
 
 
 def gap_or_integers(gap: Any, integers: bool, what: str) -> float:
-    """Returns the gap, 1 for integers. Raises ParameterError without either or with both."""
+    """Returns the gap, which is 1 for integers. Raises ParameterError unless either a gap or ``integers=True`` is given."""
     if integers:
         if gap is not None:
             raise _core.ParameterError(f"{what}: integers are at least 1 apart; pass gap= or integers=True, not both")
@@ -51,20 +51,20 @@ def sign(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns 1 for values of at least `gap`, -1 for values of at most -`gap`, each to `error` (2^-20).
+    """Returns 1 for values of at least `gap`, -1 for values of at most -`gap`, with an error of at most `error` (2^-20).
 
-    Between -gap and gap the result is between -1 and 1, and near 0 at 0. A composition of polynomials is used; it has more
-    levels for a smaller ratio of gap and largest value and for a smaller error: 7 for 1/4, 13 for 2^-8, 22 for 2^-16. Inside
-    `hg.ckks.auto_bootstrap` it bootstraps where levels run out. It chooses the composition, the places and the iterations
-    of its bootstraps by their cost.
+    Between -gap and gap the result is between -1 and 1, and near 0 at 0. `sign` evaluates a composition of polynomials. The
+    number of levels grows as `error` and the ratio of gap and largest value decrease: 7 levels for a ratio of 1/4, 13 for
+    2^-8, 22 for 2^-16. Inside `hg.ckks.auto_bootstrap` the function bootstraps before levels run out, and chooses the
+    composition and its bootstraps by cost.
 
     ``integers=True`` declares, in place of `gap`, that all values are integers up to their error. Then `error` is by default
     2^-10, and `method` may be:
 
-    - "bootstrap": one `functional_bootstrap` by a table of the at most 256 integers of the interval. 0 gives 0.
+    - "bootstrap": one `functional_bootstrap` by a table of the at most 256 integers of the interval; the sign of 0 is 0.
     - "polynomial": the composition.
-    - "auto": the cheaper one whose error bound meets `error`, by a forecast. Levels that a method takes count as a share of
-      a bootstrap.
+    - "auto": the method whose error bound meets `error`; if both do, the cheaper method by a forecast, where levels count
+      as a share of a bootstrap.
 
     `domain` = (low, high), or a magnitude, declares that all values are inside; values outside give wrong results. By
     default it is the interval of the tensor's `bounds`. `guard` is as for `exp`.
@@ -101,14 +101,14 @@ def compare(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns 1 where the relation of a and b holds and 0 where it does not, each to `error` (2^-20).
+    """Returns 1 where the relation of a and b holds and 0 where it does not, with an error of at most `error` (2^-20).
 
-    `relation` is "<", "<=", ">", ">=", "==" or "!=". Orders hold or fail for certain if the values are at least `gap` apart;
-    closer values give a number between 0 and 1, and equal ones 1/2, with or without "=". "==" gives 1 up to a distance of
-    gap/2 and 0 from 3/2 gap on.
+    `relation` is "<", "<=", ">", ">=", "==" or "!=". The relations of order are decided correctly if a and b differ by at
+    least `gap`. Closer values give a number between 0 and 1; equal values give 1/2, also for "<=" and ">=". "==" gives 1 up
+    to a distance of gap/2, and 0 from a distance of 3/2 gap on.
 
     ``integers=True`` declares that all values of a - b are integers up to their error. Then every relation is exact, also
-    for equal values; `error` and `method` are as for `sign`.
+    for equal values; `error` and `method` are the options of `sign`.
 
     One operand may be a number or an array. `domain` declares the interval of a - b. Errors are those of `sign`.
 
@@ -138,7 +138,7 @@ def where(condition: Tensor, a: Any, b: Any, *, keys: EvaluationKeys | None = No
 def abs(
     x: Tensor, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
 ) -> Tensor:
-    """Returns magnitudes to `error`: x sign(x). Options and errors are as for `sign`.
+    """Returns magnitudes, x sign(x), with an error of at most `error`. Options and errors are those of `sign`.
 
     >>> holder.decrypt(hg.ckks.abs(w, error=0.002)).round(2) + 0
     array([1.  , 0.25, 0.  , 0.5 ])
@@ -150,7 +150,7 @@ def abs(
 def maximum(
     a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
 ) -> Tensor:
-    """Returns the larger of two values to `error`: (a + b + |a - b|) / 2. `domain` declares the interval of a - b.
+    """Returns the larger of two values, (a + b + |a - b|) / 2, up to `error`. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.maximum(w, 0.25, error=0.002)).round(2)
     array([0.25, 0.25, 0.25, 0.5 ])
@@ -162,7 +162,7 @@ def maximum(
 def minimum(
     a: Any, b: Any, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
 ) -> Tensor:
-    """Returns the smaller of two values to `error`: (a + b - |a - b|) / 2. `domain` declares the interval of a - b.
+    """Returns the smaller of two values, (a + b - |a - b|) / 2, up to `error`. `domain` declares the interval of a - b.
 
     >>> holder.decrypt(hg.ckks.minimum(w, 0.25, error=0.002)).round(2) + 0
     array([-1.  , -0.25,  0.  ,  0.25])
@@ -187,7 +187,7 @@ def _extreme(
 def relu(
     x: Tensor, *, error: float, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None
 ) -> Tensor:
-    """Returns the larger of each value and 0, to `error`. Options and errors are as for `abs`.
+    """Returns the larger of each value and 0, up to `error`. Options and errors are those of `abs`.
 
     >>> holder.decrypt(hg.ckks.relu(w, error=0.002)).round(2) + 0
     array([0. , 0. , 0. , 0.5])
@@ -206,8 +206,8 @@ def clip(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns values limited to [low, high], to `error`: (|x - low| - |x - high| + low + high) / 2. Options and errors
-    are as for `abs`.
+    """Returns values limited to [low, high], (|x - low| - |x - high| + low + high) / 2, up to `error`. Options and errors
+    are those of `abs`.
 
     >>> holder.decrypt(hg.ckks.clip(w, -0.5, 0.25, error=0.002)).round(2) + 0
     array([-0.5 , -0.25,  0.  ,  0.25])

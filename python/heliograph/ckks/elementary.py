@@ -25,22 +25,23 @@ def exp(
 ) -> Tensor:
     """Returns e to the power of each value.
 
-    This and the following functions take real values of an interval and have two options:
+    This and the following functions take real values of an interval and have three options:
 
-    - `error`: the largest error of a result, noise included. NoiseError is raised if the tensor's noise alone exceeds it.
-      Without it the polynomial's error is 2^-20 of the largest result, and `precision` and the tensor's noise decide.
+    - `error`: the largest error of a result, including noise. The function raises NoiseError if the tensor's noise alone
+      exceeds `error`. Without `error`, the polynomial has an error of 2^-20 of the largest result, and the tensor's noise
+      adds to it.
     - `domain` = (low, high), or a magnitude, declares that all values are inside; values outside give wrong results. By
       default it is the interval of the tensor's `bounds`. A short interval needs a polynomial of lower degree, so fewer
       levels.
     - `guard`: for a declared interval the result has a guard, and decryption raises OutOfIntervalError if a value was
-      outside. ``guard=True`` makes a strong one, which notices a value among many ciphertexts that is 5% outside.
-      ``guard=False`` makes none, also for declarations before (`within`).
+      outside. ``guard=True`` makes a strong guard, which notices a single value among many ciphertexts that is 5% outside.
+      ``guard=False`` makes no guard, also for earlier declarations (`within`).
 
     Raises ParameterError without an interval, or if no polynomial reaches the error there; LevelError, MissingKeyError,
     DtypeError.
 
-    `method` of `exp` alone: "polynomial" is one polynomial, "squaring" a polynomial of x / 2^r whose result is squared r
-    times, "auto" the one with fewer levels. One polynomial has fewer levels on every interval where one exists.
+    Only `exp` has `method`: "polynomial" is one polynomial, "squaring" a polynomial of x / 2^r whose result is squared r
+    times, "auto" the method with fewer levels. Wherever one polynomial exists, it has fewer levels than squaring.
 
     >>> holder.decrypt(hg.ckks.exp(v, error=1e-4)).round(3)  # v holds 0.25, 0.5, 1 and 2
     array([1.284, 1.649, 2.718, 7.389])
@@ -180,7 +181,7 @@ def inverse(
     """Returns 1/x of each value. The interval must not contain 0. Options and errors are as for `exp`.
 
     A polynomial gives a first value, and Newton's method y (2 - x y) improves it; each step takes two levels and squares the
-    relative error. The number of steps with the fewest levels is taken.
+    relative error. The function takes the number of steps that needs the fewest levels in total.
 
     >>> holder.decrypt(hg.ckks.inverse(v, error=1e-4)).round(3)
     array([4. , 2. , 1. , 0.5])
@@ -235,7 +236,8 @@ def divide(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns a / b, by `inverse` of b. `domain` is that of b and must not contain 0; `error` is that of 1/b.
+    """Returns a / b, by the inverse of b. `domain` is the interval of b and must not contain 0; `error` is the error of
+    1/b.
 
     >>> holder.decrypt(hg.ckks.divide(v, v, error=1e-4)).round(3)
     array([1., 1., 1., 1.])
@@ -254,8 +256,8 @@ def power(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns each value to the power of a known number. Exponents that are not whole numbers need an interval above 0;
-    negative ones an interval without 0. Options and errors are as for `exp`.
+    """Returns each value to the power of a known number. An exponent that is not an integer needs an interval above 0; a
+    negative exponent needs an interval without 0. Options and errors are as for `exp`.
 
     >>> holder.decrypt(hg.ckks.power(v, 1.5, error=1e-4)).round(3)
     array([0.125, 0.354, 1.   , 2.828])
@@ -274,9 +276,8 @@ def inverse_root(x: Tensor, low: float, high: float, relative: float, what: str)
 
 
 def inverse_root_from_zero(x: Tensor, low: float, high: float, relative: float, what: str) -> tuple[Tensor, float]:
-    """Returns 1 / sqrt(x) and its relative error for values from `low` on; smaller values from 0 on give smaller results.
-    `what` names the guard.
-    """
+    """Returns 1 / sqrt(x) and its relative error for values of at least `low`. Values between 0 and `low` give smaller
+    results than 1 / sqrt(x). `what` names the guard."""
     made: tuple[Tensor, float] = _core.ckks.functions.inverse_root_from_zero(
         Evaluator(x, None, what), x, low, high, relative, what
     )
@@ -313,7 +314,8 @@ def logsumexp(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns log(sum(exp(x))) along an axis of ciphertexts, or over the slots, in every slot. The rest is as for `softmax`.
+    """Returns log(sum(exp(x))) along an axis of ciphertexts, or over the slots, in every slot. Options and errors are those
+    of `softmax`.
 
     >>> holder.decrypt(hg.ckks.logsumexp(v, "slots")).round(3)
     array([2.568, 2.568, 2.568, 2.568])

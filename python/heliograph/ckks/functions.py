@@ -27,11 +27,11 @@ def multiply(
     keys: EvaluationKeys | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """Returns ``a * b``, elementwise. One operand at least is a tensor of CKKS.
+    """Returns ``a * b``, elementwise. At least one operand is a tensor of CKKS.
 
-    With ``relinearize=False`` the product has degree two. With ``rescale=False`` it stays at its level, and its scale is the
-    product of both scales. A sum of such products is relinearized and rescaled once (`hg.ckks.relinearize_rescale`). Raises
-    MissingKeyError, LevelError, ScaleError, ShapeError.
+    With ``relinearize=False`` the product has degree two. With ``rescale=False`` the product stays at its level, and its
+    scale is the product of both scales. A sum of such products is relinearized and rescaled once
+    (`hg.ckks.relinearize_rescale`). Raises MissingKeyError, LevelError, ScaleError, ShapeError.
 
     >>> y = hg.ckks.multiply(x, x, relinearize=False, rescale=False)
     >>> y.degree, y.level == x.level
@@ -81,7 +81,7 @@ def rotate(
     (hoisting). Unused places count as zeros. If their content is unknown, as after ``x - mean``, a plaintext mask clears
     them first, at one level.
 
-    `compose` controls steps without a key of their own. Such steps can be composed of keyed rotations, by the fewest key
+    `compose` controls rotations by steps that have no key. Such steps can be composed of keyed rotations, by the fewest key
     switches (`EvaluationKeys.composition`). Each key switch takes as long as a rotation with a key and adds noise, which
     `Tensor.precision` includes. The values are:
 
@@ -119,9 +119,9 @@ def sum_slots(
 ) -> Tensor:
     """Returns, in slot i, the sum of slots i to i + count - 1, cyclically.
 
-    `count` is a power of two. By default the sum is over all slots, and every slot holds it, as for
-    `hg.sum(x, axis="slots")`. The sum needs keys for the rotations `sum_rotations(count)`. Raises MissingKeyError,
-    ShapeError, LevelError.
+    `count` is a power of two. By default the sum is over all slots, and every slot holds this sum, as for `hg.sum(x,
+    axis="slots")`. The sum needs keys for the rotations `sum_rotations(count)`. Raises MissingKeyError, ShapeError,
+    LevelError.
 
     >>> secret.decrypt(hg.ckks.sum_slots(x)).round(4)
     array([[ 8.,  8.,  8.,  8.],
@@ -165,7 +165,7 @@ def polynomial(
     of T_0, T_1, ... for values in [-1, 1], as in `numpy.polynomial.chebyshev`; this is far more precise for high degrees. A
     tensor whose bound exceeds [-1, 1] then raises PlaintextRangeError: scale it, or declare `within(x, 1)`. For a declared
     bound, and for a tensor without bounds, the result has a guard: decryption raises OutOfIntervalError if a value was
-    outside. ``guard=True`` makes a strong one, ``guard=False`` none (`exp`). Complex values have no guard.
+    outside. ``guard=True`` makes a strong guard, ``guard=False`` none (`exp`). Complex values have no guard.
 
     Source: baby steps and giant steps (Paterson and Stockmeyer, SIAM J. Comput. 1973; Bossuat et al., ePrint 2020/1203).
 
@@ -193,16 +193,16 @@ def bootstrap(
     ``evaluation_keys(bootstrap=True)``.
 
     `bound` is the largest magnitude of a value; a smaller bound gives a smaller error. The default is the tensor's own
-    bound: of encryption in this process, of a file, or of `within`. `Tensor.precision` of the result includes the error
-    (docs/ckks.md).
+    bound, from encryption in this process, from a file, or from `within`. `Tensor.precision` of the result includes the
+    error (docs/ckks.md).
 
     All ciphertexts of a tensor are bootstrapped in one call, which reads each key once; real ciphertexts are packed in
-    pairs. With more `iterations`, each bootstraps the error of the previous one (Bae, Cheon, Cho, Kim, Kim, ePrint
-    2022/1167), down to the rounding at the set's scale; "n16-b10-h" has a large scale.
+    pairs. With more `iterations`, each iteration bootstraps the error of the previous iteration (Bae, Cheon, Cho, Kim, Kim,
+    ePrint 2022/1167). The rounding error at the set's scale remains; "n16-b10-h" has a large scale.
 
-    Raises LevelError below that level, ScaleError for a product that is not rescaled, MissingKeyError, and ParameterError
-    for sets without bootstrapping. Raises PlaintextRangeError if the tensor's bound is larger than `bound`, unknown or above
-    2^20; then declare `within`.
+    Raises LevelError for a tensor below that level, ScaleError for a product that is not rescaled, MissingKeyError, and
+    ParameterError for sets without bootstrapping. Raises PlaintextRangeError if the tensor's bound is larger than `bound`,
+    unknown or above 2^20. In that case declare a bound by `within`.
 
     >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024), level=small.bootstrapping_level))
     >>> y.level, hg.ckks.bootstrap(y).level
@@ -223,15 +223,15 @@ def functional_bootstrap(
     polynomial of degree p - 1; none for p = 2 and a real table. The call takes about as long as `bootstrap`.
 
     A value may differ from an integer by e, up to about 1/4. The result's error is at most 3.3 e^2 times the largest
-    distance of two numbers of the table, plus its own noise. `Tensor.precision` includes both, for integers with the tracked
-    noise. For larger errors e the result is a mean of the table's numbers.
+    distance of two numbers of the table, plus its own noise. If the values are integers up to the tracked noise,
+    `Tensor.precision` includes this error. For larger errors e the result is a mean of the table's numbers.
 
-    Odd waves, real tables with table[-m] = -table[m] = table[m + p / 2], make polynomials of half the powers. A table of
-    p = 258 numbers is allowed for an odd wave. It takes the levels of 256 numbers. Its results for 0 and p / 2 have an error
-    of at most pi e times the largest number, because a power less is used.
+    Odd waves, real tables with table[-m] = -table[m] = table[m + p / 2], make polynomials of half the powers. An odd wave
+    may have p = 258 numbers, at the levels of 256 numbers. Its polynomial lacks the highest power. Therefore results for 0
+    and p / 2 have an error of at most pi e times the largest number.
 
-    So comparisons, rounding and sums modulo p are possible on integers, and each call reduces their noise. Source:
-    Alexandru, Kim, Polyakov, ePrint 2024/1623.
+    With such tables, comparisons, rounding and sums modulo p are possible on integers, and each call reduces the noise of
+    the integers. Source: Alexandru, Kim, Polyakov, ePrint 2024/1623.
 
     Raises ParameterError for tables of other sizes and for sets without bootstrapping; PlaintextRangeError for a number that
     is not finite or does not fit the result's level; DtypeError for complex values; LevelError if the tensor is below

@@ -1,4 +1,5 @@
-"""Methods of signs and comparisons of encrypted integers: one functional bootstrap by a table, or a composition."""
+"""Methods of signs and comparisons of encrypted integers: one functional bootstrap by a table, or a composition of
+polynomials."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def table_error(parameters: Parameters, table: Sequence[float], noise: float) ->
 
 @functools.lru_cache(maxsize=64)
 def _error_of(parameters: Parameters, table: tuple[float, ...], noise: float) -> float:
-    """Returns the error bound of a table's functional bootstrap, by one on the `null` device."""
+    """Returns the error bound of a table's functional bootstrap, by a trial bootstrap on the `null` device."""
 
     def error(secret: Any, keys: Any) -> float:
         values = np.zeros((1, parameters.slots))

@@ -57,8 +57,8 @@ class _Encrypts(keys.Keyed[Parameters]):
         ``split=True`` any number of values is spread over ciphertexts along a new last axis. Zeros fill the last ciphertext
         and count in statistics.
 
-        `level` below the top makes smaller and faster ciphertexts with fewer multiplications left. A secret key's
-        ciphertexts are seeded, which halves their bytes in files.
+        A `level` below the top gives smaller ciphertexts and faster operations, with fewer multiplications left. A secret
+        key's ciphertexts are seeded, which halves their bytes in files.
 
         `bound` is the largest magnitude of the values, or (lowest, highest). The bound is public and stored in files.
         Operations derive from this bound whether a result fits its modulus. The default is `Parameters.bound`.
@@ -120,13 +120,13 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         """Makes a server's keys: for relinearization, for each rotation step, and on request for conjugation and
         bootstrapping.
 
-        `rotations` lists steps to the left, negative ones to the right; `LinearTransform.rotations` and `sum_rotations`
-        return those of matrices and sums. `bootstrap` adds the keys of `hg.ckks.bootstrap`, about fifty; sets without
-        bootstrapping raise ParameterError. `cinnamon` is one or several programs of instructions (`hg.cinnamon.load`), whose
-        own keys are added; these programs need no other keys.
+        `rotations` lists steps to the left; negative steps rotate right. `LinearTransform.rotations` and `sum_rotations`
+        return the steps of matrices and sums. `bootstrap` adds the keys of `hg.ckks.bootstrap`, about fifty; sets without
+        bootstrapping raise ParameterError. `cinnamon` is one or several programs of instructions (`hg.cinnamon.load`),
+        whose own keys are added; these programs need no other keys.
 
-        `for_` is one purpose or a list. `for_` adds exactly the keys that the purpose needs; a relinearization key only if
-        products need it. A purpose is
+        `for_` is one purpose or a list of purposes. `for_` adds exactly the keys that the purposes need, and a
+        relinearization key only if products need it. A purpose is
 
         - a function of one tensor: `hg.ckks.mean`, ``lambda x: hg.ckks.rotate(x, [1, 5])``,
           ``functools.partial(hg.matmul, weights)``. `hg.sum` means the sum over slots;
@@ -137,8 +137,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
           of `hg.parameters_for`.
 
         A function runs at most three times, on the `null` device. A function that uses plaintexts or matrices encoded before
-        runs on the device in use. Raises DtypeError for an invalid purpose, MismatchError for one of another parameter set,
-        and the function's errors.
+        runs on the device in use. Raises DtypeError for an invalid purpose, MismatchError for a purpose of another
+        parameter set, and the function's errors.
 
         >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
         [1, 2]
@@ -185,7 +185,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         }
 
     def _stand_in(self, example: Any, trial_keys: EvaluationKeys) -> Tensor:
-        """Returns an encrypted tensor of zeros in the shape of an example; one real ciphertext for None."""
+        """Returns an encrypted tensor of zeros in the shape of an example; for None, one real ciphertext."""
         level = None
         if example is None:
             example = np.zeros(self.parameters.slots)
@@ -255,7 +255,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys[Tensor]
         >>> y = secret.encrypt(np.arange(1.0, 10), split=True)  # three ciphertexts of four values
         >>> y.shape, secret.decrypt(y * 2, length=9).round(4)
         ((3,), array([ 2.,  4.,  6.,  8., 10., 12., 14., 16., 18.]))
-        >>> secret.decrypt(x[0], publish_bits=5).round(2)  # for others to see: with noise of its own
+        >>> secret.decrypt(x[0], publish_bits=5).round(2)  # with added noise, for publication
         array([0.5, 1.5, 2.5, 3.5])
         >>> mine = secret.encrypt([1, 2, 3, 4])
         >>> answer = server.from_bytes(mine.to_bytes()) * 2  # as if elsewhere

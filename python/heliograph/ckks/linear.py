@@ -46,10 +46,9 @@ class LinearTransform:
         """Encodes matrix [rows, columns], real or complex, which maps `columns` slots to `rows` slots.
 
         With `repeats` the matrix is square with a power of two of rows, and the tensors' values repeat with that period;
-        this halves the diagonals. `level` is the level of its operands (default the top); higher ones are lowered to it.
-        `baby` is the number of diagonals in a giant step; 0 chooses the cheapest. Raises DtypeError, ShapeError, LevelError,
-        PlaintextRangeError, OutOfMemoryError.
-        """
+        this halves the diagonals. `level` is the level of the operands (default the top); operands of a higher level are
+        lowered. `baby` is the number of diagonals in a giant step; 0 chooses the cheapest number. Raises DtypeError,
+        ShapeError, LevelError, PlaintextRangeError, OutOfMemoryError."""
         parameters = of_kind(parameters, Parameters, "a matrix on slots is encoded by")
         entries, _ = complexes(matrix, "the matrix")
         if entries.ndim != 2 or 0 in entries.shape:
@@ -76,7 +75,7 @@ class LinearTransform:
 
     @classmethod
     def _mask(cls, parameters: Parameters, width: int, level: int, factor: float) -> LinearTransform:
-        """Returns the matrix that multiplies the first `width` of a set's slots by a factor and drops others."""
+        """Returns the matrix that multiplies the first `width` slots by a factor and sets all other slots to 0."""
         made = object.__new__(cls)
         made.shape, made._repeats = (width, parameters.slots), False
         diagonal = np.full((1, width), factor, dtype=np.complex128)

@@ -16,7 +16,7 @@ from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
 from heliograph.ckks.tensor import Tensor
 
-#: Levels of the trial sets that count a computation's levels, tried in order.
+#: Numbers of levels of the trial sets, in the order of trials. A trial run counts the levels that a computation takes.
 _TRIALS = (8, 20, 60)
 _SCALES = {64: 40.0, 32: 28.0}
 
@@ -63,7 +63,7 @@ def search(
         try:
             spec = _core.ckks.choose(depth, precision + more, bits, values.shape[-1], word_size, bound=limit)
         except _core.ParameterError as error:
-            if refused is not None:  # more room did not help
+            if refused is not None:  # a set with more room did not suffice either
                 raise refused from None
             raise _core.ParameterError(
                 f"no set gives this computation of {depth} levels a precision of {precision} bits: with {bits} bits for "

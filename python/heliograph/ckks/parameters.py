@@ -54,14 +54,13 @@ class Parameters(RingParameters[K], core=_core.ckks.Parameters):
 
     @property
     def bound(self) -> float:
-        """Public bound on the magnitude of inputs, unless a call of `encrypt` passes its own.
+        """Public bound on the magnitude of inputs, unless a call of `encrypt` passes its own bound.
 
         >>> hg.ckks.parameters(depth=1, precision=20).bound, hg.ckks.parameters(depth=3, bound=100).bound
         (1048576.0, 100.0)
 
-        Without ``parameters(..., bound=)`` the bound is 14 bits below the room, but at least 2^10, if that fits, and at most
-        2^20.
-        """
+        Without ``parameters(..., bound=)`` the bound is 2^-14 times the room, but at most 2^20, and at least 2^10 if the
+        room holds that."""
         return float(self._core.input_bound)
 
     levels = engine_property(
@@ -114,7 +113,7 @@ class Parameters(RingParameters[K], core=_core.ckks.Parameters):
     )
 
     def scale(self, level: int) -> float:
-        """Returns the scale that operations keep ciphertexts of a level at. Raises LevelError.
+        """Returns the scale of ciphertexts of a level; operations keep ciphertexts at this scale. Raises LevelError.
 
         >>> params.scale(params.levels) == x.scale
         True
@@ -122,7 +121,8 @@ class Parameters(RingParameters[K], core=_core.ckks.Parameters):
         return float(self._core.scale(level))
 
     def ciphertext_bytes(self, degree: int = 1, level: int = 0) -> int:
-        """Returns the bytes of one ciphertext in memory at a level (0: the top). A fresh one takes half of that in a file.
+        """Returns the bytes of one ciphertext in memory at a level (0: the top). A fresh ciphertext takes half as many
+        bytes in a file.
 
         >>> params.ciphertext_bytes(level=1) < params.ciphertext_bytes()
         True
@@ -220,7 +220,7 @@ BOOTSTRAPPING = {
     "n16-b13/w32": (13, 15, 29),
     "n16-b11/w32": (11, 26, 13),
 }
-#: Sets whose precision in `BOOTSTRAPPING` is that of two iterations.
+#: Sets for which `BOOTSTRAPPING` states the precision of two iterations.
 _TWICE = ("n16-b10-h",)
 #: `Parameters.bootstrapping_precision` of each set with all slots, for one and for two iterations.
 _PROMISED = {
@@ -233,7 +233,7 @@ _PROMISED = {
     "n16-b13/w32": (9.7, 8.7),
     "n16-b11/w32": (19.5, 24.0),
 }
-#: Bits of the longest primes, by word size; the smallest integer bits that `explain` suggests.
+#: Bits of the longest primes, by word size; smallest `integer_bits` that `explain` suggests.
 _LONGEST_PRIMES, _LEAST_BITS = {64: 50, 32: 30}, 10
 
 

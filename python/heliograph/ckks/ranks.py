@@ -31,7 +31,7 @@ def max(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns the largest value along an axis, to `error`, in rounds of `maximum`.
+    """Returns the largest value along an axis, up to `error`, in rounds of `maximum`.
 
     An axis of ciphertexts is removed. With ``axis="slots"`` every slot holds the largest of all slots; the tensor must fill
     the set's `period`, and keys for the rotations `sum_rotations(period)` are needed. Each round takes the levels of `abs`
@@ -53,7 +53,7 @@ def min(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:
-    """Returns the smallest value along an axis, to `error`, as `max`.
+    """Returns the smallest value along an axis, up to `error`. Options and errors are those of `max`.
 
     >>> holder.decrypt(hg.ckks.min(w, "slots", error=0.02)).round(1)
     array([-1., -1., -1., -1.])
@@ -72,7 +72,7 @@ def _ordered(
     name: str, x: Any, axis: Any, apart: tuple[Any, Any, Any], count: Any, domain: Domain, guard: bool | None,
     keys: EvaluationKeys | None, *more: Any,
 ) -> Tensor:  # fmt: skip
-    """Returns the engine's function of order `name`. `apart` holds gap, integers and method."""
+    """Calls the engine's function of order `name`. `apart` holds the options gap, integers and method."""
     gap, method = separation(*apart, name)
     along = (along_axis(real_tensor(x, name), axis),)
     number = None if count is None else count_of(count, "count", 1)
@@ -86,7 +86,7 @@ def argmax(
     one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns the index of the largest value along an axis; the first of equal ones.
+    """Returns the index of the largest value along an axis; of equal values, the first index.
 
     Each two values must be equal or at least `gap` apart. If the largest two are closer, the result is a number between
     their indices. ``integers=True`` declares, in place of `gap`, that all values are integers; `method` is as for `sign`,
@@ -94,8 +94,8 @@ def argmax(
     pairs are compared.
 
     - An axis of ciphertexts: an index for each slot. n values take n (n - 1) / 2 signs, and n signs of ranks. Inside
-      `auto_bootstrap`, ciphertexts of few values share one for these signs, if the keys have the rotations
-      `block_rotations(slots, period)`.
+      `auto_bootstrap`, ciphertexts of few values are packed into one ciphertext for these signs, if the keys have the
+      rotations `block_rotations(slots, period)`.
     - ``axis="slots"``: the index among the first `count` slots, in every slot. Sizes and keys are those of `sort`.
 
     Raises the errors of `sign`; ShapeError for an empty axis, ParameterError for a wrong count.
@@ -113,7 +113,7 @@ def argmin(
     one_hot: bool = False, count: int | None = None, domain: Domain = None, guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns the index of the smallest value along an axis, as `argmax`.
+    """Returns the index of the smallest value along an axis. Options and errors are those of `argmax`.
 
     >>> holder.decrypt(hg.ckks.argmin(hg.stack([w, 0.5 * w, -w]), 0, gap=0.1)).round(2) + 0
     array([0., 0., 0., 2.])
@@ -129,15 +129,15 @@ def sort(
 ) -> Tensor:  # fmt: skip
     """Returns the values in ascending order.
 
-    Each two values must be equal or at least `gap` apart; closer ones may be replaced by a mixture of both. All pairs are
-    compared, then each rank with each place. ``integers=True`` declares, in place of `gap`, that all values are integers;
-    `method` is as for `sign`, and along slots it is "polynomial".
+    Each two values must be equal or at least `gap` apart; closer values may be replaced by mixtures of the two. The
+    function compares all pairs of values, and then each value's rank with each position. ``integers=True`` declares, in
+    place of `gap`, that all values are integers; `method` is as for `sign`, and along slots it is "polynomial".
 
-    - An axis of ciphertexts: each slot is sorted by itself, with n (n - 1) signs for n values. `block_rotations` are as
-      for `argmax`.
+    - An axis of ciphertexts: each slot is sorted separately, with n (n - 1) signs for n values. The use of
+      `block_rotations` is that of `argmax`.
     - ``axis="slots"``: the first `count` slots of each ciphertext. The tensor must fill the set's `period`. n values take
-      the signs of 2 n m / period ciphertexts, where m is n, rounded up to a power of two; n m / period may be up to 256. It
-      needs keys for the rotations `sort_rotations(period)`. The results are in the first `count` slots; other slots hold
+      the signs of 2 n m / period ciphertexts, where m is n, rounded up to a power of two; n m / period may be up to 256.
+      The keys need the rotations `sort_rotations(period)`. The results are in the first `count` slots; other slots hold
       copies.
 
     Raises the errors of `sign`; ShapeError, ParameterError for a wrong count.
@@ -154,8 +154,8 @@ def top_k(
     x: Tensor, k: int, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
     count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns the k largest values along an axis, the largest first. With ``axis="slots"`` they are in the first k slots,
-    and 0 is in others. The rest is as for `sort`.
+    """Returns the k largest values along an axis, the largest first. With ``axis="slots"`` the results are in the first k
+    slots, and all other slots hold 0. Options and errors are those of `sort`.
 
     >>> holder.decrypt(hg.ckks.top_k(hg.stack([v, w]), 1, 0, gap=0.2)).round(2)
     array([[0.25, 0.5 , 1.  , 2.  ]])
@@ -191,9 +191,9 @@ def quantile(
     x: Tensor, q: float, axis: Axis, *, gap: float | None = None, integers: bool = False, method: Method = "auto",
     count: int | None = None, domain: Domain = None, guard: bool | None = None, keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns a quantile along an axis, by linear interpolation of the sorted values, as `numpy.quantile`.
+    """Returns a quantile along an axis, by linear interpolation of the sorted values, like `numpy.quantile`.
 
-    With ``axis="slots"`` it is in slot 0. Options and errors are as for `sort`.
+    With ``axis="slots"`` the quantile is in slot 0. Options and errors are those of `sort`.
 
     >>> holder.decrypt(hg.ckks.quantile(hg.stack([v, w]), 0.2, 0, gap=0.2)).round(2) + 0
     array([-0.75, -0.1 ,  0.2 ,  0.8 ])
@@ -224,11 +224,11 @@ def histogram(
     guard: bool | None = None,
     keys: EvaluationKeys | None = None,
 ) -> Tensor:  # fmt: skip
-    """Returns the number of values of each ciphertext between two successive edges, in a new first axis and every slot.
+    """Counts each ciphertext's values between successive edges. The counts are along a new first axis, in every slot.
 
-    `edges` are ascending public numbers. Values at least `gap` from an edge count 1 in one bin. A value at an edge counts
-    1/2 in both bins. Values below the first and above the last edge do not count. `count` is the number of values, the first
-    slots of each ciphertext; the tensor must fill the set's period.
+    `edges` are ascending public numbers. A value at least `gap` from every edge counts 1 in one bin. A value at an edge
+    counts 1/2 in both neighbouring bins. Values below the first and above the last edge do not count. `count` is the number
+    of values, the first slots of each ciphertext; the tensor must fill the set's period.
 
     Needs keys for the rotations `sum_rotations(period)`. Raises the errors of `sign`; ParameterError for edges that are not
     ascending, DtypeError for edges that are not real numbers.

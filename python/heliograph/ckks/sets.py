@@ -22,7 +22,8 @@ from heliograph._common.arguments import (
 from heliograph.ckks.keys import SecretKey
 from heliograph.ckks.parameters import BOOTSTRAPPING, Parameters
 
-#: Bootstrapping sets by numbers: log2 of the scale inside the bootstrap, by word size, and the levels below it.
+#: Defaults of bootstrapping sets by numbers: log2 of the scale inside the bootstrap, by word size; number of levels below
+#: the bootstrap.
 _TOP_SCALES, _ENTRY = {64: 49.9, 32: 59.2}, 3
 #: Versions whose rules for choosing sets are available, the default first.
 _VERSIONS = ("0.3", "0.2")
@@ -59,10 +60,10 @@ def parameters(
     With ``bootstrap=True`` the set supports `hg.ckks.bootstrap`, and `depth` counts successive multiplications between two
     bootstraps:
 
-    - By need it is a named set. The defaults are `precision` 20 and `integer_bits` 9; a `precision` above 20 takes two
-      iterations and leaves 2 integer bits. Here `precision` is that of the mean error of values up to 1; the largest error
-      among many values is 3 to 4 bits worse, and `Parameters.bootstrapping_precision` bounds it.
-    - By numbers it takes `n`, `depth` and `log_scale`.
+    - By need, the result is a named set. The defaults are `precision` 20 and `integer_bits` 9; a `precision` above 20 takes
+      two iterations and leaves 2 integer bits. Here `precision` is that of the mean error of values up to 1; the largest
+      error among many values is 3 to 4 bits worse, and `Parameters.bootstrapping_precision` bounds it.
+    - By numbers, the arguments are `n`, `depth` and `log_scale`.
     - Few `slots`, a power of two, make bootstraps faster: a complex tensor, or a pair of real ones, costs as much as one
       real tensor.
 
@@ -72,15 +73,15 @@ def parameters(
       and digits allow. If `precision` is below 22 and the room below 2^26, each level has one more prime, unless N would
       grow. For a `precision` of at least 22 and a room below 2^30, the digits differ: switching keys are up to twice as
       large, ciphertexts are not.
-    - `integer_bits`: the room is at least 2^`integer_bits`, and no prime is added for more.
-    - `bound`: largest magnitude of inputs, unless a call of `encrypt` passes its own. The bound is public.
+    - `integer_bits`: the room is at least 2^`integer_bits`, and the set has no additional prime for more room.
+    - `bound`: largest magnitude of inputs, unless a call of `encrypt` passes its own bound. The bound is public.
     - `like`: clear values, as an array. The default bound is then the next power of two above twice their largest magnitude,
       and the default of `slots` is the length of their last axis. Bound and slots are public.
     - `repeat`: a power of two of `slots` repeats through the N/2 places, and rotations are cyclic over the slots. With
       ``repeat=False`` zeros follow the values, and rotations are cyclic over all N/2 places. Small vectors then have up to
       4.5 bits more room, and decryption detects by the zeros whether a result exceeded the room.
-    - `version`: ``"0.2"`` selects the numbers that Heliograph 0.2 chose, ``"0.3"`` the present ones. Tensors of sets with
-      different numbers do not mix.
+    - `version`: ``"0.2"`` selects the numbers that Heliograph 0.2 chose, ``"0.3"`` the present numbers. Tensors of sets
+      with different numbers do not mix.
 
     Raises ParameterError if no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
@@ -155,7 +156,7 @@ class _Request:
     set_arguments: frozenset[str]
 
     def refuse(self, what: str, *arguments: str) -> None:
-        """Raises ParameterError if one of these arguments was passed: they do not apply to `what`."""
+        """Raises ParameterError if the caller passed one of these arguments, which do not apply to `what`."""
         require_alone(what, **{argument: argument in self.set_arguments for argument in arguments})
 
 
@@ -237,7 +238,7 @@ def _version(version: Any) -> str:
 
 
 def _inputs(bound: Any, like: Any) -> tuple[float, int]:
-    """Returns the bound on inputs, 0 for the default; and the values of a ciphertext, 0 without `like`."""
+    """Returns the bound on inputs (0: the default), and the number of values in a ciphertext (0 without `like`)."""
     limit = 0.0
     if bound is not None:
         limit = real(bound, "the bound on inputs")
@@ -259,7 +260,7 @@ def _inputs(bound: Any, like: Any) -> tuple[float, int]:
 
 
 def _of(spec: Any, width: int, bound: float) -> Parameters[SecretKey]:
-    """Returns the set of a spec and a bound on inputs. Raises ParameterError if it has fewer slots than asked for."""
+    """Returns the set of a spec and a bound on inputs. Raises ParameterError if the set has fewer slots than requested."""
     if spec.slots > spec.n // 2:
         raise _core.ParameterError(
             f"slots must be at most {spec.n // 2:,}, the slots at N=2^{spec.n.bit_length() - 1}, not {spec.slots:,}"
@@ -274,7 +275,8 @@ def _of(spec: Any, width: int, bound: float) -> Parameters[SecretKey]:
 
 
 def _bootstrapping_name(depth: int, precision: int, integer_bits: int, word_size: int) -> str:
-    """Returns the cheapest named set with bootstrapping for a need. Raises ParameterError that lists the sets.
+    """Returns the cheapest named set with bootstrapping that meets the requirements. Raises ParameterError that lists the
+    sets.
 
     A w32 set is chosen if `word_size` is 32, or if no set of 64-bit words is as precise.
     """

@@ -22,14 +22,14 @@ _functions = _core.ckks.functions
 
 
 class SignEvaluator(Evaluator):
-    """Performs the operations of signs, and answers the questions of the search for their bootstraps."""
+    """Performs the operations of signs, and gives the search for bootstraps the properties of keys and bootstraps."""
 
     def functional_bootstrap(self, x: Tensor, table: Sequence[float]) -> Tensor:
         """Returns the table's entries."""
         return x.functional_bootstrap(table, keys=self.keys)
 
     def has_bootstrapping(self) -> bool:
-        """Tells whether the keys have those of bootstrapping."""
+        """Tells whether the keys include the keys of bootstrapping."""
         return self.keys.bootstrap
 
     def is_automatic(self) -> bool:
@@ -37,7 +37,7 @@ class SignEvaluator(Evaluator):
         return automatic_now() is not None
 
     def bootstrapped(self, x: Tensor, iterations: int) -> Tensor:
-        """Returns the tensor bootstrapped."""
+        """Returns the bootstrapped tensor."""
         auto = automatic_now()
         return x if auto is None else cast(Tensor, auto._bootstrapped(x, self.keys, iterations))
 
@@ -65,9 +65,8 @@ def _fitting(gap: float, error: float) -> list[Any]:
 
 
 def _plan(x: Tensor, candidates: list[Any], has_gap: bool, error: float, scaling: int, after: int = 0) -> Any:
-    """Returns the cheapest plan for x. `error`: that of the composition and its bootstraps; `scaling`: 1 if x takes a level
-    before the first polynomial; `after`: levels that the next operations take.
-    """
+    """Returns the cheapest plan for x. `error`: largest error of the composition and its bootstraps; `scaling`: 1 if
+    scaling x takes a level before the first polynomial; `after`: levels that later operations take."""
     return _functions.plan_signs(SignEvaluator(x, None, "sign"), x, candidates, has_gap, error, bool(scaling), after)
 
 

@@ -27,8 +27,9 @@ _LEAST = 2.0**-4  #: default `least`, as a fraction of the largest standard devi
 def mean(x: Tensor, axis: int | Literal["slots"] | None = None, *, keys: EvaluationKeys | None = None) -> Tensor:
     """Returns the mean, in every slot. The mean takes one level.
 
-    With ``axis="slots"``, the default for one ciphertext, it is the mean of each ciphertext's values. With an integer it is
-    the mean of all values along that axis of ciphertexts, which is removed. A tensor of several ciphertexts needs `axis`.
+    With ``axis="slots"``, the default for one ciphertext, the function returns the mean of each ciphertext's values. With
+    an integer, it returns the mean of all values along that axis of ciphertexts, which is removed. A tensor of several
+    ciphertexts needs `axis`.
 
     Raises LevelError, MissingKeyError, ShapeError.
 
@@ -89,9 +90,9 @@ def corrcoef(
 ) -> Tensor:
     """Returns the correlation coefficients of real variables, as `numpy.corrcoef`. Variables are as for `cov`.
 
-    A deviation is divided to a relative error of `error`. The division holds for standard deviations of at least `least`, by
-    default 2^-4 of the largest one that the tensor's `bounds` allow. A variable of a smaller deviation has coefficients
-    nearer to 0; its entry on the diagonal shows the factor, and is 0 for a constant.
+    Divisions by a standard deviation have a relative error of at most `error`, for standard deviations of at least `least`.
+    The default of `least` is 2^-4 of the largest deviation that the tensor's `bounds` allow. A variable of a smaller
+    deviation has coefficients nearer to 0; its entry on the diagonal shows the factor, and is 0 for a constant.
 
     A larger `least` and narrower bounds take fewer levels. `domain` = (low, high) declares an interval of all variances
     instead. A declared interval takes the fewest levels, and decryption raises OutOfIntervalError if a variance is outside.
@@ -155,7 +156,7 @@ def _require_real(x: Tensor, what: str) -> None:
 
 
 class Division:
-    """Division of centred values by their standard deviation.
+    """Divides centred values by their standard deviation.
 
     `largest` is the largest deviation: variances of values divided by `largest` are at most 1.
     """
@@ -200,7 +201,7 @@ class Division:
         else:
             y, relative = inverse_root_from_zero(v, self.low, 1.0, self.error / 2, f"the variances of {self.what}")
         result = ready(without_errors(z), 1, None) * without_errors(y)
-        share = relative + 0.51 * noise[1] / self.low  # of the result
+        share = relative + 0.51 * noise[1] / self.low  # relative error of the result
         rest = 1.01 * noise[0] / math.sqrt(self.low) + errors_of(result)[1]
         if not share + rest <= self.error:
             raise _core.NoiseError(

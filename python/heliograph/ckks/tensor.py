@@ -48,7 +48,7 @@ _ONES = (1j, -1j)
 #: Number of ciphertexts from which a bootstrap's time is predicted before it starts.
 _FEW = 4
 
-#: Text of a repr on whether decryption will succeed, by the evidence that values fit their modulus.
+#: Texts of a repr that state whether decryption will succeed, by the evidence that values fit their modulus.
 _STANDINGS = {
     "vouched": "proved to fit",
     "assumed": "fits by its declared bound",
@@ -70,7 +70,7 @@ class Guard(NamedTuple):
     ('exp on [0, 1]', True)
     """
 
-    #: The guarded operation and its interval; several if guards were joined.
+    #: The guarded operation and its interval; several operations if guards were joined.
     operation: str
     #: Decryption certainly notices an argument that is outside by at least this fraction of half the interval's length.
     excess: float
@@ -132,9 +132,8 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         >>> server.bind(secret.encrypt([1, 2, 3, 4], bound=(0, 4))).bounds
         (0.0, 4.0)
 
-        The interval is None if no bound is known. `decrypt` trusts it as declared by the sender; `precision` does not depend
-        on it.
-        """
+        The interval is None if no bound is known. `decrypt` trusts this interval as the sender's declaration; `precision`
+        does not depend on the interval."""
         low, high = self._core.bounds
         return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
@@ -526,7 +525,8 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         return self._matmul(weights, bias, axis, 0, keys, progress)
 
     def _matmul(self, weights: Any, bias: Any, axis: Any, place: int, keys: Keys | None, progress: Progress | None) -> Self:
-        """Multiplies along `axis`; None: along the slots or the ciphertext axis `place`, if exactly one of them fits."""
+        """Multiplies along `axis`. None selects the slots or the ciphertext axis `place`, if exactly one of the two
+        fits."""
         if isinstance(weights, LinearTransform):
             if axis not in (None, "slots"):
                 raise _core.DtypeError(
@@ -702,8 +702,8 @@ def encode(
     """Encodes numbers as plaintexts, once for many uses. The axis `slots` of `values` becomes the slots; zeros fill the
     remaining slots.
 
-    `level` (default the top) and `scale` (default that level's) are those of the tensors that plaintexts are combined with.
-    Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, LevelError, ScaleError.
+    `level` (default the top) and `scale` (default the scale of that level) must be those of the tensors that use the
+    plaintexts. Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, LevelError, ScaleError.
 
     >>> secret.decrypt(x[0] + hg.ckks.encode(params, [1, 2, 3, 4])).round(4)
     array([1.5, 3.5, 5.5, 7.5])
@@ -718,7 +718,8 @@ def encode(
 
 
 def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
-    """Returns clear numbers as [..., slots] or [..., 1], and whether they are complex and one per ciphertext."""
+    """Returns clear numbers as [..., slots] or [..., 1], whether the numbers are complex, and whether there is one per
+    ciphertext."""
     array, is_complex = complexes(values, what)
     if array.ndim == 0:
         return array.reshape(1), is_complex, True
@@ -739,8 +740,8 @@ def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
 def factor_scale(x: Tensor) -> float:
     """Returns the scale of clear factors for which the rescaled product has its level's scale.
 
-    Raises ScaleError for a tensor at the scale of a product, for which the factors' scale would leave them no precision.
-    """
+    Raises ScaleError for a tensor at the scale of a product, because the factors' scale would leave the factors no
+    precision."""
     level_scale = x.parameters.scale(x.level)
     if x.scale > 2 * level_scale:
         raise _core.ScaleError(

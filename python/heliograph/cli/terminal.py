@@ -82,7 +82,7 @@ def gallery(images: Sequence[npt.NDArray[np.integer]], top: int, captions: Seque
 
 
 def verdict(prediction: int, truth: int | None = None) -> Text:
-    """Formats a prediction, beside the truth if it is known."""
+    """Formats a prediction, together with the true label if it is known."""
     if truth is None:
         return Text(f"read as {prediction}", style="bold")
     style = "bold green" if prediction == truth else "bold red"

@@ -241,7 +241,8 @@ class Client:
         return _count(reply, "Upload-Offset", total), reply.headers.get("Upload-Complete") == "?1"
 
     def _settled(self, digest: str, total: int, patience: Patience, shared: bool) -> tuple[int, bool]:
-        """Returns as `_upload_state`, once the offset no longer grows while others may write (`shared`).
+        """Returns the state of an upload (`_upload_state`). If other clients may write (`shared`), first waits until the
+        offset no longer grows.
 
         If all bytes have arrived, waits for their verification: sending again would take the upload over and restart the
         verification.

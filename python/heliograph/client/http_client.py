@@ -161,7 +161,9 @@ class HttpClient:
                 "use the one from the service's operator"
             )
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._idle: list[tuple[http.client.HTTPConnection, float]] = []  # idle ones, and since when
+        self._idle: list[
+            tuple[http.client.HTTPConnection, float]
+        ] = []  # idle connections, with the time since which each is idle
         self._lock, self._process = threading.Lock(), os.getpid()
 
     def __repr__(self) -> str:

@@ -35,7 +35,9 @@ class Variable:
     offset: float = 0.0
     places: int = 0
     binary: bool = False  #: whether all values are 0 or 1 by the column's kind and bounds
-    error: float = 0.0  #: of an encrypted value by the functions that computed it, beside the set's precision
+    error: float = (
+        0.0  #: error of an encrypted value from the functions that computed it, in addition to the set's precision
+    )
 
     @staticmethod
     def of_data(data: Any) -> Variable:
@@ -265,7 +267,8 @@ def _corr(m: Moments) -> Any:
     def entry(i: int, j: int) -> float:
         if i == j:
             return 1.0 if m.cov(i, i, 0) > 0 else math.nan
-        # Variances over the rows of the pair; those of one column alone differ if the other one has NULLs.
+        # Variances over the rows in which both columns have values; they differ from the variances of a single column if the
+        # other column has NULLs.
         value = m.cov(i, j, 0) / math.sqrt(_pair_variance(m, i, j) * _pair_variance(m, j, i))
         return min(1.0, max(-1.0, value)) if value == value else math.nan
 

@@ -200,7 +200,7 @@ class EncryptedFrame(Serializable):
     # Statistics
 
     def sum(self) -> Answer:
-        """Returns encrypted sums of the columns, exact for exact ones.
+        """Returns encrypted sums of the columns; sums of exact columns are exact.
 
         >>> owner.decrypt(f[["quantity"]].sum())
         quantity    16

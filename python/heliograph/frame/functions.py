@@ -31,7 +31,7 @@ def rows_of(parameters: Parameters, scheme: str) -> npt.NDArray[Any]:
 
 
 def joint(a: Any, b: Any) -> Any:
-    """Returns the product of two vectors of 0 and 1, of which None is all ones."""
+    """Returns the product of two vectors of 0 and 1; None stands for a vector of ones."""
     return b if a is None else a if b is None or b is a else a * b
 
 
@@ -151,7 +151,7 @@ def quotient(numerator: Any, one: Any, domain: Any, error: float, name: str) -> 
             "give bounds without 0 in columns=, or declare them: divide(..., domain=(low, high))"
         )
     v, unit = one.variable, max(abs(low), abs(high))
-    centre = v.offset if low <= v.offset <= high else (low + high) / 2  # of rows without a value
+    centre = v.offset if low <= v.offset <= high else (low + high) / 2  # the value in rows that have no value
     y = times(one.tensor, v.scale / unit)
     if centre != v.offset:
         y = y + ones_of(one) * ((v.offset - centre) / unit)

@@ -26,7 +26,7 @@ DEGREE = 6
 _MOST_FEATURES = 6
 _DEVIATIONS = 3.25  # half the polynomial's interval, in standard deviations of the predictor
 _WIDEST = 16.0  # largest half interval: the polynomial's error in a probability is 0.11 there
-_MOST_ERROR = 2.0**-7  # of the loss, by the noise of the moments
+_MOST_ERROR = 2.0**-7  # largest error of the loss from the noise of the moments
 
 
 def logistic_sums(series: Sequence[Series], l2: float) -> Answer:

@@ -14,7 +14,7 @@ from heliograph.frame.answers import FINISHES, Moments, describe, group_keys, pa
 from heliograph.frame.functions import count_error, enough_levels, interval, is_number, limited, rows_of
 
 _MOST_BINS = 4096
-_TOGETHER = 8  #: ciphertexts compared in one call, or those of one limit
+_TOGETHER = 8  #: ciphertexts compared in one call, or the ciphertexts of one limit
 _PARTS = 4  #: gaps of a comparison in a bin
 
 
@@ -83,7 +83,7 @@ class _Order:
         self.below = np.array([m.sums[f"below {group} {i} {k}"] for k in range(len(edges))])
 
     def value(self, rank: int) -> tuple[float, float]:
-        """Returns the value with `rank` smaller ones, and the bound of its error."""
+        """Returns the value that has `rank` smaller values, and a bound on its error."""
         after = self.edges[self.below < rank + 0.75]  # the value is above these limits, less the gap
         before = self.edges[self.below > rank + 0.25]
         low = max([self.low, *(after - self.gap)])
@@ -93,7 +93,8 @@ class _Order:
             low, high = first * self.step, last * self.step
         if low > high:
             raise _core.NoiseError("the counts of a quantile contradict each other; choose a greater precision")
-        # By the share of the bin's values that are below, as for values spread evenly in the bin.
+        # The position within the bin follows from the share of the bin's values below, as if the values were spread evenly
+        # in the bin.
         at = np.concatenate([[self.low], self.edges, [self.high]])
         counts = np.maximum.accumulate(np.clip(np.concatenate([[0.0], self.below, [self.n]]), 0, self.n))
         k = int(np.searchsorted(counts, rank + 0.5, side="right")) - 1

@@ -59,7 +59,7 @@ class VectorLayout(Serializable):
     """The public description of a server's vectors, from `hg.knn.Vectors` or a file. Clients need this description.
 
     `rows` vectors of `dimension` int8 components. `ids`, int64 [rows], replace the row numbers. `parameters` (BFV, 128-bit)
-    follow from the dimension; a file with other ones raises MismatchError.
+    follow from the dimension; a file with other parameters raises MismatchError.
 
     >>> index.layout
     <layout of 4 vectors of 3 components>
@@ -271,9 +271,8 @@ class Vectors(HtmlRepr):
         return vectors
 
     def _follow(self, parts: Parts) -> None:
-        """Replaces the vectors by those of a newer file with as many vectors and the same ids. Raises MismatchError if the
-        file has other vectors, DamagedFileError if it is damaged.
-        """
+        """Replaces the vectors by the vectors of a newer file with as many vectors and the same ids. Raises MismatchError if
+        the file has other vectors, DamagedFileError if it is damaged."""
         layout, _ = served_vectors(parts)
         if layout.to_bytes() != self.layout.to_bytes():
             raise _core.MismatchError("the file must hold as many vectors of the same dimension and ids as this index")

@@ -166,7 +166,7 @@ class Model(HtmlRepr):
         """Returns the smallest CKKS set for the model, with slots for `samples` samples.
 
         `precision` is the number of bits after the point in each product. Inputs and results may be twice as large as those
-        of the calibration data; `encrypt` refuses samples with larger ones. Evaluation keys need no rotations.
+        of the calibration data; `encrypt` refuses samples with larger inputs or results. Evaluation keys need no rotations.
 
         Raises ParameterError, also if `precision` is too low for the magnitude of the model's values.
 

@@ -233,7 +233,8 @@ class Network:
         return index > 0 and before.square and before.pool == 1
 
     def relinearizes_before(self, index: int) -> bool:
-        """Tells whether squares are relinearized before layer `index`, because it has more outputs than inputs, or after it.
+        """Tells whether squares are relinearized before layer `index` (if the layer has more outputs than inputs) or after
+        it.
 
         >>> [network.relinearizes_before(i) for i in range(len(network.layers))]
         [False, False]

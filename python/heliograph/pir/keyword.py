@@ -197,7 +197,7 @@ class Database:
         return database
 
     def _follow(self, parts: Parts) -> None:
-        """Replaces the rows by those of a newer file of the same table.
+        """Replaces the rows by the rows of a newer file of the same table.
 
         Raises MismatchError for another table's file, DamagedFileError, OutOfMemoryError; the table is unchanged then.
         """

@@ -66,7 +66,7 @@ _UNAVAILABLE = (
 )
 _STALLED = 30.0  # seconds without a turn of the event loop after which the process counts as hung
 _HEARTBEAT = 1.0  # seconds between heartbeats of the event loop
-# Maximum attempts of a job whose engine ended: if the engine was computing the job, and if the job was queued there.
+# Maximum attempts of a job whose engine ended: if the engine was computing the job, and if the job was queued at the engine.
 _MAX_ATTEMPTS, _MAX_ATTEMPTS_QUEUED = 2, 4
 T = TypeVar("T")
 
@@ -726,7 +726,7 @@ class Service:
         self.metrics.client_seconds.labels(self.metrics.client(job.owner)).inc(own)
 
     def _engine_ended(self, engine: Engine, keys: list[str]) -> None:
-        """Handles the end of an engine: jobs with attempts left return to the head of the queue, others fail."""
+        """Handles the end of an engine: jobs with attempts left return to the head of the queue; all other jobs fail."""
         self.metrics.restarts.inc()
         self.log("engine_restarted", engine=engine.number, jobs=len(keys), status=engine.status)
         self._changed()

@@ -34,7 +34,7 @@ class Collector:
         self.full += 1
 
     def step(self) -> None:
-        """Collects the objects of the last second, or all objects if the excluded ones have become many."""
+        """Collects the objects of the last second, or all objects if there are many excluded objects."""
         most = _GROWTH * self._kept + _SLACK if self._is_busy() else self._kept + _IDLE_SLACK
         if self._excluded > most:
             self.collect()

@@ -32,7 +32,7 @@ _DIGITS = 24 << 10  # bytes for each column of a look-up's matrix: digits of mas
 _PASS = 4  # encrypted vectors answered by one pass over the rows
 _BLOCK, _WIDTH = 4096, 8  # rows of vectors prepared as one block, and bytes of a prepared component
 _LONGEST_QUERY = 1 << 16  # bytes of an SQL query
-_SPARE = 1 << 20  # bytes of a request beyond the predicted ones
+_SPARE = 1 << 20  # bytes by which a request may exceed the prediction
 Compute = Callable[[], Any]  # returns an object with the answer's `to_bytes`, or None
 
 

@@ -235,8 +235,7 @@ class Answer:
 
 class Spool:
     """Allocates requests and answers. `memory` limits the bytes of requests in memory, half of it for one client; `answers`
-    those of answers.
-    """
+    limits the bytes of answers in memory."""
 
     def __init__(self, memory: int, answers: int = 0) -> None:
         self.memory, self.used = memory, 0

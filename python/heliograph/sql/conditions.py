@@ -19,7 +19,7 @@ from heliograph.sql.monomials import Monomial
 
 #: The comparison that holds if this one does not, for known values.
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-#: The same comparison with its sides exchanged.
+#: Comparison operators, mapped to the operators for exchanged sides.
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -99,7 +99,7 @@ class _Joined:
 
     @classmethod
     def of(cls, several: Iterable[Condition]) -> Condition:
-        """Flattens conditions and combines those on one column to one set."""
+        """Flattens conditions, and combines the conditions on one column to one set of values."""
         sets: dict[str, Ranges] = {}
         rest: list[Condition] = []
         flat = [part for one in several for part in (one.parts if type(one) is cls else (one,))]

@@ -72,7 +72,7 @@ def _of_blocks(plan: Plan, server: Server[Any], data: Any) -> float | None:
 
 
 def _of_rows(plan: IntegerPlan, keys: Any) -> float | None:
-    """Forecasts the circuits on all rows from those on some."""
+    """Forecasts the circuits on all rows from the circuits on some rows."""
     layout = plan.layout
     rows = min(layout.rows, _SAMPLE)
     vectors = {part: tfhe.trivial(keys, np.zeros(rows, np.int64), layout.type_of(part)) for part in plan.reads}
@@ -125,7 +125,7 @@ def _middle(name: str, column: Column) -> str:
 
 
 def _typical_columns(layout: Layouts) -> tuple[list[str], list[Monomial]]:
-    """Returns filters and sums of a typical query: the announced ones, or the first suitable columns."""
+    """Returns filters and sums of a typical query: the announced filters and sums, or the first suitable columns."""
     if isinstance(layout, Layout):
         return list(layout.digits), list(layout.sums)
     numbers: list[Monomial] = [(name,) for name, c in layout.columns.items() if c.kind in ("int", "decimal")]

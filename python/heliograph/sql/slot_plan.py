@@ -167,9 +167,8 @@ class Masks:
     def _below(
         self, name: str, several: Sequence[int], digits: Sequence[int], low: int, high: int, equal: bool
     ) -> tuple[Linear, Linear]:
-        """Returns the masks of rows whose digits from `low` to `high` are less than given ones (with `equal`, at most), and
-        equal to them.
-        """
+        """Returns two masks of rows: rows whose digits from `low` to `high` are less than given digits (with `equal`, at
+        most these), and rows whose digits equal the given digits."""
         if high - low == 1:
             up = self._digit(name, several, low, digits[low])
             less = self._digit(name, several, low, digits[low] - 1)

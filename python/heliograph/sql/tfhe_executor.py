@@ -246,7 +246,7 @@ class Rows:
         return _holds(self._polynomial(one, kind), comparison.sign, self._polynomial(other, kind))
 
     def _ranked(self, left: str, right: str) -> tuple[Tensor, Tensor]:
-        """Returns two text columns as ranks among the texts of both."""
+        """Returns two text columns as ranks among the texts of both columns."""
         columns = self._layout.columns
         every = sorted({*columns[left].values, *columns[right].values})
         kind = _narrowest(0, len(every) - 1, self._plan)
@@ -322,7 +322,7 @@ def _type(plan: IntegerPlan, polynomial: IntegerPolynomial) -> str:
 
 
 def further(number: Number, a: Tensor, b: Tensor) -> Tensor:
-    """Combines an aggregate of some rows with that of other rows."""
+    """Combines an aggregate of some rows with the same aggregate of other rows."""
     if number.kind in ("MIN", "MAX"):
         return tfhe.minimum(a, b) if number.kind == "MIN" else tfhe.maximum(a, b)
     return a + b

@@ -60,7 +60,9 @@ def multiply(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Pro
 
 @composite
 def floor_divide(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Returns ``a // b``, rounded down. An encrypted zero divisor gives all ones (-1 if signed), a clear one ParameterError.
+    """Returns ``a // b``, rounded down.
+
+    An encrypted zero divisor gives all ones (-1 if signed); a clear zero divisor raises ParameterError.
 
     >>> secret.decrypt(hg.tfhe.floor_divide(a, 5))
     array([1, 2], dtype=uint8)

@@ -107,7 +107,7 @@ bool CpuKernels::fuses(const KeySwitchPlan& plan, const device::PermutationHandl
 }
 
 /// If `x` is null, `given` holds the digits; otherwise `given` holds x's coefficients. An automorphism is applied to the
-/// digits and to the added ciphertext as they are read.
+/// digits and to the added ciphertext while they are read.
 template <class Switch>
 void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, const View& given, Workspace w) {
   const KeySwitchPlan& plan = *one.plan;

@@ -152,7 +152,7 @@ std::pair<Bit, Bit> Gates::full_adder(const Bit& a, const Bit& b, const Bit& c, 
   for (const auto& [x, y, z] : {std::array{&a, &b, &c}, std::array{&b, &c, &a}, std::array{&c, &a, &b}}) {
     if (!is_constant(*x)) continue;
     if (is(*x, false)) return half_adder(*y, *z, free);
-    // y + z + 1: the sum is XNOR(y, z), the carry OR(y, z). A half adder of the negated bits gives both, negated.
+    // y + z + 1: the sum is XNOR(y, z), the carry OR(y, z). A half adder of the negated bits gives both results, negated.
     const auto [sum, carry] = half_adder(negated(*y), negated(*z), free);
     return {negated(sum), negated(carry)};
   }

@@ -69,7 +69,7 @@ class Gates {
     std::array<int, 3> weights{};
     int constant = 0;
   };
-  /// Returns every combination that computes `table`, those with the fewest terms first.
+  /// Returns every combination that computes `table`, in ascending order of the number of terms.
   const std::vector<Turn>& turns(const std::vector<bool>& table);
   /// Returns a function of three bits by two sequential bootstraps, norm 1; nullopt if none exists or noise forbids it.
   std::optional<Bit> in_turn(const Word& bits, const std::vector<bool>& table);

@@ -14,10 +14,10 @@ namespace {
 
 using Sampled = std::function<std::vector<double>(const std::vector<double>&)>;
 
-constexpr std::size_t kMostDepth = 10;  // levels of a fitted polynomial
-constexpr std::size_t kPoints = 8;      // points of the check of a fit, for each degree
+constexpr std::size_t kMostDepth = 10;  // maximum levels of a fitted polynomial
+constexpr std::size_t kPoints = 8;      // points at which a fit is checked, per degree
 
-/// Fits of one function.
+/// Fits polynomials to one function.
 class Fit {
  public:
   Fit(const Sampled& f, double low, double high, const FitOptions& options)
@@ -29,16 +29,17 @@ class Fit {
     return most > 0 ? most : 1;
   }
 
-  /// Returns the polynomial of a degree. Its error is measured on other points, with a margin.
+  /// Returns the fit of a degree. The error is measured at other points than those of the fit, with a margin.
   Approximation best(std::size_t degree) const {
     const std::vector<double> y = values(chebyshev_nodes(2 * degree + 2));
-    // Interpolation at the Chebyshev points of a higher degree, cut, is near the minimax polynomial.
+    // An interpolant at the Chebyshev points of a higher degree, truncated to this degree, is close to the minimax
+    // polynomial.
     std::vector<double> coefficients = options_.relative ? relative_fit(y, degree) : interpolated(y, degree);
     const double error = error_of(coefficients);
     return {options_.name, low_, high_, std::move(coefficients), error, options_.relative};
   }
 
-  /// Returns the polynomial of the smallest degree within an error.
+  /// Returns the polynomial of the smallest degree whose error is small enough.
   Approximation smallest(double error) const {
     std::size_t high = 1;
     Approximation found = best(high);
@@ -130,7 +131,7 @@ double Approximation::largest() const {
   double most = 0;
   for (const double x : extreme_points(kPoints * std::max<std::size_t>(1, degree()) + 1))
     most = std::max(most, std::abs(chebyshev_value(coefficients_, x)));
-  return most / std::cos(std::numbers::pi / (2 * kPoints));  // between the points (Ehlich and Zeller)
+  return most / std::cos(std::numbers::pi / (2 * kPoints));  // bound between the points (Ehlich and Zeller)
 }
 
 double Approximation::clear(double x) const {

@@ -9,7 +9,7 @@
 
 namespace heliograph::ckks {
 
-inline constexpr double kDefaultError = 0x1p-20;  // of the largest value
+inline constexpr double kDefaultError = 0x1p-20;  // relative to the largest value
 
 /// Returns the error of a function whose largest value is `largest`. Throws ParameterError.
 double error_or_default(std::optional<double> error, double largest);

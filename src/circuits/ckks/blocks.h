@@ -1,4 +1,5 @@
-// Tensors of few values in blocks of slots: several ciphertexts share one, so that functions of slots run on fewer.
+// Packs tensors of few values into blocks of slots: one ciphertext holds the values of several, so that functions run on
+// fewer ciphertexts.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +9,19 @@
 
 namespace heliograph::ckks {
 
-/// Blocks for the ciphertexts of a tensor. A block has a power of two of slots. 2^k ciphertexts share one, for k steps of
-/// rotations.
+/// Blocks for the ciphertexts of a tensor. The length of a block is a power of two. Packing joins 2^k ciphertexts to one, by
+/// k rotations.
 class Blocks {
  public:
-  /// There are no steps, and nothing is packed, without automatic bootstraps, because unpacking takes a level; and if the
-  /// keys lack a rotation.
+  /// Nothing is packed (k = 0) without automatic bootstraps, because unpacking takes a level, or if the keys lack a
+  /// rotation.
   Blocks(const Operand& x, const Evaluator& by);
   const std::vector<std::int64_t>& steps() const { return steps_; }
-  /// Returns ceil(count / 2^k) ciphertexts: block i % 2^k of ciphertext i / 2^k has ciphertext i. Adds ciphertexts that are
-  /// rotated to their blocks.
+  /// Returns ceil(count / 2^k) ciphertexts: block i % 2^k of ciphertext i / 2^k has ciphertext i. The result is the sum of
+  /// the ciphertexts, each rotated to its block.
   Operand pack(const Operand& x) const;
-  /// Returns the ciphertexts that `pack` joined, times a factor, with zeros outside their values. Takes one level; without
-  /// packing only if the factor is not 1. Rotates back and clears the slots outside the block.
+  /// Separates the ciphertexts that `pack` joined, and multiplies the values by a factor. Rotates each block back and sets
+  /// all other slots to 0. Takes one level; without packing, only if the factor is not 1.
   Operand unpack(const Operand& y, double factor = 1) const;
 
  private:

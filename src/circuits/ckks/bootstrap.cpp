@@ -31,8 +31,8 @@ class Bootstrap {
   Ciphertext run() {
     const Bootstrapping& b = context_.spec().bootstrapping;
     const double q = context_.bootstrapper().lowest_modulus();
-    // The values' share of q is just small enough for a linear sine. A smaller share would increase the noise, which is
-    // relative to q.
+    // The ratio of values to q is just small enough for the sine to be nearly linear. A smaller ratio would increase the
+    // noise relative to the values.
     const double more = std::ceil(straight_enough(b) - std::log2(q / context_.scale(1)));
     const double factor = std::exp2(-std::ceil(std::log2(bound_)) - more);
     scale_ = stages_.unit() * factor;
@@ -50,10 +50,11 @@ class Bootstrap {
   rlwe::Figure error() const { return after_keys(rlwe::Figure(own_noise()), stages_.keys().data()); }
 
  private:
-  /// Returns sin(2 pi t / q), at the scale at which it is the value. The sine removes multiples of q from t.
+  /// Returns sin(2 pi t / q), which removes multiples of q from t. The scale is chosen so that the sine has the magnitude of
+  /// the value.
   Ciphertext sine(Ciphertext t) {
     const std::size_t first = context_.sine_level(), last = first + 1;
-    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // after the last squaring
+    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // scale after the last squaring
     const double q = context_.bootstrapper().lowest_modulus();
     // With a factor f the sine has its final level's scale: sin(2 pi m / q) is about 2 pi m / q for m = value * scale_.
     // With f_(i+1) = f_i^2 / 2, f_(i+1) cos(2 a) = (f_i cos(a))^2 - f_(i+1).
@@ -64,7 +65,8 @@ class Bootstrap {
     for (std::complex<double>& c : coefficients) c *= &c == coefficients.data() ? factor : factor / 2;
     t = square_less(t, 2, 0.45);
     const auto doublings = static_cast<std::size_t>(sine_.doublings);
-    // The packed second half becomes imaginary: it is multiplied by a root of i here, which the doublings square.
+    // The packed second half becomes imaginary: this step multiplies the half by a root of i, and the doublings square the
+    // root.
     std::vector<Weights> weights(doublings + 1);
     if (stages_.packed()) {
       std::complex<double> root(0, 1);
@@ -109,7 +111,7 @@ class Bootstrap {
     return {std::sqrt((1 + z.real()) / 2), std::sqrt((1 - z.real()) / 2)};
   }
 
-  /// Returns a^2 - less. `end`: completed fraction of the bootstrap after this part.
+  /// Returns a^2 - less. `end`: the fraction of the bootstrap that is complete after this part, for progress.
   Ciphertext square_less(const Ciphertext& a, double less, double end, const Weights& weights = {}) {
     Ciphertext square = multiply(a, a);
     if (weights)
@@ -122,11 +124,11 @@ class Bootstrap {
   }
 
   /// Returns log2 of the error that the bootstrap adds, relative to the values: roundings of all steps, error of the fit,
-  /// and of the sine. Contains eight standard deviations of the error of the sine's input, its long tails as a separate
-  /// term, and the bound on the last rounding.
+  /// and of the sine. The error includes eight standard deviations of the error of the sine's input, a separate term for its
+  /// long tails, and a bound on the last rounding.
   double own_noise() const {
     const double rho = std::log2(context_.bootstrapper().lowest_modulus() / scale_);
-    // Error from y and y^2 to values. This error has long tails for y near 0, and a quarter of all y are near 0.
+    // Effect of errors of y and y^2 on values. This effect has long tails for y near 0, and a quarter of all y are near 0.
     const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
     // 2.72 is log2 of (2 pi)^2 / 6; with the cubic correction, the next term of the series remains
@@ -141,15 +143,15 @@ class Bootstrap {
     return rlwe::log2_sum(own, last + (stages_.packed() ? 1.5 : 0));
   }
 
-  /// Best share of the arc sine's fifth-order term to add to the cubic correction, for arguments up to 1; relative to the
-  /// cubic term.
+  /// Fraction of the arc sine's fifth-order term that the cubic correction adds, relative to the cubic term: the best
+  /// fraction for arguments up to 1.
   static constexpr double kNextTerm = 0.86 * 9 / 20;
 
   BootstrapStages stages_;
   Context& context_;
   const Sine sine_;
   const double bound_;
-  double scale_ = 0;  // multiple of the lowest level's coefficients per value
+  double scale_ = 0;  // factor from a value to the lowest level's coefficients
 };
 
 }  // namespace
@@ -161,7 +163,8 @@ Ciphertext within(const Ciphertext& x, Interval interval) {
   const double bound = std::max(-interval.low, interval.high);
   CiphertextData data = x.data();
   Range most{.low = interval.low, .high = interval.high, .peak = bound, .rms = bound, .mean = bound};
-  // The declared interval is for the values only; padding slots may have other contents. `finish` handles known ones.
+  // The declared interval applies to the values only; padding slots may have other contents. `finish` handles known
+  // contents.
   if (!data.tail.is_zero() && data.tail.kind() != Tail::Kind::even)
     most.peak = most.rms = std::numeric_limits<double>::infinity();
   const auto holds = [&](const Range& r) { return r.low >= interval.low - slack && r.high <= interval.high + slack; };
@@ -211,8 +214,8 @@ Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double
   };
   Ciphertext y = once(x, bound);
   for (int i = 1; i < iterations; ++i) {
-    // The remaining error is a small tensor with a known bound. The error of y is the value of this tensor, and therefore
-    // not part of its noise.
+    // The difference of x and y is a small tensor with a known bound. The error of y is the value of this tensor, and
+    // therefore not part of the tensor's noise.
     const Ciphertext have = lower(x, entry);
     CiphertextData left = subtract(have, lower(y, entry)).data();
     const double most = std::exp2(missing.assumed);

@@ -28,7 +28,8 @@ void require_bootstrapping(const Ciphertext& x, const EvaluationKeys& keys) {
   if (x.level() < entry)
     throw LevelError("bootstrapping needs level " + std::to_string(entry) + " or above; this ciphertext is at level " +
                      std::to_string(x.level()) + "; bootstrap it earlier");
-  if (x.level() == entry) require_scales(x.scale(), data.context->scale(entry));  // else `lower` adjusts the scale
+  if (x.level() == entry)
+    require_scales(x.scale(), data.context->scale(entry));  // above the entry level, `lower` adjusts the scale
 }
 
 Ciphertext nothing(const Ciphertext& x, std::size_t level) {
@@ -117,7 +118,7 @@ double BootstrapStages::rounding() const {
 }
 
 double BootstrapStages::angle_noise() const {
-  // The error of the lowest level, and the error of the matrices: each has about eight giant steps, and a conjugation.
+  // Error of the lowest level, plus the error of the matrices: each matrix has about eight giant steps and a conjugation.
   const double coefficients = deviations(1) + 2.5 - std::log2(context_.bootstrapper().lowest_modulus());
   return rlwe::log2_sum(coefficients, rounding() + 2.5 + std::log2(kSineRange));
 }

@@ -18,10 +18,10 @@ Ciphertext nothing(const Ciphertext& x, std::size_t level);
 
 class BootstrapStages {
  public:
-  /// `packing`: if the set has few slots, one ciphertext has both halves of an item.
+  /// `packing`: whether one ciphertext may have both halves of an item, for sets with few slots.
   BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, bool packing = false);
-  /// Takes phases from elsewhere, in place of those that the values' matrices make: a tensor at the lowest level with t in
-  /// its coefficients. The noise of `like`, one real item for each phase, is that of values t / q.
+  /// Starts from phases in place of values: a tensor at the lowest level, whose coefficients are the phases t. `like` has
+  /// one real item for each phase; the noise of `like` is the noise of t / q.
   BootstrapStages(const Ciphertext& like, const RnsTensor& phases, const EvaluationKeys& keys);
 
   Context& context() const { return context_; }
@@ -29,34 +29,34 @@ class BootstrapStages {
   /// Returns the operand at the entry level of bootstrapping, of degree one, with items along one axis. Padding slots are
   /// zero if possible.
   const CiphertextData& low() const { return low_->data(); }
-  /// Returns log2 of the noise of a value; if two items are paired, of the pair.
+  /// Returns log2 of the noise of a value, or of a pair if two items are paired.
   rlwe::Figure noise() const { return work_->data().noise - std::log2(low().scale); }
-  /// Returns the factor from a value to the lowest level's coefficients, for factor 1 in `angles`.
+  /// Returns the factor from a value to the lowest level's coefficients, if `angles` has factor 1.
   double unit() const;
   /// Returns twice (t / q) / kSineRange of each value, where t = value * unit() * factor plus a multiple of q, along a
-  /// new first axis: real and imaginary parts, or the first and second half of real items. If packed, one ciphertext has
-  /// one half in its first slots and the other half after it. The result is at the level below the matrices.
+  /// new first axis: real and imaginary parts, or the first and second half of real items. If the halves are packed, one
+  /// ciphertext has one half in its first slots, followed by the other half. The result is at the level below the matrices.
   Ciphertext angles(double factor);
   /// Joins real halves to values in the operand's shape. Packed halves of pairs must be multiplied by share() and
   /// `weights`.
   RnsTensor joined(const Ciphertext& halves) const;
   bool packed() const { return packed_; }
-  /// Returns the factor of packed halves for `joined`.
+  /// Returns the factor by which packed halves must be multiplied before `joined`.
   double share() const { return packed_ && pairs() ? 0.5 : 1; }
-  /// Returns weights 1 and `second` for the two packed halves.
+  /// Returns one weight per slot: 1 for the first packed half, `second` for the second half.
   Weights weights(std::complex<double> second) const;
-  /// Returns log2 of eight standard deviations of a key switch's rounding at a level. `rounding` returns it at the
-  /// angles' level, relative to values.
+  /// Returns log2 of eight standard deviations of a key switch's rounding error at a level. `rounding` returns this error at
+  /// the level of the angles, relative to values.
   double deviations(std::size_t level) const;
   double rounding() const;
   /// Returns log2 of eight standard deviations of the angles' initial error, relative to q.
   double angle_noise() const;
-  /// Returns compute(), whose progress ends at fraction `end` of the whole.
+  /// Returns compute(). Progress reports of compute() end at the fraction `end` of the bootstrap.
   template <class Compute>
   decltype(auto) until(double end, Compute&& compute) {
     return steps_.part_until(end, std::forward<Compute>(compute));
   }
-  /// Returns the metadata of a result at a level, at its scale, from the operand.
+  /// Returns the metadata of a result at a level, with the level's scale, and otherwise from the operand.
   CiphertextData result(std::size_t level) const;
 
  private:

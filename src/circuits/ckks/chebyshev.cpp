@@ -17,7 +17,7 @@ std::vector<double> cosines(std::size_t count) {
   return table;
 }
 
-/// A matrix by columns.
+/// A matrix, stored by columns.
 struct Columns {
   std::size_t rows, columns;
   std::vector<double> entries;
@@ -26,7 +26,7 @@ struct Columns {
 };
 
 /// Solves the least squares problem of `a` and `b` in place. The first `columns` entries of b become the solution. Rows must
-/// be in descending order of their size, so that no small row is lost beside a large one.
+/// be in descending order of size, so that rounding errors of large rows do not hide small rows.
 void solve_least_squares(Columns& a, std::vector<double>& b) {
   std::vector<double> diagonal(a.columns);
   for (std::size_t j = 0; j < a.columns; ++j) {
@@ -95,7 +95,7 @@ std::vector<double> interpolated(const std::vector<double>& values, std::size_t 
 std::vector<double> relative_fit(const std::vector<double>& values, std::size_t degree) {
   const std::size_t count = values.size();
   const std::vector<double> table = cosines(count);
-  std::vector<std::size_t> order(count);  // rows with the largest weight, 1 / |value|, first
+  std::vector<std::size_t> order(count);  // rows in descending order of weight, 1 / |value|
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return std::abs(values[a]) < std::abs(values[b]); });

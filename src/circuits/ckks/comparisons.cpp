@@ -50,7 +50,7 @@ Operand promised_signs(const Operand& x, const Evaluator& by, double largest, do
   return with_promise(found.x, by, {own + found.noise.trusted, own + found.noise.assumed}, error, what);
 }
 
-/// Returns 1 for positive values and 0 for negative ones.
+/// Returns 1 for positive values and 0 for negative values.
 Operand positive_ones(const Operand& x, const Evaluator& by, double largest, double gap, double error,
                       const std::string& what) {
   return inside_unit(by.plus(by.times(promised_signs(x, by, largest, gap, 2 * error, what), 0.5), 0.5), by, error);
@@ -153,7 +153,7 @@ Operand relation_of_integers(const Operand& x, const Interval& interval, Relatio
   const Integers numbers(x, interval, by, what);
   const auto f = [&](std::int64_t m) { return holds(relation, m) ? 1.0 : 0.0; };
   const double largest = std::max(-interval.low, interval.high);
-  // For equality the gap is 2/3, of which signs separate one half.
+  // For equality, values are scaled to a gap of 2/3, and the signs use half of this gap.
   const double gap = is_order(relation) ? 0.5 : 1.0 / 3, most = largest + (is_order(relation) ? 0.5 : 2.0 / 3);
   if (numbers.takes_table(method, f, error, most, gap)) return inside_unit(numbers.looked_up(f, error), by, error);
   if (!is_order(relation)) return equal_ones(x, by, largest, 2.0 / 3, relation == Relation::equal, error, what);

@@ -10,7 +10,7 @@ namespace heliograph::ckks {
 namespace {
 
 constexpr std::size_t kMostStages = 6;
-/// A composition in the table: -log2 of its numbers, its polynomials, and the place of their odd coefficients.
+/// An entry of the table: -log2 of gap and error, the polynomials, and the position of their odd coefficients.
 struct CompositionRow {
   double gap_bits, error_bits, abs_error_bits;
   std::size_t stages, first;

@@ -15,7 +15,7 @@ namespace {
 
 using Real = double (*)(double);
 
-constexpr double kMostWidth = 8;  // of an interval for the polynomial of exp before squarings
+constexpr double kMostWidth = 8;  // maximum width of the interval of exp's polynomial, before squarings
 constexpr int kMostSquarings = 16;
 constexpr double kMostExponent = 700;
 

@@ -10,7 +10,7 @@ namespace heliograph::ckks {
 
 /// Returns an interval of positive length that contains the given one.
 std::pair<double, double> not_a_point(double low, double high);
-/// As bounded_by, for an interval above 0 of positive length. Throws ParameterError.
+/// Same as bounded_by, but the interval must be above 0, and the result has positive length. Throws ParameterError.
 Bounded positive(const Operand& x, const Evaluator& by, const FunctionOptions& options, const std::string& what);
 /// Returns exp by one polynomial on the tracked bounds of x, with a guard of the given name.
 Operand exp_for(const Operand& x, const Evaluator& by, const std::string& guard);

@@ -15,7 +15,7 @@ const EvaluationKeys& keys_of(const std::optional<EvaluationKeys>& keys) {
   return *keys;
 }
 
-/// Returns the first rotation for which there is no key, if any.
+/// Returns the first of these rotations that has no key; nullopt if all have keys.
 std::optional<std::int64_t> missing_rotation(const EvaluationKeys& keys, const std::vector<std::int64_t>& steps) {
   const auto period = static_cast<std::int64_t>(keys.parameters().period());
   std::set<std::int64_t> turns = {0};

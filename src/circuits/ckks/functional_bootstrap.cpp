@@ -16,7 +16,7 @@ namespace {
 using Complex = std::complex<double>;
 
 constexpr std::size_t kLargestTable = 256;
-/// Size of a larger table, of an odd wave, whose polynomial has the depth of kLargestTable numbers.
+/// Allowed size of a larger table, an odd wave, whose polynomial has the depth of a table of kLargestTable numbers.
 constexpr std::size_t kLargestWave = kLargestTable + 2;
 
 /// Returns whether values[-m] = -values[m] and values[m + p / 2] = -values[m] for all m modulo p.
@@ -47,7 +47,9 @@ std::vector<Complex> turns_of(const std::vector<double>& values) {
       real += values[m] * root.real(), imaginary -= values[m] * root.imag();
     }
     const double less = static_cast<double>(p - k) / static_cast<double>(p * p);
-    const auto rounded = [&](double v) { return std::abs(v) < 0x1p-44 * largest ? 0 : v; };  // 0 with exact sines
+    const auto rounded = [&](double v) {
+      return std::abs(v) < 0x1p-44 * largest ? 0 : v;
+    };  // such small coefficients would be 0 with exact sines
     c[k] = {rounded(real * less), rounded(imaginary * less)};
   }
   c[0] /= 2;
@@ -88,16 +90,16 @@ struct Reading {
     levels = polynomial_depth(degree);
   }
 
-  std::vector<Complex> polynomial;  // the table's number is this polynomial's value plus a conjugate:
-  std::vector<Complex> conjugated;  // the conjugate of that value; for complex numbers, of this polynomial's value
+  std::vector<Complex> polynomial;  // a table's entry is the value of `polynomial` plus a conjugate:
+  std::vector<Complex> conjugated;  // the conjugate of the same value; for complex tables, of the value of `conjugated`
   bool complex = false;
   double gain = 1;         // factor by which z is multiplied
   std::size_t levels = 0;  // levels that the polynomials take
-  double steepness = 0;    // magnitude of the derivative at 0 and p / 2, for each step; 0 at other integers
-  double excess = 0;       // by which results between integers may exceed the table's numbers
+  double steepness = 0;    // magnitude of the derivative at integers 0 and p / 2, per step; the derivative is 0 at others
+  double excess = 0;       // largest amount by which results between integers exceed the table's numbers
 
  private:
-  /// Removes the highest power of an odd wave. It subtracts a multiple b of
+  /// Removes the highest power of an odd wave. The function subtracts a multiple b of
   ///   sin(t) + sin(3 t) + ... + sin((p - 1) t) = sin^2(p t / 2) / sin(t),
   /// which is 0 at each step and has derivative 0 there, except for t = 0 and pi. The value is at most 0.73 p / 2.
   void shorten() {
@@ -120,7 +122,7 @@ class Lookup {
   Ciphertext run() {
     const double q = context_.bootstrapper().lowest_modulus(), p = static_cast<double>(table_.size());
     const CiphertextData& low = stages_.low();
-    // The unit is that of the level's own scale, so that all operands share the same matrices.
+    // The unit belongs to the level's own scale, so that all operands share the same matrices.
     const double unit = stages_.unit() * (context_.scale(low.level) / low.scale);
     const Ciphertext found = read(turned(stages_.angles(q / (p * unit))));
     CiphertextData r = stages_.result(found.level());
@@ -135,8 +137,8 @@ class Lookup {
     r.ranges = Ranges(range());
     r.noise = found.data().noise;
     if (apart > 0) {
-      // The result is a mean of the entries. The weight of wrong entries is at most (pi^2 / 3) e^2, if e is the noise as
-      // a fraction of a step.
+      // The result is a weighted mean of all entries. The weight of wrong entries is at most (pi^2 / 3) e^2, where e is the
+      // noise as a fraction of a step.
       const double own = rlwe::log2_sum(stages_.angle_noise(), std::log2(kScaleTolerance)) + std::log2(p);
       const rlwe::Figure e = rlwe::log2_sum(stages_.noise(), rlwe::Figure(own));
       r.noise = rlwe::log2_sum(r.noise, e + e + std::log2(std::numbers::pi * std::numbers::pi / 3 * apart * r.scale));
@@ -158,8 +160,8 @@ class Lookup {
   /// Returns z = exp(2 pi i u) times the gain, for kSineRange y = 2 u, at the top level.
   Ciphertext turned(const Ciphertext& y) {
     const std::size_t top = context_.sine_level(), last = top + 1;
-    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // after the last squaring
-    // The factor gives the result the top level's scale. Each squaring squares the factor.
+    const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // scale after the last squaring
+    // The factor is chosen so that the result has the top level's scale; each squaring squares the factor.
     const double whole = std::abs(reading_.gain) * context_.scale(top) / end;
     double factor = whole;
     for (int i = 0; i < kTurnSquares; ++i) factor = std::sqrt(factor);
@@ -193,8 +195,8 @@ class Lookup {
   /// squares.
   rlwe::Figure noise() const {
     const std::size_t top = context_.top_level();
-    // Contains the error from y through T_2, T_4, ..., whose derivatives near 0 are large, and through the squarings, and
-    // the last squaring's own noise.
+    // The result includes the effect of y's error through T_2, T_4, ..., whose derivatives near 0 are large, and through the
+    // squarings, and the noise of the last squaring.
     const double inside = stages_.rounding() + 9;
     const double last = context_.key_switch_noise(top) - std::log2(context_.scale(top) * std::abs(reading_.gain)) + 0.5;
     const double fit = std::log2(kTurnError) + kTurnSquares;
@@ -219,7 +221,7 @@ class Lookup {
   const Reading reading_;
 };
 
-/// Returns the level of the table's numbers. Throws LevelError, PlaintextRangeError.
+/// Returns the level of the results. Throws LevelError, PlaintextRangeError.
 std::size_t level_of(const Context& c, const std::vector<Complex>& table, const Reading& reading) {
   if (reading.levels >= c.top_level()) {
     throw LevelError("this table of " + std::to_string(table.size()) + " numbers needs " + std::to_string(reading.levels) +

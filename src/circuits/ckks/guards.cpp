@@ -13,18 +13,18 @@ namespace {
 
 /// Relative distance outside the interval that a strong guard must notice in any number of ciphertexts, if levels suffice.
 constexpr double kNoticed = 0.05;
-/// Relative distance outside the interval that is tolerated: bounds in files (kRounding) and of callers (kSlack) are
+/// Tolerated relative distance outside the interval, because bounds in files (kRounding) and bounds of callers (kSlack) are
 /// rounded.
 constexpr double kRounding = 0x1p-13, kSlack = 0x1p-8;
-/// A guard of power kHigh or more allows values of T_k up to this number, because a series of this degree is then still near
-/// its function.
+/// A guard of power kHigh or more allows values of T_k up to this number: a series of such a degree is still close to its
+/// function there.
 constexpr double kHigh = 16, kAllowed = 2;
-/// Largest T_k in padding slots that are then masked: a mask's error is below 2^-20.
+/// Largest T_k in padding slots that a mask may clear: the mask's error is then below 2^-20.
 constexpr double kMasked = 0x1p16;
 
 double chebyshev(double k, double u) { return u <= 1 ? 1 : std::cosh(k * std::acosh(u)); }
 
-/// Returns the largest |T_k| of arguments inside the interval, whose error is at most `noise`.
+/// Returns the largest |T_k| of arguments inside the interval, if the arguments' error is at most `noise`.
 double largest(double k, double noise) {
   const double slack = k < kHigh ? kSlack : std::cosh(std::acosh(kAllowed) / k) - 1;
   return chebyshev(k, 1 + std::max(slack, kRounding) + noise);
@@ -47,17 +47,18 @@ double padding_of(const Ciphertext& u) {
 
 /// Number of ciphertexts that are squared in one call.
 constexpr std::size_t kTogether = 64;
-/// Bits of room that the sum of squares gets at level 1, if the scale is large enough.
+/// Wanted bits of room for the sum of squares at level 1, if the scale is large enough.
 constexpr double kRoom = 24;
-/// Bits by which the sum of squares of arguments inside stays below the room; the sum's scale takes two of these bits.
+/// Bits by which the sum of squares stays below the room if all arguments are inside. The scale of the sum takes two of
+/// these bits.
 constexpr double kBelowRoom = 5;
-/// Bits by which the room exceeds the sum of squares of arguments inside, at an unchanged scale.
+/// Bits by which the room exceeds the sum of squares, at an unchanged scale, if all arguments are inside.
 constexpr double kEnough = 10;
 /// Bits by which the sum's scale stays above the rounding error.
 constexpr double kAboveRounding = 3;
 
-/// How a guard is computed: C_k of the evaluation, masked or not, at a smaller scale or not, then `doublings` of k, then the
-/// sum of squares.
+/// Steps of a guard: C_k of the evaluation, an optional mask, an optional smaller scale, then `doublings` of k, then the sum
+/// of squares.
 struct Plan {
   std::optional<Ciphertext> start;
   std::size_t degree = 0, doublings = 0;
@@ -138,28 +139,28 @@ class Making {
       throw LevelError("cannot guard the argument of " + operation_ + ": it is at level " +
                        std::to_string(argument_.u.level()) + " and a guard needs level " + std::to_string(least) +
                        " and room for its squares; compute at a higher level, or pass guard=False");
-    // After a mask of unknown padding slots the mask's error may be large, and would grow.
+    // If padding slots have unknown contents, the error of their mask may be large, and doublings would increase this error.
     if (!strong_ || (plan.masks && !std::isfinite(padding_))) return plan;
     const std::size_t levels = plan.start->level() - least;
     while (plan.doublings < levels && !notices(plan) && fits(plan.degree << (plan.doublings + 1))) ++plan.doublings;
     return plan;
   }
 
-  /// Returns whether the sum of squares of arguments inside is well below the room of level 1.
+  /// Returns whether the sum of squares is well below the room of level 1 if all arguments are inside.
   bool fits(std::size_t k) const {
     const double most = largest(static_cast<double>(k), noise_);
     return std::log2(items_ * most * most) + kBelowRoom < context_.room() + reduction_;
   }
 
-  /// Returns the bits by which the sum's scale is smaller than that of level 1, if the room there is small for the sum. Sets
-  /// with bootstrapping have little room. A smaller scale takes a level.
+  /// Returns the bits by which the scale of the sum is smaller than the scale of level 1; 0 if the room of level 1 suffices.
+  /// Sets with bootstrapping have little room. A smaller scale takes a level.
   static double reduction_of(const Context& c, double items) {
     if (c.room() >= std::log2(items * kAllowed * kAllowed) + kEnough) return 0;
     const double most = std::log2(c.scale(1)) - c.rounding_noise(3) - kAboveRounding;
     return std::max(0.0, std::min(std::ceil(kRoom - c.room()), std::floor(most)));
   }
 
-  /// Returns whether an argument outside by kNoticed is noticed among all ciphertexts.
+  /// Returns whether the guard notices a single argument that is outside by kNoticed, among all ciphertexts.
   bool notices(const Plan& plan) const {
     const double k = plan.last(), most = largest(k, noise_), seen = chebyshev(k, 1 + kNoticed);
     return seen * seen > 1.2 * items_ * most * most;
@@ -170,7 +171,7 @@ class Making {
     CiphertextData data = c.data();
     const double most = 2 * largest(static_cast<double>(k), noise_);
     data.ranges = Ranges(Range::of(-most, most, 1, 1));
-    if (!std::isfinite(data.noise.assumed))  // bounds of padding slots were unknown
+    if (!std::isfinite(data.noise.assumed))  // the bounds of padding slots were unknown
       data.noise = context_.key_switch_noise(data.level) + 2 * std::log2(static_cast<double>(k) + 1);
     return finish(std::move(data));
   }

@@ -12,14 +12,15 @@ namespace heliograph::ckks {
 /// An argument u of a Chebyshev series, for which its evaluation has computed C_k(2 u) = 2 T_k(u) for some k.
 struct GuardedArgument {
   const Ciphertext& u;
-  std::size_t degree;                                                     // of the series
+  std::size_t degree;                                                     // degree of the series
   bool strong;                                                            // see ckks::strong_guards
   std::function<std::optional<Ciphertext>(std::size_t power)> chebyshev;  // C_power, if computed
 };
 
-/// Returns true unless a bound that no caller declared shows that the argument is in [-reach, reach].
+/// Returns false if a bound without a caller's declaration shows that the argument is in [-reach, reach]; otherwise true.
 bool needs_guard(const Ciphertext& u, double reach);
-/// Makes a guard of an argument: few operations at the lowest levels. Throws LevelError if the argument's level is too low.
+/// Makes a guard of an argument, by few operations at the lowest levels. Throws LevelError if the argument's level is too
+/// low.
 Guard guard_of(const GuardedArgument& argument, const std::string& operation, const EvaluationKeys& keys);
 
 }  // namespace heliograph::ckks

@@ -9,11 +9,11 @@ namespace heliograph::ckks {
 
 namespace {
 
-constexpr std::size_t kMostIntegers = 256;  // of a table
-constexpr double kStepError = 0x1p-3;       // largest error of an integer that a table takes
-/// Size of a table of an odd wave that takes the levels of kMostIntegers numbers.
+constexpr std::size_t kMostIntegers = 256;  // of one table
+constexpr double kStepError = 0x1p-3;       // largest allowed error of an integer before a table
+/// Allowed size of a table that is an odd wave; its polynomial takes the levels of a table of kMostIntegers numbers.
 constexpr std::size_t kLongWave = kMostIntegers + 2;
-constexpr double kLongWaveGrowth = 2.2;  // of the error of 0 by such a table
+constexpr double kLongWaveGrowth = 2.2;  // factor by which such a table increases the error of 0
 
 /// Returns the levels of a table's polynomial.
 std::size_t depth_of_table(const std::vector<double>& table) {
@@ -39,7 +39,7 @@ double rounded_up(double noise) {
 
 Integers::Integers(const Operand& x, const Interval& interval, const Evaluator& by, std::string what)
     : x_(x), by_(by), what_(std::move(what)) {
-  constexpr double kMost = 0x1p53;  // from here on not every integer is a double
+  constexpr double kMost = 0x1p53;  // above this bound not every integer is a double
   const double low = std::ceil(interval.low), high = std::floor(interval.high);
   if (!(low <= high))
     throw PlaintextRangeError(what_ + ": no integer is in the interval " + interval_text(interval.low, interval.high) +
@@ -88,14 +88,14 @@ bool Integers::has_table(const Function& f, double error) const {
   if (entry == 0 || !by_.has_bootstrapping() || count_ > kMostIntegers || x_.level() < entry) return false;
   if (x_.awaits_guard()) return false;  // a table has no guard
   const double noise = error_bounds(x_).assumed;
-  if (!(noise <= kStepError)) return false;  // also for unknown noise
+  if (!(noise <= kStepError)) return false;  // true also for unknown noise (NaN)
   const std::vector<double> numbers = chosen(f, error);
   if (depth_of_table(numbers) >= parameters.top_level()) return false;
   return by_.table_error(parameters, numbers, rounded_up(noise)) <= error;
 }
 
-/// Returns the time of a table's functional bootstrap, in products at the top level. Levels count as a share of the
-/// bootstrap that restores them.
+/// Returns the time of a table's functional bootstrap, in products at the top level. Each level counts as a share of the
+/// bootstrap that restores levels.
 double Integers::cost(const Function& f) const {
   const Parameters parameters = x_.parameters();
   const auto depth = static_cast<double>(depth_of_table(table(f))), top = static_cast<double>(parameters.top_level());

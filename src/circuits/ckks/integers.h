@@ -10,25 +10,27 @@
 
 namespace heliograph::ckks {
 
-/// The integers of a tensor: those of an interval.
+/// The integers that a tensor may contain: the integers of an interval.
 class Integers {
  public:
   using Function = std::function<double(std::int64_t)>;
 
-  /// Throws PlaintextRangeError if no integer is in the interval, ParameterError for an end beyond 2^53.
+  /// Throws PlaintextRangeError if the interval contains no integer, ParameterError if an end of the interval exceeds 2^53
+  /// in magnitude.
   Integers(const Operand& x, const Interval& interval, const Evaluator& by, std::string what);
   /// Returns f of each integer by one functional bootstrap. Throws ParameterError, NoiseError.
   Operand looked_up(const Function& f, double error) const;
-  /// Returns whether a table is the method: as given, or by cost. `largest` and `gap` are those of the composition.
+  /// Returns whether to use a table: by the given method, or for `automatic` by cost. `largest` and `gap` are the arguments
+  /// of the alternative composition.
   bool takes_table(SignMethod method, const Function& f, double error, double largest, double gap) const;
-  /// Returns the table that computes f to `error` in the shortest time: of an odd wave, whose polynomial has half of the
-  /// powers, if f is one.
+  /// Returns the table that computes f to `error` in the shortest time. If f is an odd wave, the table is one too, because
+  /// the polynomial of an odd wave has half of the powers.
   std::vector<double> chosen(const Function& f, double error) const;
 
  private:
   bool has_table(const Function& f, double error) const;
   double cost(const Function& f) const;
-  /// Returns f of each residue of the integers modulo the size of the table.
+  /// Returns the table of f: entry k is f of the integer that is k modulo the table's size.
   std::vector<double> table(const Function& f) const;
 
   Operand x_;

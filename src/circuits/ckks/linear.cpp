@@ -13,7 +13,8 @@ namespace heliograph::ckks {
 /// Norms of a matrix W, from which bounds on W x follow.
 struct MatrixNorms {
   struct Row {
-    double plus = 0, minus = 0;  // sums of the magnitudes of positive and of negative entries; plus has all complex entries
+    double plus = 0,
+           minus = 0;  // sum of positive entries, sum of magnitudes of negative entries; complex entries count in `plus`
     double squares = 0;
   };
   std::vector<Row> rows;
@@ -25,7 +26,7 @@ struct LinearTransformData {
   Parameters parameters;
   std::size_t level, width;
   LinearSum sum;
-  bool whole;                 // the matrix is as large as the period; false: it repeats along the period
+  bool whole;                 // true: the matrix is as large as the period; false: the matrix repeats along the period
   std::size_t rows, columns;  // if `whole`: size of the corner that contains all nonzero entries
   MatrixNorms norms;
 };
@@ -71,7 +72,7 @@ MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
     }
     norms.spectral = std::min(norms.spectral, std::sqrt(most) * (1 + 0x1p-40));
   }
-  std::vector<MatrixNorms::Row> distinct;  // equal rows give equal bounds, so neighbouring duplicates are omitted
+  std::vector<MatrixNorms::Row> distinct;  // equal rows give equal bounds, so neighbouring duplicates are dropped
   for (const MatrixNorms::Row& r : norms.rows)
     if (distinct.empty() || distinct.back().plus != r.plus || distinct.back().minus != r.minus ||
         distinct.back().squares != r.squares)
@@ -80,7 +81,7 @@ MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
   return norms;
 }
 
-/// Returns the range of W x. `inside`: the matrix reads only values, no padding slots.
+/// Returns the range of W x. `inside`: whether the matrix reads only values and no padding slots.
 Range applied(const MatrixNorms& w, const Range& x, const Packing& packing, bool inside) {
   const double low = inside ? x.low : -x.peak, high = inside ? x.high : x.peak;
   const double length = x.rms * std::sqrt(static_cast<double>(packing.period));

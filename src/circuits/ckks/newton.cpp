@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kLeastStartDepth = 2, kMostStartDepth = 6;  // levels of the polynomial from which the method starts
 constexpr int kMostSteps = 20;
 
-/// Returns the start polynomial times `factor`, with its relative error after that.
+/// Returns the start polynomial times `factor`. `error`: the relative error of the product.
 Approximation scaled_start(const Approximation& f, double low, double high, double factor, double error) {
   std::vector<double> coefficients = f.coefficients();
   for (double& c : coefficients) c *= factor;
@@ -32,7 +32,7 @@ class Newton {
   virtual double most() const = 0;   // the largest value of f
   virtual double slope() const = 0;  // the largest |f'|
 
-  /// Computes y with the relative error of the method `wanted`. `guard` names the guard.
+  /// Computes y, so that the method has a relative error of at most `wanted`. `guard` names the guard.
   Relative run(const Operand& given, const Evaluator& by, double wanted, const std::string& guard) const {
     const auto [start, steps] = plan(wanted);
     require_inside(given, low_, high_, name_);
@@ -49,12 +49,12 @@ class Newton {
       y = by.inside(without_errors(y, by), std::min(0.0, least * (1 - total)), largest * (1 + total));
       y = by.ready(y, 2), z = by.ready(z, 2);
       y = step(z, y, by);
-      r = squared(total), e = error_bounds(y);  // unknown trusted bounds stay unknown
+      r = squared(total), e = error_bounds(y);  // an unknown trusted bound (NaN) stays unknown
     }
     return {y, r, e};
   }
 
-  /// Computes f to `error`, or to the default error if it is not given.
+  /// Computes f to `error`; nullopt: to the default error.
   Operand of(const Operand& x, const Evaluator& by, const std::optional<double>& error) const {
     const double wanted = error_or_default(error, most()) / 2 / most();
     const Relative found = run(x, by, wanted, name_);
@@ -73,12 +73,12 @@ class Newton {
 
  protected:
   virtual double f(double v) const = 0;
-  /// Returns the bound of |r| after a step without rounding.
+  /// Returns the bound on |r| after a step, without rounding errors.
   virtual double squared(double relative) const = 0;
   virtual Operand step(const Operand& x, const Operand& y, const Evaluator& by) const = 0;
-  /// Returns x as the steps use it.
+  /// Returns the form of x that the steps use.
   virtual Operand prepared(const Operand& x, const Evaluator& /*by*/) const { return x; }
-  /// Returns the first value, a polynomial of `depth` levels.
+  /// Returns the start value, as a polynomial of `depth` levels.
   virtual Approximation start_of(std::size_t depth) const {
     return approximate([&](double v) { return f(v); }, low_, high_,
                        {.error = {}, .relative = true, .depth = depth, .name = name_});
@@ -88,7 +88,7 @@ class Newton {
   double low_, high_;
 
  private:
-  /// Returns the first value and the number of steps with the fewest levels that reach a relative error.
+  /// Returns the start polynomial and the number of steps that reach a relative error with the fewest levels in total.
   std::pair<Approximation, int> planned(double wanted) const {
     std::optional<std::pair<Approximation, int>> best;
     std::size_t levels = 0;
@@ -143,13 +143,14 @@ class InverseRoot : public Newton {
   }
 };
 
-/// 1 / sqrt(x) to a relative error for values from `low` to `high`, and between 0 and 1 / sqrt(x) for smaller ones. The
-/// first value is at most 1 / sqrt(x + low), so Newton's method stays below 1 / sqrt(x) for every x from 0 on.
+/// 1 / sqrt(x), with a relative error for values from `low` to `high`; for values from 0 to `low` the result is between 0
+/// and 1 / sqrt(x). The first value is at most 1 / sqrt(x + low), so Newton's method stays below 1 / sqrt(x) for every x
+/// from 0 on.
 class InverseRootFromZero final : public InverseRoot {
  public:
   InverseRootFromZero(double low, double high) : InverseRoot(low, high, "1 / sqrt") {}
 
-  /// The bounds of y are those of values from `low` on; y is at most 1.5^steps times larger for smaller ones.
+  /// These bounds of y hold for values of at least `low`; for smaller values y is at most 1.5^steps times as large.
   Relative bounded(const Operand& given, const Evaluator& by, double wanted, const std::string& guard) const {
     const auto [start, steps] = plan(wanted);
     const Operand x = without_errors(given, by);
@@ -162,7 +163,8 @@ class InverseRootFromZero final : public InverseRoot {
       y = by.ready(y, 2), z = by.ready(z, 2);
       const Operand square = by.multiply(y, y), more = by.times(y, 1.5);
       y = by.subtract(more, by.multiply(by.inside(by.multiply(z, y), 0, largest), square));
-      // Divided by y, up to `most`: the error of z times y^3, roundings of products times y^2, y and 1.
+      // Relative errors of a step, for y up to `most`: the error of z times y^3, and roundings of products times y^2, y and
+      // 1, all divided by y.
       const double rounding = error_bounds(square).assumed;
       const double noise = error_bounds(z).assumed / low_ + rounding * (most() + 4 * largest);
       relative = squared(std::min(1.0, relative)) + noise;
@@ -175,7 +177,7 @@ class InverseRootFromZero final : public InverseRoot {
     const Approximation fit = approximate([&](double v) { return 1 / std::sqrt(v + low_); }, 0, high_,
                                           {.error = {}, .relative = true, .depth = depth, .name = name_});
     const double down = 1 / (1 + fit.error());
-    const double error = 1 - (1 - fit.error()) * down * std::sqrt(0.5);  // the largest one from low on, at low
+    const double error = 1 - (1 - fit.error()) * down * std::sqrt(0.5);  // largest value on the interval, at `low`
     return scaled_start(fit, 0, high_, down, error);
   }
 };
@@ -205,7 +207,7 @@ Operand sqrt(const Operand& x, const Evaluator& by, const FunctionOptions& optio
   const Operand exact = without_errors(given.x, by), product = by.multiply(exact, without_errors(found.y, by));
   const ErrorBounds last = error_bounds(product);
   const ErrorBounds noise = error_bounds(given.x);
-  // The noisy x' is at most `noise` from x, so sqrt(x') is at most noise / (2 sqrt(low)) from sqrt(x).
+  // The encrypted x' differs from x by at most `noise`, so sqrt(x') differs from sqrt(x) by at most noise / (2 sqrt(low)).
   const auto total = [&](double rounding, double of_product, double of_x) {
     return most * found.relative + given.high * rounding + of_product + of_x / std::sqrt(given.low);
   };

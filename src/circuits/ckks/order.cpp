@@ -16,7 +16,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-constexpr double kTableError = 0x1p-12;  // of a table of ranks
+constexpr double kTableError = 0x1p-12;  // error of a table of ranks
 
 /// The smallest distance of two different values. `method`: for integers, how to compare them.
 struct Separation {
@@ -68,7 +68,7 @@ Operand with_first_axis(const Operand& x, const Evaluator& by) {
   return by.reshape(x, shape);
 }
 
-/// Returns numbers for the entries of the first axis of a tensor with `axes` axes.
+/// Returns one clear number for each entry of the first axis, in the shape of a tensor with `axes` axes.
 Values along_first(const std::vector<double>& numbers, std::size_t axes) {
   Values values{.data = {numbers.begin(), numbers.end()}, .shape = Shape(axes, 1), .width = 1, .complex = false};
   values.shape[0] = numbers.size();
@@ -111,7 +111,8 @@ Operand rounds_of_extremes(const Operand& given, const Axis& axis, const Evaluat
   return promised({x, spent * rounds}, by, error, what);
 }
 
-/// Returns the number of smaller values for each value along the first axis; of equal values the first is the largest.
+/// Returns each value's rank along the first axis: the number of smaller values. Of equal values, the first has the largest
+/// rank.
 Operand ranks_of(const Operand& x, const Separation& apart, double spread, const Evaluator& by, const std::string& what) {
   const std::size_t count = x.shape()[0];
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
@@ -152,8 +153,8 @@ Operand ranks_of(const Operand& x, const Separation& apart, double spread, const
   return by.inside(by.concatenate(ranks), -0.25, n - 0.75);
 }
 
-/// Returns 1 for ranks, whole numbers below `count`, of at least the numbers `least` of the entries of the first axis, and 0
-/// for others. Ranks are integers, so that a functional bootstrap may be the cheaper way.
+/// Returns 1 for ranks of at least `least`, and 0 for others. Ranks are integers below `count`; `least` has one number for
+/// each entry of the first axis. Because ranks are integers, a functional bootstrap may be cheaper than a composition.
 Operand at_least(const Operand& ranks, const std::vector<double>& least, std::size_t count, const Evaluator& by,
                  const std::string& what) {
   constexpr double kGap = 0.45, kError = 0x1p-20;
@@ -177,7 +178,7 @@ Operand at_least(const Operand& ranks, const std::vector<double>& least, std::si
   return inside_unit(by.plus(blocks.unpack(steps, 0.5), 0.5), by, kError);
 }
 
-/// Returns the values of these ranks along the first axis.
+/// Returns the values that have the wanted ranks along the first axis.
 Operand of_ranks(const Bounded& given, const std::vector<std::size_t>& wanted, const Separation& apart, const Evaluator& by,
                  const std::string& what) {
   const std::size_t n = given.x.shape()[0];
@@ -200,7 +201,7 @@ Operand of_ranks(const Bounded& given, const std::vector<std::size_t>& wanted, c
                                      : by.subtract(steps.at(r), steps.at(r + 1));
     results.push_back(by.reshape(by.sum(by.multiply(given.x, hot), 0), shape));
   }
-  return by.concatenate(results);  // values closer than the gap may add up, so the bounds are those of the sum
+  return by.concatenate(results);  // values closer than the gap may be added, so these are bounds of the sum
 }
 
 Bounded negated(const Bounded& given, const Evaluator& by) { return {by.negate(given.x), -given.high, -given.low}; }

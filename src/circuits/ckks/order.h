@@ -8,16 +8,17 @@
 
 namespace heliograph::ckks {
 
-inline constexpr double kRankError = 0x1p-12;  // of a comparison of two values, divided by the number of values
+inline constexpr double kRankError = 0x1p-12;  // error of the comparisons of one value with all others
 
 /// Throws ShapeError unless the tensor fills the set's period.
 void require_full(const Ciphertext& x, const std::string& what);
-/// Returns signs to about `error`. The error bounds include that of the composition. `after` is as for plan_signs.
+/// Returns signs with an error of about `error`. The error bounds include the error of the composition. `after` is the
+/// argument of plan_signs.
 Operand rank_signs(const Operand& x, const Evaluator& by, double largest, double gap, double error, const std::string& what,
                    std::size_t after = 0);
 
-/// All pairs of the first n slots, as m rows of m slots, m a power of two: slot j of row i has the pair (i, j). The rows
-/// fill one ciphertext after another, along a new first axis: row i is row i % rows of ciphertext i / rows.
+/// All pairs of the first n slots, as m rows of m slots, where m is a power of two: slot j of row i has the pair (i, j). A
+/// ciphertext holds `rows` rows, along a new first axis: row i of the pairs is row i % rows of ciphertext i / rows.
 class SlotPairs {
  public:
   /// `values`: the values and their interval. Throws ShapeError, ParameterError, MissingKeyError.
@@ -26,7 +27,8 @@ class SlotPairs {
   std::size_t count() const { return n_; }
   /// Returns the values in ascending order, in the first n slots.
   Operand sorted() const;
-  /// Returns the index of the largest value in every slot, or 1 in its slot and 0 in others.
+  /// Returns the index of the largest value in every slot; with `one_hot`, 1 in the slot of the largest value and 0 in all
+  /// others.
   Operand largest(bool one_hot) const;
 
  private:

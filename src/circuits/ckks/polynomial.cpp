@@ -50,8 +50,8 @@ Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
 
 struct Product;
 
-/// A sum `depth` levels below x. A term is a number times a power, or a quotient times a power whose exponent is a power of
-/// two.
+/// A sum of terms, `depth` levels below x. A term is a number times a power of x, or a quotient times a power of x whose
+/// exponent is a power of two.
 struct Sum {
   std::size_t depth = 0;
   Complex constant = 0;
@@ -124,8 +124,7 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
 /// Largest number of summands that are held in memory; one call sums them.
 constexpr std::size_t kHeld = 8;
 
-/// Tolerances on the bound 1 of a Chebyshev argument, for the rounding of doubles (kReach) and of bounds in files
-/// (kRounded).
+/// Tolerated excess of a Chebyshev argument over 1, for the rounding of doubles (kReach) and of bounds in files (kRounded).
 constexpr double kReach = 0x1p-30, kRounded = 0x1p-14;
 
 /// Largest number of ciphertexts whose ranges are evaluated one by one.
@@ -182,7 +181,7 @@ class Evaluation {
   Ciphertext run(const Plan& plan) {
     ProgressSteps steps(plan.cost.first + 1);
     steps_ = &steps;
-    for (const std::size_t power : plan.powers)  // ascending, so that factors come first
+    for (const std::size_t power : plan.powers)  // ascending, so that the factors of a power are computed first
       if (power > 1) make(power);
     const std::size_t level = x_.level() - plan.sum.depth;
     return formed(plan.sum, context_.scale(level - 1));
@@ -276,7 +275,7 @@ class Evaluation {
   const EvaluationKeys& keys_;
   const std::optional<RangePair> most_;
   const Weights weights_;
-  std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // by power and level
+  std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // computed powers, by exponent and level
   ProgressSteps* steps_ = nullptr;                                    // during `run`
 };
 
@@ -289,13 +288,13 @@ namespace {
 /// Returns a Chebyshev argument without noise. The result of an evaluation then has the noise of the evaluation alone.
 Ciphertext noiseless(const Ciphertext& x) {
   CiphertextData data = x.data();
-  data.noise = 0;  // one unit at the scale, far below the noise of a product
+  data.noise = 0;  // noise of one unit at the scale, far below the noise of a product
   return finish(std::move(data));
 }
 
-/// Adds the effect of the argument's noise to the noise of p(x): the noise times the largest derivative. An error may be
-/// complex. Then x is in an ellipse with foci -1 and 1, of sum rho of its half axes. There the derivative is at most
-/// rho^(d - 1) times its largest value on [-1, 1] (Bernstein).
+/// Adds the effect of the argument's noise to the noise of p(x): the noise times the largest derivative. The noise may be
+/// complex, so x with noise lies in an ellipse with foci -1 and 1, whose half axes have the sum rho. In this ellipse the
+/// derivative is at most rho^(d - 1) times its largest value on [-1, 1] (Bernstein).
 Ciphertext with_noise_of(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, double reach) {
   std::vector<double> slope(p.size() - 1);  // the derivative's series
   for (std::size_t k = p.size() - 1; k > 0; --k)
@@ -306,7 +305,8 @@ Ciphertext with_noise_of(const Ciphertext& result, const Ciphertext& x, const Co
   const bool behind = x.data().tail.is_zero() || x.data().tail.kind() == Tail::Kind::even;
   const RangePair ranges = x.data().ranges.merged();
   const auto grown = [&](double noise, const Range& range) {
-    const double most_of_all = std::clamp(range.peak, reach, reach * (1 + kRounded));  // of the padding too
+    const double most_of_all =
+        std::clamp(range.peak, reach, reach * (1 + kRounded));  // largest magnitude, including padding slots
     const double beyond = std::exp2(noise) / x.scale() + (most_of_all - 1);
     const double rho = 1 + beyond + std::sqrt(beyond * (2 + beyond));
     const double most = std::log2(steepest.largest()) + static_cast<double>(slope.size() - 1) * std::log2(rho);
@@ -318,8 +318,8 @@ Ciphertext with_noise_of(const Ciphertext& result, const Ciphertext& x, const Co
   return finish(std::move(data));
 }
 
-/// Tightens the result's bounds to the polynomial's extremes on its argument's interval. The bounds that follow from its
-/// terms are much larger.
+/// Tightens the bounds of the result to the polynomial's extremes on the argument's interval. Bounds from the terms are much
+/// larger.
 Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coefficients& p, Basis basis, double reach = 1) {
   std::vector<double> real;
   for (const Complex& c : p) {
@@ -329,7 +329,7 @@ Ciphertext bounded(const Ciphertext& result, const Ciphertext& x, const Coeffici
   const Ranges arguments = x.data().ranges.list().size() <= kEach ? x.data().ranges : Ranges(x.data().ranges.merged());
   const auto inside = [&](Range r) {
     if (basis != Basis::chebyshev) return r;
-    // The caller declared the interval, or the other kind of bound (trusted or assumed) shows it.
+    // The interval follows from a caller's declaration, or from the other kind of bound (trusted or assumed).
     if (r.largest() > reach * (1 + kReach)) r.declared = r.declared | Declaration(true);
     r.low = std::max(r.low, -reach), r.high = std::min(r.high, reach);
     return r;

@@ -15,12 +15,13 @@ constexpr double kSlack = 0x1p-6;  // share of a polynomial's domain that noise 
 constexpr double kSecondIteration = 1.39;  // time of a bootstrap's second iteration, in bootstraps
 constexpr int kMostIterations = 2;
 
-/// Returns the time of a polynomial, in products of tensors at the top level. The numbers are modular products of n16-b10-h.
+/// Returns the time of a polynomial, in products of tensors at the top level. The numbers are ratios of modular products in
+/// the set n16-b10-h.
 double products_of(std::size_t degree) { return degree <= 7 ? 4.0 : degree <= 15 ? 5.6 : 7.2; }
 
 double time_of_bootstrap(int iterations) { return kBootstrapProducts * (1 + kSecondIteration * (iterations - 1)); }
 
-/// Returns the factor after which the largest value is at most 1.
+/// Returns a factor that scales values to at most 1 in magnitude.
 double scale_for(double largest) { return 0.5 <= largest && largest <= 1 ? 1.0 : 1 / largest; }
 
 std::vector<Composition> fitting_abs(double error) {
@@ -95,7 +96,8 @@ class PlanSearch {
     return found;
   }
 
-  /// Returns the fewest iterations of bootstraps at these places that meet the error by their bounds; nullopt if none do.
+  /// Returns the fewest iterations of bootstraps at these places for which the error bounds meet the error; nullopt if no
+  /// number of iterations does.
   std::optional<std::vector<std::optional<int>>> iterations_of(const Composition& c, const std::vector<bool>& places,
                                                                const std::vector<double>& roundings) const {
     const std::vector<double>& growths = has_gap_ ? c.growths : c.growths_of_abs;
@@ -122,12 +124,13 @@ class PlanSearch {
   bool has_gap_;
   double error_;
   std::size_t scaling_, after_, level_, top_, entry_;
-  std::vector<double> after_bootstrap_;  // error after a bootstrap of 1, 2, ... iterations
+  std::vector<double> after_bootstrap_;  // error bounds after a bootstrap of 1, 2, ... iterations
   std::optional<SignPlan> best_;
   double best_time_ = 0;
 };
 
-/// Evaluates a composition. With a gap, the noise is that of values from the gap on; without, it is divided by |u|.
+/// Evaluates a composition. With a gap, the noise bound applies to values of at least the gap. Without a gap, the noise is
+/// relative to |u|.
 Signs composed(const Operand& x, const Evaluator& by, double scale, const std::vector<Composition>& candidates, bool has_gap,
                double error, const std::string& what, std::size_t after = 0) {
   const SignPlan plan = plan_signs(x, by, candidates, has_gap, error, scale != 1, after);

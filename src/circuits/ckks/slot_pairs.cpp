@@ -10,10 +10,10 @@ namespace heliograph::ckks {
 
 namespace {
 
-constexpr std::size_t kMostBlocks = 256;    // ciphertexts of all pairs of slots
-constexpr std::size_t kBlocksTogether = 8;  // of these ciphertexts in one call
-constexpr double kStepGap = 0.45;           // of a comparison of whole ranks
-constexpr double kStepError = 0x1p-20;      // of such a comparison
+constexpr std::size_t kMostBlocks = 256;    // maximum number of ciphertexts of all pairs
+constexpr std::size_t kBlocksTogether = 8;  // number of these ciphertexts in one call
+constexpr double kStepGap = 0.45;           // gap of a comparison of ranks, which are integers
+constexpr double kStepError = 0x1p-20;      // error of a comparison of ranks
 
 Operand with_new_axis(const Operand& x, const Evaluator& by) {
   Shape shape = x.shape();
@@ -51,7 +51,7 @@ SlotPairs::SlotPairs(const Bounded& values, double gap, const std::optional<std:
 
 SlotPairs::Place SlotPairs::at(std::size_t block, std::size_t slot) const { return {slot / m_ + rows_ * block, slot % m_}; }
 
-/// Returns numbers for all slots of some ciphertexts, [ciphertexts, 1 for each axis of x, slots].
+/// Returns f of the pair in each slot of some ciphertexts, as clear numbers [ciphertexts, 1 for each axis of x, slots].
 template <class F>
 Values SlotPairs::each(std::size_t first, std::size_t blocks, const F& f) const {
   Values values{.data = {}, .shape = Shape(x_.shape().size() + 1, 1), .width = period_, .complex = false};
@@ -61,7 +61,7 @@ Values SlotPairs::each(std::size_t first, std::size_t blocks, const F& f) const 
   return values;
 }
 
-/// Returns a number for each slot, [slots].
+/// Returns f of each slot's index, as clear numbers [slots].
 template <class F>
 Values SlotPairs::every_slot(const F& f) const {
   Values values{.data = {}, .shape = {}, .width = period_, .complex = false};
@@ -71,7 +71,7 @@ Values SlotPairs::every_slot(const F& f) const {
 
 Operand SlotPairs::sorted() const {
   const auto picked = [&](std::size_t first, std::size_t blocks, const Operand& rows, const Operand& ranks_of_rows) {
-    // Filling values have the lowest ranks.
+    // The values that fill the slots from n to m have the lowest ranks.
     const Values places = each(
         first, blocks, [&](const Place& p) { return p.row < n_ ? 0.5 - static_cast<double>(p.column + m_ - n_) : 0.0; });
     const Operand shifted = by_.plus_each(ranks_of_rows, places);
@@ -81,7 +81,7 @@ Operand SlotPairs::sorted() const {
     const Operand following = by_.times_each(next, every_slot([&](std::size_t s) { return last(s) ? 0.0 : 0.5; }));
     const Operand difference = by_.subtract(by_.times(steps, 0.5), following);
     const Operand hot = by_.plus_each(difference, every_slot([&](std::size_t s) { return last(s) ? 0.5 : 0.0; }));
-    return by_.multiply(rows, inside_unit(hot, by_, kStepError));  // rows after the last are 0
+    return by_.multiply(rows, inside_unit(hot, by_, kStepError));  // rows from n on are 0
   };
   return down(summed(picked));
 }
@@ -103,10 +103,10 @@ Operand SlotPairs::largest(bool one_hot) const {
   return inside_unit(by_.times_each(down(total), used), by_, count * kStepError);
 }
 
-/// Returns the sum over ciphertexts of a function of rows and ranks, a few ciphertexts at a time.
+/// Returns the sum over all ciphertexts of compute(rows, ranks), which is called for a few ciphertexts at a time.
 template <class F>
 Operand SlotPairs::summed(const F& compute) const {
-  const double least = low_ - 2 * gap_;  // of the places that fill up to m
+  const double least = low_ - 2 * gap_;  // value of the slots from n to m
   const double low = std::min(least, 0.0), high = std::max(high_, 0.0);
   const Operand own = by_.times_each(x_, every_slot([&](std::size_t s) { return s < n_ ? 1.0 : 0.0; }));
   const Values filling = every_slot([&](std::size_t s) { return s >= n_ && s < m_ ? least : 0.0; });
@@ -128,7 +128,8 @@ Operand SlotPairs::summed(const F& compute) const {
   return by_.sum(by_.concatenate(sums), 0);
 }
 
-/// Returns the number of smaller values in all slots of a row; of equal values the first has the largest rank.
+/// Returns the rank of each row's value in all slots of the row: the number of smaller values. Of equal values, the first
+/// has the largest rank.
 Operand SlotPairs::ranks(const Operand& rows, const Operand& columns, std::size_t first, std::size_t blocks,
                          double spread) const {
   const Values ties = each(first, blocks, [&](const Place& p) {
@@ -137,7 +138,7 @@ Operand SlotPairs::ranks(const Operand& rows, const Operand& columns, std::size_
   const Operand differences = by_.plus_each(by_.subtract(rows, columns), ties);
   const auto m = static_cast<double>(m_);
   const Operand larger = signs(differences, spread + gap_, gap_ / 2, kRankError / m);
-  // The sum of the signs of a row, halved.
+  // Half the sum of the signs of a row.
   const Values halves = each(first, blocks, [&](const Place& p) { return p.row < n_ ? 0.5 : 0.0; });
   return by_.inside(by_.plus(across(larger, halves, first, blocks), m / 2 - 1), -m, m);
 }
@@ -153,14 +154,14 @@ std::vector<std::int64_t> SlotPairs::steps_down() const {
   return steps;
 }
 
-/// Returns the sum of the rows of a ciphertext, in each row.
+/// Returns the sum of all rows of a ciphertext, in each row.
 Operand SlotPairs::down(const Operand& x) const {
   Operand sum = x;
   for (const std::int64_t step : steps_down()) sum = by_.add(sum, by_.rotate(sum, step, false));
   return sum;
 }
 
-/// Returns the sum of each row times weights, in all of its slots.
+/// Returns for each row the sum of its slots times weights, in all slots of the row.
 Operand SlotPairs::across(const Operand& x, const Values& weights, std::size_t first, std::size_t blocks) const {
   Operand sum = by_.times_each(x, weights);
   std::vector<std::int64_t> back;
@@ -173,7 +174,8 @@ Operand SlotPairs::across(const Operand& x, const Values& weights, std::size_t f
   return repeated(by_.times_each(sum, head), back);
 }
 
-/// Adds rotations of values between zeros. Each slot has the error of one value, and of the rotations.
+/// Copies values to the zeros between them, by rotations and sums. Each slot has the error of one value, plus the rotations'
+/// errors.
 Operand SlotPairs::repeated(const Operand& x, const std::vector<std::int64_t>& steps) const {
   const ErrorBounds of_one = error_bounds(x);
   Operand sum = without_errors(x, by_);

@@ -10,7 +10,7 @@ namespace heliograph::ckks {
 namespace {
 
 struct Exponentials {
-  Operand powers, total;  // exp(x - middle) and its sum
+  Operand powers, total;  // exp(x - middle) and the sum of these powers
   double middle;
 };
 
@@ -29,7 +29,7 @@ Exponentials exponentials(const Operand& x, const Axis& axis, const Evaluator& b
   const Operand powers = exp_for(by.plus(given.x, -middle), by, what);
   const double least = std::exp(given.low - middle), most = std::exp(given.high - middle);
   constexpr double kMargin = 0x1p-8;
-  if (!(error_bounds(powers).assumed <= least * kMargin))  // also for an unknown error
+  if (!(error_bounds(powers).assumed <= least * kMargin))  // true also for an unknown error (NaN)
     throw NoiseError(what + ": the error of exp is not below 2^-8 of its smallest value on " +
                      interval_text(given.low, given.high) + "; pass a narrower domain=, or use a set of higher precision");
   const Operand narrow = by.inside(powers, least * (1 - kMargin), most * (1 + kMargin));

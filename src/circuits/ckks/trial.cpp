@@ -24,7 +24,7 @@ using Computation = std::function<double(const TrialKeys&)>;
 /// computation. The trial has a thread of its own, because a recording in the caller's thread refuses encryptions.
 double tried(const Parameters& parameters, const std::string& name, const Computation& compute) {
   thread_local FitCache<double> numbers;
-  thread_local std::map<std::string, TrialKeys> last;  // of the last parameter set
+  thread_local std::map<std::string, TrialKeys> last;  // keys of the last parameter set
   const std::string set = parameters.hash();
   return numbers.get({set + " " + name, 0, 0, {}}, [&] {
     std::exception_ptr failure;

@@ -25,7 +25,7 @@ math::Conversion digit_of(u64 q, unsigned power, unsigned bits) {
           .fixed = math::fixed_point({q})};
 }
 
-/// Returns the constant in every limb.
+/// Returns a polynomial with the constant in every limb.
 device::LimbConstants everywhere(u64 value) {
   device::LimbConstants constants{};
   constants[0] = value;
@@ -45,8 +45,9 @@ void order(const device::Session& earlier, const device::Session& later, const V
 }
 
 Digits::Digits(ring::Engine& engine) : q_(engine.ring().prime(0)), bits_(digit_bits(q_)) {
-  // Digits are floors. Half a unit of the last one rounds, and half a base for each digit makes them signed: the sum of q /
-  // (2 base^j) for j from 0 to kDigits. The rest of x then has mean 0.
+  // Digits are rounded down. So an offset is first added to x: half a unit of the last digit, which rounds, and half a base
+  // for each digit, which makes digits signed. The offset is the sum of q / (2 base^j) for j from 0 to kDigits. The rest of
+  // x then has mean 0.
   half_ = u64{1} << (bits_ - 1);
   const math::u128 whole = math::u128{1} << (bits_ * kDigits);
   math::u128 sum = 0;
@@ -63,7 +64,7 @@ u64 Digits::gadget(std::size_t digit) const {
 RnsTensor Digits::operator()(const RnsTensor& x) const {
   ring::Engine& e = *x.engine();
   const RnsTensor moved(x.engine(), x.shape(), 1, x.primes(), Domain::coefficient);
-  // A constant in every coefficient: the NTT domain's rule.
+  // Adds the constant at every position, by the rule of the NTT domain, because every coefficient needs the constant.
   e.enqueue(device::AddConstants{e.prepared(), x.primes(), x.view(), everywhere(offset_), Domain::ntt, moved.view()});
   const RnsTensor digits(x.engine(), x.shape(), kDigits, x.primes(), Domain::coefficient);
   for (std::size_t j = 0; j < kDigits; ++j)
@@ -134,7 +135,7 @@ void Context::require_pair() const {
 
 void Context::make_places() {
   const std::size_t n = ckks_->spec().n, r = parts(), slots = ckks_->period();
-  // Slot k is coefficient gap * reverse(k) = j + r i: place i of part j.
+  // Slot k is in coefficient gap * reverse(k) = j + r i, which is position i of part j.
   const std::size_t gap = n / 2 / slots;
   used_parts_ = gap < r ? r / gap : 1, places_ = slots / used_parts_;
   const int part_bits = std::countr_zero(used_parts_), place_bits = std::countr_zero(places_);
@@ -244,7 +245,8 @@ lwe::Tensor Context::extract(const RnsTensor& x, std::size_t width) const {
     e.enqueue(device::Mul{e.prepared(), kFirst, a.reshape({items, parts, 1}).broadcast_to(shape).view(),
                           monomials_.slice(0, at, 1, count).broadcast_to(shape).view(), product.view()});
     const RnsTensor coefficients = ring::to_domain(product, Domain::coefficient);
-    // The constant coefficient of a S is a_0 S_0 - the sum of a_(d - i) S_i: the mask is -a(X^-1), for a phase b - mask S.
+    // The constant coefficient of a S is a_0 S_0 - the sum of a_(d - i) S_i: so the LWE mask is -a(X^-1), for a phase b -
+    // mask S.
     const RnsTensor mask = ring::automorphism(coefficients.with_components(1, 1), 2 * wide_ - 1);
     store(coefficients.with_components(0, 1), mask, out.slice(2, at, 1, count));
     steps.add(static_cast<double>(count));

@@ -4,8 +4,8 @@
 // splits a ciphertext under S(X^r) into r ciphertexts of degree d under S. Coefficient i of c_j is an LWE ciphertext under
 // the wide key.
 //
-// The key switch to S(X^r) has no special primes, because the modulus at dimension d is limited to q. Its digits are those
-// of the fraction x / q in base 2^kDigitBits: signed, kDigits of them, the rest rounded.
+// The key switch to S(X^r) has no special primes, because the modulus at dimension d is limited to q. The digits of x are
+// kDigits signed digits of the fraction x / q in base 2^kDigitBits; the rest is rounded.
 #pragma once
 
 #include <map>
@@ -23,19 +23,21 @@ using math::Domain;
 using math::u64;
 using ring::RnsTensor;
 
-/// Digits of the switch to S. Their base is the smallest power of two that leaves at most 2^kDroppedBits units of q.
+/// Number of digits of the switch to S. Their base is the smallest power of two for which the digits drop at most
+/// kDroppedBits bits of a residue modulo q.
 inline constexpr std::size_t kDigits = 3;
 inline constexpr int kDroppedBits = 8;
-/// Deviations of Gaussian errors that bounds count.
+/// Number of standard deviations of a Gaussian error in a bound.
 inline constexpr double kDeviations = rlwe::NoiseModel::kDeviations;
-/// Gaussians of deviation 3.19 in an error of a key under S: the ratio of the error and q is then that of TFHE's wide key.
+/// Number of Gaussians of deviation 3.19 whose sum is an error of a key under S. With this number the ratio of error and q
+/// equals the ratio for TFHE's wide key.
 inline constexpr std::size_t kErrors = 2;
 /// LWE words are multiples of 2^-kTurnBits turns before a circuit multiplies them by 2^(64 - kTurnBits): residues modulo
 /// 2^kTurnBits, which conversions handle.
 inline constexpr int kTurnBits = 59;
-/// log2 of the largest factor of a phase in a circuit, a 32-bit integer.
+/// log2 of the largest factor by which a circuit multiplies a phase; factors are 32-bit integers.
 inline constexpr unsigned kMostFactor = 30;
-/// Part of a unit by which a bound may exceed the integers. Values are rounded back.
+/// Fraction of a unit by which a bound may exceed the range of the integers. Such values are rounded to the range's end.
 inline constexpr double kSlack = 0.25;
 
 /// Returns the variance of an error of a key under S.
@@ -45,13 +47,13 @@ inline double error_variance() { return kErrors * math::kSigma * math::kSigma; }
 /// `earlier`, which allocated it or wrote it last, has enqueued.
 void order(const device::Session& earlier, const device::Session& later, const View& view);
 
-/// Digits of a polynomial of a ring modulo its prime q, as signed residues.
+/// Splits a polynomial modulo a prime q into digits, as signed residues.
 class Digits {
  public:
   explicit Digits(ring::Engine& engine);
   /// x: one component, coefficient domain. Returns a component for each digit in the NTT domain.
   RnsTensor operator()(const RnsTensor& x) const;
-  /// Returns q / 2^(bits j), rounded, for digit j from 1.
+  /// Returns the weight of digit j (from 1 on): q / 2^(bits j), rounded.
   u64 gadget(std::size_t digit) const;
   unsigned bits() const { return bits_; }
   /// Returns the variance that a switch by these digits adds to a phase, in units of q. `n`: the degree; `error`: the
@@ -61,16 +63,16 @@ class Digits {
  private:
   u64 q_;
   unsigned bits_;
-  u64 offset_, half_;  // added to x, subtracted from each digit
+  u64 offset_, half_;  // offset added to x; half a base, subtracted from each digit
   std::vector<std::shared_ptr<const device::ConversionConstant>> conversions_;
 };
 
-/// How the sign of a value x is read by one bootstrap for each window; see sign_circuit.
+/// The windows by which bootstraps read the sign of a value x, one bootstrap for each window; see sign_circuit.
 struct SignPlan {
   unsigned bootstraps = 0;
-  std::int32_t ratio = 1;   // of one window and the one before
-  double window = 0;        // units in a turn of the last phase, which is the input
-  double log2_failure = 0;  // of one value
+  std::int32_t ratio = 1;   // size of a window, divided by the previous window's
+  double window = 0;        // units in a turn of the last window's phase, the input
+  double log2_failure = 0;  // for one value
 
   auto operator<=>(const SignPlan&) const = default;
 };
@@ -97,11 +99,11 @@ class Context {
   /// Returns the variance in squared turns that both functions add to a phase.
   double variance() const;
 
-  /// Returns the context of the ring of degree d modulo q, of the key holder's device in `own_narrow`.
+  /// Return the context of the ring of degree d modulo q; own_narrow returns it on the key holder's device.
   rlwe::Context& narrow() const { return *narrow_; }
   const std::shared_ptr<rlwe::Context>& narrow_shared() const { return narrow_; }
   std::shared_ptr<rlwe::Context> own_narrow() const;
-  /// Returns the layouts of the packing keys, from X -> X^g of S to S, and of the key from S(X^r) to the CKKS key.
+  /// Return the layouts of the packing keys, which switch from S(X^g) to S, and of the key from S(X^r) to the CKKS key.
   rlwe::KeyLayout packing_layout() const { return {kFirst, kDigits}; }
   rlwe::KeyLayout to_dense_layout() const;
   /// Returns the g of the packing keys: 2^l + 1 for l from 1 to log2 d.
@@ -109,13 +111,13 @@ class Context {
   /// Packs the phases of [items, width] LWE ciphertexts into the first `width` slots' coefficients, modulo q: [items] under
   /// S(X^r), coefficient domain. The low 32 bits of the words are dropped.
   RnsTensor pack(const lwe::Tensor& x, const std::map<u64, rlwe::SwitchKey>& keys) const;
-  /// Switches from S(X^r) to the CKKS key; both in the NTT domain.
+  /// Switches from S(X^r) to the CKKS key. Operand and result are in the NTT domain.
   RnsTensor to_dense(const RnsTensor& x, const rlwe::SwitchKey& key) const;
   /// Returns the variance in squared turns that both functions add to a phase.
   double packing_variance() const;
 
-  /// Returns digits_circuit for the set, and the circuit that multiplies `wires` wires by a factor. Both are cached, so that
-  /// a device has their launches.
+  /// Return digits_circuit for the set, and the circuit that multiplies `wires` wires by a factor. Both are cached, so that
+  /// a device prepares each circuit once.
   std::shared_ptr<const tfhe::Circuit> reading(unsigned bits) const;
   std::shared_ptr<const tfhe::Circuit> scaling(std::size_t wires, std::int32_t factor) const;
   /// Returns sign_circuit for the set, cached like the other circuits.
@@ -135,11 +137,13 @@ class Context {
   /// several parts, and words of tensors that change their degree pass through the host.
   bool one_memory() const { return narrow_->engine()->cuts_batches(); }
   static std::vector<u64> downloaded(const RnsTensor& x);
-  /// Returns [items, r] polynomials of degree d from [items] of degree N, whose parts follow each other.
+  /// Splits [items] polynomials of degree N into [items, r] polynomials of degree d; the parts of a polynomial are adjacent
+  /// in memory.
   RnsTensor divided(const RnsTensor& x) const;
   /// Writes LWE ciphertexts from constant coefficients of bodies and from masks.
   void store(const RnsTensor& body, const RnsTensor& mask, const lwe::Tensor& out) const;
-  /// Returns the RLWE ciphertexts whose constant coefficients are the LWE phases, divided by d. Coefficient domain.
+  /// Returns RLWE ciphertexts, in the coefficient domain, whose phases have the LWE phases, divided by d, as constant
+  /// coefficients.
   RnsTensor as_ring(const lwe::Tensor& x) const;
   /// Returns plus + turn(minus), in the coefficient domain.
   RnsTensor folded(const RnsTensor& plus, const RnsTensor& minus, u64 galois, const rlwe::SwitchKey& key) const;
@@ -151,15 +155,16 @@ class Context {
   double q_;
   Digits digits_;
   std::shared_ptr<rlwe::Context> narrow_;    // the ring of degree d modulo q
-  std::shared_ptr<ring::Engine> pairs_;      // the same of degree 2 d, for the halves of 64-bit words
-  std::size_t used_parts_ = 1, places_ = 1;  // parts with values, and values in each
-  device::PermutationHandle split_;          // coefficients of the used parts first, in the order of slots
-  RnsTensor monomials_, first_;              // X^-i of a part's places in the order of slots; 1
+  std::shared_ptr<ring::Engine> pairs_;      // a ring of degree 2 d, for the halves of 64-bit words
+  std::size_t used_parts_ = 1, places_ = 1;  // number of parts with values, and of values in each part
+  device::PermutationHandle split_;          // moves the coefficients of used parts to the front, in slot order
+  RnsTensor monomials_, first_;              // X^-i for each position i of a part, in slot order; the constant 1
   std::shared_ptr<const device::ConversionConstant> to_turns_, to_negative_turns_;
-  device::PermutationHandle join_;                                // the inverse of split_
-  device::PermutationHandle mask_, body_;                         // of halves of words: -a(X^-1); the body at position 0
-  std::vector<device::PermutationHandle> monomials_of_;           // products with X^(d / 2^l), for l from 2
-  std::shared_ptr<const device::ConversionConstant> from_turns_;  // 2^-32 turns to q, divided by d
+  device::PermutationHandle join_;                       // the inverse of split_
+  device::PermutationHandle mask_, body_;                // permute halves of words: a to -a(X^-1); the body to position 0
+  std::vector<device::PermutationHandle> monomials_of_;  // products with X^(d / 2^l), for l from 2
+  std::shared_ptr<const device::ConversionConstant>
+      from_turns_;  // converts units of 2^-32 turns to residues modulo q, divided by d
   std::shared_ptr<const device::KeySwitchPlan> to_dense_;
 
   mutable std::mutex mutex_;  // guards the circuits
@@ -174,27 +179,27 @@ struct KeysData {
   rlwe::SwitchKey to_wide;                 // from the CKKS key to S(X^r), modulo q
   std::map<u64, rlwe::SwitchKey> packing;  // by Galois element
   rlwe::SwitchKey to_dense;                // from S(X^r) to the CKKS key
-  bool vouched = true;                     // made by this process
+  bool vouched = true;                     // whether this process made the keys
 };
 
-/// Returns the circuit that reads an integer of `bits` bits from a phase: x units of 2^-(bits + 1) turns become the digits
-/// of x, rounded, in two's complement.
+/// Returns the circuit that reads an integer from a phase. The phase is x units of 2^-(bits + 1) turns; the results are the
+/// digits of x, rounded to an integer of `bits` bits, in two's complement.
 ///
 /// Digits of m bits are read from the lowest. In the phase for digit k, the digit has the unit 2^-(m + 1) turns, and one
 /// more bit is above it. A first bootstrap reads that bit. The second one reads the digit of the phase without that bit and
 /// without digit k - 1. Digits below k - 1 move the phase by less than 2^-m units, half of which is subtracted. At a tie
-/// both bootstraps may err by one step. The table's values are symmetric around 0, so that a phase beyond an end reads as
-/// that end.
+/// both bootstraps may err by one step. The table's values are symmetric around 0, so that a phase beyond an end of the
+/// range gives the integer at that end.
 std::shared_ptr<const tfhe::Circuit> digits_circuit(const tfhe::Spec& spec, unsigned bits);
 
 /// Returns the circuit that tells whether an integer x, rounded, has a relation to 0: a boolean. The input is x units of
 /// 1 / window turns.
 ///
-/// Half a unit is added or subtracted, so that |x| is at least half a unit. Window k has W_k units, ratio times those of
-/// window k - 1; the last one has more than all values. A bootstrap reads the sign s_k of x + A_(k - 1) s_(k - 1) modulo
-/// W_k. Only values near 0 need the right sign: s_k moves them away from 0 by A_k, which is ratio / (4 ratio + 4) of W_k.
-/// The phase for s_(k + 1) is then at least 1 / (4 ratio + 4) turns from 0: near 0 by A_k, and near W_k / 2, where s_k may
-/// be either sign, by W_k / 2 - A_k, less A_(k - 1) and the error of phase k.
+/// Half a unit is added or subtracted, so that |x| is at least half a unit. Window k has W_k units, `ratio` times as many as
+/// window k - 1; the last window contains all values. A bootstrap reads the sign s_k of x + A_(k - 1) s_(k - 1) modulo W_k.
+/// Only values near 0 need the right sign: s_k moves them away from 0 by A_k, which is ratio / (4 ratio + 4) of W_k. The
+/// phase for s_(k + 1) is then at least 1 / (4 ratio + 4) turns from 0: near 0 by A_k, and near W_k / 2, where s_k may be
+/// either sign, by W_k / 2 - A_k, less A_(k - 1) and the error of phase k.
 std::shared_ptr<const tfhe::Circuit> sign_circuit(const tfhe::Spec& spec, const SignPlan& plan, Relation relation);
 
 }  // namespace heliograph::switching

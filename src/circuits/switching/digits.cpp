@@ -10,7 +10,7 @@ namespace {
 using tfhe::Circuit;
 using tfhe::Linear;
 
-/// Returns a fraction of a turn, 2^-bits.
+/// Returns 2^-bits of a turn as a torus word.
 constexpr u64 turns(unsigned bits) { return u64{1} << (64 - bits); }
 
 class Builder {
@@ -23,7 +23,7 @@ class Builder {
 
   std::shared_ptr<const Circuit> run() {
     circuit_.inputs = circuit_.wires = 1;
-    circuit_.tables.push_back({{turns(2)}});  // a quarter turn with the sign of the phase
+    circuit_.tables.push_back({{turns(2)}});  // table of the sign: a quarter turn with the sign of the phase
     add_table([](u64 i) { return i; });
     const u64 half = u64{1} << (message_ - 1), mask = 2 * half - 1;
     add_table([&](u64 i) { return (i - half) & mask; });  // i - half is the signed highest digit
@@ -32,7 +32,7 @@ class Builder {
   }
 
  private:
-  /// Adds a table of digits, whose middle is 0.
+  /// Adds the bootstrap that reads a digit; the middle of its table is 0.
   template <class F>
   void add_table(F digit) {
     tfhe::Table table;
@@ -49,7 +49,7 @@ class Builder {
   }
 
   void read(unsigned k) {
-    // Digit k at 2^-(m + 1) turns, and half of this for rounding.
+    // The digit k has the unit 2^-(m + 1) turns; half of this unit is added for rounding.
     Linear phase{{{0, std::int32_t{1} << (64 - kTurnBits + message_ * (digits_ - 1 - k))}}, turns(message_ + 2)};
     if (k > 0) {
       phase.terms.push_back({digit_, -(std::int32_t{1} << shift_)});

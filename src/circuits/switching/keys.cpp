@@ -42,7 +42,7 @@ Keys Keys::make(const ckks::SecretKey& ckks, const tfhe::SecretKey& tfhe) {
   const auto pair = std::make_shared<Context>(from.context, to.context);
   const std::shared_ptr<rlwe::Context>& wide = from.context->rlwe_shared();
   const rlwe::KeyLayout dense_layout = pair->to_dense_layout();
-  std::optional<rlwe::SecretKey> secret, packed;  // S(X^r) and S, in the key holder
+  std::optional<rlwe::SecretKey> secret, packed;  // the keys S(X^r) and S; only the key holder has values
   rlwe::SwitchKey to_wide = rlwe::broadcast_key(wide, pair->to_wide_layout(), [&] {
     secret = embedded(*pair, to);
     return digits_key(*pair, ring::limbs_of(from.key.transformed(), pair->to_wide_layout().primes), *secret, *from.entropy);

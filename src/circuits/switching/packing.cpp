@@ -1,6 +1,7 @@
 // From LWE ciphertexts under TFHE's wide key to a CKKS ciphertext at the lowest level (Chen, Dai, Kim, Song, ePrint
-// 2020/015, section 3). A fold joins two ciphertexts a and b to a + X^k b + turn(a - X^k b). The turn keeps the coefficients
-// of the one and negates those of the other. Each fold doubles the phases, so all phases are divided by d first.
+// 2020/015, section 3). A fold joins two ciphertexts a and b to a + X^k b + turn(a - X^k b). The automorphism `turn` keeps
+// the coefficients of a and negates the coefficients of X^k b. Each fold doubles the phases, so all phases are divided by d
+// first.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -12,7 +13,7 @@ namespace heliograph::switching {
 
 namespace {
 
-/// Views 64-bit words as their halves, the low one first, from word `from` on.
+/// Views 64-bit words as pairs of 32-bit halves, the low half first, from word `from` on.
 View halves(View v, std::size_t from, std::size_t words) {
   v.data += from * sizeof(u64);
   v.word = math::Word::w32, v.n = 2 * words;
@@ -38,7 +39,8 @@ device::Permutation times_monomial(std::size_t n, std::size_t power) {
 void Context::make_packing() {
   const u64 q = narrow_->engine()->ring().prime(0);
   device::Kernels& kernels = narrow_->engine()->kernels();
-  // Halves of words: the high one of word k is at 2 k + 1. The constant of -a(X^-1) S is -a_0 S_0 + ... - a_k S_k.
+  // The words are stored as halves: the high half of word k is at 2 k + 1. The constant of -a(X^-1) S is -a_0 S_0 + ... -
+  // a_k S_k.
   device::Permutation mask{.source = std::vector<math::u32>(2 * wide_), .negate = std::vector<bool>(2 * wide_)};
   device::Permutation body = mask;
   for (std::size_t i = 0; i < wide_; ++i) {
@@ -103,7 +105,7 @@ RnsTensor Context::as_ring(const lwe::Tensor& x) const {
     return out;
   }
   e.enqueue(device::Zero{out.view()});
-  // In memory of this queue, because the rings' engines have queues of their own.
+  // The copy is in memory of this queue, because the rings' engines have separate queues.
   const View like = View::dense(nullptr, math::Word::w64, x.shape(), 1, 1, 2 * wide_);
   const View residues = like.in(e.allocate(like, kFirst)), sorted = like.in(e.allocate(like, kFirst));
   const auto read = [&](std::size_t from, const device::PermutationHandle& permutation) {
@@ -156,7 +158,7 @@ RnsTensor Context::pack(const lwe::Tensor& x, const std::map<u64, rlwe::SwitchKe
         e.enqueue(device::Copy{a.view(), all.slice(1, 0, 1, count).view()});
         a = all;
       }
-      a = folded(a, a, 3, keys.at(3));  // with zeros in the upper half of the places
+      a = folded(a, a, 3, keys.at(3));  // leaves zeros in the upper half of the positions
       std::size_t level = 2;
       for (std::size_t half = places_ / 2; half > 0; half /= 2, ++level) {
         const RnsTensor even = a.slice(1, 0, 2, half), odd = a.slice(1, 1, 2, half);
@@ -196,7 +198,7 @@ RnsTensor Context::to_dense(const RnsTensor& x, const rlwe::SwitchKey& key) cons
 }
 
 double Context::packing_variance() const {
-  const double d = static_cast<double>(wide_), dropped = d / 2 * 0x1p-33;  // the mean of the dropped halves
+  const double d = static_cast<double>(wide_), dropped = d / 2 * 0x1p-33;  // adds the mean of the dropped halves
   return digits_.variance(d, error_variance(), d / 2) * (d * d - 1) / 3 / (q_ * q_) + dropped * dropped;
 }
 

@@ -7,12 +7,12 @@ namespace heliograph::switching {
 
 namespace {
 
-/// log2 of the probability with which a comparison may fail.
+/// log2 of the allowed failure probability of a comparison.
 constexpr double kLog2Failure = -128;
 /// Largest ratio of two windows that is tried.
 constexpr std::int32_t kMostRatio = 256;
 
-/// Returns the margin of a phase after the first one, in turns: A_(k - 1) / W_k.
+/// Returns the margin of every phase except the first, in turns: A_(k - 1) / W_k.
 double margin_of(std::int32_t ratio) { return 0.25 / (ratio + 1.0); }
 
 /// Returns a fraction of a turn as a torus word.
@@ -41,8 +41,8 @@ SignPlan Context::sign_plan(unsigned bits, double error, double turns) const {
       if (factor == 0) break;
       SignPlan plan{.bootstraps = count, .ratio = ratio, .window = 2 * most + 1};
       if (count > 1) {
-        // The last window holds the values and two margins. The first one has more than ratio + 1 units, as sign_circuit's
-        // statement about phase 1 needs.
+        // The last window must contain the values and two margins. The first window must have more than ratio + 1 units,
+        // because sign_circuit requires this for phase 1.
         plan.window = std::max(2 * most * (ratio + 1) / ratio, (ratio + 1.0) * factor);
       }
       const double first = variance() * factor * factor + noise.before_table(0);

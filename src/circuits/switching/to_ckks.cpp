@@ -40,7 +40,7 @@ class ToCkks {
     const tfhe::Spec& spec = pair_.tfhe()->spec();
     const bool boolean = y_.type().boolean;
     const std::size_t wires = y_.wires(), items = device::element_count(shape_);
-    // Digits at 1/p turn.
+    // A digit has the unit 1/p turn.
     const unsigned bits = boolean ? 1 : spec.message_bits;
     const auto factor = std::int32_t{1} << (1 + spec.message_bits + spec.carry_bits - bits);
     tfhe::EvaluationKeysData none;  // a circuit without bootstraps reads no keys

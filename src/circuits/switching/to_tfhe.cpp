@@ -34,10 +34,10 @@ void require_known(double low, double high) {
         "(within(x, 8)), or encrypt with one (bound=)");
 }
 
-/// Returns the lowest and the highest value that x may have. Throws PlaintextRangeError if they are unknown.
+/// Returns the lowest and the highest possible value of x. Throws PlaintextRangeError if these bounds are unknown.
 std::pair<double, double> interval_of(const ckks::Ciphertext& x) {
   const ckks::RangePair all = x.data().ranges.merged();
-  // The narrower of both bounds; a comparison with NaN is false.
+  // Takes the narrower of the two bounds; a comparison with NaN is false.
   const auto larger = [](double a, double b) { return std::isnan(a) || b > a ? b : a; };
   const double low = larger(all.vouched.low, all.assumed.low), high = -larger(-all.vouched.high, -all.assumed.high);
   require_known(low, high);
@@ -73,7 +73,7 @@ double peak_of(const ckks::Ciphertext& x) {
 
 class ToTfhe {
  public:
-  /// `relation`: compares with 0; without it, reads digits.
+  /// With a `relation`, compares values with 0; without, reads their digits.
   ToTfhe(const ckks::Ciphertext& x, std::optional<Relation> relation, unsigned bits, double unit, const Keys& keys,
          const ckks::EvaluationKeys& ckks_keys, const tfhe::EvaluationKeys& tfhe_keys)
       : x_(x),
@@ -226,7 +226,8 @@ class ToTfhe {
 }  // namespace
 
 double unit_for(const ckks::Ciphertext& x, unsigned bits) {
-  // Of the public bound alone: the integers must not depend on what this process knows of the values.
+  // The unit follows from the public bound alone, because the integers must not depend on secret knowledge of this process
+  // about the values.
   const ckks::Range range = x.data().ranges.merged().assumed;
   require_known(range.low, range.high);
   const double least = std::exp2(bits - 1.0);
@@ -247,7 +248,7 @@ double log2_failure(const Keys& keys, unsigned bits) {
                             pair.tfhe()->noise().before_table((k > 0 ? weight * weight : 0) + (k + 1 < digits ? 1 : 0));
     // Lower digits and the rounding move a phase by up to 2^-m / 2 units.
     const double margin = unit * (k == 0 ? 0.5 : 0.5 - std::exp2(-1.0 * m) / 2);
-    // Two bootstraps a digit, except for the highest one.
+    // Each digit takes two bootstraps, except the highest digit, which takes one.
     sum = rlwe::log2_sum(sum, lwe::log2_tail(variance, margin) + (k + 1 < digits ? 1 : 0));
   }
   return sum;

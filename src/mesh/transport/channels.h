@@ -5,7 +5,7 @@
 
 namespace heliograph::mesh {
 
-/// Connects the devices of all members. `mine` are those of this rank, from member `first` on. Throws DeviceError on
+/// Connects the devices of all members. `mine`: the devices of this rank, from member `first` on. Throws DeviceError on
 /// every rank.
 std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTransport> sockets,
                                                   const std::vector<std::shared_ptr<device::Device>>& mine,

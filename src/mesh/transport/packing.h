@@ -12,7 +12,7 @@ namespace heliograph::mesh::packing {
 using Bytes = std::vector<std::byte>;
 
 /// Packs words of eight bytes, block by block, in as many bytes as the largest word of the block needs. Returns nullopt
-/// if packing saves little. The packed size reveals the size of the words, so the words must be public, as those of
+/// if packing saves little. The packed size reveals the size of the words, so the words must be public, like words of
 /// ciphertexts.
 std::optional<Bytes> packed(std::span<const std::byte> words);
 /// Returns the unpacked size; 0 if `packed` did not write the data.

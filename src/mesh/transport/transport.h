@@ -35,11 +35,11 @@ class Transport {
                         std::span<const Part> sends, std::span<const Part> receives) = 0;
   virtual bool is_staged() const = 0;
 
-  /// Overwrites `bytes` on every rank with those of rank 0.
+  /// Overwrites `bytes` on every rank with rank 0's bytes.
   virtual void broadcast(std::span<std::byte> bytes) = 0;
   /// Sends each[r] of rank 0 to rank r (`each` is ignored on the other ranks).
   virtual std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) = 0;
-  /// Returns every rank's bytes, in the order of ranks, on rank 0; an empty list on the others.
+  /// Returns every rank's bytes, in the order of ranks, on rank 0; an empty list on all other ranks.
   virtual std::vector<std::vector<std::byte>> gather(std::vector<std::byte> mine) = 0;
   /// Returns every rank's bytes, in the order of ranks, on every rank.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;

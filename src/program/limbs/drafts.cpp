@@ -28,7 +28,7 @@ constexpr u32 kNever = ~u32{0};
 }  // namespace
 
 Term Drafts::term(char kind, const std::string& symbol, std::uint16_t limb) {
-  // Separate maps, because an input and an output may have the same name.
+  // The maps are separate, because an input and an output may have the same name.
   auto& known = kind == 'v' ? outputs_ : terms_;
   const auto [found, fresh] = known.try_emplace(symbol, kind, static_cast<u32>(terms_.size() + outputs_.size() + 1));
   return {.kind = kind, .limb = limb, .number = found->second.second};

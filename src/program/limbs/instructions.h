@@ -16,7 +16,7 @@ namespace heliograph::program::limbs {
 using math::u32;
 using math::u64;
 
-/// Indices of primes: those of the chain ascend from 0, special primes descend from 63.
+/// Indices of primes: indices of chain primes ascend from 0, indices of special primes descend from 63.
 inline constexpr std::size_t kPrimes = 64;
 inline constexpr u32 kMostRegisters = 1 << 16, kMostUnits = 1 << 10, kMostChips = 1 << 10;
 
@@ -99,7 +99,7 @@ struct Register {
   u32 number = 0;
   bool operator==(const Register&) const = default;
 };
-std::string to_string(const Register& r);  // without "[X]"
+std::string to_string(const Register& r);  // the text without "[X]"
 
 /// A limb in memory.
 struct Term {
@@ -109,7 +109,7 @@ struct Term {
   u32 number = 0;
   bool operator==(const Term&) const = default;
 };
-std::string to_string(const Term& t);  // without "{F}"
+std::string to_string(const Term& t);  // the text without "{F}"
 
 struct Slice {
   u32 first = 0, count = 0;

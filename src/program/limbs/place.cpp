@@ -104,7 +104,7 @@ class Placer {
       const bool some = std::any_of(g.members.begin(), g.members.end(), [&](u32 v) { return stays[v]; });
       for (const u32 v : g.members) stays[v] = stays[v] || some;
     }
-    std::vector<std::vector<u32>> gone(ends.size());  // values whose last use is in each step
+    std::vector<std::vector<u32>> gone(ends.size());  // for each step, the values whose last use is in this step
     for (u32 v = 0; v < p_.values.size(); ++v) {
       if (p_.values[v].kind == Value::Kind::made && last_[v] != kNone && !stays[v]) gone[last_[v]].push_back(v);
     }

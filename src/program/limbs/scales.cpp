@@ -135,7 +135,7 @@ class Inference {
     return {a.known + times * b.known + memo->second.known, memo->second.terms};
   }
 
-  /// Solves the equation of two values' scales for one unknown.
+  /// Solves the equation that two values' scales are equal for one unknown.
   void equal(u32 a, u32 b) {
     if (forms_[a].terms == forms_[b].terms) return;
     const Form d = resolved(sum(resolved(forms_[a]), resolved(forms_[b]), -1));

@@ -34,7 +34,7 @@ struct Node {
     negative,       // -a
     product,        // a b
     turned,         // the automorphism X -> X^extra of a
-    raised,         // a modulo the primes `extra`, centred, lifted to others
+    raised,         // a modulo the primes `extra`, centred, lifted to other primes
     divided,        // a divided by the primes `extra`, rounded
     switched,       // digit of c, raised, times component b of key a
     switched_down,  // as switched, divided by the special primes, rounded
@@ -143,7 +143,7 @@ class Expressions {
     const limbs::Key& k = program_.keys[key.a];
     if (k.type == limbs::Key::own || x.kind == Node::Kind::key) return unknown();
     const u64 digit = limbs::bits(k.digits[key.b / 2]);
-    // In the primes of the digit the operand is the input's own limb, in others the raised digit.
+    // Modulo the primes of the digit the operand is the input's own limb; modulo other primes it is the raised digit.
     u32 of = kNone;
     if (x.kind == Node::Kind::raised && (x.extra & ~digit) == 0 && !(x.extra & limbs::bit(prime))) {
       of = x.a;

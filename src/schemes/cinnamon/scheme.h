@@ -63,8 +63,8 @@ struct Standing {
 /// Returns whether the bounds of a CKKS input satisfy those recorded for `item`.
 Standing within(const AnyCiphertext& x, const AnyCiphertext& recorded, std::size_t item);
 
-/// Makes a result of a written program from the recorded metadata of `item`. Copies those of noise and ranges that
-/// `standing` permits. `complex`: whether an operand has complex values.
+/// Makes a result of a written program from the recorded metadata of `item`. Copies the noise and ranges that `standing`
+/// permits. `complex`: whether an operand has complex values.
 AnyCiphertext result(const AnyCiphertext& recorded, std::size_t item, const rlwe::KeyId& key, ring::RnsTensor tensor,
                      bool complex, Standing standing);
 

@@ -99,7 +99,7 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), places_(c.spec().n / 2), s
   const auto layers = static_cast<std::size_t>(std::countr_zero(places_)),
              own = static_cast<std::size_t>(std::countr_zero(slots_));
   require<ParameterError>(b.entry <= layers, "entry must be at most the layers of the transform, log2(N/2)");
-  // Stages of similar size, longer ones first. With one slot, a stage without layers only multiplies.
+  // The stages have similar sizes, in descending order. With one slot, a stage without layers only multiplies.
   for (std::size_t first = 0, parts = std::min(b.entry, std::max<std::size_t>(own, 1)); parts > 0; --parts) {
     const std::size_t count = (own - first + parts - 1) / parts;
     to_coefficients_.push_back({first, count});

@@ -115,7 +115,7 @@ struct CiphertextData {
   Ranges ranges;               // bounds on the values; vouched: from values encrypted here, so secret
   std::optional<Key256> seed;  // mask seed of a fresh secret-key encryption
   bool fresh = false;          // an encryption before any operation
-  Guards guards;               // of arguments on which the values depend
+  Guards guards;               // guards of arguments on which the values depend
   Tail tail;                   // contents of the slots from `width` to the period; zero if `width` is the period
 
   std::size_t degree() const { return tensor.components() - 1; }

@@ -42,8 +42,8 @@ struct Guard {
 class Guards {
  public:
   using Item = std::shared_ptr<const Guard>;
-  /// Largest number of a tensor's guards. More are joined, those of one operation first. Guards that cannot be joined
-  /// (their sum would not fit the modulus, or their scales differ) may exceed the number.
+  /// Largest number of a tensor's guards. More guards are joined by sums; guards of the same operation are joined first.
+  /// Guards that cannot be joined (their sum would not fit the modulus, or their scales differ) may exceed the number.
   static constexpr std::size_t kMost = 8;
 
   bool empty() const { return list_.empty(); }

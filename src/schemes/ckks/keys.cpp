@@ -278,7 +278,7 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 struct Evidence {
   double largest = 0;        // largest coefficient, in units of the phase
   double apart_squared = 0;  // largest squared distance of a padding slot from its known contents
-  double low = 0, high = 0;  // of real values: the lowest and the highest
+  double low = 0, high = 0;  // the lowest and the highest of real values
   double square = 0;         // square of the largest magnitude of complex values; its root would branch on a secret
 };
 

@@ -20,7 +20,7 @@ std::vector<u64> galois_of(const Context& c, const std::vector<std::int64_t>& ro
   return elements;
 }
 
-/// Computes noise and bounds of the sum before rescaling. `r` has those of the operand on entry.
+/// Computes noise and bounds of the sum before rescaling. On entry `r` has the properties of the operand.
 void describe(CiphertextData& r, const LinearSum& sum, double scale) {
   const Context& c = *sum.context;
   const auto& plan = *sum.plan;
@@ -130,8 +130,8 @@ struct Part {
   std::vector<std::int64_t> babies, giants;  // steps of each term
 };
 
-/// A step as the sum of a step with a key and the rest. The rest of a baby step is applied before it, the rest of a giant
-/// step after it.
+/// A step, written as the sum of a step that has a key and the remaining steps. The remaining steps of a baby step are
+/// applied before it, the remaining steps of a giant step after it.
 struct Split {
   std::int64_t key = 0, rest = 0;
 };

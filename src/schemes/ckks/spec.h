@@ -44,7 +44,7 @@ double top_log_scale(const Bootstrapping& b);
 
 /// Returns the name of the named set with the numbers of this set; empty if there is none.
 std::string known_name(const Spec& spec);
-// As above, for sets with bootstrapping (spec_bootstrapping.cpp).
+// Return the names, the spec of a name, and the name of a spec, for sets with bootstrapping (spec_bootstrapping.cpp).
 std::vector<std::string> named_bootstrapping_specs();
 std::optional<Spec> named_bootstrapping_spec(const std::string& name, bool insecure = false);
 std::string known_bootstrapping_name(const Spec& spec);

@@ -27,8 +27,8 @@ double log_deviation(double canonical, std::size_t n) {
   return canonical - std::log2(rlwe::NoiseModel::least_deviations(n)) - std::log2(static_cast<double>(n)) / 2;
 }
 
-/// Chooses the smallest rounding for which its noise and that of the products are within the limit. Returns false if
-/// there is none.
+/// Chooses the smallest number of bits for which the noise of rounding plus the noise of the products is within the limit.
+/// Returns false if there is none.
 bool choose_bits(Context& c, RowsPlan& plan, double products) {
   const double limit = c.rules().noise_limit(0, plan.level), whole = c.rules().log_modulus(plan.level);
   const int most = std::min<int>(kMostBits, static_cast<int>(whole));

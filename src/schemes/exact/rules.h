@@ -30,7 +30,7 @@ class Rules {
   Rules(const Rules&) = delete;
   Rules& operator=(const Rules&) = delete;
 
-  /// Returns the domain of computed ciphertexts. Fresh ones are in the coefficient domain.
+  /// Returns the domain of computed ciphertexts. Fresh ciphertexts are in the coefficient domain.
   virtual Domain home() const = 0;
 
   // Messages. Returns the multiplier of the errors in an encryption of zero.

@@ -31,7 +31,7 @@ struct TableData {
   RnsTensor masks;        // masks of questions
   View bytes;             // 32-bit words, one component per column
   std::vector<u32> hint;  // masks p_j: [column][N]
-  /// digits in the NTT domain: [turn][pack]; those of the last key: [pack].
+  /// digits in the NTT domain: [turn][pack]; digits of the last key: [pack].
   RnsTensor digits, last;
   /// Source indices of the automorphisms' values: for each turn, then for the first steps of both paths. [turn][N].
   std::vector<u32> tables;

@@ -40,8 +40,8 @@ class Context : public schemes::Context<Spec> {
   std::size_t words() const { return device::lwe_words(lwe_.wide()); }
   lwe::Tensor tensor(const Shape& shape, std::size_t wires) const { return {session_, shape, wires, words()}; }
 
-  /// Makes a tensor over the existing words of a saved program's result. Throws DamagedFileError if their shape is not
-  /// that of `wires` wide ciphertexts.
+  /// Makes a tensor over the existing words of a saved program's result. Throws DamagedFileError if they do not have the
+  /// shape of `wires` wide ciphertexts.
   lwe::Tensor tensor_over(const device::View& view, std::size_t wires) const;
 
   /// Returns a circuit's launches on this device. Caches the most recent circuits.

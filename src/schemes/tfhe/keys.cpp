@@ -94,7 +94,7 @@ Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Sh
   in_stretches(items, wires, [&](std::size_t first, std::size_t count) {
     const auto first_item = static_cast<u32>(first * wires);
     stretch.resize(count * wires * words);
-    bodies.resize(whole ? 0 : count * wires);  // for the other processes, which compute the masks from the seed
+    bodies.resize(whole ? 0 : count * wires);  // bodies for the other processes, which compute the masks from the seed
     ring::broadcast(device, std::span(bodies), [&] {
       lwe::encrypt(c.lwe(), data_->masks, std::span(messages).subspan(first * wires, count * wires), seed, error_seed,
                    first_item, stretch);

@@ -27,7 +27,7 @@ class Slots {
     return slot;
   }
   void give_back(u32 slot) { free_.push(slot); }
-  /// Takes consecutive slots after all others.
+  /// Takes consecutive slots after all slots in use.
   std::size_t take_row(std::size_t count) {
     count_ += count;
     return count_ - count;

@@ -136,7 +136,7 @@ class ExpiredKeyError(ServiceError):
 
 
 class EvictedKeyError(ServiceError):
-    """The keys or table were deleted to make room for others, or damaged on the service's disk."""
+    """The keys or table were deleted to make room for other objects, or damaged on the service's disk."""
 
     status = _GONE
 

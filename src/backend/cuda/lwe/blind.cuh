@@ -90,7 +90,7 @@ struct BlindTransform {
   /// Returns the index of a thread's value at an angle of `step` eighths of pi from value 0. Keys are stored in the order of
   /// the angles.
   static constexpr u32 at_angle(u32 step) {
-    const u32 path = reversed4(step);  // four bits; the highest is the first split's
+    const u32 path = reversed4(step);  // four bits; the highest bit belongs to the first split
     return path % kLast * kNodes + path / kLast;
   }
 

@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (more) next.store(shared + (stage ^ 1) * M::kStage);
     __syncthreads();
   }
-  const u32 shift = t % 2 * 16;  // this lane has the sums of two digits, the neighbouring lane those of the other two
+  const u32 shift = t % 2 * 16;  // this lane has the sums of two digits, the neighbouring lane the sums of the other two
 #pragma unroll
   for (u32 n = 0; n < M::kTilesAcross; ++n) {
     const u32 item = first_item + (column + n * 8) / 4 + t / 2;

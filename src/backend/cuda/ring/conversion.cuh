@@ -22,8 +22,8 @@ struct ConversionTarget<Field50> {
   Field50::Prime p;
   Field50::Constant own;
 };
-/// In integer fields the matrix has a row for each source, then one of `wrap`, then one of `own`. Rows are padded to whole
-/// tiles.
+/// In integer fields the matrix has a row for each source, then a row of `wrap`, then a row of `own`. Rows are padded to
+/// whole tiles.
 __host__ __device__ inline u32 padded_targets(u32 targets) {
   return (targets + kTargetTile - 1) / kTargetTile * kTargetTile;
 }

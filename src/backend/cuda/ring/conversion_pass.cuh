@@ -40,8 +40,8 @@ struct ConversionArguments {
 };
 
 enum class ConversionKind {
-  any,    // a call with any arguments
-  plain,  // only operand x, whole parts, the field's words, in Field50 a shift: mod up, end of a division
+  any,    // general: a call with any arguments
+  plain,  // only operand x, whole parts, words of the field (Field50: with a shift); used by mod up and divisions
   lower,  // runs two conversions; the second reads the first one's result, which is not stored
 };
 

@@ -1,4 +1,4 @@
-// The inner product with a key, and that of permuted digits.
+// The inner product of digits with a key, and of permuted digits with a key.
 #include <algorithm>
 #include <array>
 
@@ -180,7 +180,7 @@ struct SharedArguments {
   InnerArguments<Field50> inner;  // the grid has groups of outputs and of items
   const u32* turns[kSharedTurns];
   u32 items, first, onto;
-  u32 positions;  // positions of a block, a multiple of 32
+  u32 positions;  // number of positions of a block, a multiple of 32
 };
 static_assert(sizeof(SharedArguments) <= kMostArguments);
 

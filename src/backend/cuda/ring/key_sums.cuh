@@ -1,5 +1,5 @@
-// Products of several key switches (device/call.h, ApplyKeys). Each key is read once. Digits that several keys use come from
-// the L2 cache. The sums stay on chip for the row passes of the division.
+// Sums of products of several key switches (device/call.h, ApplyKeys). Each key is read once. Digits that several keys use
+// come from the L2 cache. The sums stay on chip for the row passes of the division.
 #pragma once
 
 #include "backend/cuda/ring/transformed.cuh"

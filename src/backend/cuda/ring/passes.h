@@ -35,7 +35,7 @@ void key_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const
 /// The part of a key switch between the column passes of the extended digits and the division, in the NTT domain.
 struct SwitchPass {
   const char* name;
-  const device::KeySwitchPlan& plan;  // a plan whose `down` is simple (DividePlan::simple)
+  const device::KeySwitchPlan& plan;  // the plan; its division `down` must be simple (DividePlan::simple)
   const View& digits;
   const View* own;  // the decomposed polynomial in the NTT domain: the digits' own limbs; null: all digits are transformed
   const u32* turn;  // permutation of `digits`, `own` and `add` in the NTT domain (CudaPermutation::table); null: identity
@@ -45,7 +45,8 @@ struct SwitchPass {
 };
 template <class F>
 void switch_rows(Queue&, const CudaRing&, const SwitchPass&);
-/// Computes the end of a division: own times `beside`, plus the rows of `rest`. `out` may be the memory of either.
+/// Computes the end of a division: own times `beside`, plus the rows of `rest`. `out` may be the memory of `beside` or of
+/// `rest`.
 template <class F>
 void divide_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& rest, const View& beside,
                  const device::LimbConstants& own, const View& out);

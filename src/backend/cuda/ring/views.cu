@@ -15,7 +15,7 @@ Strided strided(const device::View& v) {
     const u32 extent = static_cast<u32>(v.shape[i]);
     if (s.axes > 0) {
       const u32 before = s.shape[s.axes - 1].value;
-      // Merges this axis with the previous one if their strides allow it, or if the previous axis has one entry.
+      // Merges this axis with the previous axis if their strides allow it, or if the previous axis has one entry.
       if (before == 1 || s.stride[s.axes - 1] == static_cast<math::i64>(v.shape[i]) * v.stride[i]) {
         s.shape[s.axes - 1] = Divisor(before * extent);
         s.stride[s.axes - 1] = v.stride[i];

@@ -125,7 +125,7 @@ class NcclChannel final : public device::Channel {
 
   void check() override {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) return;  // another thread holds the lock and checks
+    if (!lock) return;  // another thread holds the lock and checks this exchange
     require_open();
     bind();
     ncclResult_t state = ncclSuccess;
