@@ -200,7 +200,7 @@ class MeshMoves final : public device::Moves {
   }
 
  private:
-  /// Makes the reader copy after the mark at which the words are valid. The owner does not wait for the copy here.
+  /// Makes the member `reader` copy words of the member `owner` once they are valid. The owner does not wait here.
   void pull(MeshMemory& from, const Buffer& held, const View& source, std::size_t owner, MeshMemory& to, const View& target,
             std::size_t reader, std::optional<std::size_t> made) {
     if (!made) {
