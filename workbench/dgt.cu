@@ -52,8 +52,8 @@ struct DgtArguments {
   u32* out;  // may be `in`
   cuda::Grid grid;
   const Gauss::Prime* table;
-  const Field32::Constant* twiddles;  // h for each prime
-  const Gauss::Factor* twists;        // h for each prime
+  const Field32::Constant* twiddles;  // h constants per prime
+  const Gauss::Factor* twists;        // h factors per prime
   u32 n, items;
 };
 

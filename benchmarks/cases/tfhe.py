@@ -180,7 +180,7 @@ def regression_table(r: Regression) -> Any:
 
 
 def regression_row(case: Case) -> dict[str, Any]:
-    """Runs a regression once. Returns the server's time, whether every integer equals the clear one, and the difference from floating
+    """Runs a regression once. Returns the server's time, whether every integer equals its clear result, and the difference from floating
     point. For a training, also the shares of rows that the decrypted model and a floating-point model predict correctly.
     """
     r = case.regression

@@ -186,7 +186,7 @@ def short_rows(reports: Reports) -> Iterator[Row]:
 
 
 def short_note(reports: Reports) -> str:
-    """Returns the sources of the short comparison's numbers."""
+    """Returns a note that says which reports gave the numbers of the short comparison."""
     (areas, _), (name, cycles) = reports.items()
     return (
         f"Heliograph's cycles are simulated at commit {commit(cycles['commit'])} ({link(name)}), areas by synthesis "

@@ -185,7 +185,7 @@ def roofline(reports: Reports) -> Lines:
 
 
 def scaling(reports: Reports) -> Lines:
-    """Returns Figure 5.4: several GPUs."""
+    """Returns the lines of Figure 5.4, times on several GPUs."""
     lines, used = [], list[str]()
     for variant, words, theirs, two in (
         ("branches", "a graph with branches", 2.10, GRAPH / 2.10),

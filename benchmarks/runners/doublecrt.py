@@ -39,7 +39,7 @@ class Plan:
     device: str
     edition: str = "w64"
     threads: int = 0  # number of threads; 0: all
-    ranks: int = 0  # 0: no mesh
+    ranks: int = 0  # number of ranks; 0: no mesh
     layout: str = ""
     options: tuple[str, ...] = ()
 

@@ -278,8 +278,8 @@ void add_constants_into(Ciphertext& a, const Values& values);
 /// the modulus.
 Ciphertext multiply(const Ciphertext& a, const Ciphertext& b);
 Ciphertext multiply(const Ciphertext& a, const Plaintext& b);
-/// Multiplies by real numbers, one for each ciphertext (broadcast), encoded as integers at `scale`. 0: the divisor of the
-/// next rescaling, so that the rescaled result has its level's scale.
+/// Multiplies by real numbers, one for each ciphertext (broadcast), encoded as integers at `scale`. If `scale` is 0,
+/// takes the divisor of the next rescaling, so that the rescaled result has its level's scale.
 Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double scale = 0);
 /// Multiplies by the imaginary unit, exactly.
 Ciphertext multiply_i(const Ciphertext& a);

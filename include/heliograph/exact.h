@@ -291,7 +291,7 @@ class ClearRows : public ObjectOf<Scheme, ClearRowsData> {
   std::size_t rows() const;
   const RowsPlan& plan() const;
   std::size_t bytes() const;
-  /// Sets the rows of a block: `values` [rows of the block][columns]. Throws ShapeError. Do not call it while `times`
+  /// Sets the rows of a block: `values` [rows of the block][columns]. Throws ShapeError. Do not call `set` while `times`
   /// runs on another thread.
   void set(std::size_t block, std::span<const std::int8_t> values) const;
   /// Multiplies the rows by each vector. Each result has one ciphertext per block: coefficient r of block b is the product

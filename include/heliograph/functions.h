@@ -44,8 +44,8 @@ struct Composition {
 /// Returns the table of compositions.
 const std::vector<Composition>& compositions();
 
-/// Guards of declared intervals; with a guard, decrypt throws OutOfIntervalError if an argument was outside. usual: the
-/// guard of evaluate_polynomial. strong: the guard of strong_guards. none: no guard (skip_guards).
+/// Guards of declared intervals; with a guard, decrypt throws OutOfIntervalError if an argument was outside. `usual`
+/// is the guard of evaluate_polynomial, `strong` is the guard of strong_guards, `none` means no guard (skip_guards).
 enum class Guarding : unsigned char { usual, strong, none };
 
 /// Performs the operations of functions with evaluation keys. A derived class can change or observe each operation: for

@@ -20,7 +20,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 inline constexpr std::size_t kStep = 2048, kMostRows = std::size_t{1} << 20, kMostColumns = std::size_t{1} << 17;
-/// Words of a question's two keys.
+/// Number of words of a question's two keys.
 inline constexpr std::size_t kKeyWords = 2 * kStep, kMaskBytes = 3;
 
 /// Returns log2 of a bound on the probability that an answer is refused or wrong. Throws ParameterError for invalid sizes.

@@ -27,7 +27,7 @@ class ParametersOf {
   const typename S::Spec& spec() const;
   std::string device() const;
   bool secure() const;
-  int security_bits() const;  // 128, or a rough lower estimate
+  int security_bits() const;  // returns 128, or a rough lower estimate
   std::string hash() const;   // SHA-256 of the defining numbers, in hex
   /// Returns the defining numbers and the name as JSON, as files have them.
   std::string to_json() const;

@@ -46,7 +46,7 @@ module hg_core #(
     input  logic [          SB-1:0]               load_slot_i,
     input  logic [          AW-1:0]               load_pair_i,
     input  logic [             1:0][B-1:0][W-1:0] load_data_i,
-    // To the bus; rows arrive two cycles after store_i.
+    // Stored rows go to the bus two cycles after store_i.
     input  logic                                  store_i,
     input  logic [          SB-1:0]               store_slot_i,
     input  logic [          AW-1:0]               store_pair_i,

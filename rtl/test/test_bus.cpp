@@ -266,7 +266,7 @@ TEST_F(Bus, CountersCountEachUnitsWork) {
     Counter unit;
     u64 cycles, read, written;
   } cases[] = {
-      // Cycles as in the README's model, without the cycle in which an instruction is accepted.
+      // Cycles follow the README's model, without the cycle in which an instruction is accepted.
       {ntt(kLogN, false, q, 0, 1, 0), Counter::ntt, kLogN * kN / 4 + 21, 0, 0},  // plus one cycle for the bank's grant
       {plus_one(0, 1), Counter::pointwise, kN / 2 + 20, 0, 0},
       {permute(kLogN, true, 5, q, 0, 1), Counter::permute, kN / 2 + 5, 0, 0},

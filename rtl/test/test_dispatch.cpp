@@ -14,7 +14,7 @@ constexpr unsigned kNtt = 0, kPointwise = 1, kPermute = 2, kConvert = 3, kLoad =
 constexpr std::uint32_t kOrdered = 1u << 24;
 constexpr unsigned kRows = 512;  // rows per table, for the model's B = 8 and LOG_N = 12
 
-enum Outcome : int { fence = -3, dropped = -2, waits = -1 };  // other values: the unit's number
+enum Outcome : int { fence = -3, dropped = -2, waits = -1 };  // any other value is a unit's number
 
 class Dispatch : public testing::Test {
  protected:

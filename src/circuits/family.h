@@ -49,7 +49,7 @@ class Family {
 
   // Booleans. `table[i]`: the result if operand j is bit j of i. Takes one bootstrap if the encoding allows it.
   virtual Number truth_table(const std::vector<Number>& operands, const std::vector<bool>& table) = 0;
-  virtual Number negate_boolean(const Number& a) = 0;  // without a bootstrap
+  virtual Number negate_boolean(const Number& a) = 0;  // takes no bootstrap
   virtual Number select(const Number& condition, const Number& a,
                         const Number& b) = 0;  // a if the condition is true, else b, which have one type
   /// Returns (sum, carry): a half adder, or a full adder if `c` is not null.

@@ -118,7 +118,7 @@ class Measurement {
   virtual Rates measure_rates() = 0;
 };
 
-/// Counts of transfers between the host and a device, and of its requests. Zero if the device is the host.
+/// Counts of a device's transfers from and to the host, and of its requests. All are zero if the device is the host.
 struct Traffic {
   u64 uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0;
   u64 launches = 0, allocations = 0, waits = 0;

@@ -97,7 +97,7 @@ class Session {
  private:
   /// Notifies observers and enqueues `call`, whose contents it may move.
   void enqueue_observed(Call& call, bool reports) const;
-  /// Number of items of a call to process at once; 0 if it needs no scratch here.
+  /// Number of items of a call to process at once; 0 if the call needs no scratch on this device.
   std::size_t items_at_once(const Call& call) const;
   /// Enqueues a call in chunks of `at_once` items with this scratch; without scratch enqueues the whole call.
   void enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, bool reports) const;

@@ -109,7 +109,7 @@ Count counted(const Gather& c) {
   return count;
 }
 
-// In Combine and LweKeySwitch, a product is a product of words. In Bootstrap it is a real multiplication in double
+// In Combine and LweKeySwitch, a product is a product of words. In Bootstrap, a product is a real multiplication in double
 // precision, fused with its addition, in the formulation with Fourier transforms. With M = N / 2, a product of spectra takes
 // 4 M products and a transform takes 2 M log2(M). Each group of the key takes rows * (k + 1) * 2^group + 2^group - 1
 // products of spectra (for the bundle, its monomials, and digits times bundle) and rows + k + 1 transforms. Keys and tables

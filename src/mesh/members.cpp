@@ -89,7 +89,7 @@ double MeshMembers::bootstrap_seconds(const device::Evaluate& call, const device
     if (mine > 0) longest = std::max(longest, on_member(m, mine * rows)), ++holders;
   }
   if (holders == size() || rows * items <= parallel[0]) return longest;
-  // Idle members compute part of the rows. The combinations move to them, and the results back.
+  // Idle members compute part of the rows. Combinations move to the idle members, and results move back.
   const std::vector<std::size_t> each = shares(rows * items, weights);
   double shared = 0;
   for (std::size_t m = 0; m < size(); ++m) shared = std::max(shared, on_member(m, each[m + 1] - each[m]));
@@ -200,7 +200,7 @@ class MeshMoves final : public device::Moves {
   }
 
  private:
-  /// Makes the reader copy after the mark at which the words are valid. The owner does not wait for the copy here.
+  /// Makes the member `reader` copy words of the member `owner` once they are valid. The owner does not wait here.
   void pull(MeshMemory& from, const Buffer& held, const View& source, std::size_t owner, MeshMemory& to, const View& target,
             std::size_t reader, std::optional<std::size_t> made) {
     if (!made) {

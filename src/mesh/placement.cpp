@@ -158,7 +158,7 @@ Shared shared_items(const Block& a, const Block& b) {
   if (a.count == 0 || b.count == 0) return s;
   const std::size_t a_step = a.count > 1 ? a.step : 1, b_step = b.count > 1 ? b.step : 1;
   const std::size_t least = std::max(a.first, b.first), most = std::min(a.last(), b.last());
-  // Finds the first common item from `least` on. If there is one, it is among b_step items of `a`.
+  // Finds the first common item from `least` on. If a common item exists, it is among b_step items of `a`.
   std::size_t item = a.first + (least - a.first + a_step - 1) / a_step * a_step;
   for (std::size_t tried = 0; item <= most && (item - b.first) % b_step != 0; ++tried, item += a_step) {
     if (tried == b_step) return s;

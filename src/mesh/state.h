@@ -230,7 +230,7 @@ class State : public std::enable_shared_from_this<State> {
   /// Chooses the placement of a call's result before any write: that of its operands, unless another placement is faster,
   /// the moves of operands included.
   void place_result(const device::Call& call, Queue& queue);
-  /// Returns whether a call of one ciphertext reads many keys. The owners of its limbs may share such a call.
+  /// Returns whether a call of one ciphertext reads many keys. The owners of the ciphertext's limbs may share a long call.
   static bool is_long(const device::Call& call);
   /// Returns the predicted seconds of a long call over the limbs' owners, plus the error of predictions; nullopt for
   /// other calls.

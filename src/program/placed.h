@@ -45,7 +45,7 @@ class Placed final : public device::Resident {
     std::vector<u32> keys;               // places of its keys, each once
     bool awaited = false;                // whether other executors use its outputs
     std::shared_ptr<const Program> own;  // the part as a program of a member with its own session; made at the first replay
-    std::vector<u32> own_takes;          // input places of `own`
+    std::vector<u32> own_takes;          // places of the inputs of `own`
   };
   /// One action of a replay: a part, or one step of it. Actions are in the order of predicted starts.
   struct Action {

@@ -89,7 +89,7 @@ class Slow:
 
 
 def test_long_calls_are_timed_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long calls run once to warm up and three times timed."""
+    """Long calls run once to warm up, and three more runs are timed."""
     from benchmarks.cases import gpu as gpu_cases
     from benchmarks.runners import gpu, nvml
 

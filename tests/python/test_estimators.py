@@ -88,7 +88,7 @@ def test_classifiers(name: str) -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
 def test_perceptrons(activation: str) -> None:
-    """Fitted polynomials have the reported error in clear, and the encrypted model follows the clear one."""
+    """Fitted polynomials have the reported error in clear, and the encrypted model follows the clear model."""
     perceptron = neural_network.MLPClassifier(
         hidden_layer_sizes=(6,), activation=activation, max_iter=400, random_state=1, tol=1e-3
     )

@@ -57,7 +57,7 @@ def opened(x: Any) -> Any:
 @pytest.mark.parametrize("name", sorted(SHARED))
 def test_shared_modules_name_no_scheme(name: str) -> None:
     """The code of shared modules contains no scheme's name; docstrings and messages may. `scripts/check_layers.py` checks
-    their imports.
+    the imports of shared modules.
     """
     tree = ast.parse((PACKAGE / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8"))
     named = {getattr(n, "id", "") for n in ast.walk(tree)} | {getattr(n, "attr", "") for n in ast.walk(tree)}

@@ -20,7 +20,7 @@ helr = load_program(ROOT / "examples" / "helr" / "helr.py")
 
 
 def test_a_small_run_equals_the_clear_steps() -> None:
-    """64 rows of 3 attributes, two iterations: encrypted weights and scores equal the clear ones; the report is complete."""
+    """64 rows of 3 attributes, two iterations: encrypted weights and scores equal clear results; the report is complete."""
     found = helr.run(helr.synthetic(64, 3), 2)
     assert found["largest_weight_error"] < 1e-3
     assert found["largest_score_error"] < 1e-3
@@ -133,7 +133,7 @@ def test_command_lines_that_are_refused(
 
 
 def test_the_program_reports(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The program reports results, and fails if the encrypted model differs from the clear one."""
+    """The program reports results, and fails if the encrypted model differs from the clear model."""
     monkeypatch.setattr(
         sys,
         "argv",

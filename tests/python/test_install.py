@@ -125,7 +125,7 @@ def test_make_detects_a_moved_environment(clone: Path, tmp_path: Path) -> None:
 
 
 def test_requirements_do_not_build_the_package_again(clone: Path) -> None:
-    """Requirements do not rebuild an installed package; those of virtual hosts are installed before the package."""
+    """Requirements do not rebuild an installed package; requirements of virtual hosts are installed before the package."""
     for name in ("install", "extra", "hosts", "test", "docs"):
         (clone / f"scripts/{name}.sh").write_text(f"#!/bin/sh\necho {name} $*\n")
 

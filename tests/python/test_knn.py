@@ -98,7 +98,7 @@ def test_long_vectors_at_the_ends(dimension: int) -> None:
 
 
 def test_nearest_and_ties() -> None:
-    """Results are sorted by score, ties by row; a k beyond the number of rows returns all rows."""
+    """Results are sorted by score, and equal scores by row; a k beyond the number of rows returns all rows."""
     _, client, _ = parties()
     vector = base()[9]
     answer, wanted = asked(vector, parties()), expected(vector, base())

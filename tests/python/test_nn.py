@@ -1,4 +1,4 @@
-"""Encrypted results of the included networks equal clear ones; tests of layouts, parameter sets and accuracy."""
+"""Encrypted results of the included networks equal clear results; tests of layouts, parameter sets and accuracy."""
 
 from __future__ import annotations
 

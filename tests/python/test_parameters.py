@@ -313,7 +313,7 @@ def test_repr_has_the_main_numbers() -> None:
 
 
 def test_explain_has_all_numbers() -> None:
-    """explain has all numbers of the set."""
+    """The text of explain() contains all numbers of the set."""
     text = hg.bfv.parameters("hcnn11-2020", insecure=True).explain()
     for part in ("N = 8,192", "log q = 300.0", "insecure", "at most 214", "2^-128", "8,192 slots", "MiB", *map(str, TEN)):
         assert part in text

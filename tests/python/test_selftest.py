@@ -118,7 +118,7 @@ def test_products_wrong_on_both_backends_are_detected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If the device and the reference agree on wrong products, the selftest detects it, because it also compares decrypted
-    values with clear ones.
+    values with clear values.
     """
     true = selftest.ExactFixture.__init__
 

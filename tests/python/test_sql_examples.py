@@ -120,7 +120,7 @@ def test_tables_that_the_sets_do_not_hold() -> None:
 @pytest.mark.parametrize("device", places("cpu", "2*cpu/limb/uncalibrated", "cuda:0", usual=("cpu", "cuda:0")))
 @pytest.mark.parametrize("line", ["where --rows 999 --value 5", "look-up --key 63"])
 def test_on_a_device(line: str, device: str) -> None:
-    """The answer equals the clear one on each device, and the device is named."""
+    """The answer equals the answer in clear on each device, and the output names the device."""
     done = run(*line.split(), "--device", device)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\nas in the clear" in done.stdout

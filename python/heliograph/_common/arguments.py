@@ -28,7 +28,7 @@ class IndexingError(_core.ShapeError, IndexError):
 
 
 class Computable:
-    """Base class of all tensors: those of every scheme, and clear ones."""
+    """Base class of all tensors: the tensors of every scheme, and clear tensors."""
 
     __slots__ = ()
 

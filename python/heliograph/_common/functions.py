@@ -187,7 +187,7 @@ def conv2d(
 
 @composite
 def sum_pool2d(x: T, size: int) -> T:
-    """Returns the sums over the windows of size x size that tile the last two axes. BFV and BGV only.
+    """Returns the sums over the windows of size x size that tile the last two axes. Only BFV and BGV have this function.
 
     The call is one modular matrix product. Raises ShapeError.
 

@@ -48,7 +48,7 @@ def strict(on: bool = True) -> Iterator[None]:
 def judged(checked: Any, unchecked: Any) -> str:
     """Returns the check that decryption applies to bounds: "proof", "usual" or "none".
 
-    Raises ParameterError for both flags.
+    Raises ParameterError if both flags are given.
     """
     proof, none = flag(checked, "checked"), flag(unchecked, "unchecked")
     if proof and none:

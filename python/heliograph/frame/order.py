@@ -61,7 +61,7 @@ def _limits(low: float, high: float, step: float, bins: int) -> tuple[Any, float
         return low + step * (np.arange(max(1, steps)) + 0.5), 0.49 * step
     width = (high - low) / bins
     edges = low + width * np.arange(1, bins)
-    if step:  # between two multiples
+    if step:  # edges lie in the middle between two multiples of the step
         edges = (np.floor(edges / step) + 0.5) * step
     return edges, width / _PARTS
 

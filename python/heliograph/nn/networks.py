@@ -183,7 +183,7 @@ class Network:
         """Quantizes images (count, *image) with pixels 0 ... `top` to integers 0 ... `levels`, rounding to nearest.
 
         Raises DtypeError, ShapeError, and PlaintextRangeError for pixels with fractions or outside 0 ... `top`, whose logits
-        may be wrong. ``unchecked=True`` allows pixels outside.
+        may be wrong. ``unchecked=True`` allows pixels outside 0 ... `top`.
 
         >>> int(network.quantize([image]).max()), network.levels
         (8, 8)

@@ -18,7 +18,7 @@ _IDLE_SLACK = 10_000  # without a job, a full collection follows after this many
 
 
 class Collector:
-    """Collects in steps; `is_busy` says whether a pause would delay a job."""
+    """Collects Python's garbage in steps; `is_busy` says whether a pause would delay a job."""
 
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy

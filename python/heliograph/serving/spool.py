@@ -242,7 +242,7 @@ class Spool:
         self._used_by: dict[str, int] = {}
         self.most_answers, self.answers = answers, 0
         self._mapped = 0
-        self._spare: OrderedDict[int, list[Memory]] = OrderedDict()  # by size, the last freed size last
+        self._spare: OrderedDict[int, list[Memory]] = OrderedDict()  # unused memory by size; the size freed last is last
         self._spare_answers: list[Memory] = []
         self._in_memory: OrderedDict[Answer, None] = OrderedDict()
 

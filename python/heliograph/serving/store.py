@@ -224,7 +224,7 @@ class Store:
             return found
 
     def problems(self) -> list[str]:
-        """Returns descriptions of damage found at the start, for the log; once."""
+        """Returns descriptions of damage found at the start, for the log; later calls return none."""
         with self._lock:
             found, self._problems = self._problems, []
             return found

@@ -375,8 +375,8 @@ class Reader:
         return Is(name, ranges_of(sign, -rest / factor * 10 ** self._columns[name].places))
 
     def _term(self, node: Any, depth: int) -> tuple[Polynomial, str]:
-        """Parses a side of a comparison of columns. Returns its polynomial and kind: number, date (in days since 1970) or
-        bool.
+        """Parses a side of a comparison of columns. Returns the side's polynomial and kind: number, date (in days
+        since 1970) or bool.
         """
         exp = self._exp
         node = _without_parentheses(node, exp)

@@ -39,8 +39,8 @@ class Gates {
   /// bootstrapped. A half adder's sum is recomputed by one bootstrap, in the layer of its carry; a selection's by two
   /// (`in_turn`).
   Bit clean(const Bit& a);
-  /// Returns (sum, carry). `free`: one bootstrap, and the sum has norm 2. Otherwise two bootstraps of the same input, and
-  /// both results have norm 1 (ADR 28).
+  /// Returns (sum, carry). If `free`, takes one bootstrap, and the sum has norm 2. Otherwise takes two bootstraps of the
+  /// same input, and both results have norm 1 (ADR 28).
   std::pair<Bit, Bit> half_adder(const Bit& a, const Bit& b, bool free);
   /// Returns (sum, carry), both of norm 1 unless `free` allows a sum of norm 2.
   std::pair<Bit, Bit> full_adder(const Bit& a, const Bit& b, const Bit& c, bool free);

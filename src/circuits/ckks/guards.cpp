@@ -171,7 +171,7 @@ class Making {
     CiphertextData data = c.data();
     const double most = 2 * largest(static_cast<double>(k), noise_);
     data.ranges = Ranges(Range::of(-most, most, 1, 1));
-    if (!std::isfinite(data.noise.assumed))  // the bounds of padding slots were unknown
+    if (!std::isfinite(data.noise.assumed))  // bounds of padding slots are unknown
       data.noise = context_.key_switch_noise(data.level) + 2 * std::log2(static_cast<double>(k) + 1);
     return finish(std::move(data));
   }

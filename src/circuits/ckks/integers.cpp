@@ -9,7 +9,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-constexpr std::size_t kMostIntegers = 256;  // of one table
+constexpr std::size_t kMostIntegers = 256;  // allowed number of integers in a table
 constexpr double kStepError = 0x1p-3;       // largest allowed error of an integer before a table
 /// Allowed size of a table that is an odd wave; its polynomial takes the levels of a table of kMostIntegers numbers.
 constexpr std::size_t kLongWave = kMostIntegers + 2;

@@ -81,8 +81,8 @@ std::vector<Linear> Digits::apply(const Value& v, const std::vector<Function>& f
   const std::size_t together = needed <= boxes_ ? std::min<std::size_t>(boxes_ / needed, 8) : 1;
   for (std::size_t i = 0; i < functions.size();) {
     const unsigned outputs = std::bit_floor(static_cast<unsigned>(std::min(together, functions.size() - i)));
-    // Past the half turn the table gives its negative. So half the sum of the two values is subtracted from the table and
-    // added to the result.
+    // For inputs past the half turn, a bootstrap returns the table's value negated. So half the sum of the two values is
+    // subtracted from the table and added to the result.
     std::int64_t sum = 0;
     for (unsigned j = boxes_; j <= v.max; ++j) {
       const std::int64_t here = functions[i](j) + functions[i](j - boxes_);

@@ -67,7 +67,7 @@ Number Digits::shift(Shift direction, const Number& a, const Number& amount) {
   };
   const Linear fill = direction == Shift::right ? sign_fill(a) : units(0);
   Number current = a;
-  unsigned distance = 1;  // 2^stage, modulo the width for rotations
+  unsigned distance = 1;  // equals 2^k; for rotations, modulo the width
   for (unsigned k = 0; k < stages; ++k, distance = rotation ? distance * 2 % width : distance * 2) {
     if (distance % bits_ != 0) continue;  // the shift by one bit is last
     const Number calm = cleaned(current, (limit() - 1) / 2);

@@ -177,7 +177,7 @@ struct KeysData {
   std::shared_ptr<Context> context;
   ring::KeyId ckks_key{}, tfhe_key{};
   rlwe::SwitchKey to_wide;                 // from the CKKS key to S(X^r), modulo q
-  std::map<u64, rlwe::SwitchKey> packing;  // by Galois element
+  std::map<u64, rlwe::SwitchKey> packing;  // automorphism keys by Galois element
   rlwe::SwitchKey to_dense;                // from S(X^r) to the CKKS key
   bool vouched = true;                     // whether this process made the keys
 };

@@ -529,7 +529,7 @@ class Reader {
     return step({.kind = Step::Kind::product, .a = *of, .b = *clear(factor)});
   }
 
-  /// Interprets (a0 + a1 s) (b0 + b1 s), where n is a0 b0.
+  /// Interprets a product (a0 + a1 s) (b0 + b1 s) of which the node n computes a0 b0.
   bool take_product(Phase& phase, u32 n, u64 needed, int depth, Step& sum) {
     // The latest node may be another part of the product; any node with factor 1 leads to all parts.
     Terms &first = phase[kOne], &second = phase[kSecret], &third = phase[kSquare];

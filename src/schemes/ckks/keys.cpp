@@ -351,7 +351,8 @@ void require_as_said(const CiphertextData& x, std::size_t item, const Evidence& 
 /// w, which is nonzero in all slots.
 constexpr std::size_t kLeastPlaces = 2;
 /// Returns how many bits below the room coefficients must be to prove that they did not wrap: a wrapped coefficient is that
-/// small with probability 2^-bits. Small rooms, which many results exceed, require more bits. `room`: log2, of values.
+/// small with probability 2^-bits. Small rooms, which many results exceed, require more bits. `room` is the log2 of the
+/// largest value that fits.
 double empty_bits(double room) { return 14 + std::clamp(20 - room, 0.0, 10.0); }
 
 /// Throws RoomError unless known padding slots, a bound, or small coefficients show that a ciphertext has not wrapped.

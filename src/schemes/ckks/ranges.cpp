@@ -128,7 +128,7 @@ Range moved(const Range& a, const Packing& from, const Tail& tail) {
 Range narrowed(const Range& a, const Range& b) {
   Range r{std::max(a.low, b.low), std::min(a.high, b.high), std::min(a.peak, b.peak),
           std::min(a.rms, b.rms), std::min(a.mean, b.mean), a.declared | b.declared};
-  if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // for rounding of doubles
+  if (r.low > r.high) r.low = std::min(a.low, b.low), r.high = std::max(a.high, b.high);  // rounding crossed bounds
   return r;
 }
 

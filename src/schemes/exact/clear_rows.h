@@ -9,7 +9,7 @@ struct ClearRowsData {
   std::shared_ptr<Context> context;
   RowsPlan plan;
   std::size_t rows = 0;
-  /// The rows in the NTT domain, one component per column. On one device they are sliced: [primes of the plan's level x
+  /// The rows in the NTT domain, one component per column. On one device the rows are sliced: [primes of the plan's level x
   /// slices, blocks], each with one limb of a slice's words. A slice's columns are contiguous, and the vector's factor of
   /// a slice stays in cache for all blocks. On several devices: [blocks] with complete limbs, because the devices divide
   /// the blocks.

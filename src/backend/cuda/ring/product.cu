@@ -232,8 +232,8 @@ __global__ void __launch_bounds__(kThreads, sums_resident<S>(kOut)) sums_kernel(
 // ---------------------------------------------------------------- int8
 
 // Fragments of mma.m16n8k32 (PTX ISA), with g = lane / 4 and t = lane % 4. Register r of A has row g + r % 2 * 8 and columns
-// r / 2 * 16 + 4t... Register r of B has column g and rows r * 16 + 4t... Register r of C has row g + r / 2 * 8 and column
-// 2t + r % 2. The order of terms is free: thread t takes terms 8t .. 8t + 7 of a step.
+// from r / 2 * 16 + 4t. Register r of B has column g and rows from r * 16 + 4t. Register r of C has row g + r / 2 * 8 and
+// column 2t + r % 2. The order of terms is free: thread t takes terms 8t .. 8t + 7 of a step.
 
 /// Return the row (output) within a tile, and the term within a step, of a byte of A's register r.
 constexpr u32 fragment_row(u32 lane, u32 r) { return lane / 4 + r % 2 * 8; }
