@@ -182,6 +182,15 @@ TEST_F(Functions, FitAFunctionOfTheCaller) {
   EXPECT_THROW(ckks::approximate([](double a) { return std::log(a); }, -1, 1), PlaintextRangeError);
   EXPECT_THROW(ckks::approximate([](double a) { return std::sin(a); }, -1, 1, {.relative = true}), ParameterError);
   EXPECT_THROW(ckks::approximate(bell, 1, 1), ParameterError);
+  EXPECT_THROW(ckks::approximate(std::function<double(double)>(), -1, 1), ParameterError);
+  const double nan = std::nan("");
+  using Made = ckks::Approximation;
+  EXPECT_THROW(Made("f", nan, 1, {1, 2}, 0, false), ParameterError);
+  EXPECT_THROW(Made("f", 5, 1, {1, 2}, 0, false), ParameterError);
+  EXPECT_THROW(Made("f", -1, 1, {}, 0, false), ParameterError);
+  EXPECT_THROW(Made("f", -1, 1, {1, nan}, 0, false), ParameterError);
+  EXPECT_THROW(Made("f", -1, 1, {1, 2}, -1, false), ParameterError);
+  EXPECT_THROW(Made("f", -1, 1, {1, 2}, nan, false), ParameterError);
 }
 
 TEST_F(Functions, SumExponentialsAlongAxes) {

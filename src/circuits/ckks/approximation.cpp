@@ -123,6 +123,11 @@ Approximation::Approximation(std::string name, double low, double high, std::vec
       error_(error),
       relative_(relative) {
   require<ParameterError>(!coefficients_.empty(), "a polynomial must have at least one coefficient");
+  require_interval(low, high);
+  if (!std::all_of(coefficients_.begin(), coefficients_.end(), [](double c) { return std::isfinite(c); }))
+    throw ParameterError("the coefficients of an approximation must be finite numbers");
+  if (!(error >= 0) || !std::isfinite(error))
+    throw ParameterError("the error of an approximation must be a finite number of at least 0, not " + number_text(error));
 }
 
 std::size_t Approximation::depth() const { return polynomial_depth(degree()) + (low_ == -1 && high_ == 1 ? 0 : 1); }
@@ -161,6 +166,7 @@ Approximation approximate_values(const Sampled& f, double low, double high, cons
 }
 
 Approximation approximate(const std::function<double(double)>& f, double low, double high, const FitOptions& options) {
+  require<ParameterError>(static_cast<bool>(f), "approximate takes a function, not an empty std::function");
   const auto each = [&](const std::vector<double>& x) {
     std::vector<double> y(x.size());
     std::transform(x.begin(), x.end(), y.begin(), f);
