@@ -337,6 +337,7 @@ TEST_F(Functions, OrderValuesWithTies) {
   check(ckks::top_k(x, 1, 0, keys_, options), largest);
   check(ckks::quantile(x, 0.5, 0, keys_, options), middle);
   EXPECT_THROW(ckks::sort(x, 1, keys_, options), ShapeError);
+  EXPECT_THROW(ckks::compare(x, static_cast<ckks::Relation>(77), keys_, {.gap = 0.5}), ParameterError);
   EXPECT_THROW(ckks::sort(x, 0, keys_, {}), ParameterError);
   EXPECT_THROW(ckks::top_k(x, 4, 0, keys_, options), ParameterError);
   EXPECT_THROW(ckks::quantile(x, 2, 0, keys_, options), ParameterError);

@@ -78,6 +78,14 @@ def test_packed_results_are_those_of_numpy(owner: Owner, name: str, count: int) 
     owner.check(y, wanted(v), 0.1)
 
 
+def test_packing_keeps_the_error_bounds(owner: Owner) -> None:
+    """The error of a block does not include the errors of other blocks' values."""
+    v = np.random.default_rng(20).integers(0, 8, (20, 31)).astype(float)
+    with C.auto_bootstrap():
+        y = C.top_k(owner.encrypt(v, bound=(0, 7)), 6, 0, gap=1)
+    owner.check(y, np.sort(v, 0)[::-1][:6], 2.0**-13)
+
+
 def test_packing_saves_most_of_the_work(owner: Owner) -> None:
     """Ten values take 45 signs of pairs and ten signs of ranks: six and two ciphertexts, with eight blocks each."""
     v = integers(10)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/errors.h"
 
@@ -17,7 +18,8 @@ std::vector<std::int64_t> block_rotations(std::size_t slots, std::size_t period)
   return steps;
 }
 
-Blocks::Blocks(const Operand& x, const Evaluator& by) : by_(by), shape_(x.shape()), width_(x.slots()) {
+Blocks::Blocks(const Operand& x, const Evaluator& by, double most_error, std::optional<ErrorBounds> padding)
+    : by_(by), padding_(padding), shape_(x.shape()), width_(x.slots()) {
   for (const std::size_t length : shape_) count_ *= length;
   const std::size_t period = x.parameters().period();
   std::vector<std::int64_t> both;
@@ -26,11 +28,16 @@ Blocks::Blocks(const Operand& x, const Evaluator& by) : by_(by), shape_(x.shape(
     both.insert(both.end(), {steps_.back(), -steps_.back()});
   }
   if (!by.is_automatic() || !by.has_rotations(both)) steps_.clear();
+  const double own = error_bounds(x).assumed, other = padding ? padding->assumed : own;
+  const auto error = [&] { return own + other * static_cast<double>((std::size_t{1} << steps_.size()) - 1); };
+  while (!steps_.empty() && !(error() <= most_error)) steps_.pop_back();  // also for unknown errors
 }
 
 Operand Blocks::pack(const Operand& x) const {
   if (steps_.empty()) return x;
-  Operand packed = by_.reshape(x, {count_});
+  // A slot has the error of its own value and those of the padding of other ciphertexts.
+  const ErrorBounds own = padding_ ? error_bounds(x) : ErrorBounds{};
+  Operand packed = by_.reshape(padding_ ? by_.with_error(x, *padding_) : x, {count_});
   const std::size_t group = std::size_t{1} << steps_.size(), fill = (group - count_ % group) % group;
   if (fill > 0) {
     const Operand some = by_.slice(packed, 0, fill);
@@ -41,19 +48,29 @@ Operand Blocks::pack(const Operand& x) const {
     const Operand moved = by_.rotate(by_.index(pairs, 1), -step, false);
     packed = by_.add(by_.index(pairs, 0), moved);
   }
-  return packed;
+  if (!padding_) return packed;
+  const ErrorBounds padding = error_bounds(packed);
+  return by_.with_error(packed, {own.trusted + padding.trusted, own.assumed + padding.assumed});
 }
 
-Operand Blocks::unpack(const Operand& y, double factor) const {
-  if (steps_.empty()) return factor == 1 ? y : by_.times(y, factor);
+Unpacked Blocks::unpack(const Operand& y, double factor) const {
+  if (steps_.empty()) {
+    const Operand same = factor == 1 ? y : by_.times(y, factor);
+    return {same, error_bounds(same)};
+  }
   Operand apart = by_.ready(y, 1);
+  const ErrorBounds own = error_bounds(apart);
+  apart = by_.with_error(apart, {});  // the errors that follow are those of the padding
   for (std::size_t place = steps_.size(); place-- > 0;) {
     const std::size_t count = apart.shape()[0], block = std::size_t{1} << place;
     const Operand turned = by_.rotate(apart, steps_[place], false);
     const Operand both = by_.concatenate({by_.reshape(apart, {1, count}), by_.reshape(turned, {1, count})});
     apart = by_.slice(by_.reshape(by_.transpose(both, {1, 0}), {2 * count}), 0, (count_ + block - 1) / block);
   }
-  return by_.reshape(by_.first_slots(apart, width_, factor), shape_);
+  const Operand found = by_.reshape(by_.first_slots(apart, width_, factor), shape_);
+  const ErrorBounds padding = error_bounds(found);
+  const double size = std::abs(factor);
+  return {by_.with_error(found, {size * own.trusted + padding.trusted, size * own.assumed + padding.assumed}), padding};
 }
 
 }  // namespace heliograph::ckks

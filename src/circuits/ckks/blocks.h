@@ -3,29 +3,38 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "heliograph/functions.h"
 
 namespace heliograph::ckks {
 
+/// Ciphertexts, and the error bounds of the slots behind their values.
+struct Unpacked {
+  Operand x;
+  ErrorBounds padding;
+};
+
 /// Blocks for the ciphertexts of a tensor. The length of a block is a power of two. Packing joins 2^k ciphertexts to one, by
 /// k rotations.
 class Blocks {
  public:
-  /// Nothing is packed (k = 0) without automatic bootstraps, because unpacking takes a level, or if the keys lack a
-  /// rotation.
-  Blocks(const Operand& x, const Evaluator& by);
+  /// `padding`: error bounds of the slots behind the values, which packing adds to other blocks; nullopt: those of x. There
+  /// are so few steps that the error of packed values is at most `most_error`. There are no steps, and nothing is packed,
+  /// without automatic bootstraps, because unpacking takes a level; and if the keys lack a rotation.
+  Blocks(const Operand& x, const Evaluator& by, double most_error, std::optional<ErrorBounds> padding = {});
   const std::vector<std::int64_t>& steps() const { return steps_; }
-  /// Returns ceil(count / 2^k) ciphertexts: block i % 2^k of ciphertext i / 2^k has ciphertext i. The result is the sum of
-  /// the ciphertexts, each rotated to its block.
+  /// Returns ceil(count / 2^k) ciphertexts: block i % 2^k of ciphertext i / 2^k has ciphertext i. Adds ciphertexts that are
+  /// rotated to their blocks.
   Operand pack(const Operand& x) const;
-  /// Separates the ciphertexts that `pack` joined, and multiplies the values by a factor. Rotates each block back and sets
-  /// all other slots to 0. Takes one level; without packing, only if the factor is not 1.
-  Operand unpack(const Operand& y, double factor = 1) const;
+  /// Returns the ciphertexts that `pack` joined, times a factor, with zeros outside their values. Takes one level; without
+  /// packing only if the factor is not 1. Rotates back and clears the slots outside the block.
+  Unpacked unpack(const Operand& y, double factor = 1) const;
 
  private:
   const Evaluator& by_;
+  std::optional<ErrorBounds> padding_;
   Shape shape_;
   std::size_t width_, count_ = 1;
   std::vector<std::int64_t> steps_;

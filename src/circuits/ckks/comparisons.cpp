@@ -131,6 +131,8 @@ Operand sign(const Operand& x, const Evaluator& by, const SignOptions& options) 
 }
 
 Operand compare(const Operand& x, Relation relation, const Evaluator& by, const SignOptions& options) {
+  require<ParameterError>(relation >= Relation::less && relation <= Relation::not_equal,
+                          "a relation must be one of ckks::Relation");
   const double gap = checked_gap(options.gap, options.integers, options.method, "compare");
   const Bounded given = bounds_for(x, by, options, "compare");
   const double error = checked_error(options), largest = std::max(-given.low, given.high);

@@ -87,7 +87,10 @@ bool Integers::has_table(const Function& f, double error) const {
   const std::size_t entry = parameters.bootstrapping_level();
   if (entry == 0 || !by_.has_bootstrapping() || count_ > kMostIntegers || x_.level() < entry) return false;
   if (x_.awaits_guard()) return false;  // a table has no guard
-  const double noise = error_bounds(x_).assumed;
+  // A bootstrap of several real ciphertexts makes pairs of them, in which their errors are added.
+  const Shape shape = x_.shape();
+  const bool has_pairs = std::any_of(shape.begin(), shape.end(), [](std::size_t length) { return length > 1; });
+  const double noise = error_bounds(x_).assumed * (has_pairs ? 2 : 1);
   if (!(noise <= kStepError)) return false;  // true also for unknown noise (NaN)
   const std::vector<double> numbers = chosen(f, error);
   if (depth_of_table(numbers) >= parameters.top_level()) return false;

@@ -17,6 +17,7 @@ namespace heliograph::ckks {
 namespace {
 
 constexpr double kTableError = 0x1p-12;  // error of a table of ranks
+constexpr double kPackedError = 0x1p-7;  // error of packed values, as a part of the gap: half of what signs allow
 
 /// The smallest distance of two different values. `method`: for integers, how to compare them.
 struct Separation {
@@ -113,7 +114,7 @@ Operand rounds_of_extremes(const Operand& given, const Axis& axis, const Evaluat
 
 /// Returns each value's rank along the first axis: the number of smaller values. Of equal values, the first has the largest
 /// rank.
-Operand ranks_of(const Operand& x, const Separation& apart, double spread, const Evaluator& by, const std::string& what) {
+Unpacked ranks_of(const Operand& x, const Separation& apart, double spread, const Evaluator& by, const std::string& what) {
   const std::size_t count = x.shape()[0];
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
   std::vector<Operand> parts;
@@ -127,12 +128,12 @@ Operand ranks_of(const Operand& x, const Separation& apart, double spread, const
   const auto n = static_cast<double>(count);
   const double error = kRankError / n;
   const double half = apart.gap / 2, most = spread + (apart.method ? half : apart.gap);
-  const Blocks blocks(differences, by);
+  const Blocks blocks(differences, by, half * kPackedError);
   differences = by.inside(blocks.pack(differences), -spread, spread);
   std::optional<Operand> found;
   if (apart.method)
     found = at_least_0_by_table(differences, {-spread, spread}, by, error / 2, most, half, *apart.method, what);
-  Operand larger;
+  Unpacked larger;
   if (found) {
     larger = blocks.unpack(by.plus(*found, -0.5));
   } else {
@@ -145,20 +146,22 @@ Operand ranks_of(const Operand& x, const Separation& apart, double spread, const
   for (std::size_t k = 0; k < count; ++k) {
     std::vector<Operand> wins;
     for (std::size_t p = 0; p < pairs.size(); ++p) {
-      if (pairs[p].first == k) wins.push_back(by.slice(larger, p, 1));
-      if (pairs[p].second == k) wins.push_back(by.negate(by.slice(larger, p, 1)));
+      if (pairs[p].first == k) wins.push_back(by.slice(larger.x, p, 1));
+      if (pairs[p].second == k) wins.push_back(by.negate(by.slice(larger.x, p, 1)));
     }
     ranks.push_back(by.plus(by.reshape(by.sum(by.concatenate(wins), 0), shape), (n - 1) / 2));
   }
-  return by.inside(by.concatenate(ranks), -0.25, n - 0.75);
+  const ErrorBounds padding = {(n - 1) * larger.padding.trusted, (n - 1) * larger.padding.assumed};
+  return {by.inside(by.concatenate(ranks), -0.25, n - 0.75), padding};
 }
 
 /// Returns 1 for ranks of at least `least`, and 0 for others. Ranks are integers below `count`; `least` has one number for
 /// each entry of the first axis. Because ranks are integers, a functional bootstrap may be cheaper than a composition.
-Operand at_least(const Operand& ranks, const std::vector<double>& least, std::size_t count, const Evaluator& by,
+Operand at_least(const Unpacked& given, const std::vector<double>& least, std::size_t count, const Evaluator& by,
                  const std::string& what) {
   constexpr double kGap = 0.45, kError = 0x1p-20;
   const auto n = static_cast<double>(count);
+  const Operand& ranks = given.x;
   const auto [first, last] = std::minmax_element(least.begin(), least.end());
   const double low = -*last, high = n - 1 - *first;
   Operand differences;
@@ -170,26 +173,26 @@ Operand at_least(const Operand& ranks, const std::vector<double>& least, std::si
     differences = by.plus_each(ranks, along_first(shifts, ranks.shape().size()));
   }
   differences = by.inside(differences, low - 0.25, high + 0.25);
-  const Blocks blocks(differences, by);
+  const Blocks blocks(differences, by, kGap * kPackedError, given.padding);
   const Operand packed = by.inside(blocks.pack(differences), low - 0.25, high + 0.25);
   if (auto found = at_least_0_by_table(packed, {low, high}, by, kTableError, n, kGap, SignMethod::automatic, what))
-    return inside_unit(blocks.unpack(*found), by, kTableError);
+    return inside_unit(blocks.unpack(*found).x, by, kTableError);
   const Operand steps = rank_signs(by.inside(by.plus(packed, 0.5), -n, n), by, n, kGap, kError, what, 1);
-  return inside_unit(by.plus(blocks.unpack(steps, 0.5), 0.5), by, kError);
+  return inside_unit(by.plus(blocks.unpack(steps, 0.5).x, 0.5), by, kError);
 }
 
 /// Returns the values that have the wanted ranks along the first axis.
 Operand of_ranks(const Bounded& given, const std::vector<std::size_t>& wanted, const Separation& apart, const Evaluator& by,
                  const std::string& what) {
   const std::size_t n = given.x.shape()[0];
-  const Operand ranks = ranks_of(given.x, apart, given.high - given.low, by, what);
+  const Unpacked ranks = ranks_of(given.x, apart, given.high - given.low, by, what);
   std::set<std::size_t> edges;
   for (const std::size_t w : wanted)
     for (const std::size_t edge : {w, w + 1})
       if (edge > 0 && edge < n) edges.insert(edge);
   std::map<std::size_t, Operand> steps;
-  const Operand one = with_first_axis(ranks, by);
-  const Operand found = at_least(by.concatenate(std::vector<Operand>(edges.size(), one)),
+  const Operand one = with_first_axis(ranks.x, by);
+  const Operand found = at_least({by.concatenate(std::vector<Operand>(edges.size(), one)), ranks.padding},
                                  std::vector<double>(edges.begin(), edges.end()), n, by, what);
   for (const std::size_t edge : edges) steps.emplace(edge, by.index(found, steps.size()));
   Shape shape = given.x.shape();
@@ -218,7 +221,7 @@ Operand index_of_extreme(const Operand& x, const Axis& axis, const Evaluator& by
   if (count == 1) {
     hot = by.plus(by.times(values, 0), 1);
   } else {
-    const Operand ranks = ranks_of(largest ? values : by.negate(values), apart, given.high - given.low, by, what);
+    const Unpacked ranks = ranks_of(largest ? values : by.negate(values), apart, given.high - given.low, by, what);
     hot = at_least(ranks, {static_cast<double>(count - 1)}, count, by, what);
   }
   if (one_hot) {
