@@ -17,7 +17,7 @@ namespace heliograph::ckks {
 namespace {
 
 constexpr double kTableError = 0x1p-12;  // error of a table of ranks
-constexpr double kPackedError = 0x1p-7;  // error of packed values, as a part of the gap: half of what signs allow
+constexpr double kPackedError = 0x1p-7;  // error of packed values, in gaps: half of the error that signs allow
 
 /// The smallest distance of two different values. `method`: for integers, how to compare them.
 struct Separation {
