@@ -247,8 +247,8 @@ Operand compare(const Operand& x, Relation relation, const Evaluator& by, const 
 /// Compares a with b: the relation of a - b to 0. `options.domain` is the interval of a - b.
 Operand compare(const Operand& a, Relation relation, const Operand& b, const Evaluator& by, const SignOptions& options);
 Operand compare(const Operand& a, Relation relation, double b, const Evaluator& by, const SignOptions& options);
-/// Returns a where the condition, a result of compare, is 1, and b where it is 0: b + condition (a - b). Throws
-/// PlaintextRangeError if the bounds of the condition exceed [-1/4, 5/4].
+/// Returns b + condition (a - b): the value of a where the condition is 1, and the value of b where it is 0. The condition
+/// is a result of compare. Throws PlaintextRangeError if the bounds of the condition exceed [-1/4, 5/4].
 Operand where(const Operand& condition, const Operand& a, const Operand& b, const Evaluator& by);
 
 // Functions that use signs. `options.error` is required. The functions throw the errors of sign.

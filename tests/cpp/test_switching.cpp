@@ -376,6 +376,12 @@ TEST(Switching, SignsTakeFewBootstraps) {
     EXPECT_EQ(plan.bootstraps, bootstraps) << bits;
     EXPECT_LE(plan.log2_failure, -128) << bits;
   }
+  // Values of different errors share the circuits, so that a long run does not collect circuits.
+  const switching::SignPlan one = pair.sign_plan(16, 0.1), other = pair.sign_plan(16, 0.1001);
+  ASSERT_EQ(one.window, other.window);
+  ASSERT_NE(one.log2_failure, other.log2_failure);
+  EXPECT_EQ(pair.comparing(one, switching::Relation::less), pair.comparing(other, switching::Relation::less));
+  EXPECT_NE(pair.comparing(one, switching::Relation::less), pair.comparing(one, switching::Relation::greater));
   EXPECT_EQ(pair.sign_plan(16, 0.5).bootstraps, 0u);
   EXPECT_EQ(pair.sign_plan(40, 0).bootstraps, 0u);
   EXPECT_EQ(pair.sign_plan(16, std::nan("")).bootstraps, 0u);

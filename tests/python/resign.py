@@ -418,8 +418,8 @@ def limited(memory: int, seconds: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """Ends this process by SIGPROF after so many seconds of processor time, which other processes do not lengthen. If the
-    process waits without end, SIGALRM ends it after twenty times as many seconds. 0: no limit."""
+    """Ends this process by SIGPROF after this number of seconds of processor time. Other processes do not use up this time.
+    If the process waits without end, SIGALRM ends it after twenty times as many seconds of real time. 0: no limit."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, 20 * seconds)
 

@@ -122,8 +122,9 @@ def compare(
 
 @composite
 def where(condition: Tensor, a: Any, b: Any, *, keys: EvaluationKeys | None = None) -> Tensor:
-    """Returns a where the condition is 1 and b where it is 0: b + condition * (a - b). `condition` is a result of `compare`;
-    a number between 0 and 1 gives the weighted mean. One level.
+    """Returns b + condition * (a - b): the value of `a` where the condition is 1, and the value of `b` where it is 0.
+
+    `condition` is a result of `compare`; a number between 0 and 1 gives the weighted mean. One level.
 
     >>> holder.decrypt(hg.ckks.where(hg.ckks.compare(w, "<", 0.25, gap=0.25, error=1e-3), w, 0)).round(2) + 0
     array([-1.  , -0.25,  0.  ,  0.  ])

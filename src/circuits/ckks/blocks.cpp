@@ -35,7 +35,7 @@ Blocks::Blocks(const Operand& x, const Evaluator& by, double most_error, std::op
 
 Operand Blocks::pack(const Operand& x) const {
   if (steps_.empty()) return x;
-  // A slot has the error of its own value and those of the padding of other ciphertexts.
+  // The padding slots of the other ciphertexts of a group are added to a value, so their errors are added to its error.
   const ErrorBounds own = padding_ ? error_bounds(x) : ErrorBounds{};
   Operand packed = by_.reshape(padding_ ? by_.with_error(x, *padding_) : x, {count_});
   const std::size_t group = std::size_t{1} << steps_.size(), fill = (group - count_ % group) % group;

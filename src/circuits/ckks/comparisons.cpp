@@ -168,7 +168,12 @@ std::optional<Operand> at_least_0_by_table(const Operand& x, const Interval& int
   const Integers numbers(x, interval, by, what);
   const auto f = [](std::int64_t m) { return m >= 0 ? 1.0 : 0.0; };
   if (!numbers.takes_table(method, f, error, largest, gap)) return std::nullopt;
-  return inside_unit(numbers.looked_up(f, error), by, error);
+  const Operand found = numbers.unchecked(f, error);
+  if (const double bound = error_bounds(found).assumed; !(bound <= error))
+    throw NoiseError(what + ": a table compares these values with an error of up to " + power_text(bound) + ", but " +
+                     power_text(error) +
+                     " is needed; encrypt with a set of higher precision, or take method=\"polynomial\"");
+  return inside_unit(found, by, error);
 }
 
 void require_condition(const Ciphertext& condition) {

@@ -69,7 +69,7 @@ std::vector<double> Integers::chosen(const Function& f, double error) const {
   return fits ? wave : own;
 }
 
-Operand Integers::looked_up(const Function& f, double error) const {
+Operand Integers::unchecked(const Function& f, double error) const {
   if (count_ > kMostIntegers)
     throw ParameterError(what_ + ": a table has at most " + std::to_string(kMostIntegers) +
                          " integers, but the values are in [" + std::to_string(low_) + ", " + std::to_string(high_) +
@@ -78,7 +78,11 @@ Operand Integers::looked_up(const Function& f, double error) const {
     throw ParameterError(what_ +
                          ": a table has no guard, and the interval of these values is declared; pass guard=False to take "
                          "values outside without an error, or take method=\"polynomial\"");
-  const Operand found = by_.functional_bootstrap(x_, chosen(f, error));
+  return by_.functional_bootstrap(x_, chosen(f, error));
+}
+
+Operand Integers::looked_up(const Function& f, double error) const {
+  const Operand found = unchecked(f, error);
   return with_promise(found, by_, error_bounds(found), error, what_);
 }
 

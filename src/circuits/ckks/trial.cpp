@@ -21,7 +21,7 @@ struct TrialKeys {
 using Computation = std::function<double(const TrialKeys&)>;
 
 /// Returns the number that a trial computes, from the cache if the thread made the same trial before. `name` identifies the
-/// computation. The trial has a thread of its own, because a recording in the caller's thread refuses encryptions.
+/// computation. The trial runs in a new thread, because a recording in the caller's thread would refuse its encryptions.
 double tried(const Parameters& parameters, const std::string& name, const Computation& compute) {
   thread_local FitCache<double> numbers;
   thread_local std::map<std::string, TrialKeys> last;  // keys of the last parameter set

@@ -79,7 +79,9 @@ std::shared_ptr<const tfhe::Circuit> sign_circuit(const tfhe::Spec& spec, const 
 
 std::shared_ptr<const tfhe::Circuit> Context::comparing(const SignPlan& plan, Relation relation) const {
   const std::lock_guard lock(mutex_);
-  auto& made = comparing_[{plan, relation}];
+  SignPlan circuit = plan;
+  circuit.log2_failure = 0;  // differs with the error of the values, for one circuit
+  auto& made = comparing_[{circuit, relation}];
   if (!made) made = sign_circuit(tfhe_->spec(), plan, relation);
   return made;
 }
