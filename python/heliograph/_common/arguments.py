@@ -197,6 +197,14 @@ def from_residues(residues: npt.NDArray[Any], moduli: Sequence[int]) -> npt.NDAr
     return total.astype(np.int64) if product < 1 << 63 else total
 
 
+def _floats(array: npt.NDArray[Any], what: str) -> npt.NDArray[np.float64]:
+    """Returns Python's real numbers as float64. Raises PlaintextRangeError for integers beyond floats."""
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        raise _core.PlaintextRangeError(f"{what} hold integers beyond the largest float, 1.8e308") from None
+
+
 def complexes(values: Any, what: str) -> tuple[npt.NDArray[np.complex128], bool]:
     """Returns `values` as complex128, and whether they were complex.
 
@@ -205,10 +213,7 @@ def complexes(values: Any, what: str) -> tuple[npt.NDArray[np.complex128], bool]
     """
     array = array_of(values, what)
     if array.dtype == object and all(isinstance(v, (int, float)) for v in array.flat):
-        try:
-            array = array.astype(np.float64)
-        except OverflowError:
-            raise _core.PlaintextRangeError(f"{what} hold integers beyond the largest float, 1.8e308") from None
+        array = _floats(array, what)
     if array.dtype.kind not in "iubfc":
         raise _core.DtypeError(f"{what} must be numbers, not {kind_of(values, array)}")
     if not np.all(np.isfinite(array)):
@@ -272,10 +277,7 @@ def reals(values: Any, what: str) -> npt.NDArray[np.float64]:
     """
     array = array_of(values, what)
     if array.dtype == object and all(is_real(v) for v in array.flat):
-        try:
-            array = array.astype(np.float64)
-        except OverflowError:
-            raise _core.PlaintextRangeError(f"{what} hold integers beyond the largest float, 1.8e308") from None
+        array = _floats(array, what)
     if array.dtype.kind not in "iubf":
         raise _core.DtypeError(f"{what} must be real numbers, not {kind_of(values, array)}")
     return np.asarray(array, dtype=np.float64, order="C")
