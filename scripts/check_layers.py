@@ -51,7 +51,7 @@ ROOMS_OF_PYTHON = (
     ("_common",),
     ("keys", "programs"),
     ("ckks", "exact", "tfhe"),
-    ("bfv", "bgv", "cinnamon", "knn", "nn", "parameter_search", "pir", "sql", "switching"),
+    ("bfv", "bgv", "cinnamon", "knn", "ml", "nn", "parameter_search", "pir", "sql", "switching"),
     ("frame", "models"),
     ("client", "serving"),
     ("heliograph",),  # the package's __init__.py
