@@ -187,12 +187,21 @@ def train(model: nn.Module, data: Augmentation, options: argparse.Namespace, sid
             print(f"[{time.monotonic() - start:6.1f} s] epoch {epoch + 1}: loss {float(total) / steps:.4f}", flush=True)
 
 
-def write(model: nn.Module, path: Path, side: int) -> None:
-    """Write an ONNX file with weights of 16 bits."""
+def rounded(model: nn.Module) -> nn.Module:
+    """Round the weights to 16 bits, except arrays of fewer than 64 numbers."""
+    with torch.no_grad():
+        for value in [*model.parameters(), *model.buffers()]:
+            if value.is_floating_point() and value.numel() >= 64:
+                value.copy_(value.half().float())
+    return model
+
+
+def write(model: nn.Module, path: Path, shape: tuple[int, ...], properties: dict[str, str]) -> None:
+    """Write an ONNX file with weights of 16 bits, for one image of this shape."""
     model = model.cpu().eval()
     torch.onnx.export(
-        model, (torch.zeros(1, 3, side, side),), str(path), input_names=["image"], output_names=["logits"],
-        opset_version=17, dynamo=False,
+        model, (torch.zeros(1, *shape),), str(path), input_names=["image"], output_names=["logits"],
+        opset_version=17, **({"dynamo": False} if torch.__version__ >= "2.5" else {}),
     )  # fmt: skip
     proto = onnx.load(str(path))
     casts, kept = [], []
@@ -208,7 +217,7 @@ def write(model: nn.Module, path: Path, side: int) -> None:
     nodes = casts + list(proto.graph.node)
     del proto.graph.node[:]
     proto.graph.node.extend(nodes)
-    helper.set_model_props(proto, {"mean": json.dumps(MEAN), "deviation": json.dumps(DEVIATION)})
+    helper.set_model_props(proto, properties)
     onnx.checker.check_model(proto)
     onnx.save(proto, str(path))
 
@@ -238,10 +247,7 @@ def main() -> None:
     seconds = time.monotonic() - start
     model.eval()
     fold(model)
-    with torch.no_grad():
-        for value in [*model.parameters(), *model.buffers()]:
-            if value.is_floating_point() and value.numel() >= 64:
-                value.copy_(value.half().float())
+    rounded(model)
     report = {
         "network": options.network,
         "seed": options.seed,
@@ -254,7 +260,7 @@ def main() -> None:
         "test": accuracy(model, data.test, side),
         "original_4000": accuracy(model, data.original, side),
     }
-    write(model, options.out, side)
+    write(model, options.out, (3, side, side), {"mean": json.dumps(MEAN), "deviation": json.dumps(DEVIATION)})
     options.out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report))
 
