@@ -321,6 +321,27 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
 struct LinearTransformData;
 /// Nonzero diagonals: diagonal k holds the entries (i, i + k modulo the size) at index i.
 using Diagonals = std::map<std::size_t, std::vector<std::complex<double>>>;
+/// A diagonal in the caller's memory: `count` real numbers, or `count` pairs of real and imaginary parts. The entries after
+/// them are 0, or with `repeats` the same numbers again; then `count` is a power of two.
+struct DiagonalView {
+  const double* numbers = nullptr;
+  std::size_t count = 0;
+  bool complex = false, repeats = false;
+
+  DiagonalView() = default;
+  DiagonalView(const double* numbers, std::size_t count, bool complex, bool repeats = false)
+      : numbers(numbers), count(count), complex(complex), repeats(repeats) {}
+  explicit DiagonalView(const std::vector<std::complex<double>>& values)
+      : DiagonalView(reinterpret_cast<const double*>(values.data()), values.size(), true) {}  // layout: [complex.numbers]
+  std::complex<double> operator[](std::size_t i) const {
+    if (repeats)
+      i &= count - 1;
+    else if (i >= count)
+      return 0;
+    return complex ? std::complex<double>(numbers[2 * i], numbers[2 * i + 1]) : std::complex<double>(numbers[i]);
+  }
+};
+using DiagonalViews = std::map<std::size_t, DiagonalView>;
 class LinearTransform {
  public:
   /// matrix [size][size], row-major. `baby`: diagonals per giant step; 0: the cheapest choice.
@@ -328,6 +349,9 @@ class LinearTransform {
                   std::size_t level = 0, std::size_t baby = 0);
   /// Encodes a matrix that is given by its diagonals. `width`: values per result; 0: as in the operand.
   LinearTransform(const Parameters& parameters, const Diagonals& diagonals, std::size_t size, std::size_t level = 0,
+                  std::size_t baby = 0, std::size_t width = 0);
+  /// Same, without a copy of the diagonals.
+  LinearTransform(const Parameters& parameters, const DiagonalViews& diagonals, std::size_t size, std::size_t level = 0,
                   std::size_t baby = 0, std::size_t width = 0);
   /// Returns the rotations that evaluation keys must have.
   std::vector<std::int64_t> rotations() const;

@@ -38,6 +38,22 @@ Values values_of(const Complexes& a, bool complex) {
   return v;
 }
 
+/// float64 or complex128, one axis, C-contiguous; Python has checked the values and the length.
+using Diagonal = nb::ndarray<nb::numpy, nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// Returns views of diagonals, whose entries repeat or are followed by zeros.
+ckks::DiagonalViews views_of(const std::vector<std::size_t>& numbers, const std::vector<Diagonal>& diagonals, bool repeats) {
+  if (numbers.size() != diagonals.size()) throw ShapeError("a matrix must have one number for each diagonal");
+  ckks::DiagonalViews views;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const Diagonal& d = diagonals[i];
+    const bool complex = d.dtype() == nb::dtype<std::complex<double>>();
+    if (!complex && d.dtype() != nb::dtype<double>()) throw DtypeError("a diagonal must be float64 or complex128");
+    views.emplace(numbers[i], ckks::DiagonalView(static_cast<const double*>(d.data()), d.shape(0), complex, repeats));
+  }
+  return views;
+}
+
 /// float64, or complex128 if imaginary parts matter.
 nb::object array_from(Values&& v) {
   Shape shape = v.shape;
@@ -329,18 +345,13 @@ void bind_circuits(nb::module_& m) {
       .def_prop_ro("parameters", &LinearTransform::parameters);
   m.def(
       "linear_transform",
-      [](const Parameters& p, const std::vector<std::size_t>& numbers, const Complexes& diagonals, std::size_t size,
-         std::size_t level, std::size_t baby, std::size_t width) {
-        const std::size_t length = diagonals.shape(1);
-        ckks::Diagonals all;
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
-          const auto* first = diagonals.data() + i * length;
-          all.emplace(numbers[i], std::vector<std::complex<double>>(first, first + length));
-        }
+      [](const Parameters& p, const std::vector<std::size_t>& numbers, const std::vector<Diagonal>& diagonals, bool repeats,
+         std::size_t size, std::size_t level, std::size_t baby, std::size_t width) {
+        const ckks::DiagonalViews views = views_of(numbers, diagonals, repeats);
         const Released released;
-        return LinearTransform(p, all, size, level, baby, width);
+        return LinearTransform(p, views, size, level, baby, width);
       },
-      "parameters"_a, "numbers"_a, "diagonals"_a, "size"_a, "level"_a, "baby"_a, "width"_a);
+      "parameters"_a, "numbers"_a, "diagonals"_a, "repeats"_a, "size"_a, "level"_a, "baby"_a, "width"_a);
   m.def("apply", with_progress(&ckks::apply), "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
@@ -70,16 +71,77 @@ class LinearTransform:
         self.shape = (rows, columns)
         self._repeats = repeats
         self._core = _core.ckks.linear_transform(
-            parameters._core, numbers, diagonals, size, level_of(parameters, level), _baby(baby), 0 if repeats else rows
+            parameters._core,
+            numbers,
+            list(diagonals),
+            False,
+            size,
+            level_of(parameters, level),
+            _baby(baby),
+            0 if repeats else rows,
         )
+
+    @classmethod
+    def from_diagonals(
+        cls,
+        parameters: Parameters,
+        diagonals: Mapping[int, Any],
+        *,
+        period: int | None = None,
+        level: int | None = None,
+        baby: int = 0,
+    ) -> LinearTransform:
+        """Encodes a sparse square matrix that is given by its nonzero diagonals, without the dense matrix.
+
+        Diagonal k has the entry of row i and column i + k, modulo the number of rows, at index i. So the product is the sum
+        of ``diagonals[k] * hg.ckks.rotate(x, k)``. A negative k counts from the last column. A diagonal is a number, or an
+        array of one axis. An array shorter than the matrix must have a power of two of entries, which repeat.
+
+        The matrix has as many rows as there are slots. `period` is a power of two of rows, at most the slots: the tensors'
+        values then repeat with that period, as with ``repeats=True``. `level` and `baby` are those of the constructor.
+
+        Raises DtypeError, ShapeError, LevelError, ParameterError, PlaintextRangeError, OutOfMemoryError.
+
+        >>> shift = hg.ckks.LinearTransform.from_diagonals(params, {1: 0.5, -1: [0, 2, 0, 0]})
+        >>> shift.rotations
+        [1, 3]
+        >>> party = hg.Server(secret.evaluation_keys(for_=shift))
+        >>> secret.decrypt(shift @ party.bind(secret.encrypt([1, 2, 3, 4]))).round(4)
+        array([1. , 3.5, 2. , 0.5])
+        """
+        parameters = of_kind(parameters, Parameters, "a matrix on slots is encoded by")
+        rows = parameters.slots
+        if period is not None:
+            rows = whole(period, "the period")
+            if not (1 <= rows <= parameters.slots and rows & (rows - 1) == 0):
+                raise _core.ShapeError(
+                    f"the period of a matrix on slots must be a power of two of at most {parameters.slots}, not {rows}"
+                )
+        size = parameters.period if period is None else rows
+        entries = _sparse(diagonals, rows, size)
+        made = object.__new__(cls)
+        made.shape, made._repeats = (rows, rows), period is not None
+        made._core = _core.ckks.linear_transform(
+            parameters._core,
+            list(entries),
+            list(entries.values()),
+            rows == size,
+            size,
+            level_of(parameters, level),
+            _baby(baby),
+            0 if period is not None else rows,
+        )
+        return made
 
     @classmethod
     def _mask(cls, parameters: Parameters, width: int, level: int, factor: float) -> LinearTransform:
         """Returns the matrix that multiplies the first `width` slots by a factor and sets all other slots to 0."""
         made = object.__new__(cls)
         made.shape, made._repeats = (width, parameters.slots), False
-        diagonal = np.full((1, width), factor, dtype=np.complex128)
-        made._core = _core.ckks.linear_transform(parameters._core, [0], diagonal, parameters.period, level, 0, width)
+        diagonal = np.full(width, factor)
+        made._core = _core.ckks.linear_transform(
+            parameters._core, [0], [diagonal], False, parameters.period, level, 0, width
+        )
         return made
 
     parameters: EngineProperty[Parameters] = engine_property("parameters", Parameters, "The parameter set.")
@@ -122,6 +184,39 @@ def _baby(baby: Any) -> int:
     if whole(baby, "the baby steps") < 0:
         raise _core.ParameterError(f"baby must be at least 1 step, or 0 for the cheapest, not {baby}")
     return int(baby)
+
+
+def _sparse(diagonals: Any, rows: int, size: int) -> dict[int, Any]:
+    """Returns diagonals by ascending numbers below `size`, as arrays of float64 or complex128 with one axis.
+
+    `rows` below `size` means that zeros follow the slots: entries must then be inside `rows` rows and columns.
+    """
+    if not isinstance(diagonals, Mapping):
+        raise _core.DtypeError(
+            f"the diagonals of a matrix must be a mapping from their numbers to arrays, not {type(diagonals).__name__}"
+        )
+    made: dict[int, Any] = {}
+    for given, entries in diagonals.items():
+        k = whole(given, "the number of a diagonal")
+        name = f"diagonal {k}"
+        if not -size < k < size:
+            raise _core.ShapeError(f"cannot use {name}: a matrix of {rows} rows has diagonals {1 - size} to {size - 1}")
+        values, is_complex = complexes(entries, name)
+        if rows == size and values.ndim == 0:
+            values = values.reshape(1)
+        count = values.size
+        fits = count == rows or (rows == size and 0 < count < rows and count & (count - 1) == 0)
+        if values.ndim != 1 or not fits:
+            fewer = ", or a power of two of fewer entries" if rows == size else ""
+            raise _core.ShapeError(f"{name} must have one axis of {rows} entries{fewer}, not shape {values.shape}")
+        if rows < size and values[(np.arange(rows) + k) % size >= rows].any():
+            raise _core.ShapeError(
+                f"cannot use {name}: its entries must be 0 where row + {k} is no column below {rows}, the number of slots"
+            )
+        if k % size in made:
+            raise _core.ShapeError(f"cannot use {name}: it is diagonal {k % size}, which is there already")
+        made[k % size] = values if is_complex else np.ascontiguousarray(values.real)
+    return dict(sorted(made.items()))
 
 
 def _diagonals(entries: Any, size: int) -> tuple[list[int], Any]:

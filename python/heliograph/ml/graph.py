@@ -60,6 +60,8 @@ class Graph:
     shapes: Mapping[str, Shape]
     constants: Mapping[str, Array] = field(default_factory=dict)
     name: str = ""
+    #: NumPy dtypes of inputs and values that are not floats, such as token numbers. Canonical graphs have none.
+    dtypes: Mapping[str, str] = field(default_factory=dict)
 
     def users(self, value: str) -> tuple[Node, ...]:
         """Return the nodes that read a value."""

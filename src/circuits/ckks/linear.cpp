@@ -1,5 +1,6 @@
 // Matrices on slots by diagonals with baby steps and giant steps: one linear sum, whose baby steps share a decomposition.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <set>
@@ -35,35 +36,42 @@ namespace {
 
 /// Computes an upper bound on ||W||_2: the least of sqrt(||W||_1 ||W||_inf), the root of the sum of squared entries, and
 /// for small matrices sqrt(||W* W||_inf), which is 1 for an orthogonal matrix.
-MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
-  constexpr std::size_t most_products = std::size_t{1} << 24;
+MatrixNorms norms_of(const DiagonalViews& diagonals, std::size_t size) {
+  constexpr double most_products = 0x1p24;
+  constexpr std::size_t largest_gram = 2048;
   MatrixNorms norms{std::vector<MatrixNorms::Row>(size)};
   std::vector<double> columns(size);
-  std::vector<std::vector<std::pair<std::size_t, std::complex<double>>>> entries(size);  // nonzero entries of each row
+  std::vector<std::size_t> counts(size);  // nonzero entries of each row
   double squares = 0, products = 0;
   for (const auto& [k, values] : diagonals) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t end = values.repeats ? size : std::min(size, values.count);
+    for (std::size_t i = 0; i < end; ++i) {
       const std::complex<double> v = values[i];
       if (v == std::complex<double>(0)) continue;
-      const std::size_t column = (i + k) & (size - 1);
       norms.complex = norms.complex || v.imag() != 0;
-      const double magnitude = std::abs(v);
+      const double magnitude = v.imag() == 0 ? std::abs(v.real()) : std::abs(v);
       (v.imag() == 0 && v.real() < 0 ? norms.rows[i].minus : norms.rows[i].plus) += magnitude;
       norms.rows[i].squares += magnitude * magnitude;
-      columns[column] += magnitude, squares += magnitude * magnitude;
-      entries[i].emplace_back(column, v);
+      columns[(i + k) & (size - 1)] += magnitude, squares += magnitude * magnitude;
+      ++counts[i];
     }
   }
   double row = 0, column = 0;
   for (const MatrixNorms::Row& r : norms.rows) row = std::max(row, r.plus + r.minus);
   for (const double c : columns) column = std::max(column, c);
   norms.spectral = std::min(std::sqrt(row * column), std::sqrt(squares));
-  for (const auto& each : entries) products += static_cast<double>(each.size()) * static_cast<double>(each.size());
-  if (products <= most_products && size <= 2048) {
+  for (const std::size_t count : counts) products += static_cast<double>(count) * static_cast<double>(count);
+  if (products <= most_products && size <= largest_gram) {
     std::vector<std::complex<double>> gram(size * size);
-    for (const auto& each : entries)
-      for (const auto& [p, a] : each)
-        for (const auto& [q, b] : each) gram[p * size + q] += std::conj(a) * b;
+    std::vector<std::pair<std::size_t, std::complex<double>>> entries;  // nonzero entries of one row
+    for (std::size_t i = 0; i < size; ++i) {
+      entries.clear();
+      for (const auto& [k, values] : diagonals)
+        if (const std::complex<double> v = values[i]; v != std::complex<double>(0))
+          entries.emplace_back((i + k) & (size - 1), v);
+      for (const auto& [p, a] : entries)
+        for (const auto& [q, b] : entries) gram[p * size + q] += std::conj(a) * b;
+    }
     double most = 0;
     for (std::size_t p = 0; p < size; ++p) {
       double sum = 0;
@@ -118,7 +126,7 @@ Diagonals diagonals_of(const std::vector<std::complex<double>>& matrix, std::siz
 }
 
 /// Returns the nonzero diagonals. Throws unless the diagonals form a matrix on `size` of the set's slots.
-Diagonals checked(const Parameters& parameters, const Diagonals& diagonals, std::size_t size) {
+DiagonalViews checked(const Parameters& parameters, const DiagonalViews& diagonals, std::size_t size) {
   if (const std::size_t period = parameters.context()->period(); !std::has_single_bit(size) || size > period)
     throw ShapeError("the number of rows of a matrix on slots must be a power of two of at most " + std::to_string(period) +
                      ", not " + std::to_string(size));
@@ -128,22 +136,23 @@ Diagonals checked(const Parameters& parameters, const Diagonals& diagonals, std:
                      " slots needs values that repeat through the whole ciphertext, but the " + std::to_string(slots) +
                      " slots of these parameters are padded with zeros; use parameters with a " +
                      "power of two of slots and without repeat=False");
-  Diagonals kept;
+  static constexpr std::array<double, 1> zero{};
+  DiagonalViews kept;
   for (const auto& [k, values] : diagonals) {
-    if (k >= size || values.size() > size)
-      throw ShapeError("cannot use diagonal " + std::to_string(k) + " of " + std::to_string(values.size()) +
+    if (k >= size || values.count > size || (values.repeats && !std::has_single_bit(values.count)))
+      throw ShapeError("cannot use diagonal " + std::to_string(k) + " of " + std::to_string(values.count) +
                        " values: a matrix on " + std::to_string(size) + " slots must have diagonals 0 to " +
                        std::to_string(size - 1) + " with at most as many values as slots");
-    if (std::any_of(values.begin(), values.end(), [](const auto& v) { return v != std::complex<double>(0); }))
-      kept.emplace(k, values);
+    const std::size_t numbers = values.count * (values.complex ? 2 : 1);
+    if (std::any_of(values.numbers, values.numbers + numbers, [](double v) { return v != 0; })) kept.emplace(k, values);
   }
-  if (kept.empty()) kept.emplace(0, std::vector<std::complex<double>>(1));  // the zero matrix: one product by zero
+  if (kept.empty()) kept.emplace(0, DiagonalView(zero.data(), 1, false));  // the zero matrix: one product by zero
   return kept;
 }
 
-std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, const Diagonals& given, std::size_t size,
+std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, const DiagonalViews& given, std::size_t size,
                                                 std::size_t level, std::size_t baby, std::size_t width) {
-  const Diagonals diagonals = checked(parameters, given, size);
+  const DiagonalViews diagonals = checked(parameters, given, size);
   const std::size_t top = parameters.top_level();
   if (level == 0) level = top;
   if (level < 2 || level > top)
@@ -154,7 +163,7 @@ std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, co
                      std::to_string(parameters.slots()));
   std::size_t rows = 0, columns = 0;
   for (const auto& [k, values] : diagonals)
-    for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t i = 0, end = values.repeats ? size : values.count; i < end; ++i)
       if (values[i] != std::complex<double>(0))
         rows = std::max(rows, i + 1), columns = std::max(columns, (i + k) % size + 1);
   return std::make_shared<LinearTransformData>(
@@ -169,6 +178,10 @@ LinearTransform::LinearTransform(const Parameters& parameters, const std::vector
     : LinearTransform(parameters, diagonals_of(matrix, size), size, level, baby) {}
 
 LinearTransform::LinearTransform(const Parameters& parameters, const Diagonals& diagonals, std::size_t size,
+                                 std::size_t level, std::size_t baby, std::size_t width)
+    : LinearTransform(parameters, views_of(diagonals), size, level, baby, width) {}
+
+LinearTransform::LinearTransform(const Parameters& parameters, const DiagonalViews& diagonals, std::size_t size,
                                  std::size_t level, std::size_t baby, std::size_t width)
     : data_(made(parameters, diagonals, size, level, baby, width)) {}
 

@@ -44,15 +44,15 @@ struct Place {
 
 /// Returns the plaintexts of some diagonals, each rotated back by its giant step, because the giant step is applied after
 /// the product.
-Values turned_back(const Diagonals& diagonals, const Place* places, std::size_t count, std::size_t size, std::size_t width,
-                   bool complex) {
+Values turned_back(const DiagonalViews& diagonals, const Place* places, std::size_t count, std::size_t size,
+                   std::size_t width, bool complex) {
   Values values{{}, {count}, width, complex};
   values.data.reserve(count * width);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& diagonal = diagonals.at(static_cast<std::size_t>(places[i].giant + places[i].baby));
     for (std::size_t k = 0; k < width; ++k) {
       const std::size_t at = (k + size - static_cast<std::size_t>(places[i].giant)) & (size - 1);
-      values.data.push_back(at < diagonal.size() ? diagonal[at] : 0);
+      values.data.push_back(diagonal[at]);
     }
   }
   return values;
@@ -60,10 +60,25 @@ Values turned_back(const Diagonals& diagonals, const Place* places, std::size_t 
 
 }  // namespace
 
-std::set<std::size_t> numbers_of(const Diagonals& diagonals) {
+DiagonalViews views_of(const Diagonals& diagonals) {
+  DiagonalViews views;
+  for (const auto& [k, values] : diagonals) views.emplace(k, DiagonalView(values));
+  return views;
+}
+
+std::set<std::size_t> numbers_of(const DiagonalViews& diagonals) {
   Numbers numbers;
   for (const auto& [k, values] : diagonals) numbers.insert(k);
   return numbers;
+}
+
+bool any_complex(const DiagonalViews& diagonals) {
+  return std::any_of(diagonals.begin(), diagonals.end(), [](const auto& each) {
+    const DiagonalView& d = each.second;
+    for (std::size_t i = 0; d.complex && i < d.count; ++i)
+      if (d.numbers[2 * i + 1] != 0) return true;
+    return false;
+  });
 }
 
 Steps::Steps(const Numbers& diagonals, std::size_t size, std::size_t given)
@@ -77,7 +92,7 @@ Steps::Steps(const Numbers& diagonals, std::size_t size, std::size_t given)
   babies.assign(distinct.begin(), distinct.end());
 }
 
-LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level, std::size_t baby,
+LinearSum sum_of(Context& context, const DiagonalViews& diagonals, std::size_t size, std::size_t level, std::size_t baby,
                  const OwnKeys* own) {
   const Steps steps(numbers_of(diagonals), size, baby);
   const auto place_in = [](const std::vector<std::int64_t>& all, std::int64_t step) {
@@ -90,9 +105,7 @@ LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size,
     places.push_back({first, rest});
     terms.push_back({place_in(steps.giants, first), place_in(steps.babies, rest)});
   }
-  const bool complex = std::any_of(diagonals.begin(), diagonals.end(), [](const auto& d) {
-    return std::any_of(d.second.begin(), d.second.end(), [](const auto& v) { return v.imag() != 0; });
-  });
+  const bool complex = any_complex(diagonals);
   const std::size_t width = std::max(context.period(), size);
   return make_linear_sum(
       context, level, width, steps.babies, steps.giants, std::move(terms),

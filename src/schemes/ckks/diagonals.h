@@ -18,9 +18,13 @@ struct Steps {
 };
 
 /// Returns the product with a matrix on the first `size` slots, or on all N/2, for operands of `level`. `baby`: see Steps.
-LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level, std::size_t baby = 0,
+LinearSum sum_of(Context& context, const DiagonalViews& diagonals, std::size_t size, std::size_t level, std::size_t baby = 0,
                  const OwnKeys* own = nullptr);
 
-std::set<std::size_t> numbers_of(const Diagonals& diagonals);
+/// Returns views of the diagonals, which must outlive the views.
+DiagonalViews views_of(const Diagonals& diagonals);
+std::set<std::size_t> numbers_of(const DiagonalViews& diagonals);
+/// Returns whether a diagonal has an entry that is not real.
+bool any_complex(const DiagonalViews& diagonals);
 
 }  // namespace heliograph::ckks
