@@ -1,7 +1,7 @@
 """Ensembles of decision trees: conditions on features, trees, and values of leaves.
 
-Readers of each library make an `Ensemble` of the library's model. All comparisons have the form x <= threshold: a library that
-compares x < t in float32 has the threshold below t, and features are rounded to float32 first.
+Readers of each library make an `Ensemble` of the library's model. All comparisons have the form x <= threshold: a library
+that compares x < t in float32 has the threshold below t, and features are rounded to float32 first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,15 @@ class Condition:
     def order(self) -> tuple[Any, ...]:
         """Returns the key by which conditions are sorted."""
         zero = -1 if self.zero is None else int(self.zero)
-        return (self.feature, self.categories is not None, self.threshold, self.categories or (), self.missing, zero, self.member)
+        return (
+            self.feature,
+            self.categories is not None,
+            self.threshold,
+            self.categories or (),
+            self.missing,
+            zero,
+            self.member,
+        )
 
     def results(self, x: Floats, cast: str) -> Bools:
         """Returns the results for values [count] of the feature. NaN is missing."""
@@ -167,9 +175,7 @@ class Builder:
     def condition(self, condition: Condition, where: str) -> int:
         """Returns the number of a condition, the same one for equal conditions. Raises ModelError."""
         if not 0 <= condition.feature < self.features:
-            raise ModelError(
-                f"cannot read {where}: a feature must be 0 to {self.features - 1}, got {condition.feature}"
-            )
+            raise ModelError(f"cannot read {where}: a feature must be 0 to {self.features - 1}, got {condition.feature}")
         if np.isnan(condition.threshold):
             raise ModelError(f"cannot read {where}: a threshold must be a number, got NaN")
         condition = replace(condition, threshold=condition.threshold + 0.0)  # -0.0 equals 0.0
@@ -177,7 +183,7 @@ class Builder:
 
     def add(self, condition: Any, left: Any, right: Any, values: Any, where: str) -> None:
         """Adds a tree. A `left` below 0 marks a leaf. Raises ModelError for cycles, wrong children and values."""
-        tree = _compact(condition, left, right, values, where)
+        tree = checked_tree(condition, left, right, values, where)
         self._nodes += len(tree.left)
         if self._nodes > MOST_NODES:
             raise ModelError(f"cannot read {where}: all trees together must have at most {MOST_NODES:,} nodes")
@@ -188,10 +194,15 @@ class Builder:
         base = np.asarray(base, dtype=np.float64)
         if base.shape != (self.outputs,) or not (np.abs(base) < _LARGEST).all():
             raise ModelError(f"cannot read {self.name}: its base must be {self.outputs} finite numbers, got {base.tolist()}")
-        names = tuple(str(name) for name in more.pop("names", None) or ())
+        given = more.pop("names", None)
+        names = () if given is None else tuple(str(name) for name in given)
         if len(names) not in (0, self.features):
-            raise ModelError(f"cannot read {self.name}: it must have {self.features} feature names or none, got {len(names)}")
-        made = Ensemble(self.name, self.features, names, tuple(self._numbers), tuple(self._trees), base, output, classes, single, **more)
+            raise ModelError(
+                f"cannot read {self.name}: it must have {self.features} feature names or none, got {len(names)}"
+            )
+        made = Ensemble(
+            self.name, self.features, names, tuple(self._numbers), tuple(self._trees), base, output, classes, single, **more
+        )
         return sorted_conditions(made)
 
 
@@ -207,7 +218,7 @@ def whole(value: Any, what: str, least: int, most: int) -> int:
     return number
 
 
-def _compact(condition: Any, left: Any, right: Any, values: Any, where: str) -> Tree:
+def checked_tree(condition: Any, left: Any, right: Any, values: Any, where: str) -> Tree:
     """Returns the reachable nodes in the order of a breadth-first walk from node 0. Raises ModelError."""
     condition, left, right = (np.asarray(one, dtype=np.int64) for one in (condition, left, right))
     values = np.asarray(values, dtype=np.float64)
@@ -231,8 +242,10 @@ def _compact(condition: Any, left: Any, right: Any, values: Any, where: str) -> 
     kept = np.where(is_leaf[:, None], values[order], 0.0)
     if not (np.abs(kept) < _LARGEST).all():
         raise ModelError(f"cannot read {where}: the values of its leaves must be finite numbers")
-    children = [np.array([-1 if leaf else number[int(side[node])] for node, leaf in zip(order, is_leaf, strict=True)])
-                for side in (left, right)]
+    children = [
+        np.array([-1 if leaf else number[int(side[node])] for node, leaf in zip(order, is_leaf, strict=True)])
+        for side in (left, right)
+    ]
     return Tree(np.where(is_leaf, 0, condition[order]), children[0], children[1], kept)
 
 
@@ -243,7 +256,8 @@ def sorted_conditions(ensemble: Ensemble) -> Ensemble:
     places = {condition: place for place, condition in enumerate(kept)}
     moved = np.array([places.get(condition, 0) for condition in ensemble.conditions] or [0], dtype=np.int64)
     trees = tuple(
-        Tree(np.where(tree.left < 0, 0, moved[tree.condition]), tree.left, tree.right, tree.values) for tree in ensemble.trees
+        Tree(np.where(tree.left < 0, 0, moved[tree.condition]), tree.left, tree.right, tree.values)
+        for tree in ensemble.trees
     )
     return replace(ensemble, conditions=tuple(kept), trees=trees)
 

@@ -13,8 +13,10 @@ from heliograph.ml.errors import ModelError
 from heliograph.ml.outputs import Output
 from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, whole
 
-_IDENTITY = frozenset("regression regression_l1 huber fair quantile mape lambdarank rank_xendcg custom".split())
-_EXPONENTIAL = frozenset("poisson gamma tweedie".split())
+_IDENTITY = frozenset(
+    ["regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg", "custom"]
+)
+_EXPONENTIAL = frozenset(["poisson", "gamma", "tweedie"])
 _BITS = 32
 _MOST_CATEGORIES = 1 << 20
 
@@ -30,7 +32,9 @@ def read_text(text: str, name: str = "LightGBM model", classes: Any = None, name
     output, is_classifier = _output(head.get("objective", ""), name, per_step)
     builder = Builder(name, features, per_step)
     if len(blocks) < 2 or (len(blocks) - 1) % per_step:
-        raise ModelError(f"cannot read {name}: the number of trees must be a multiple of {per_step} above 0, got {len(blocks) - 1}")
+        raise ModelError(
+            f"cannot read {name}: the number of trees must be a multiple of {per_step} above 0, got {len(blocks) - 1}"
+        )
     factor = 1.0
     if "average_output" in head:
         factor = per_step / (len(blocks) - 1)
@@ -127,7 +131,7 @@ def _condition(feature: int, threshold: float, kind: int, sets: list[tuple[float
         return Condition(feature, 0.0, False, None, sets[int(threshold)], True)
     default, missing = bool(kind & 2), kind >> 2
     if missing == 0:  # a missing value counts as 0
-        return Condition(feature, threshold, 0.0 <= threshold)
+        return Condition(feature, threshold, threshold >= 0.0)
     return Condition(feature, threshold, default, default if missing == 1 else None)
 
 
@@ -141,6 +145,11 @@ def _category_sets(fields: dict[str, str], where: str) -> list[tuple[float, ...]
         raise ModelError(f"cannot read {where}: cat_boundaries must rise from 0 to the number of words of cat_threshold")
     bits = [whole(word, f"cat_threshold of {where}", 0, (1 << _BITS) - 1) for word in words]
     return [
-        tuple(float(_BITS * place + bit) for place, word in enumerate(bits[start:end]) for bit in range(_BITS) if word >> bit & 1)
+        tuple(
+            float(_BITS * place + bit)
+            for place, word in enumerate(bits[start:end])
+            for bit in range(_BITS)
+            if word >> bit & 1
+        )
         for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
     ]

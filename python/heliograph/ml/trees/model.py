@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from heliograph import _core, bgv, ckks
+from heliograph import _core, ckks
 from heliograph._common.arguments import array_of, described, flag, readable_bytes, require_unmasked
 from heliograph._common.exporters import export
 from heliograph._common.functions import concatenate, matmul, relinearize, square
@@ -20,8 +18,7 @@ from heliograph.ckks.functions import conjugate, multiply, sum_slots, within
 from heliograph.ckks.linear import LinearTransform
 from heliograph.exact import Parameters as ExactParameters
 from heliograph.keys import PublicKey, SecretKey, Server
-from heliograph.ml.errors import ModelError
-from heliograph.ml.inputs import Inputs, single
+from heliograph.ml.inputs import Inputs
 from heliograph.ml.model import Model, served
 from heliograph.ml.noise import Noise
 from heliograph.ml.trees import paths, products
@@ -31,7 +28,6 @@ from heliograph.programs.forecast import Forecast, forecast
 from heliograph.programs.program import Program, program
 
 _CHUNK = 64  #: rows of one simulated batch
-_CHECKED_ROWS = 256  #: rows on which a report compares the simulation
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,8 @@ class TreeReport:
 
     def __str__(self) -> str:
         same = "" if self.agreement is None else f", same predictions {100 * self.agreement:.2f}%"
-        return (
-            f"{self.samples:,} rows: error {self.largest_error:.2g} at most (the largest leaf is {self.largest_leaf:.3g}){same}"
-        )
+        leaf = f"the largest leaf is {self.largest_leaf:.3g}"
+        return f"{self.samples:,} rows: error {self.largest_error:.2g} at most ({leaf}){same}"
 
 
 class Evaluation:
@@ -83,9 +78,14 @@ class PathsClient(Evaluation):
     outputs: int
     unit: float  #: value of 1 in an answer
     centre: Floats  #: [outputs], values of an answer of zeros
-    reach: float  #: bound on the magnitude of answers
+    reach: float  #: bound on the magnitude of values in answers
     rows: int = 1 << 10
     scheme: str = "CKKS"
+
+    @property
+    def bound(self) -> float:
+        """Bound on all slots of answers: slots between two outputs hold parts of two sums."""
+        return self.reach if self.outputs == 1 else 2 * self.reach
 
     def shape(self, count: int) -> tuple[int, ...]:
         return (count, self.layout.inputs)
@@ -99,9 +99,10 @@ class PathsClient(Evaluation):
             raise _core.ShapeError(f"an answer must be a tensor of CKKS with one ciphertext a row, not {described(answer)}")
         values = np.asarray(secret.decrypt(answer, unchecked=unchecked)).real
         found = self.layout.decoded(values.reshape(len(values), -1), self.outputs)
-        if not unchecked and not (np.abs(found) <= self.reach + 0.5).all():
+        if not unchecked and not (np.abs(found) <= self.reach).all():
             raise _core.PlaintextRangeError(
-                f"the answer holds {float(np.abs(found).max()):.4g}, but the model's values are at most {self.reach:.4g}: the "
+                f"the answer holds {float(np.abs(found).max()):.4g}, but the model's values are at most "
+                f"{self.reach:.4g}: the "
                 "request did not hold bits of this model. Encrypt samples by the model's encrypt"
             )
         return found * self.unit + self.centre
@@ -174,18 +175,17 @@ class PathsServer:
 
         inputs = [x[:, number] for number in range(layout.inputs)]
         y = paths.evaluate(layout, self.polynomial, self.matrices, inputs, product, square, multiply)
-        y = within(sum_slots(y, layout.region), 2 * self.client.reach + 1)
-        return within(y + self._shifts(), 2 * self.client.reach + 1)
+        return within(sum_slots(y + self._shifts(), layout.region), self.client.bound)
 
     def _shifts(self) -> Floats:
-        """Returns the constant of each slot's output."""
+        """Returns the part of each slot in the constant of its output."""
         layout = self.client.layout
         output = (np.arange(layout.slots) % layout.width) // layout.region
-        return np.asarray(np.append(self._shift, 0.0)[np.minimum(output, len(self._shift))])
+        return np.asarray(np.append(self._shift, 0.0)[np.minimum(output, len(self._shift))] / layout.region)
 
     def simulate(self, bits: Bools, seed: int) -> Floats:
         """Returns the values [count, outputs] with errors of the size of CKKS's."""
-        client, layout = self.client, self.client.layout
+        client = self.client
         noise, top = Noise(client.parameters, seed), client.parameters.levels
         weights = np.zeros((len(self.terms.terms) + 1, bits.shape[1] + 1))
         for number, term in enumerate(self.terms.terms):
@@ -198,7 +198,7 @@ class PathsServer:
             missed = rows @ weights.T
             found.append(self._simulated(missed, noise, top))
         sums = np.concatenate(found)
-        return sums * client.unit + self.terms.constant * client.unit if len(sums) else np.zeros((0, client.outputs)) + layout.slots
+        return (sums + self.terms.constant) * client.unit
 
     def _simulated(self, missed: Floats, noise: Noise, top: int) -> Floats:
         """Returns the sums [rows, outputs] for numbers of missed literals [rows, terms]."""
@@ -211,12 +211,9 @@ class PathsServer:
             t = sizes * (e - polynomial.middle) if polynomial.depth > 1 else sizes * (1.0 - e)
             t = noise.fresh(t, top, sizes * math.sqrt(max(1, polynomial.depth)))
             t = noise.rescaled(t, top, 2.0)
-            level = [top - 1]
-
-            def step(value: Floats) -> Floats:
-                return noise.rescaled(value, max(2, min(level[0], top - 1)))
-
-            total = total + polynomial.of(t, sizes, lambda a: step(a * a), lambda a, b: step(a * b))
+            total = total + polynomial.of(
+                t, sizes, lambda a: noise.rescaled(a * a, 2), lambda a, b: noise.rescaled(a * b, 2)
+            )
         sums = total.reshape(len(missed), layout.copies, -1, layout.region).sum(-1).mean(1)[:, : self.client.outputs]
         rotation = noise.deviation(last + 1) * math.sqrt(layout.region)
         return np.asarray(sums + noise.normal(sums.shape, rotation / math.sqrt(layout.copies)))
@@ -235,28 +232,25 @@ class ProductsServer:
 
     def run(self, x: Any) -> Any:
         """Returns the sums [outputs * digits] of bits [conditions]."""
-        found = self.plan.run(
+        return self.plan.run(
             x,
             multiply=lambda a, b: a * b,
             relinearize=relinearize,
-            weigh=lambda weights, values: matmul(weights, values, axis=0),
+            weigh=lambda weights, values, constants: matmul(weights, values, constants, axis=0),
             join=concatenate,
         )
-        if found is None:  # no condition: the sums are constants
-            found = matmul(np.zeros((len(self.plan.constants), len(x)), dtype=np.int64), x, axis=0)
-        return found + self.plan.constants[:, None]
 
     def simulate(self, bits: Bools, seed: int) -> Floats:
         """Returns the values [count, outputs], which are exact for values rounded to the plan's unit."""
-        found = self.plan.run(
-            bits.T.astype(np.int64),
+        values = bits.T.astype(np.int64) if bits.shape[1] else np.zeros((1, len(bits)), dtype=np.int64)
+        sums = self.plan.run(
+            values,
             multiply=lambda a, b: a * b,
             relinearize=lambda a: a,
-            weigh=lambda weights, values: weights @ values,
+            weigh=lambda weights, values, constants: weights @ values + (0 if constants is None else constants[:, None]),
             join=np.concatenate,
         )
-        sums = np.zeros((len(self.plan.constants), len(bits)), dtype=np.int64) if found is None else found
-        return self.plan.decoded(sums + self.plan.constants[:, None])
+        return self.plan.decoded(sums)
 
 
 @dataclass(frozen=True)
@@ -298,7 +292,8 @@ class Reader:
             if prepared.any():
                 row, column = np.argwhere(prepared)[0]
                 raise _core.PlaintextRangeError(
-                    f"row {row}: feature {column} must not be missing, because the calibration data of this model have a value in "
+                    f"row {row}: feature {column} must not be missing, because the calibration data of this model "
+                    f"have a value in "
                     "each row; calibrate with samples that have missing values there"
                 )
         return self.ensemble.bits(x)
@@ -373,7 +368,8 @@ class EnsembleModel(Model):
         flag(unchecked, "unchecked")
         if not isinstance(key, (SecretKey, PublicKey)) or key.parameters != self._client.parameters:
             raise _core.MismatchError(
-                f"samples of this model are encrypted by a key of {self._client.parameters!r}, not by {described(key)}; make it "
+                f"samples of this model are encrypted by a key of {self._client.parameters!r}, not by "
+                f"{described(key)}; make it "
                 "by hg.SecretKey.generate(model.parameters())"
             )
         bits = self._reader.bits(samples)
@@ -442,9 +438,7 @@ class EnsembleModel(Model):
         secret = SecretKey.generate(self._client.parameters)
         keys, x = self.keys(secret), self._reader.matrix(samples)
         parts = [x[start : start + self.rows] for start in range(0, len(x), self.rows)]
-        return np.concatenate(
-            [self.decrypt(secret, self(served(keys, self.encrypt(secret, part))), part) for part in parts]
-        )
+        return np.concatenate([self.decrypt(secret, self(served(keys, self.encrypt(secret, part))), part) for part in parts])
 
     @cached_property
     def forecast(self) -> Forecast:
@@ -457,9 +451,7 @@ class EnsembleModel(Model):
             return forecast(self._complete.run, one.broadcast_to((self._client.conditions,)))
         return forecast(self._complete.run, server.bind(self._client.encrypt(secret, bits)))
 
-    def export(
-        self, path: Any, *, name: str | None = None, version: str = "1", title: str = "", labels: Any = None
-    ) -> Any:
+    def export(self, path: Any, *, name: str | None = None, version: str = "1", title: str = "", labels: Any = None) -> Any:
         """Writes the model as a model bundle (`hg.ModelBundle`), for a server and its clients. Returns that bundle.
 
         The client's half holds the conditions (features and thresholds), classes and names, and no trees. `labels` replace
@@ -478,11 +470,9 @@ class EnsembleModel(Model):
         ensemble, client = self._reader.ensemble, self._client
         rows = [("of", f"{self.name}: {self.features} features, {self.outputs} outputs")]
         if self._server is not None:
-            rows.append(
-                ("trees", f"{len(ensemble.trees):,} of depth {ensemble.depth} at most, {ensemble.leaves:,} leaves")
-            )
+            rows.append(("trees", f"{len(ensemble.trees):,} of depth {ensemble.depth} at most, {ensemble.leaves:,} leaves"))
         rows.append(("conditions", f"{len(ensemble.conditions):,} different ones"))
-        rows += [("scheme", f"{client.scheme}, {_method(client)}"), ("set", repr(client.parameters))]
+        rows += [("scheme", f"{client.scheme}, {method_text(client)}"), ("set", repr(client.parameters))]
         if self._server is not None:
             levels = self._server.polynomial.levels if isinstance(self._server, PathsServer) else self._server.plan.levels
             expected = self.forecast
@@ -509,7 +499,8 @@ class EnsembleModel(Model):
         return f"<model of {self.name}: {len(self._reader.ensemble.conditions)} conditions, {self.scheme}>"
 
 
-def _method(client: Evaluation) -> str:
+def method_text(client: Evaluation) -> str:
+    """Describes the method of an evaluation."""
     if isinstance(client, PathsClient):
         layout = client.layout
         return f"sums of paths: {layout.pieces} x {layout.period} diagonals, a row in {layout.inputs} ciphertexts"
@@ -518,8 +509,3 @@ def _method(client: Evaluation) -> str:
 
 def _batch(client: Evaluation) -> str:
     return "one row" if isinstance(client, PathsClient) else f"up to {client.rows:,} rows"
-
-
-Compiled = Callable[[Any], Any]
-Numbers = npt.NDArray[Any]
-_ = (Compiled, Numbers, ModelError, bgv, single)

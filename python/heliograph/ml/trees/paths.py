@@ -1,12 +1,14 @@
 """Sums of paths, for few rows: the layout of an ensemble in slots of CKKS, and its evaluation.
 
-A term is a leaf with a value for one output. Its path is a set of literals: conditions with their results. Let e be the number
-of literals that a sample misses. e is 0 for one leaf of each tree, and 1 to `depth` for the others. The client sends the results
-of all conditions as bits. A clear matrix times the bits gives t = a (e - h) in the slot of each term, with h = (depth + 1) / 2 for
-an even depth. The polynomial of t with the roots e = 1, ..., depth is a product of factors t^2 - a^2 r^2. The factor a of the term
-is chosen so that this product is the leaf's value for e = 0: values cost no level. The slots of an output are then summed.
+A term is a leaf with a value for one output. Its path is a set of literals: conditions with their results. Let e be the
+number of literals that a sample misses. e is 0 for one leaf of each tree, and 1 to `depth` for the others. The client
+sends the results of all conditions as bits. A clear matrix times the bits gives t = a (e - h) in the slot of each term,
+with h = (depth + 1) / 2 for an even depth. The polynomial of t with the roots e = 1, ..., depth is a product of factors
+t^2 - a^2 r^2. The factor a of the term is chosen so that this product is the leaf's value for e = 0: values cost no level.
+The slots of an output are then summed.
 
-A slot holds two bits, as real and imaginary part, which halves the diagonals of the matrix. The real part of the product is t.
+A slot holds two bits, as real and imaginary part, which halves the diagonals of the matrix. The real part of the product
+is t.
 
 One value of each tree is subtracted from all leaves and added to a constant, so that all values are at least 0.
 """
@@ -203,9 +205,14 @@ def shared_layout(terms: Terms, slots: int) -> Layout | None:
         piece, at = divmod(int(used[term.output]), region)
         places[piece, term.output * region + at] = number
         used[term.output] += 1
-    bits = np.arange(slots) % period + np.array([[0], [period]])
-    bits = np.where(bits < terms.conditions, bits, -1)
-    return Layout(slots, width, region, period, True, bits[None], np.tile(places, slots // width))
+    bits = shared_bits(terms.conditions, period, slots)
+    return Layout(slots, width, region, period, True, bits, np.tile(places, slots // width))
+
+
+def shared_bits(conditions: int, period: int, slots: int) -> Ints:
+    """Returns the conditions of slots [1, 2, slots] in a layout with one ciphertext of bits."""
+    bits = np.arange(slots) % period + np.array([[[0], [period]]])
+    return np.where(bits < conditions, bits, -1)
 
 
 def grouped_layout(terms: Terms, slots: int, period: int) -> Layout | None:
@@ -225,6 +232,8 @@ def grouped_layout(terms: Terms, slots: int, period: int) -> Layout | None:
         return None
     width = region * outputs
     rows: list[tuple[Ints, Ints]] = []
+    if not blocks:  # single leaves only
+        rows.append((-np.ones((2, width), dtype=np.int64), -np.ones(width, dtype=np.int64)))
     used = np.zeros((len(terms.constant), 2), dtype=np.int64)  # piece and slot of the next block
     for output, conditions, numbers in blocks:
         size = len(numbers) + period - 1
@@ -243,7 +252,8 @@ def grouped_layout(terms: Terms, slots: int, period: int) -> Layout | None:
 
 
 def _blocks(terms: Terms, most: int) -> Iterable[tuple[int, list[int], list[int]]]:
-    """Yields (output, conditions, numbers of terms) of groups of trees with at most `most` conditions. A single tree may have more."""
+    """Yields (output, conditions, numbers of terms) of groups of trees with at most `most` conditions. A single tree "
+    "may have more."""
     groups: dict[tuple[int, int], list[int]] = {}
     for number, term in enumerate(terms.terms):
         groups.setdefault((term.output, term.tree), []).append(number)
@@ -275,20 +285,30 @@ def matrices(terms: Terms, layout: Layout, polynomial: Polynomial) -> Matrices:
     pieces = []
     for piece, places in enumerate(layout.terms):
         source = layout.bits[0 if layout.shared else piece]
-        rows = np.zeros((layout.period, layout.slots), dtype=np.complex128)
-        for slot in np.flatnonzero(places >= 0):
-            window = source[:, (slot + np.arange(layout.period)) % layout.slots]
+        rows = np.zeros((layout.period, layout.width), dtype=np.complex128)
+        for slot in np.flatnonzero(places[: layout.width] >= 0):
             literals = terms.terms[places[slot]].literals
             sign = sizes[piece, slot] * (1.0 if polynomial.depth > 1 else -1.0)
             for condition, result in literals:
-                part, diagonal = np.argwhere(window == condition)[0]
+                part, diagonal = _place(layout, source, int(slot), condition)
                 # Half of the product and of its conjugate: their sum is the real part.
                 rows[diagonal, slot] += (-0.5 if result else 0.5) * sign * (-1j if part else 1)
             missed = sum(result for _, result in literals)
             constants[piece, slot] = sign * (missed - (polynomial.middle if polynomial.depth > 1 else 1.0))
+        constants[piece] = np.tile(constants[piece, : layout.width], layout.copies)
         used = np.flatnonzero(rows.any(1))
-        pieces.append((used.tolist(), rows[used]))
+        pieces.append((used.tolist(), np.tile(rows[used], layout.copies)))
     return Matrices(pieces, constants, sizes)
+
+
+def _place(layout: Layout, source: Ints, slot: int, condition: int) -> tuple[int, int]:
+    """Returns the part, and the diagonal of a slot, that hold a condition."""
+    if layout.shared:
+        part, place = divmod(condition, layout.period)
+        return part, (place - slot) % layout.period
+    window = source[:, (slot + np.arange(layout.period)) % layout.slots]
+    part, diagonal = np.argwhere(window == condition)[0]
+    return int(part), int(diagonal)
 
 
 def evaluate(

@@ -1,8 +1,8 @@
 """Products of conditions, for many rows: a plan of exact integer operations by BGV, with a row in each slot.
 
-The bit of each condition is a ciphertext. The indicator of a node is 1 in the rows that reach the node. The indicator of a left
-child is a product of its parent's and a bit; the right child has the rest. Indicators of leaves times integer values are summed.
-Values are integers in digits, so that each sum fits the plaintext modulus.
+The bit of each condition is a ciphertext. The indicator of a node is 1 in the rows that reach the node. The indicator of a
+left child is a product of its parent's and a bit; the right child has the rest. Indicators of leaves times integer values
+are summed. Values are integers in digits, so that each sum fits the plaintext modulus.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from heliograph.ml.errors import ModelError
-from heliograph.ml.trees.ensemble import Bools, Ensemble, Floats, Ints, Tree
+from heliograph.ml.trees.ensemble import Ensemble, Floats, Ints, Tree
 
 MODULUS = 65537
 _VALUE_BITS = 21  #: bits of a value below the largest leaf, before the sum over trees
 _CHAINED_DEPTH = 4  #: deeper trees take balanced products, of fewer levels
 
-#: A value: ("bit", condition), ("product", a, b) or ("difference", a, b); None is the constant 1.
+#: A value is ("bit", condition), ("product", a, b) or ("difference", a, b). The constant 1 is `None`.
 Value = Any
 
 
@@ -39,7 +39,9 @@ class Plan:
 
     conditions: int
     steps: tuple[Step, ...]
-    weights: tuple[tuple[Ints, Ints], ...]  #: for bits and each step: places of values, and weights [outputs * digits, places]
+    weights: tuple[
+        tuple[Ints, Ints], ...
+    ]  #: for bits and each step: places of values, and weights [outputs * digits, places]
     constants: Ints  #: [outputs * digits], added to the sums
     digits: int
     base: int
@@ -52,23 +54,14 @@ class Plan:
         """Number of ciphertext products."""
         return sum(len(step.left) for step in self.steps if step.kind in ("product", "last"))
 
-    def encoded(self, bits: Bools, slots: int) -> Ints:
-        """Returns the values to encrypt [conditions, slots] for results of conditions [count, conditions]. Rows repeat."""
-        rows = np.arange(slots) % len(bits)
-        return np.ascontiguousarray(bits[rows].T.astype(np.int64))
-
     def decoded(self, sums: Any) -> Floats:
-        """Returns the values [count, outputs] of decrypted sums [outputs * digits, count], residues about 0."""
-        found = np.asarray(sums, dtype=np.int64) % MODULUS
-        found = np.where(found > MODULUS // 2, found - MODULUS, found).astype(np.float64)
-        parts = found.reshape(self.outputs, self.digits, -1)
-        scale = float(self.base) ** np.arange(self.digits)
-        return np.asarray((parts * scale[:, None]).sum(1).T * self.unit)
+        """Returns the values [count, outputs] of sums [outputs * digits, count] modulo the plaintext modulus."""
+        return decoded(sums, self.outputs, self.digits, self.base, self.unit)
 
     def run(self, bits: Any, *, multiply: Any, relinearize: Any, weigh: Any, join: Any) -> Any:
-        """Returns the sums [outputs * digits] of values [conditions], without the constants.
+        """Returns the sums [outputs * digits] of values [conditions].
 
-        `weigh(weights, values)` is a product of a clear matrix and values.
+        `weigh(weights, values, constants)` is a product of a clear matrix and values, plus constants or None.
         """
         pool, starts = [bits], [0, self.conditions]
         for step in self.steps:
@@ -81,12 +74,16 @@ class Plan:
                 made = relinearize(made) if step.kind == "product" else made
             pool.append(made)
             starts.append(starts[-1] + len(step.left))
-        total = None
+        total, constants = None, self.constants
         for part, (places, weights) in zip(pool, self.weights, strict=True):
             if len(places):
-                term = weigh(weights, part if len(places) == len(part) else part[places])
+                term = weigh(
+                    weights, part if len(places) == len(part) else part[places], constants if total is None else None
+                )
                 total = term if total is None else total + term
-        return total if total is None else relinearize(total)
+        if total is None:  # no condition: the sums are constants
+            total = weigh(np.zeros((len(constants), len(bits)), dtype=np.int64), bits, constants)
+        return relinearize(total)
 
     @staticmethod
     def _taken(pool: list[Any], starts: list[int], numbers: Ints, join: Any) -> Any:
@@ -100,6 +97,13 @@ class Plan:
         return pieces[0] if len(pieces) == 1 else join(pieces)
 
 
+def decoded(sums: Any, outputs: int, digits: int, base: int, unit: float) -> Floats:
+    """Returns the values [count, outputs] of sums [outputs * digits, count] modulo the plaintext modulus."""
+    found = _centred(np.asarray(sums, dtype=np.int64)).astype(np.float64)
+    scale = float(base) ** np.arange(digits)
+    return np.asarray((found.reshape(outputs, digits, -1) * scale[:, None]).sum(1).T * unit)
+
+
 def plan_of(ensemble: Ensemble) -> Plan:
     """Returns the plan of an ensemble. Raises ModelError for too many trees."""
     count = max(len(ensemble.trees), 1)
@@ -107,7 +111,9 @@ def plan_of(ensemble: Ensemble) -> Plan:
         raise ModelError(f"cannot compile {ensemble.name} for many rows: it must have fewer than {MODULUS // 4} trees")
     base = 1 << int(math.log2(MODULUS // (count + 1)))
     unit = ensemble.largest * 2.0 ** -(_VALUE_BITS + math.ceil(math.log2(count)))
-    largest = max([float(np.abs(tree.values).max(initial=0)) for tree in ensemble.trees] + [float(np.abs(ensemble.base).max())])
+    largest = max(
+        [float(np.abs(tree.values).max(initial=0)) for tree in ensemble.trees] + [float(np.abs(ensemble.base).max())]
+    )
     digits = 1
     while base**digits // 2 <= largest / unit + 1:
         digits += 1
@@ -117,14 +123,13 @@ def plan_of(ensemble: Ensemble) -> Plan:
         for leaf, value in _indicators(tree, 0, tree_height(tree, 0), balanced):
             _weigh(weights, value, _digits(tree.values[leaf] / unit, base, digits))
     constants = weights.pop(None)
-    steps, numbers, groups, levels = _ordered(weights, len(ensemble.conditions))
+    steps, groups, levels = _ordered(weights, len(ensemble.conditions))
     found = []
     for group in groups:
         places = [place for place, value in enumerate(group) if value in weights and weights[value].any()]
         columns = [_centred(weights[group[place]]) for place in places]
         rows = np.stack(columns, axis=1) if columns else np.zeros((len(constants), 0), dtype=np.int64)
         found.append((np.array(places, dtype=np.int64), np.ascontiguousarray(rows)))
-    del numbers
     return Plan(
         len(ensemble.conditions), steps, tuple(found), _centred(constants), digits, base, unit, ensemble.outputs, levels
     )
@@ -184,10 +189,8 @@ def _weigh(weights: dict[Value, Ints], value: Value, amount: Ints) -> None:
     weights[value] = weights.get(value, np.zeros_like(amount)) + amount
 
 
-def _ordered(
-    weights: dict[Value, Ints], conditions: int
-) -> tuple[tuple[Step, ...], dict[Value, int], list[list[Value]], int]:
-    """Returns the steps that make the weighted values, the numbers of values, the values of each step, and the levels."""
+def _ordered(weights: dict[Value, Ints], conditions: int) -> tuple[tuple[Step, ...], list[list[Value]], int]:
+    """Returns the steps that make the weighted values, the values of each step, and the levels."""
     ranks: dict[Value, tuple[int, int]] = {}  # level of products, and place of differences in a level
     operands: set[Value] = set()
     stack = [value for value in weights if value[0] != "bit"]
@@ -224,4 +227,4 @@ def _ordered(
         for value in values:
             numbers[value] = len(numbers)
         groups.append(values)
-    return tuple(steps), numbers, groups, max((rank[0] for rank in ranks.values()), default=0)
+    return tuple(steps), groups, max((rank[0] for rank in ranks.values()), default=0)

@@ -59,9 +59,13 @@ def _add(builder: Builder, tree: Any, values: Floats, where: str, features: Any 
 def _averaged(estimator: Any, kind: str) -> Ensemble:
     """Reads a tree, or a forest whose prediction is the mean of its trees."""
     trees = [_fitted(estimator, "tree_")] if kind in _TREES else [one.tree_ for one in _fitted(estimator, "estimators_")]
-    classes = np.asarray(estimator.classes_) if kind.endswith("Classifier") and not isinstance(estimator.classes_, list) else None
+    classes = (
+        np.asarray(estimator.classes_) if kind.endswith("Classifier") and not isinstance(estimator.classes_, list) else None
+    )
     if kind.endswith("Classifier") and (classes is None or estimator.n_outputs_ != 1):
-        raise ModelError(f"cannot compile {kind} of {estimator.n_outputs_} outputs: it must have one; fit one model for each")
+        raise ModelError(
+            f"cannot compile {kind} of {estimator.n_outputs_} outputs: it must have one; fit one model for each"
+        )
     if not trees:
         raise ModelError(f"cannot compile {kind}: it must have at least one tree")
     values = [_leaf_values(tree, classes is not None) / len(trees) for tree in trees]
@@ -191,7 +195,8 @@ def _columns(estimator: Any) -> tuple[list[int], dict[int, Any]]:
         names = np.asarray(encoder.categories_[feature])
         if names.dtype.kind not in "iufb" or not all(math.isfinite(value) for value in names if value == value):
             raise ModelError(
-                f"cannot compile this estimator: categories of column {column} must be numbers, not {names.dtype}; encode them "
+                f"cannot compile this estimator: categories of column {column} must be numbers, not {names.dtype}; "
+                f"encode them "
                 "by an OrdinalEncoder before it"
             )
         categories[feature] = names

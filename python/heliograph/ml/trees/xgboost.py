@@ -15,10 +15,20 @@ from heliograph.ml.trees.ensemble import Builder, Condition, Ensemble, below, wh
 from heliograph.ml.trees.ubjson import read_ubjson
 
 _LOGISTIC = frozenset(("binary:logistic", "reg:logistic", "binary:logitraw"))
-_EXPONENTIAL = frozenset("count:poisson reg:gamma reg:tweedie survival:cox survival:aft".split())
+_EXPONENTIAL = frozenset(["count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"])
 _IDENTITY = frozenset(
-    "reg:squarederror reg:linear reg:squaredlogerror reg:pseudohubererror reg:absoluteerror reg:quantileerror rank:pairwise "
-    "rank:ndcg rank:map binary:hinge".split()
+    [
+        "reg:squarederror",
+        "reg:linear",
+        "reg:squaredlogerror",
+        "reg:pseudohubererror",
+        "reg:absoluteerror",
+        "reg:quantileerror",
+        "rank:pairwise",
+        "rank:ndcg",
+        "rank:map",
+        "binary:hinge",
+    ]
 )
 _SOFTMAX = frozenset(("multi:softmax", "multi:softprob"))
 _LARGEST_CATEGORY = 1 << 24  #: larger codes are not exact in float32
@@ -51,9 +61,7 @@ def read_document(
     trees, groups = _list(model, "trees", name), _list(model, "tree_info", name)
     parameters = _part(learner, "learner_model_param", dict, name)
     features = whole(parameters.get("num_feature"), f"num_feature of {name}", 1, 1 << 20)
-    outputs = max(
-        whole(parameters.get(key, "0"), f"{key} of {name}", 0, 1 << 10) for key in ("num_class", "num_target")
-    )
+    outputs = max(whole(parameters.get(key, "0"), f"{key} of {name}", 0, 1 << 10) for key in ("num_class", "num_target"))
     builder = Builder(name, features, max(outputs, 1))
     if len(groups) != len(trees) or (weights is not None and len(weights) != len(trees)):
         raise ModelError(f"cannot read {name}: tree_info and weight_drop must have an entry for each of {len(trees)} trees")
@@ -141,7 +149,8 @@ def _output(objective: str, outputs: int, name: str) -> tuple[Output, bool]:
 
 def _tree(builder: Builder, tree: Any, group: int, factor: float, where: str) -> None:
     left, right, features, thresholds, defaults = (
-        _list(tree, key, where) for key in ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+        _list(tree, key, where)
+        for key in ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
     )
     count = len(left)
     if any(len(one) != count for one in (right, features, thresholds, defaults)):
