@@ -62,7 +62,7 @@ def matmul(low: Lowering) -> None:
         weight = low.constant(1, "the weight")
         weight = weight.reshape(weight.shape[-2:]) if len(b) > 1 else weight.reshape(-1, 1)
         value = low.full() if len(a) == 1 else low.operand(0)
-        low.finish(_dense(low, value, weight.T, np.zeros(weight.shape[1])))
+        low.finish(_dense(low, value, weight.T, np.zeros(b[-1] if len(b) > 1 else 1)))
         return
     if low.is_constant(0) and math.prod(a[:-2]) == 1:
         weight = low.constant(0, "the weight")
