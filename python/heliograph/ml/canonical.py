@@ -43,8 +43,10 @@ def canonical(graph: Graph) -> Graph:
     return result
 
 
-def simplify(draft: Draft, rules: tuple[Rule, ...]) -> None:
-    """Apply rules until no rule changes the draft."""
+def simplify(draft: Draft, rules: tuple[Rule, ...]) -> bool:
+    """Apply rules until no rule changes the draft. Return whether one did."""
+    ever = False
+    draft.prune()
     for _ in range(_MOST_PASSES):
         changed = False
         for node in draft.order():
@@ -53,4 +55,6 @@ def simplify(draft: Draft, rules: tuple[Rule, ...]) -> None:
                     break  # the node was changed or dropped in this pass
                 changed |= rule(draft, node)
         if not changed:
-            return
+            return ever
+        ever = True
+    return ever

@@ -19,9 +19,8 @@ def compact(array: Array) -> Array:
         first = array.take([0], axis=axis) if size else array
         if size > 1 and np.array_equal(np.broadcast_to(first, array.shape), array):
             array = first
-    while array.ndim and array.shape[0] == 1:
-        array = array[0]
-    return array
+    lead = next((i for i, size in enumerate(array.shape) if size != 1), array.ndim)
+    return array.reshape(array.shape[lead:])
 
 
 class Draft:
@@ -151,6 +150,12 @@ class Draft:
                     ordered.append(node)
                 done.add(name)
         return ordered
+
+    def prune(self) -> None:
+        """Remove the nodes that the outputs do not need."""
+        needed = {node.output for node in self.order()}
+        for name in [name for name in self.nodes if name not in needed]:
+            self._unlink(self.nodes.pop(name))
 
     def graph(self) -> Graph:
         """Return the graph, whose outputs have the names of the file."""

@@ -516,7 +516,7 @@ def _computed(
             return values[name]
         constant = graph.constants[name]
         constant = constant.astype(dtype, copy=False) if constant.dtype.kind == "f" else constant
-        return constant[None] if canonical else constant
+        return np.broadcast_to(constant, (count, *constant.shape)) if canonical else constant
 
     with np.errstate(all="ignore"):
         for i, node in enumerate(nodes):
