@@ -19,6 +19,7 @@ from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import Loss, Search
 from heliograph.ml.networks.sets import Choice, Chooser
 from heliograph.ml.networks.simulation import Simulator
+from heliograph.ml.outputs import Output
 from heliograph.programs.forecast import Costs
 
 _REPORTED = 64  # samples of the report's errors of single activations
@@ -74,7 +75,8 @@ def compile_graph(
     report = _report(network, calibration, polynomials, choice, loss)
     if limit is not None:
         _require(limit, report)
-    return NetworkModel(circuit, report)
+    output = Output("class", probability="softmax") if classifies else Output("values")
+    return NetworkModel(circuit, report, output)
 
 
 def _report(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks
-from heliograph._common.arguments import count_of, described, flag
-from heliograph._common.html import HtmlRepr, Rows
+from heliograph._common.arguments import described, flag, text_of
+from heliograph._common.html import Rows
 from heliograph.keys import Server
+from heliograph.ml.model import Model
 from heliograph.ml.networks.calibration import labels_of, samples_of
 from heliograph.ml.networks.cuts import Network
 from heliograph.ml.networks.evaluation import batches, evaluate
@@ -18,21 +20,25 @@ from heliograph.ml.networks.layouts import Layout
 from heliograph.ml.networks.program import Circuit
 from heliograph.ml.networks.report import NetworkReport
 from heliograph.ml.networks.simulation import Simulator, noise_of
+from heliograph.ml.outputs import Output
 
-Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
 
 
-class NetworkModel(HtmlRepr):
+class NetworkModel(Model):
     """A neural network for inputs encrypted by CKKS. `compile_graph` makes models.
 
     A client encrypts samples by `encrypt`, a server calls the model with the encrypted tensor, and the client decrypts the
-    outputs by `decrypt`. `simulate` computes the same outputs from clear samples, with noise of the modelled size.
+    values by `decrypt`. Values [count, outputs] are the network's outputs in row-major order, before the softmax.
     """
 
-    def __init__(self, circuit: Circuit, report: NetworkReport) -> None:
+    def __init__(self, circuit: Circuit, report: NetworkReport, output: Output) -> None:
         self._circuit = circuit
+        self.name = "a network"
         #: Costs and approximations.
         self.report = report
+        self.output = output
+        self.classes = np.arange(max(2, self.outputs)) if output.kind == "class" else None
 
     @property
     def network(self) -> Network:
@@ -66,18 +72,25 @@ class NetworkModel(HtmlRepr):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of the decrypted outputs of one sample."""
+        """Shape of the outputs of one sample."""
         return self.network.output.shape
 
-    def keys(self, secret: ckks.SecretKey) -> Any:
-        """Makes the evaluation keys of the model."""
-        return secret.evaluation_keys(**self.needs)
+    @property
+    def features(self) -> int:
+        """Number of values of one sample."""
+        return math.prod(self.input_shape)
 
-    def encrypt(self, key: ckks.SecretKey | ckks.PublicKey, samples: Any) -> ckks.Tensor:
-        """Encrypts at most `batch` samples [count, ...].
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of one sample."""
+        return math.prod(self.output_shape)
+
+    def encrypt(self, key: Any, samples: Any, *, unchecked: bool = False) -> ckks.Tensor:
+        """Encrypts at most `batch` samples [count, ...], by a secret or public key.
 
         Raises PlaintextRangeError for values beyond the range of the calibration samples with its margin, for infinities and
-        NaN; DtypeError, ShapeError, MismatchError."""
+        NaN; DtypeError, ShapeError, MismatchError. With ``unchecked=True`` values beyond the range are encrypted; the guards
+        of the activations then notice values outside their intervals."""
         if not isinstance(key, (ckks.SecretKey, ckks.PublicKey)):
             raise _core.DtypeError(f"samples are encrypted by a secret or public key of CKKS, not by {described(key)}")
         if key.parameters != self.parameters:
@@ -93,13 +106,14 @@ class NetworkModel(HtmlRepr):
             )
         unit = self._unit
         largest = float(np.abs(x).max())
-        if largest > unit * (1 + 1e-9):
+        if largest > unit * (1 + 1e-9) and not flag(unchecked, "unchecked"):
             raise _core.PlaintextRangeError(
                 f"cannot encrypt samples: values must be at most {unit:.6g} in magnitude, the calibrated range with its "
                 f"margin, and reach {largest:.6g}; check the normalisation, or calibrate on samples like these"
             )
-        slots = np.clip(self._layout.pack(x) / unit, -1.0, 1.0)
-        return key.encrypt(slots, level=self._circuit.input_level, bound=1.0)
+        slots = self._layout.pack(x) / unit
+        bound = max(1.0, largest / unit) if unchecked else 1.0
+        return key.encrypt(np.clip(slots, -bound, bound), level=self._circuit.input_level, bound=bound)
 
     @property
     def _layout(self) -> Layout:
@@ -120,44 +134,56 @@ class NetworkModel(HtmlRepr):
             )
         return self._circuit(x)
 
-    def decrypt(self, secret: ckks.SecretKey, y: ckks.Tensor, count: int | None = None, *, unguarded: bool = False) -> Array:
-        """Returns the outputs [count, ...] of an encrypted result. `count` is the number of samples, by default `batch`.
+    def decrypt(self, secret: Any, answer: Any, like: Any = None, *, unchecked: bool = False) -> Floats:
+        """Returns the values [count, outputs] of an answer. `like` is the samples that were encrypted: then `count` is their
+        number; otherwise `batch`.
 
-        Raises OutOfIntervalError, with the node's name, if a value was outside the interval of an activation."""
-        samples = self.batch if count is None else count_of(count, "count", 1)
-        if samples > self.batch:
-            raise _core.ShapeError(f"a result has outputs of at most {self.batch} samples, not {samples}")
-        slots = secret.decrypt(y, unguarded=flag(unguarded, "unguarded"))
-        return self._circuit.design.output.unpack(slots, samples) * self._circuit.units.output
+        Raises OutOfIntervalError, with the node's name, if a value was outside the interval of an activation, unless
+        `unchecked`; ShapeError, DtypeError, WrongKeyError."""
+        if not isinstance(secret, ckks.SecretKey):
+            raise _core.DtypeError(f"answers are decrypted by a secret key of CKKS, not by {described(secret)}")
+        output = self._circuit.design.output
+        if not isinstance(answer, ckks.Tensor) or answer.shape != (output.ciphertexts,):
+            raise _core.ShapeError(
+                f"an answer of a network must be a tensor of CKKS of shape ({output.ciphertexts},), not {described(answer)}"
+            )
+        count = self.batch if like is None else len(samples_of(like, self.input_shape, "like"))
+        if count > self.batch:
+            raise _core.ShapeError(f"an answer has values of at most {self.batch} samples, not {count}")
+        slots = secret.decrypt(answer, unchecked=flag(unchecked, "unchecked"))
+        return (output.unpack(slots, count) * self._circuit.units.output).reshape(count, self.outputs)
 
-    def run(self, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Array:
-        """Encrypts samples [count, ...], computes and decrypts: outputs [count, ...]. Without `keys` they are made."""
+    def run(self, secret: ckks.SecretKey, samples: Any, keys: Any = None) -> Floats:
+        """Encrypts samples [count, ...], computes and decrypts: values [count, outputs]. Without `keys` they are made."""
         x = samples_of(samples, self.input_shape, "samples")
         server: Server[Any] = Server(self.keys(secret) if keys is None else keys)
         parts = []
         for part in batches(x, self.batch):
-            parts.append(self.decrypt(secret, self(server.bind(self.encrypt(secret, part))), len(part)))
+            parts.append(self.decrypt(secret, self(server.bind(self.encrypt(secret, part))), like=part))
         return np.concatenate(parts)
 
-    def clear(self, samples: Any) -> Array:
-        """Returns the exact outputs [count, ...] of clear samples, before the client's operations."""
+    def _execute(self, samples: Any) -> Floats:
+        return self.run(ckks.SecretKey.generate(self.parameters), samples)
+
+    def clear(self, samples: Any) -> Floats:
+        """Returns the exact values [count, outputs] of clear samples."""
         x = samples_of(samples, self.input_shape, "samples").astype(np.float32)
         graph = self.network.upto(self.network.result)
-        return np.concatenate([evaluate(graph, part)[self.network.result] for part in batches(x, 64)])
+        made = np.concatenate([evaluate(graph, part)[self.network.result] for part in batches(x, 64)])
+        return made.reshape(len(x), self.outputs).astype(np.float64)
 
-    def simulate(self, samples: Any, *, seed: int = 0, beyond: str = "raise") -> Array:
-        """Returns outputs [count, ...] of clear samples by the polynomials, with noise of the modelled size.
+    def simulate(self, samples: Any, *, seed: int = 0, beyond: str = "raise") -> Floats:
+        """Returns values [count, outputs] of clear samples by the polynomials, with noise of the modelled size.
 
         Decryption would raise OutOfIntervalError for a sample with a value outside an interval, and so does this function.
-        With ``beyond="nan"`` the outputs of such samples are NaN. Raises ParameterError, and the errors of `encrypt`."""
-        if beyond not in ("raise", "nan"):
-            raise _core.ParameterError(f'beyond must be "raise" or "nan", not {described(beyond)}')
+        With ``beyond="nan"`` the values of such samples are NaN. Raises ParameterError, and the errors of `encrypt`."""
+        how = text_of(beyond, "beyond", ("raise", "nan"))
         x = samples_of(samples, self.input_shape, "samples")
         circuit = self._circuit
         outside = np.flatnonzero(np.abs(x.reshape(len(x), -1)).max(axis=1) > self._unit * (1 + 1e-9))
         simulator = Simulator(circuit.network, circuit.polynomials, noise_of(circuit.parameters, circuit.plan))
         made, found = simulator.outputs(x, seed)
-        if beyond == "raise":
+        if how == "raise":
             if len(outside):
                 raise _core.PlaintextRangeError(
                     f"sample {outside[0]} has values beyond {self._unit:.6g}, the calibrated range with its margin"
@@ -170,39 +196,17 @@ class NetworkModel(HtmlRepr):
                 )
         for which in (outside, *found.values()):
             made[which] = np.nan
-        return made
+        return made.reshape(len(x), self.outputs).astype(np.float64)
 
-    def predict(self, samples: Any, *, secret: ckks.SecretKey | None = None) -> Array:
-        """Returns the class number of each of samples [count, ...]: by the simulation, or encrypted with a secret key.
+    def score(self, samples: Any, targets: Any, *, fhe: str = "simulate") -> float:
+        """Returns the share of samples [count, ...] of the right class, or a regression's R^2.
 
-        Raises DtypeError for a network of one output, and the errors of `simulate` and `run`."""
-        values = self._values(samples, secret)
-        if values[0].size < 2:
-            raise _core.DtypeError("a network of one output has no classes; use simulate or run")
-        return np.asarray(values.reshape(len(values), -1).argmax(axis=1))
-
-    def predict_proba(self, samples: Any, *, secret: ckks.SecretKey | None = None) -> Array:
-        """Returns the softmax of the outputs [count, classes] of samples: by the simulation, or encrypted."""
-        values = self._values(samples, secret)
-        if values[0].size < 2:
-            raise _core.DtypeError("a network of one output has no classes; use simulate or run")
-        values = values.reshape(len(values), -1).astype(np.float64)
-        e = np.exp(values - values.max(axis=1, keepdims=True))
-        return np.asarray(e / e.sum(axis=1, keepdims=True))
-
-    def _values(self, samples: Any, secret: ckks.SecretKey | None) -> Array:
-        return self.simulate(samples) if secret is None else self.run(secret, samples)
-
-    def score(self, samples: Any, labels: Any, *, seed: int = 0) -> float:
-        """Returns the share of samples [count, ...] whose simulated class is the label.
-
-        Samples with a value outside an interval count as wrong."""
-        values = self.simulate(samples, seed=seed, beyond="nan")
-        values = values.reshape(len(values), -1)
-        if values.shape[1] < 2:
-            raise _core.DtypeError("a network of one output has no classes and no score")
-        right = labels_of(labels, len(values))
-        classes = np.where(np.isfinite(values).all(axis=1), np.nan_to_num(values).argmax(axis=1), -1)
+        In the simulation, samples with a value outside an interval count as wrong classes."""
+        if self.output.kind != "class" or fhe != "simulate":
+            return super().score(samples, targets, fhe=fhe)
+        values = self.simulate(samples, beyond="nan")
+        right = labels_of(targets, len(values))
+        classes = np.where(np.isfinite(values).all(axis=1), self.predictions(np.nan_to_num(values)), -1)
         return float((classes == right).mean())
 
     def _rows(self) -> Rows:
