@@ -70,6 +70,7 @@ def reference(proto: Any, feeds: dict[str, Any]) -> list[np.ndarray]:
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return runtime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)
 
 
