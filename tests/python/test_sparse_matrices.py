@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy.typing as npt
 import pytest
 
 import heliograph as hg
+import rigs
 from ckks_rig import SLOTS, Party, complexes, parameters, party, real
+from heliograph import _core
 
 RNG = np.random.default_rng(45)
 
@@ -112,3 +115,162 @@ def test_errors_of_diagonals(p: Party) -> None:
         make(p.parameters, {0: 1.0}, level=1)
     with pytest.raises(hg.ParameterError):
         make(p.parameters, {0: 1.0}, baby=-1)
+
+
+def test_compact_diagonals_give_the_same_bits(p: Party) -> None:
+    """Plaintexts that are coefficients at rest take less memory, and products have the same bits."""
+    for diagonals in (
+        {k: RNG.normal(size=SLOTS) for k in (0, 1, 2, 7, 8, 9, 300)},
+        {0: 1e4, 1: [1, 2], 5: complexes(seed=4)},
+    ):
+        for party_ in (p, party(32)):
+            both = [
+                hg.ckks.LinearTransform.from_diagonals(party_.parameters, diagonals, level=4, compact=compact)
+                for compact in (False, True)
+            ]
+            assert both[0].rotations == both[1].rotations
+            assert both[1].bytes < both[0].bytes / 2
+            x = party_.bound(keys_for(party_, both[0]), complexes(2, seed=9))
+            plain, compact = (party_.secret.decrypt(t @ x) for t in both)
+            assert np.array_equal(plain, compact)
+            assert (both[0] @ x).precision == (both[1] @ x).precision
+            party_.check(both[1] @ x, complexes(2, seed=9) @ dense(diagonals, SLOTS).T, 1e-2)
+
+
+Block = dict[int, Any] | None
+
+
+def block_keys(p: Party, blocks: hg.ckks.BlockTransform) -> hg.ckks.EvaluationKeys:
+    """Returns keys for blocks alone."""
+    return p.secret.evaluation_keys(relinearize=False, for_=blocks)
+
+
+def expected(table: list[list[Block]], a: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
+    """Returns the product of blocks and a[inputs, ..., slots]."""
+    return np.stack([sum(a[i] @ dense(b or {0: 0.0}, rows).T for i, b in enumerate(row)) for row in table])
+
+
+TABLES: list[list[list[Block]]] = [
+    [[{k: RNG.normal(size=SLOTS) for k in (0, 1, 2, 8, 9, 16, 17, -1)} for _ in range(3)] for _ in range(2)],
+    [[{0: 1.0, 5: [1, 2]}, None], [None, {3: real(seed=5)}], [None, None], [{9: 1j}, {9: 0.5, -4: complexes(seed=6)}]],
+    [[{100: 2.0}]],
+]
+
+
+@pytest.mark.parametrize("word_size", [64, 32])
+@pytest.mark.parametrize("table", TABLES, ids=["dense", "sparse", "one"])
+def test_blocks(table: list[list[Block]], word_size: int) -> None:
+    """Products of blocks equal NumPy's, with any steps, batches and storage; compact plaintexts give the same bits."""
+    p = party(word_size)
+    a = np.stack([complexes(2, seed=i) for i in range(len(table[0]))])
+    want = expected(table, a, SLOTS)
+    seen = []
+    options: list[tuple[int, bool | None]] = [(0, False), (0, True), (1, None), (8, None)]
+    several = [hg.ckks.BlockTransform(p.parameters, table, level=3, baby=b, compact=compact) for b, compact in options]
+    x = p.bound(p.secret.evaluation_keys(relinearize=False, for_=several), a)
+    for blocks in several:
+        y = blocks @ x
+        assert (y.shape, y.level, y.scale) == ((len(table), 2), 2, p.parameters.scale(2))
+        p.check(y, want, 1e-4)
+        p.check(blocks @ x[:, 0], want[:, 0], 1e-4)
+        assert (blocks @ x[:, :0]).shape == (len(table), 0)
+        bound = np.abs(want).max()
+        assert bound <= y.bounds[1] * 1.001
+        seen.append(p.secret.decrypt(y))
+    assert np.array_equal(seen[0], seen[1])
+
+
+def test_blocks_of_a_period(p: Party) -> None:
+    """Blocks of a period act on values that repeat."""
+    period = 16
+    table: list[list[Block]] = [[{k: RNG.normal(size=period) for k in (0, 1, 3)} for _ in range(2)] for _ in range(2)]
+    blocks = hg.ckks.BlockTransform(p.parameters, table, period=period, level=2)
+    a = np.tile(RNG.uniform(-1, 1, (2, period)), SLOTS // period)
+    want = np.tile(expected(table, a[:, :period], period), SLOTS // period)
+    p.check(blocks @ p.bound(block_keys(p, blocks), a), want, 1e-5)
+
+
+def test_blocks_are_at_least_as_precise_as_single_matrices(p: Party) -> None:
+    """One rounding for all inputs: the bound on the error is at most the bound of a sum of single matrices."""
+    table = TABLES[0]
+    blocks = hg.ckks.BlockTransform(p.parameters, table, level=3, baby=8)
+    singles = [
+        [hg.ckks.LinearTransform.from_diagonals(p.parameters, b or {}, level=3, baby=8) for b in row] for row in table
+    ]
+    a = np.stack([real(seed=i) for i in range(3)])
+    x = p.bound(block_keys(p, blocks), a)
+    y = blocks @ x
+    z = hg.stack([sum((t @ x[i] for i, t in enumerate(row)), 0) for row in singles])
+    p.check(z, expected(table, a, SLOTS), 1e-4)
+    assert y.precision is not None
+    assert z.precision is not None
+    assert y.precision >= z.precision
+
+
+def test_errors_of_blocks(p: Party) -> None:
+    """Wrong tables, tensors and missing keys are refused."""
+    make = hg.ckks.BlockTransform
+    cases: list[tuple[Any, type[Exception], str]] = [
+        ({0: 1.0}, hg.DtypeError, "list of lists"),
+        ([{0: 1.0}], hg.DtypeError, "list of lists"),
+        ([], hg.DtypeError, "list of lists"),
+        ([[]], hg.ShapeError, "at least one input"),
+        ([[None], [None, None]], hg.ShapeError, "equal lengths"),
+        ([[None, {SLOTS: 1.0}]], hg.ShapeError, r"block \(0, 1\): cannot use diagonal"),
+        ([[None], [{0: np.nan}]], hg.PlaintextRangeError, r"block \(1, 0\): diagonal 0"),
+        ([[1.0]], hg.DtypeError, r"block \(0, 0\)"),
+    ]
+    for table, error, text in cases:
+        with pytest.raises(error, match=text):
+            make(p.parameters, table)
+    blocks = make(p.parameters, [[{5: 1.0}, {6: 1.0}]], level=3)
+    x = p.tensor(real(2))
+    with pytest.raises(hg.MissingKeyError, match="needs the rotations 5, 6"):
+        blocks @ x
+    with pytest.raises(hg.ShapeError, match="first axis"):
+        blocks @ x[0]
+    with pytest.raises(hg.ShapeError, match="first axis"):
+        blocks @ p.tensor(real(3))
+    with pytest.raises(hg.LevelError, match="level 3"):
+        blocks @ hg.ckks.lower(x, 2)
+    with pytest.raises(hg.DtypeError, match="tensor of CKKS"):
+        blocks @ real(2)  # type: ignore[type-var]
+    with pytest.raises(hg.MismatchError):
+        make(parameters(levels=4), [[None, None]], level=2) @ x
+    with pytest.raises(hg.DtypeError, match="pickle"):
+        blocks.__reduce__()
+
+
+def bits(device: str) -> list[bytes]:
+    """Returns the bytes of products from a fixed seed on a device."""
+    own = parameters()
+    on = hg.ckks.Parameters(own._core.on_device(device))
+    secret = hg.SecretKey(_core.ckks.SecretKey.generate_for_test(on._core, rigs.SEED))
+    rng = np.random.default_rng(8)
+    table: list[list[Block]] = [
+        [{k: rng.normal(size=SLOTS) for k in (0, 1, 3, 8, 11, 500)}, {2: 0.5, 8: rng.normal(size=4)}, None],
+        [None, {0: 1.0, 1: rng.normal(size=SLOTS)}, {17: rng.normal(size=SLOTS)}],
+    ]
+    blocks = [hg.ckks.BlockTransform(on, table, level=3, compact=compact) for compact in (False, True)]
+    single = hg.ckks.LinearTransform.from_diagonals(on, table[0][0] or {}, level=3, compact=True)
+    keys = secret.evaluation_keys(relinearize=False, for_=[*blocks, single])
+    x = hg.Server(keys).bind(secret.encrypt(rng.uniform(-1, 1, (3, 3, SLOTS))))
+    return [y.to_bytes() for y in [b @ x for b in blocks] + [blocks[0] @ x[:, 1], single @ x[0, 0]]]
+
+
+@functools.cache
+def reference() -> list[bytes]:
+    """Returns the bytes of the device `ref`."""
+    return bits("ref")
+
+
+@pytest.mark.parametrize("device", [d for d in rigs.DEVICES if d != "ref"])
+def test_every_device_gives_the_bits_of_ref(device: str) -> None:
+    """Matrices of blocks have equal bits on every device."""
+    try:
+        parameters()._core.on_device(device)
+    except (hg.ParameterError, hg.DeviceError):
+        pytest.skip(f"device {device} is not available")
+    found = bits(device)
+    assert found[0] == found[1], "compact plaintexts change the result"
+    assert found == reference()
