@@ -20,7 +20,7 @@ PYTHON = (
     ("heliograph", "the public names, hg.*", ""),
     ("client|serving", "clients of a service; the service", ""),
     ("frame|models", "data frames, model bundles", ""),
-    ("bfv|bgv|cinnamon|knn|nn|parameter_search|pir|sql|switching", "names of schemes, networks, queries", ""),
+    ("bfv|bgv|cinnamon|knn|ml|nn|parameter_search|pir|sql|switching", "schemes, models, queries", ""),
     ("ckks|exact|tfhe", "parameters, keys and tensors of a scheme", "2"),
     ("keys|programs", "keys, server; recorded programs, forecasts", ""),
     ("_common", "arguments, tensors, functions, containers", "1"),

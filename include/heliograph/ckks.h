@@ -319,8 +319,33 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
 /// product is evaluated by diagonals with baby steps and giant steps (Halevi, Shoup, ePrint 2018/244), whose sums stay
 /// modulo Q P (Bossuat et al., ePrint 2020/1203).
 struct LinearTransformData;
+/// Form of a matrix's plaintexts at rest. transforms: as operations need them. coefficients: about a tenth of the memory;
+/// each use computes transforms, and results have the same bits. automatic: transforms, if they take at most half of the
+/// free memory.
+enum class Storage : unsigned char { automatic, transforms, coefficients };
 /// Nonzero diagonals: diagonal k holds the entries (i, i + k modulo the size) at index i.
 using Diagonals = std::map<std::size_t, std::vector<std::complex<double>>>;
+/// A diagonal in the caller's memory: `count` real numbers, or `count` pairs of real and imaginary parts. The entries after
+/// them are 0, or with `repeats` the same numbers again; then `count` is a power of two.
+struct DiagonalView {
+  const double* numbers = nullptr;
+  std::size_t count = 0;
+  bool complex = false, repeats = false;
+
+  DiagonalView() = default;
+  DiagonalView(const double* numbers, std::size_t count, bool complex, bool repeats = false)
+      : numbers(numbers), count(count), complex(complex), repeats(repeats) {}
+  explicit DiagonalView(const std::vector<std::complex<double>>& values)
+      : DiagonalView(reinterpret_cast<const double*>(values.data()), values.size(), true) {}  // layout: [complex.numbers]
+  std::complex<double> operator[](std::size_t i) const {
+    if (repeats)
+      i &= count - 1;
+    else if (i >= count)
+      return 0;
+    return complex ? std::complex<double>(numbers[2 * i], numbers[2 * i + 1]) : std::complex<double>(numbers[i]);
+  }
+};
+using DiagonalViews = std::map<std::size_t, DiagonalView>;
 class LinearTransform {
  public:
   /// matrix [size][size], row-major. `baby`: diagonals per giant step; 0: the cheapest choice.
@@ -329,9 +354,14 @@ class LinearTransform {
   /// Encodes a matrix that is given by its diagonals. `width`: values per result; 0: as in the operand.
   LinearTransform(const Parameters& parameters, const Diagonals& diagonals, std::size_t size, std::size_t level = 0,
                   std::size_t baby = 0, std::size_t width = 0);
+  /// Same, without a copy of the diagonals.
+  LinearTransform(const Parameters& parameters, const DiagonalViews& diagonals, std::size_t size, std::size_t level = 0,
+                  std::size_t baby = 0, std::size_t width = 0, Storage storage = Storage::automatic);
   /// Returns the rotations that evaluation keys must have.
   std::vector<std::int64_t> rotations() const;
   std::size_t level() const;
+  /// Returns the bytes of the plaintexts at rest.
+  std::size_t bytes() const;
   Parameters parameters() const;
   const LinearTransformData& data() const { return *data_; }
 
@@ -340,6 +370,32 @@ class LinearTransform {
 };
 /// Applies the transform, with one level and one rounding. Keeps all keys of its rotations on the device meanwhile.
 Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys);
+
+/// A matrix of blocks [outputs][inputs], each a square matrix on the slots, encoded for one level: y_o = sum of W_oi x_i.
+/// The baby steps of an input serve all outputs. The sums of all inputs stay modulo Q P until one division.
+struct BlockTransformData;
+class BlockTransform {
+ public:
+  /// `blocks`: diagonals of block (o, i) at o * inputs + i; none: zero. The other arguments are those of LinearTransform.
+  BlockTransform(const Parameters& parameters, const std::vector<DiagonalViews>& blocks, std::size_t inputs,
+                 std::size_t size, std::size_t level = 0, std::size_t baby = 0, std::size_t width = 0,
+                 Storage storage = Storage::automatic);
+  /// Returns the rotations that evaluation keys must have.
+  std::vector<std::int64_t> rotations() const;
+  std::size_t level() const;
+  std::size_t inputs() const;
+  std::size_t outputs() const;
+  /// Returns the bytes of the plaintexts at rest.
+  std::size_t bytes() const;
+  Parameters parameters() const;
+  const BlockTransformData& data() const { return *data_; }
+
+ private:
+  Handle<BlockTransformData> data_;
+};
+/// Applies the blocks to a tensor of shape (inputs, ...); the result has shape (outputs, ...). Takes one level. Throws
+/// ShapeError, LevelError, MismatchError, MissingKeyError.
+Ciphertext apply(const BlockTransform& transform, const Ciphertext& a, const EvaluationKeys& keys);
 
 /// Returns the same values at the top level, from level `parameters().bootstrapping_level()` or above. Magnitudes must be
 /// at most `bound`; a smaller bound gives more precision (docs/ckks.md). bound 0: the known bound, at most 2^20. Pairs of

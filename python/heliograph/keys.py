@@ -201,14 +201,16 @@ class SwitchKeys(EvaluationKeys[P, T]):
         return self._core  # the engine reports missing keys
 
     @contextmanager
-    def _naming(self, what: str, steps: Iterable[int] = (), swap: bool = False, *, ask: str = "") -> Iterator[None]:
+    def _naming(
+        self, what: str, steps: Iterable[int] = (), swap: bool = False, *, ask: str = "", composes: bool = True
+    ) -> Iterator[None]:
         """Context in which the engine's MissingKeyError lists all keys that `what` needs and lacks, and the argument `ask`
-        for them.
+        for them. `composes`: whether composed rotations replace keys.
         """
         try:
             yield
         except _core.MissingKeyError:
-            self._require(what, steps, swap, ask=ask)
+            self._require(what, steps, swap, ask=ask, composes=composes)
             raise
 
     def _require(
@@ -220,6 +222,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
         relinearize: bool = False,
         bootstrap: bool = False,
         ask: str = "",
+        composes: bool = True,
     ) -> None:
         """Raises MissingKeyError that lists all keys that `what` needs and the missing ones.
 
@@ -228,7 +231,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
         period, have = self._period(), set(self.rotations)
         required = sorted({s % period: s for s in steps if s % period}.values())
         missing = [s for s in required if s % period not in have]
-        if missing and self.most_switches > 1:
+        if missing and composes and self.most_switches > 1:
             missing = [s for s in missing if not 1 <= (self._core.switches(s) or 0) <= self.most_switches]
         attribute, called = self._swap
         others = {
@@ -256,7 +259,7 @@ class SwitchKeys(EvaluationKeys[P, T]):
             f"cannot compute {what}: it needs {requirements}; "
             f"these keys lack {'all of that' if absent == requirements else absent}. "
             f"Make keys with evaluation_keys({ask})"
-            f"{'' if lacking else self._instead(missing, 'hg.Server(keys, compose_rotations={})')}"
+            f"{self._instead(missing, 'hg.Server(keys, compose_rotations={})') if composes and not lacking else ''}"
         )
 
     def _instead(self, missing: Sequence[int], word: str) -> str:

@@ -14,6 +14,7 @@ using namespace heliograph::binding;
 
 namespace {
 
+using ckks::BlockTransform;
 using ckks::Ciphertext;
 using ckks::EvaluationKeys;
 using ckks::LinearTransform;
@@ -36,6 +37,22 @@ Values values_of(const Complexes& a, bool complex) {
   v.width = a.shape(a.ndim() - 1);
   v.complex = complex;
   return v;
+}
+
+/// float64 or complex128, one axis, C-contiguous; Python has checked the values and the length.
+using Diagonal = nb::ndarray<nb::numpy, nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// Returns views of diagonals, whose entries repeat or are followed by zeros.
+ckks::DiagonalViews views_of(const std::vector<std::size_t>& numbers, const std::vector<Diagonal>& diagonals, bool repeats) {
+  if (numbers.size() != diagonals.size()) throw ShapeError("a matrix must have one number for each diagonal");
+  ckks::DiagonalViews views;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const Diagonal& d = diagonals[i];
+    const bool complex = d.dtype() == nb::dtype<std::complex<double>>();
+    if (!complex && d.dtype() != nb::dtype<double>()) throw DtypeError("a diagonal must be float64 or complex128");
+    views.emplace(numbers[i], ckks::DiagonalView(static_cast<const double*>(d.data()), d.shape(0), complex, repeats));
+  }
+  return views;
 }
 
 /// float64, or complex128 if imaginary parts matter.
@@ -301,6 +318,14 @@ void bind_key_switches(nb::module_& m) {
 template <class Other>
 using InnerProduct = Ciphertext(const Ciphertext&, const Other&, std::size_t, std::size_t, const EvaluationKeys&);
 
+template <class Transform>
+using Apply = Ciphertext(const Transform&, const Ciphertext&, const EvaluationKeys&);
+
+ckks::Storage storage_of(int number) {
+  if (number < 0 || number > 2) throw ParameterError("storage must be 0 to 2");
+  return static_cast<ckks::Storage>(number);
+}
+
 void bind_circuits(nb::module_& m) {
   m.def("inner_product", with_progress(static_cast<InnerProduct<Ciphertext>*>(&ckks::inner_product)), "a"_a, "b"_a, "axis"_a,
         "count"_a, "keys"_a, "progress"_a = nb::none());
@@ -326,22 +351,41 @@ void bind_circuits(nb::module_& m) {
   nb::class_<LinearTransform>(m, "LinearTransform")
       .def_prop_ro("rotations", &LinearTransform::rotations)
       .def_prop_ro("level", &LinearTransform::level)
+      .def_prop_ro("bytes", &LinearTransform::bytes)
       .def_prop_ro("parameters", &LinearTransform::parameters);
+  nb::class_<BlockTransform>(m, "BlockTransform")
+      .def_prop_ro("rotations", &BlockTransform::rotations)
+      .def_prop_ro("level", &BlockTransform::level)
+      .def_prop_ro("inputs", &BlockTransform::inputs)
+      .def_prop_ro("outputs", &BlockTransform::outputs)
+      .def_prop_ro("bytes", &BlockTransform::bytes)
+      .def_prop_ro("parameters", &BlockTransform::parameters);
   m.def(
       "linear_transform",
-      [](const Parameters& p, const std::vector<std::size_t>& numbers, const Complexes& diagonals, std::size_t size,
-         std::size_t level, std::size_t baby, std::size_t width) {
-        const std::size_t length = diagonals.shape(1);
-        ckks::Diagonals all;
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
-          const auto* first = diagonals.data() + i * length;
-          all.emplace(numbers[i], std::vector<std::complex<double>>(first, first + length));
-        }
+      [](const Parameters& p, const std::vector<std::size_t>& numbers, const std::vector<Diagonal>& diagonals, bool repeats,
+         std::size_t size, std::size_t level, std::size_t baby, std::size_t width, int storage) {
+        const ckks::DiagonalViews views = views_of(numbers, diagonals, repeats);
         const Released released;
-        return LinearTransform(p, all, size, level, baby, width);
+        return LinearTransform(p, views, size, level, baby, width, storage_of(storage));
       },
-      "parameters"_a, "numbers"_a, "diagonals"_a, "size"_a, "level"_a, "baby"_a, "width"_a);
-  m.def("apply", with_progress(&ckks::apply), "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());
+      "parameters"_a, "numbers"_a, "diagonals"_a, "repeats"_a, "size"_a, "level"_a, "baby"_a, "width"_a, "storage"_a);
+  m.def(
+      "block_transform",
+      [](const Parameters& p, const std::vector<std::vector<std::size_t>>& numbers,
+         const std::vector<std::vector<Diagonal>>& diagonals, bool repeats, std::size_t inputs, std::size_t size,
+         std::size_t level, std::size_t baby, std::size_t width, int storage) {
+        if (numbers.size() != diagonals.size()) throw ShapeError("each block must have numbers and diagonals");
+        std::vector<ckks::DiagonalViews> views;
+        for (std::size_t i = 0; i < numbers.size(); ++i) views.push_back(views_of(numbers[i], diagonals[i], repeats));
+        const Released released;
+        return BlockTransform(p, views, inputs, size, level, baby, width, storage_of(storage));
+      },
+      "parameters"_a, "numbers"_a, "diagonals"_a, "repeats"_a, "inputs"_a, "size"_a, "level"_a, "baby"_a, "width"_a,
+      "storage"_a);
+  m.def("apply", with_progress(static_cast<Apply<LinearTransform>*>(&ckks::apply)), "transform"_a, "a"_a, "keys"_a,
+        "progress"_a = nb::none());
+  m.def("apply_blocks", with_progress(static_cast<Apply<BlockTransform>*>(&ckks::apply)), "transform"_a, "a"_a, "keys"_a,
+        "progress"_a = nb::none());
 }
 
 }  // namespace

@@ -160,6 +160,13 @@ const std::shared_ptr<const device::ConversionConstant>& Context::drop_plan(std:
   return plan;
 }
 
+const std::shared_ptr<const device::ConversionConstant>& Context::extension(const PrimeList& from, const PrimeList& to) {
+  const std::lock_guard lock(mutex_);
+  auto& conversion = extensions_[{{from.begin(), from.end()}, {to.begin(), to.end()}}];
+  if (!conversion) conversion = engine_->kernels().prepare(math::extend_base(moduli(from), moduli(to)));
+  return conversion;
+}
+
 RnsTensor switch_level(Context& context, const RnsTensor& x, std::size_t to_level) {
   const std::size_t from_level = x.primes().size();
   if (from_level == to_level) return x;

@@ -48,6 +48,8 @@ class Context {
                                                                const PrimeList& to, const PrimeList& key_primes) const;
   /// Returns the plan for division in the NTT domain, with rounding, from the primes `from` to a subset `to`.
   std::shared_ptr<const device::DividePlan> own_divide_plan(const PrimeList& from, const PrimeList& to) const;
+  /// Returns the conversion of centred integers modulo the primes `from` to the primes `to`.
+  const std::shared_ptr<const device::ConversionConstant>& extension(const PrimeList& from, const PrimeList& to);
   /// Returns the plan for division in the NTT domain, with rounding, from one level to a lower one. If `keep` is above 1,
   /// the part that rounding removes is 0 modulo `keep` (math::divide_keeping).
   const std::shared_ptr<const device::DividePlan>& divide_plan(std::size_t from_level, std::size_t to_level, u64 keep = 1);
@@ -69,6 +71,9 @@ class Context {
   std::map<std::tuple<std::size_t, std::size_t, u64>, std::shared_ptr<const device::KeySwitchPlan>> ntt_plans_;
   std::map<std::tuple<std::size_t, std::size_t, u64>, std::shared_ptr<const device::DividePlan>> divisions_;
   std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const device::ConversionConstant>> drops_;
+  std::map<std::pair<std::vector<math::PrimeIndex>, std::vector<math::PrimeIndex>>,
+           std::shared_ptr<const device::ConversionConstant>>
+      extensions_;
 };
 
 /// Divides x, with rounding, by the primes that `to_level` lacks.

@@ -72,7 +72,7 @@ from heliograph.ckks.functions import (
     within,
 )
 from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
-from heliograph.ckks.linear import LinearTransform
+from heliograph.ckks.linear import BlockTransform, LinearTransform
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.ranks import (
     argmax,
@@ -95,6 +95,7 @@ from heliograph.programs.bootstraps import Bootstrapped, Bootstraps, Placement
 __all__ = [
     "Approximation",
     "AutoBootstrap",
+    "BlockTransform",
     "Bootstrapped",
     "Bootstraps",
     "EvaluationKeys",

@@ -35,7 +35,7 @@ from heliograph.ckks.automatic import ready
 from heliograph.ckks.bootstrap_graph import Plan
 from heliograph.ckks.evaluation_keys import EvaluationKeys
 from heliograph.ckks.levels import level_of
-from heliograph.ckks.linear import LinearTransform
+from heliograph.ckks.linear import BlockTransform, LinearTransform
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
 from heliograph.keys import NotingKeys
@@ -391,6 +391,24 @@ class Tensor(tensors.RingTensor[Parameters, Keys], core=_core.ckks.Ciphertext):
         ask = "for_=lambda x: hg.matmul(matrix, x)"
         with own_keys._naming(f"a matrix of {rows} x {columns} on slots", matrix.rotations, ask=ask):
             return type(self)(_core.ckks.apply(matrix._core, x._core, own_keys._for(matrix.rotations), progress), own_keys)
+
+    @operation
+    def _blocks(self, blocks: BlockTransform, keys: Keys | None, progress: Progress | None) -> Self:
+        """Multiplies the ciphertexts along the first axis by a clear matrix of blocks on slots."""
+        outputs, inputs = blocks.shape
+        if not self.shape or self.shape[0] != inputs:
+            raise _core.ShapeError(
+                f"a matrix of {outputs} x {inputs} blocks takes {inputs} ciphertexts along the first axis, not a tensor of "
+                f"shape {self.shape}"
+            )
+        if not blocks._fits(self.slots):
+            raise _core.ShapeError(f"blocks of {blocks._rows:,} rows do not fit {self.slots:,} slots")
+        own_keys = keys_of([self], keys, "a matrix of blocks")
+        x = ready(self, 1, own_keys, least=blocks.level)
+        steps = blocks.rotations
+        what = f"a matrix of {outputs} x {inputs} blocks"
+        with own_keys._naming(what, steps, ask="for_=blocks", composes=False):
+            return type(self)(_core.ckks.apply_blocks(blocks._core, x._core, own_keys._for(steps), progress), own_keys)
 
     @operation
     def bootstrap(

@@ -15,13 +15,13 @@ from heliograph._common.exporters import EXPORTERS
 from heliograph._common.html import Rows
 from heliograph._common.tensor import StageProgress
 from heliograph.keys import SecretKey, Server
+from heliograph.ml.estimators import EstimatorModel
+from heliograph.ml.inputs import MOST_RANGES, Inputs, single, some
+from heliograph.ml.layers import Activation, Dense, Floats
+from heliograph.ml.outputs import Output
+from heliograph.ml.ranges import Ranges, room_of
 from heliograph.models.bundle import Form, ModelBundle, TensorSpec, form, sent_bytes, write
 from heliograph.models.header import count_in, fields_of, list_in, real_in, text_in
-from heliograph.nn.estimators import Model
-from heliograph.nn.inputs import MOST_RANGES, Inputs, single, some
-from heliograph.nn.layers import Activation, Dense, Floats
-from heliograph.nn.outputs import Output
-from heliograph.nn.ranges import Ranges, room_of
 
 Arrays = dict[str, npt.NDArray[Any]]
 _MOST_LAYERS, _MOST_UNITS, _MOST_WEIGHTS, _MOST_DEGREE = 64, 1 << 16, 1 << 26, 1 << 12
@@ -223,7 +223,9 @@ class EstimatorForm(Form):
 
     kind = "estimator"
 
-    def __init__(self, model: Model, parameters: Any, complete: bool = True, *, typed: bool = True, format: int = 3) -> None:
+    def __init__(
+        self, model: EstimatorModel, parameters: Any, complete: bool = True, *, typed: bool = True, format: int = 3
+    ) -> None:
         """Describes a model for a file. With ``typed=False`` predictions are labels in place of the model's classes."""
         if not isinstance(parameters, ckks.Parameters):
             raise _core.DtypeError(f"estimators are exported with parameters of CKKS, not {described(parameters)}")
@@ -267,7 +269,7 @@ class EstimatorForm(Form):
         ranges = None if fields.get("ranges") is None and version != 2 else _ranges(fields["ranges"], features, inputs)
         complete, name = arrays is not None, text_in(fields["name"], "name")
         try:
-            model = Model(
+            model = EstimatorModel(
                 name, layers, classes, False, math.inf, ranges=ranges, complete=complete, inputs=inputs, output=output
             )
             return cls(model, parameters, complete, typed=typed, format=version)
@@ -418,7 +420,7 @@ class EstimatorForm(Form):
 
 
 def _export(
-    model: Model, path: Any, parameters: Any = None, samples: Any = 0, labels: Any = None, **texts: Any
+    model: EstimatorModel, path: Any, parameters: Any = None, samples: Any = 0, labels: Any = None, **texts: Any
 ) -> ModelBundle:
     if parameters is None:
         parameters = model.parameters(samples=count_of(samples, "samples"))

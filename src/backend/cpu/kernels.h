@@ -9,7 +9,7 @@
 
 namespace heliograph::backend::cpu {
 
-/// Calls with an element-wise loop, and calls with a loop of transforms.
+/// Kernel calls with an element-wise loop, and kernel calls with a loop of transforms.
 template <class C>
 concept Elementwise = device::OneOf<C, Add, Sub, Neg, Mul, MulAccumulate>;
 template <class C>
@@ -37,7 +37,7 @@ class CpuKernels final : public device::Kernels {
   void run(Queue&, const C& c);
   HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Tensor, Convert, Copy, Zero, LimbSums);
   HELIOGRAPH_RUNS(Product, Sample, ByteProduct);
-  HELIOGRAPH_RUNS(Decompose, ApplyKey, KeySwitch, ScaledTensor, Divide, LinearSum, BabySteps);
+  HELIOGRAPH_RUNS(Decompose, ApplyKey, KeySwitch, ScaledTensor, Divide, LinearSum, BabySteps, GiantSteps);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
@@ -98,6 +98,7 @@ class CpuKernels final : public device::Kernels {
   static bool fuses(const device::KeySwitchPlan&, const device::PermutationHandle& turn);
   template <class Switch>
   void apply_key_fused(Queue&, const Switch& one, const View* x, const View& given, Workspace);
+  void add_giants(const device::GiantSteps& one);
   void linear_sum_fused(Queue&, const device::LinearSum& one);
   void add_babies(const device::BabySteps& one);
   void add_giant(Queue&, const device::LinearSum& one, std::size_t giant, const View& key, const View& sum, const View& low,

@@ -1,4 +1,5 @@
-// Linear sums of one item. A block of a limb is multiplied by every baby step's key and every plaintext while it is cached.
+// Kernel of linear sums of rotations (device/call.h, LinearSum), for one item. A block of a limb is multiplied by every baby
+// step's key and every plaintext while it is cached.
 #include <algorithm>
 
 #include "backend/cpu/parallel.h"
@@ -6,6 +7,7 @@
 namespace heliograph::backend::cpu {
 
 using device::BabySteps;
+using device::GiantSteps;
 using device::KeySwitchPlan;
 using device::LinearPlan;
 using device::LinearSum;
@@ -13,6 +15,13 @@ using device::LinearSum;
 namespace {
 
 constexpr std::size_t kMostTerms = 256;  // maximum terms of one sum of products
+
+/// Returns every `step`-th item from `first` on, of a view with one axis.
+View every(View v, std::size_t first, std::size_t step) {
+  v.data = v.address(first, 0, 0);
+  v.shape[0] /= step, v.stride[0] *= static_cast<std::ptrdiff_t>(step);
+  return v;
+}
 
 }  // namespace
 
@@ -22,10 +31,53 @@ void CpuKernels::run(Queue& q, const LinearSum& c) {
 }
 
 void CpuKernels::run(Queue& q, const BabySteps& c) {
-  if (c.turns.size() > kMostTerms || c.x.items() != 1) return q.expand(c);
-  BabySteps one = c;
-  one.x = c.x.item(0), one.digits = c.digits.item(0);
-  add_babies(one);
+  if (c.turns.size() > kMostTerms) return q.expand(c);
+  const std::size_t items = c.x.items();
+  for (std::size_t i = 0; i < items; ++i) {
+    BabySteps one = c;
+    one.x = c.x.item(i), one.digits = c.digits.item(i);
+    one.sums = every(c.sums, i, items);
+    add_babies(one);
+  }
+}
+
+void CpuKernels::run(Queue& q, const GiantSteps& c) {
+  if (c.digits.components > device::kMaxLimbs) return q.expand(c);
+  const std::size_t items = c.total.items();
+  for (std::size_t i = 0; i < items; ++i) {
+    GiantSteps one = c;
+    one.sums = every(c.sums, i, items), one.digits = every(c.digits, i, items), one.total = c.total.item(i);
+    add_giants(one);
+  }
+}
+
+/// Adds the giant steps of one item to `total`. Each block of a limb is written once.
+void CpuKernels::add_giants(const GiantSteps& one) {
+  const CpuRing& ring = own(*one.ring);
+  const std::size_t count = one.digits.components, word = one.total.word_size(), n = one.total.n;
+  const std::size_t block = std::min(kBlock, n), blocks = n / block, units = one.primes.size() * blocks;
+  threads_.parallel_for(units, n * one.primes.size() < kWorthSharing ? units : 8, [&](std::size_t unit, std::size_t) {
+    const std::size_t l = unit / blocks, first = unit % blocks * block;
+    const Limb& limb = ring.limb(one.primes[l]);
+    const Blocks rooms(count + 1, block, word);
+    const void *left[device::kMaxLimbs], *right[device::kMaxLimbs];
+    for (std::size_t g = 0; g < one.turns.size(); ++g) {
+      const CpuPermutation& turn = own(*one.turns[g]);
+      const auto turned = [&](const View& v, std::size_t component, std::byte* room) {
+        turn.gather(*limb.ops, limb.modulus, address(v, g, component, l), first, room, block);
+        return room;
+      };
+      for (std::size_t j = 0; j < count; ++j) left[j] = turned(one.digits, j, rooms[j]);
+      for (std::size_t c = 0; c < 2; ++c) {
+        std::byte* const to = address(one.total, 0, c, l) + first * word;
+        for (std::size_t j = 0; j < count; ++j)
+          right[j] = address(one.keys[g], 0, 2 * j + c, (*one.key_limbs)[l]) + first * word;
+        limb.ops->dot(limb.modulus, count, left, right, to, to, block);
+      }
+      std::byte* const to = address(one.total, 0, 0, l) + first * word;
+      limb.ops->add(limb.modulus, to, turned(one.sums, 0, rooms[count]), to, block, false);
+    }
+  });
 }
 
 void CpuKernels::linear_sum_fused(Queue& q, const LinearSum& one) {
@@ -70,8 +122,8 @@ void CpuKernels::add_babies(const BabySteps& one) {
     const std::size_t l = unit / blocks, first = unit % blocks * block;
     const bool kept = l < one.x.limbs;  // modulo a special prime this operand's weight is 0
     const Limb& limb = ring.limb(one.primes[l]);
-    // Blocks of u_b, then of the permuted digits. If one plaintext word serves a run, a giant step's expanded plaintexts
-    // overwrite the digits.
+    // Scratch: blocks of u_b (the baby steps' results), then blocks of the permuted digits. If one plaintext word serves a
+    // run of words, a giant step's expanded plaintexts overwrite the digits.
     const Blocks rooms(2 * babies + std::max(count + 1, run > 1 ? babies : 0), block, word);
     const auto at = [&](const View& v, std::size_t component, std::size_t from) {
       return address(v, 0, component, from) + first * word;

@@ -1,104 +1,38 @@
 // Matrices on slots by diagonals with baby steps and giant steps: one linear sum, whose baby steps share a decomposition.
+// A matrix of blocks is one block sum.
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/errors.h"
-#include "schemes/ckks/diagonals.h"
+#include "circuits/ckks/slot_matrices.h"
+#include "schemes/ckks/block_sum.h"
 #include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
-
-/// Norms of a matrix W, from which bounds on W x follow.
-struct MatrixNorms {
-  struct Row {
-    double plus = 0,
-           minus = 0;  // sum of positive entries, sum of magnitudes of negative entries; complex entries count in `plus`
-    double squares = 0;
-  };
-  std::vector<Row> rows;
-  double spectral = 0;  // upper bound on ||W x||_2 / ||x||_2
-  bool complex = false;
-};
 
 struct LinearTransformData {
   Parameters parameters;
   std::size_t level, width;
   LinearSum sum;
-  bool whole;                 // true: the matrix is as large as the period; false: the matrix repeats along the period
-  std::size_t rows, columns;  // if `whole`: size of the corner that contains all nonzero entries
+  std::optional<BlockSum> stored;  // in place of `sum` if plaintexts at rest are coefficients
+  bool whole;                      // true: the matrix is as large as the period; false: it repeats along the period
+  Corner corner;
   MatrixNorms norms;
 };
 
+struct BlockTransformData {
+  Parameters parameters;
+  std::size_t level, width, inputs;
+  BlockSum sum;
+  bool whole;     // as in LinearTransformData
+  Corner corner;  // of all blocks
+  std::vector<MatrixNorms> norms;
+};
+
 namespace {
-
-/// Computes an upper bound on ||W||_2: the least of sqrt(||W||_1 ||W||_inf), the root of the sum of squared entries, and
-/// for small matrices sqrt(||W* W||_inf), which is 1 for an orthogonal matrix.
-MatrixNorms norms_of(const Diagonals& diagonals, std::size_t size) {
-  constexpr std::size_t most_products = std::size_t{1} << 24;
-  MatrixNorms norms{std::vector<MatrixNorms::Row>(size)};
-  std::vector<double> columns(size);
-  std::vector<std::vector<std::pair<std::size_t, std::complex<double>>>> entries(size);  // nonzero entries of each row
-  double squares = 0, products = 0;
-  for (const auto& [k, values] : diagonals) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::complex<double> v = values[i];
-      if (v == std::complex<double>(0)) continue;
-      const std::size_t column = (i + k) & (size - 1);
-      norms.complex = norms.complex || v.imag() != 0;
-      const double magnitude = std::abs(v);
-      (v.imag() == 0 && v.real() < 0 ? norms.rows[i].minus : norms.rows[i].plus) += magnitude;
-      norms.rows[i].squares += magnitude * magnitude;
-      columns[column] += magnitude, squares += magnitude * magnitude;
-      entries[i].emplace_back(column, v);
-    }
-  }
-  double row = 0, column = 0;
-  for (const MatrixNorms::Row& r : norms.rows) row = std::max(row, r.plus + r.minus);
-  for (const double c : columns) column = std::max(column, c);
-  norms.spectral = std::min(std::sqrt(row * column), std::sqrt(squares));
-  for (const auto& each : entries) products += static_cast<double>(each.size()) * static_cast<double>(each.size());
-  if (products <= most_products && size <= 2048) {
-    std::vector<std::complex<double>> gram(size * size);
-    for (const auto& each : entries)
-      for (const auto& [p, a] : each)
-        for (const auto& [q, b] : each) gram[p * size + q] += std::conj(a) * b;
-    double most = 0;
-    for (std::size_t p = 0; p < size; ++p) {
-      double sum = 0;
-      for (std::size_t q = 0; q < size; ++q) sum += std::abs(gram[p * size + q]);
-      most = std::max(most, sum);
-    }
-    norms.spectral = std::min(norms.spectral, std::sqrt(most) * (1 + 0x1p-40));
-  }
-  std::vector<MatrixNorms::Row> distinct;  // equal rows give equal bounds, so neighbouring duplicates are dropped
-  for (const MatrixNorms::Row& r : norms.rows)
-    if (distinct.empty() || distinct.back().plus != r.plus || distinct.back().minus != r.minus ||
-        distinct.back().squares != r.squares)
-      distinct.push_back(r);
-  norms.rows = std::move(distinct);
-  return norms;
-}
-
-/// Returns the range of W x. `inside`: whether the matrix reads only values and no padding slots.
-Range applied(const MatrixNorms& w, const Range& x, const Packing& packing, bool inside) {
-  const double low = inside ? x.low : -x.peak, high = inside ? x.high : x.peak;
-  const double length = x.rms * std::sqrt(static_cast<double>(packing.period));
-  Range r{.low = 0, .high = 0, .declared = x.declared};
-  bool first = true;
-  for (const MatrixNorms::Row& row : w.rows) {
-    const double largest = std::min((row.plus + row.minus) * x.peak, std::sqrt(row.squares) * length);
-    double most = row.plus * high - row.minus * low, least = row.plus * low - row.minus * high;
-    if (w.complex || packing.complex || !(most <= largest)) most = largest;
-    if (w.complex || packing.complex || !(least >= -largest)) least = -largest;
-    r.high = first ? most : std::max(r.high, most), r.low = first ? least : std::min(r.low, least);
-    first = false;
-  }
-  r.peak = r.mean = r.largest();
-  r.rms = std::min(r.peak, x.rms * w.spectral);
-  return x.known() ? r : Range::unknown();
-}
 
 Diagonals diagonals_of(const std::vector<std::complex<double>>& matrix, std::size_t size) {
   if (size == 0 || matrix.size() / size != size || matrix.size() % size != 0)
@@ -117,49 +51,98 @@ Diagonals diagonals_of(const std::vector<std::complex<double>>& matrix, std::siz
   return diagonals;
 }
 
-/// Returns the nonzero diagonals. Throws unless the diagonals form a matrix on `size` of the set's slots.
-Diagonals checked(const Parameters& parameters, const Diagonals& diagonals, std::size_t size) {
-  if (const std::size_t period = parameters.context()->period(); !std::has_single_bit(size) || size > period)
-    throw ShapeError("the number of rows of a matrix on slots must be a power of two of at most " + std::to_string(period) +
-                     ", not " + std::to_string(size));
-  if (const std::size_t slots = parameters.slots(), period = parameters.context()->period();
-      size < period && slots != period)
-    throw ShapeError("a matrix on " + std::to_string(size) +
-                     " slots needs values that repeat through the whole ciphertext, but the " + std::to_string(slots) +
-                     " slots of these parameters are padded with zeros; use parameters with a " +
-                     "power of two of slots and without repeat=False");
-  Diagonals kept;
-  for (const auto& [k, values] : diagonals) {
-    if (k >= size || values.size() > size)
-      throw ShapeError("cannot use diagonal " + std::to_string(k) + " of " + std::to_string(values.size()) +
-                       " values: a matrix on " + std::to_string(size) + " slots must have diagonals 0 to " +
-                       std::to_string(size - 1) + " with at most as many values as slots");
-    if (std::any_of(values.begin(), values.end(), [](const auto& v) { return v != std::complex<double>(0); }))
-      kept.emplace(k, values);
-  }
-  if (kept.empty()) kept.emplace(0, std::vector<std::complex<double>>(1));  // the zero matrix: one product by zero
-  return kept;
+std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, const DiagonalViews& given, std::size_t size,
+                                                std::size_t level, std::size_t baby, std::size_t width, Storage storage) {
+  Context& c = *parameters.context();
+  const DiagonalViews diagonals = checked(parameters, given, size);
+  level = level_of_product(parameters, level, width);
+  LinearTransformData data{parameters, level, width, {}, {}, size == c.period(), corner_of(diagonals, size), {}};
+  if (stores(c, diagonals.size(), level, storage))
+    data.stored = block_sum_of(c, {diagonals}, 1, size, level, baby, true);
+  else
+    data.sum = sum_of(c, diagonals, size, level, baby);
+  data.norms = norms_of(diagonals, size);
+  return std::make_shared<LinearTransformData>(std::move(data));
 }
 
-std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, const Diagonals& given, std::size_t size,
-                                                std::size_t level, std::size_t baby, std::size_t width) {
-  const Diagonals diagonals = checked(parameters, given, size);
-  const std::size_t top = parameters.top_level();
-  if (level == 0) level = top;
-  if (level < 2 || level > top)
-    throw LevelError("a matrix product takes one level, so its level must be 2 to " + std::to_string(top) + ", not " +
-                     std::to_string(level));
-  if (width > parameters.slots())
-    throw SlotsError("cannot give results of " + std::to_string(width) + " values; a ciphertext holds " +
-                     std::to_string(parameters.slots()));
-  std::size_t rows = 0, columns = 0;
-  for (const auto& [k, values] : diagonals)
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (values[i] != std::complex<double>(0))
-        rows = std::max(rows, i + 1), columns = std::max(columns, (i + k) % size + 1);
-  return std::make_shared<LinearTransformData>(
-      LinearTransformData{parameters, level, width, sum_of(*parameters.context(), diagonals, size, level, baby),
-                          size == parameters.context()->period(), rows, columns, norms_of(diagonals, size)});
+std::shared_ptr<const BlockTransformData> made(const Parameters& parameters, const std::vector<DiagonalViews>& given,
+                                               std::size_t inputs, std::size_t size, std::size_t level, std::size_t baby,
+                                               std::size_t width, Storage storage) {
+  Context& c = *parameters.context();
+  if (inputs == 0 || given.empty() || given.size() % inputs != 0)
+    throw ShapeError("a matrix of blocks must have at least one input and one output, and one block for each pair");
+  level = level_of_product(parameters, level, width);
+  BlockTransformData data{parameters, level, width, inputs, {}, size == c.period(), {}, {}};
+  Blocks blocks;
+  std::size_t terms = 0;
+  for (std::size_t at = 0; at < given.size(); ++at) {
+    DiagonalViews block = checked(parameters, given[at], size);
+    const Corner corner = corner_of(block, size);
+    data.corner = {std::max(data.corner.rows, corner.rows), std::max(data.corner.columns, corner.columns)};
+    data.norms.push_back(summary_of(norms_of(block, size)));
+    // Only the first block of an output may be zero: each output needs a term.
+    if (corner.rows == 0 && at % inputs != 0) block.clear();
+    terms += block.size();
+    blocks.push_back(std::move(block));
+  }
+  data.sum = block_sum_of(c, blocks, inputs, size, level, baby, stores(c, terms, level, storage));
+  return std::make_shared<BlockTransformData>(std::move(data));
+}
+
+/// Returns the metadata that results of a matrix product have in addition to those of its sums.
+void complete(CiphertextData& result, std::size_t width, bool whole, const Corner& corner) {
+  result.width = width;
+  if (whole && corner.rows <= width) result.tail = {};
+}
+
+std::size_t items_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
+/// Applies a block sum to [inputs, ...]. The ranges of the result are unknown.
+CiphertextData summed(const BlockSum& sum, const Ciphertext& a, const EvaluationKeys& keys) {
+  const CiphertextData& x = a.data();
+  require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  const double scale = x.context->scale(sum.level);
+  require_room(x, x.scale * scale);
+  Shape shape = x.shape();
+  const std::size_t inputs = sum.inputs.size(), items = items_of(shape) / inputs;
+  CiphertextData r = derived(x);
+  const std::vector<rlwe::Figure> noises = noise_of(sum, x.noise, x.peak() + std::log2(x.scale));
+  rlwe::Figure most = noises.front();
+  for (const rlwe::Figure& noise : noises) most = rlwe::log2_max(most, noise);
+  r.noise = most, r.scale = x.scale * scale, r.ranges = Ranges(), r.complex = x.complex || sum.complex;
+  r = rescaled(r, 2, -1e9);
+  r.noise = after_keys(r.noise, keys.data());
+  shape[0] = sum.outputs;
+  r.tensor = apply(sum, x.tensor.reshape({inputs, items}), keys).reshape(shape);
+  return r;
+}
+
+/// Returns the ranges of the outputs of a matrix of blocks, for operands with the ranges of `x`.
+Ranges images(const BlockTransformData& data, const CiphertextData& x) {
+  const bool inside = reads_values(x, data.whole, data.corner), uniform = x.ranges.uniform();
+  const std::size_t outputs = data.sum.outputs, items = items_of(x.shape()) / data.inputs;
+  const std::size_t some = uniform ? 1 : items;
+  if (items == 0) return Ranges(Range{});
+  std::vector<RangePair> list(outputs * items);
+  for (std::size_t o = 0; o < outputs; ++o) {
+    for (std::size_t k = 0; k < some; ++k) {
+      RangePair& to = list[o * items + k];
+      for (std::size_t i = 0; i < data.inputs; ++i) {
+        const RangePair& from = x.ranges.at(uniform ? 0 : i * items + k);
+        const MatrixNorms& norms = data.norms[o * data.inputs + i];
+        const RangePair image{applied(norms, from.vouched, x.packing(), inside),
+                              applied(norms, from.assumed, x.packing(), inside)};
+        to = i == 0 ? image : RangePair{sum(to.vouched, image.vouched), sum(to.assumed, image.assumed)};
+      }
+    }
+    for (std::size_t k = some; k < items; ++k) list[o * items + k] = list[o * items];
+  }
+  if (list.size() <= Ranges::kMost) return Ranges::of(std::move(list));
+  RangePair all = list.front();
+  for (const RangePair& each : list) all = {merged(all.vouched, each.vouched), merged(all.assumed, each.assumed)};
+  return Ranges(all);
 }
 
 }  // namespace
@@ -170,9 +153,14 @@ LinearTransform::LinearTransform(const Parameters& parameters, const std::vector
 
 LinearTransform::LinearTransform(const Parameters& parameters, const Diagonals& diagonals, std::size_t size,
                                  std::size_t level, std::size_t baby, std::size_t width)
-    : data_(made(parameters, diagonals, size, level, baby, width)) {}
+    : LinearTransform(parameters, views_of(diagonals), size, level, baby, width) {}
+
+LinearTransform::LinearTransform(const Parameters& parameters, const DiagonalViews& diagonals, std::size_t size,
+                                 std::size_t level, std::size_t baby, std::size_t width, Storage storage)
+    : data_(made(parameters, diagonals, size, level, baby, width, storage)) {}
 
 std::vector<std::int64_t> LinearTransform::rotations() const {
+  if (data_->stored) return data_->stored->rotations();
   std::set<std::int64_t> steps(data_->sum.rotations.begin(), data_->sum.rotations.end());
   steps.erase(0);
   return {steps.begin(), steps.end()};
@@ -180,29 +168,58 @@ std::vector<std::int64_t> LinearTransform::rotations() const {
 
 std::size_t LinearTransform::level() const { return data_->level; }
 
+std::size_t LinearTransform::bytes() const { return data_->stored ? data_->stored->bytes() : data_->sum.plaintexts.bytes(); }
+
 Parameters LinearTransform::parameters() const { return data_->parameters; }
+
+BlockTransform::BlockTransform(const Parameters& parameters, const std::vector<DiagonalViews>& blocks, std::size_t inputs,
+                               std::size_t size, std::size_t level, std::size_t baby, std::size_t width, Storage storage)
+    : data_(made(parameters, blocks, inputs, size, level, baby, width, storage)) {}
+
+std::vector<std::int64_t> BlockTransform::rotations() const { return data_->sum.rotations(); }
+
+std::size_t BlockTransform::level() const { return data_->level; }
+
+std::size_t BlockTransform::inputs() const { return data_->inputs; }
+
+std::size_t BlockTransform::outputs() const { return data_->sum.outputs; }
+
+std::size_t BlockTransform::bytes() const { return data_->sum.bytes(); }
+
+Parameters BlockTransform::parameters() const { return data_->parameters; }
 
 Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys) {
   const LinearTransformData& data = transform.data();
-  if (!(a.parameters() == data.parameters))
-    throw MismatchError(
-        "the matrix and the ciphertext have different parameter sets; make the matrix for the ciphertext's set");
-  const Ciphertext known = data.whole ? of_width(a, std::min(data.columns, a.parameters().slots())) : own(a);
-  if (known.level() < data.level)
-    throw LevelError("the matrix needs level " + std::to_string(data.level) + " or above; this ciphertext is at level " +
-                     std::to_string(known.level()));
+  const Ciphertext known = operand_of_product(a, data.parameters, data.level, data.whole, data.corner);
   const Shape shape = a.shape();
-  const std::size_t items = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-  Ciphertext x = of_degree_one(known, keys);
-  if (x.level() > data.level) x = lower(x, data.level);
-  CiphertextData result = reshape(apply(data.sum, reshape(x, {items}), keys), shape).data();
-  result.width = data.width > 0 ? data.width : a.slots();
-  if (data.whole && data.rows <= result.width) result.tail = {};
-  const bool inside = known.data().tail.kind() == Tail::Kind::even || (data.whole && data.columns <= known.slots()) ||
-                      known.slots() == known.data().context->period();
+  const Ciphertext x = lower(of_degree_one(known, keys), data.level);
   const Packing packing = known.data().packing();
+  const bool inside = reads_values(known.data(), data.whole, data.corner);
   const Ranges image = known.data().ranges.map([&](const Range& r) { return applied(data.norms, r, packing, inside); });
-  result.ranges = Ranges::both(result.ranges, shape, image, shape, shape, narrowed);
+  CiphertextData result;
+  if (data.stored) {
+    result = summed(*data.stored, reshape(x, {1, items_of(shape)}), keys);
+    result.tensor = result.tensor.reshape(shape), result.ranges = image;
+  } else {
+    result = reshape(apply(data.sum, reshape(x, {items_of(shape)}), keys), shape).data();
+    result.ranges = Ranges::both(result.ranges, shape, image, shape, shape, narrowed);
+  }
+  complete(result, data.width > 0 ? data.width : a.slots(), data.whole, data.corner);
+  return finish(std::move(result));
+}
+
+Ciphertext apply(const BlockTransform& transform, const Ciphertext& a, const EvaluationKeys& keys) {
+  const BlockTransformData& data = transform.data();
+  const Shape shape = a.shape();
+  if (shape.empty() || shape[0] != data.inputs)
+    throw ShapeError("a matrix of blocks with " + std::to_string(data.inputs) +
+                     " inputs takes a tensor with as many ciphertexts along its first axis, not one of shape " +
+                     ring::to_string(shape));
+  const Ciphertext known = operand_of_product(a, data.parameters, data.level, data.whole, data.corner);
+  const Ciphertext x = lower(of_degree_one(known, keys), data.level);
+  CiphertextData result = summed(data.sum, x, keys);
+  result.ranges = images(data, known.data());
+  complete(result, data.width > 0 ? data.width : a.slots(), data.whole, data.corner);
   return finish(std::move(result));
 }
 

@@ -348,7 +348,7 @@ std::size_t size_of(const Diagonals& matrix) { return matrix.begin()->second.siz
 
 LinearSum BootstrappingPlan::to_slots(std::size_t stage, bool packed) const {
   const Diagonals matrix = how_.to_slots(stage, packed);
-  return sum_of(context_, matrix, size_of(matrix), context_.raised_level() + 1 - stage);
+  return sum_of(context_, views_of(matrix), size_of(matrix), context_.raised_level() + 1 - stage);
 }
 
 std::vector<LinearSum> BootstrappingPlan::to_slots(bool packed) {
@@ -388,7 +388,7 @@ std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
   const std::size_t all = how_.stages_to_coefficients();
   const auto stage = [&](std::size_t i, double by) {
     const Diagonals matrix = how_.to_coefficients(i, by);
-    return sum_of(context_, matrix, size_of(matrix), all + 1 - i, 0, &how_.to_coefficients_keys());
+    return sum_of(context_, views_of(matrix), size_of(matrix), all + 1 - i, 0, &how_.to_coefficients_keys());
   };
   while (more_to_coefficients_.size() + 1 < all) more_to_coefficients_.push_back(stage(more_to_coefficients_.size() + 1, 1));
   auto& first = first_to_coefficients_;

@@ -6,10 +6,6 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// Cost of a giant step in baby steps. A giant step divides and decomposes, so it takes about three times as long. A giant
-/// step counts as two baby steps here, because the keys of baby steps take memory too.
-constexpr std::size_t kGiantCost = 2;
-
 using Numbers = std::set<std::size_t>;
 
 /// Returns the cost of groups of `baby` diagonals, in key products.
@@ -38,32 +34,37 @@ std::size_t best_baby(const Numbers& diagonals, std::size_t size) {
   return best;
 }
 
-struct Place {
-  std::int64_t giant, baby;
-};
+}  // namespace
 
-/// Returns the plaintexts of some diagonals, each rotated back by its giant step, because the giant step is applied after
-/// the product.
-Values turned_back(const Diagonals& diagonals, const Place* places, std::size_t count, std::size_t size, std::size_t width,
-                   bool complex) {
+Values turned_back(const PlacedDiagonal* diagonals, std::size_t count, std::size_t size, std::size_t width, bool complex) {
   Values values{{}, {count}, width, complex};
   values.data.reserve(count * width);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto& diagonal = diagonals.at(static_cast<std::size_t>(places[i].giant + places[i].baby));
-    for (std::size_t k = 0; k < width; ++k) {
-      const std::size_t at = (k + size - static_cast<std::size_t>(places[i].giant)) & (size - 1);
-      values.data.push_back(at < diagonal.size() ? diagonal[at] : 0);
-    }
+    const auto& [diagonal, giant] = diagonals[i];
+    for (std::size_t k = 0; k < width; ++k) values.data.push_back((*diagonal)[(k + size - giant) & (size - 1)]);
   }
   return values;
 }
 
-}  // namespace
+DiagonalViews views_of(const Diagonals& diagonals) {
+  DiagonalViews views;
+  for (const auto& [k, values] : diagonals) views.emplace(k, DiagonalView(values));
+  return views;
+}
 
-std::set<std::size_t> numbers_of(const Diagonals& diagonals) {
+std::set<std::size_t> numbers_of(const DiagonalViews& diagonals) {
   Numbers numbers;
   for (const auto& [k, values] : diagonals) numbers.insert(k);
   return numbers;
+}
+
+bool any_complex(const DiagonalViews& diagonals) {
+  return std::any_of(diagonals.begin(), diagonals.end(), [](const auto& each) {
+    const DiagonalView& d = each.second;
+    for (std::size_t i = 0; d.complex && i < d.count; ++i)
+      if (d.numbers[2 * i + 1] != 0) return true;
+    return false;
+  });
 }
 
 Steps::Steps(const Numbers& diagonals, std::size_t size, std::size_t given)
@@ -77,28 +78,24 @@ Steps::Steps(const Numbers& diagonals, std::size_t size, std::size_t given)
   babies.assign(distinct.begin(), distinct.end());
 }
 
-LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level, std::size_t baby,
+LinearSum sum_of(Context& context, const DiagonalViews& diagonals, std::size_t size, std::size_t level, std::size_t baby,
                  const OwnKeys* own) {
   const Steps steps(numbers_of(diagonals), size, baby);
   const auto place_in = [](const std::vector<std::int64_t>& all, std::int64_t step) {
     return static_cast<math::u32>(std::lower_bound(all.begin(), all.end(), step) - all.begin());
   };
-  std::vector<Place> places;
+  std::vector<PlacedDiagonal> places;
   std::vector<LinearTerm> terms;
   for (const auto& [k, values] : diagonals) {
     const auto first = static_cast<std::int64_t>(k - k % steps.baby), rest = static_cast<std::int64_t>(k % steps.baby);
-    places.push_back({first, rest});
+    places.push_back({&values, static_cast<std::size_t>(first)});
     terms.push_back({place_in(steps.giants, first), place_in(steps.babies, rest)});
   }
-  const bool complex = std::any_of(diagonals.begin(), diagonals.end(), [](const auto& d) {
-    return std::any_of(d.second.begin(), d.second.end(), [](const auto& v) { return v.imag() != 0; });
-  });
+  const bool complex = any_complex(diagonals);
   const std::size_t width = std::max(context.period(), size);
   return make_linear_sum(
       context, level, width, steps.babies, steps.giants, std::move(terms),
-      [&](std::size_t first, std::size_t count) {
-        return turned_back(diagonals, places.data() + first, count, size, width, complex);
-      },
+      [&](std::size_t first, std::size_t count) { return turned_back(places.data() + first, count, size, width, complex); },
       own);
 }
 

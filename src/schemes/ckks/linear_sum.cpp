@@ -45,43 +45,100 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
   });
 }
 
-/// Encodes the plaintexts with `words` words per limb and returns 0. If one of them needs more words, returns that number.
-std::size_t encode(LinearSum& sum, const std::function<Values(std::size_t first, std::size_t count)>& values,
-                   std::size_t words) {
-  Context& c = *sum.context;
+/// Form of encoded terms: words per limb, or coefficients modulo the first `few` primes.
+struct TermForm {
+  std::size_t words = 1, few = 0;
+};
+
+double log2_of(const Context& c, const device::PrimeList& primes) { return rlwe::log2_product(c.rlwe().moduli(primes)); }
+
+device::PrimeList first_of(const device::PrimeList& primes, std::size_t count) {
+  return device::PrimeList(primes.begin(), count);
+}
+
+/// Returns the number of primes whose product is at least four times a coefficient, so that conversions are exact.
+std::size_t primes_for(const Context& c, const device::PrimeList& primes, double largest) {
+  std::size_t few = 1;
+  while (few < primes.size() && log2_of(c, first_of(primes, few)) < std::log2(std::max(1.0, largest)) + 2) ++few;
+  return few;
+}
+
+/// Encodes terms in a form. If a term does not fit the form, returns the form that it needs.
+std::optional<TermForm> encode_in(Context& c, std::size_t level, std::size_t places, const device::PrimeList& primes,
+                                  const std::function<Values(std::size_t first, std::size_t count)>& values,
+                                  std::size_t count, bool store, const TermForm& form, EncodedTerms& terms) {
   ring::Engine& e = c.engine();
-  const device::PrimeList& primes = sum.plan->key_switch->extended;
-  const std::size_t count = sum.plan->terms.size(), n = c.spec().n;
-  e.require_memory(checked_mul(count, c.rlwe().polynomial_bytes(primes.size()) / n * words), "the diagonals of this matrix");
-  sum.plaintexts = RnsTensor(c.rlwe().engine(), {}, count, primes, Domain::ntt, ring::Secrecy::open, words);
-  sum.bounds.clear(), sum.complex = false;
-  const double scale = c.scale(sum.level);  // the rescaled product then has the scale of the level below
+  const std::size_t n = c.spec().n, words = form.words;
+  terms.stored = form.few > 0;
+  const device::PrimeList kept = terms.stored ? first_of(primes, form.few) : primes;
+  e.require_memory(checked_mul(count, c.rlwe().polynomial_bytes(kept.size()) / n * words), "the diagonals of this matrix");
+  terms.words = RnsTensor(c.rlwe().engine(), {}, count, kept, terms.stored ? Domain::coefficient : Domain::ntt,
+                          ring::Secrecy::open, words);
+  terms.bounds.clear(), terms.complex = false;
+  const double scale = c.scale(level);  // the rescaled product then has the scale of the level below
   const std::size_t stretch = encoding_stretch(c, primes.size());
   for (std::size_t first = 0; first < count; first += stretch) {
     const std::size_t some = std::min(stretch, count - first);
     const Values part = values(first, some);
-    check_values(c, part, sum.level, scale, sum.places);
+    check_values(c, part, level, scale, places);
     for (std::size_t i = 0; i < some; ++i) {
       double largest = 0x1p-60;
       for (std::size_t k = i * part.width; k < (i + 1) * part.width; ++k)
         largest = std::max(largest, std::abs(part.data[k]));
-      sum.bounds.push_back(std::log2(largest));
+      terms.bounds.push_back(std::log2(largest));
     }
-    sum.complex = sum.complex || part.complex;
+    terms.complex = terms.complex || part.complex;
     const std::vector<double> polynomials = rounded_polynomials(c, part, scale, 0, some);
-    if (const std::size_t needed = distinct_words(polynomials, n); needed > words) return needed;
-    const RnsTensor to = sum.plaintexts.with_components(first, some);
+    if (const std::size_t needed = distinct_words(polynomials, n); needed > words) {
+      const bool smaller = store && checked_mul(needed, primes.size()) > 2 * n;  // most coefficients fit one or two primes
+      return smaller ? TermForm{n, 1} : TermForm{needed, 0};
+    }
+    const RnsTensor to = terms.words.with_components(first, some);
     if (words < n) {
       upload_transforms(c, polynomials, to);
       continue;
     }
-    const RnsTensor coefficients = upload_polynomials(c, polynomials, primes, ring::Secrecy::open, true);
-    e.enqueue(device::ForwardNtt{e.prepared(), primes, coefficients.view(), to.view()});
+    if (terms.stored) {
+      double largest = 0;
+      for (const double v : polynomials) largest = std::max(largest, std::abs(v));
+      if (const std::size_t few = primes_for(c, primes, largest); few > form.few)
+        return TermForm{n, few < primes.size() ? few : 0};
+    }
+    const RnsTensor coefficients = upload_polynomials(c, polynomials, kept, ring::Secrecy::open, true);
+    if (terms.stored)
+      e.enqueue(device::Copy{coefficients.view(), to.view()});
+    else
+      e.enqueue(device::ForwardNtt{e.prepared(), kept, coefficients.view(), to.view()});
   }
-  return 0;
+  return {};
 }
 
 }  // namespace
+
+EncodedTerms encode_terms(Context& c, std::size_t level, std::size_t places, const device::PrimeList& primes,
+                          std::size_t count, const std::function<Values(std::size_t first, std::size_t count)>& values,
+                          bool store) {
+  EncodedTerms terms;
+  for (std::optional<TermForm> form = TermForm{}; form;)
+    form = encode_in(c, level, places, primes, values, count, store, *form, terms);
+  return terms;
+}
+
+RnsTensor transformed_terms(Context& c, const EncodedTerms& terms, const device::PrimeList& primes, std::size_t first,
+                            std::size_t count) {
+  const RnsTensor some = terms.words.with_components(first, count);
+  if (!terms.stored) return some;
+  ring::Engine& e = c.engine();
+  const device::PrimeList& from = some.primes();
+  device::PrimeList others;
+  for (std::size_t l = from.size(); l < primes.size(); ++l) others.push_back(primes[l]);
+  const RnsTensor out(c.rlwe().engine(), {}, count, primes, Domain::ntt);
+  e.enqueue(device::Copy{some.view(), out.view().with_limbs(0, from.size())});
+  e.enqueue(device::Convert{c.rlwe().extension(from, others), some.view(), std::nullopt,
+                            out.view().with_limbs(from.size(), others.size())});
+  e.enqueue(device::ForwardNtt{e.prepared(), primes, out.view(), out.view()});
+  return out;
+}
 
 LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
@@ -95,7 +152,8 @@ LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, con
   auto mod_down = own ? key_switch->mod_down : c.rlwe().key_switch_plan(level)->mod_down;
   sum.plan = rlwe::linear_plan(c.rlwe(), std::move(key_switch), std::move(mod_down), galois_of(c, babies, places),
                                galois_of(c, giants, places), std::move(terms));
-  for (std::size_t words = 1; words > 0;) words = encode(sum, values, words);
+  EncodedTerms encoded = encode_terms(c, level, places, sum.plan->key_switch->extended, sum.plan->terms.size(), values);
+  sum.plaintexts = std::move(encoded.words), sum.bounds = std::move(encoded.bounds), sum.complex = encoded.complex;
   return sum;
 }
 

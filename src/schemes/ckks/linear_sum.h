@@ -27,6 +27,25 @@ struct OwnKeys {
   device::PrimeList special, primes;
 };
 
+/// Plaintexts of a sum's terms: one component each.
+struct EncodedTerms {
+  /// NTT domain, over the primes of the sum, with one word for each run of equal words. If `stored`: coefficients over a
+  /// few primes, whose product exceeds each coefficient; each use transforms them.
+  RnsTensor words;
+  bool stored = false;
+  std::vector<double> bounds;  // log2 of each plaintext's largest value
+  bool complex = false;
+};
+/// Encodes `count` plaintexts for operands of `level`, over `primes`. values(first, count) returns some of them, [count], of
+/// any width up to `places`. `store`: coefficients instead of transforms, if these take less memory. Throws
+/// PlaintextRangeError, OutOfMemoryError.
+EncodedTerms encode_terms(Context& context, std::size_t level, std::size_t places, const device::PrimeList& primes,
+                          std::size_t count, const std::function<Values(std::size_t first, std::size_t count)>& values,
+                          bool store = false);
+/// Returns the transforms of stored terms [first, first + count).
+RnsTensor transformed_terms(Context& context, const EncodedTerms& terms, const device::PrimeList& primes, std::size_t first,
+                            std::size_t count);
+
 /// `babies` and `giants` are rotations, with 0 first if present. values(first, count) returns the plaintexts of some terms,
 /// [count], of any width. `places`: the modulus of rotation steps, at least the period. If all plaintexts repeat along the
 /// slots, each run of equal words is stored once; the plaintext with the longest period decides. Throws PlaintextRangeError,

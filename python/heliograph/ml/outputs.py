@@ -19,7 +19,7 @@ LINKS = ("identity", "exp")
 class Output:
     """The mapping from an estimator's values to predictions and probabilities.
 
-    >>> nn.Output(link="exp").predict(np.array([[0.0], [1.0]]), None).round(3)  # two samples of one value
+    >>> ml.Output(link="exp").predict(np.array([[0.0], [1.0]]), None).round(3)  # two samples of one value
     array([1.   , 2.718])
     """
 
@@ -36,7 +36,7 @@ class Output:
         """Raises ParameterError if the mapping is unknown, inconsistent, or does not fit the number of values and the
         classes.
 
-        >>> nn.Output("class", probability="softmax").require_fits(3, np.arange(3))
+        >>> ml.Output("class", probability="softmax").require_fits(3, np.arange(3))
         """
         several = ("softmax", "ovr") if outputs > 1 else ("logistic",)
         allowed = {"values": ("",), "labels": ("", "logistic"), "class": ("", "modified_huber", *several)}
@@ -69,7 +69,7 @@ class Output:
     def predict(self, values: Floats, classes: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         """Returns predictions for values [..., outputs].
 
-        >>> nn.Output("labels").predict(np.array([[0.5, -1.0, 2.0]]), None)
+        >>> ml.Output("labels").predict(np.array([[0.5, -1.0, 2.0]]), None)
         array([[1, 0, 1]])
         """
         if self.kind == "labels":
@@ -88,7 +88,7 @@ class Output:
 
         `name` is the estimator's name in the error. Raises DtypeError if there are no probabilities.
 
-        >>> nn.Output("class", probability="softmax").probabilities(np.array([[1.0, 1.0]]), "a judge")
+        >>> ml.Output("class", probability="softmax").probabilities(np.array([[1.0, 1.0]]), "a judge")
         array([[0.5, 0.5]])
         """
         if not self.probability:
