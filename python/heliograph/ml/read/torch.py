@@ -94,8 +94,8 @@ def _exported(torch: Any, module: Any, tensors: tuple[Any, ...]) -> bytes:
     except Exception as error:
         reasons.append(_line(error))
         raise ModelError(
-            f"cannot export the module to ONNX: {reasons[0]}; the exporter of TorchScript: {reasons[1]}. Install onnxscript, "
-            "or export the module yourself and give the file"
+            f"cannot export the module to ONNX: {reasons[0]}; the exporter of TorchScript: {reasons[1]}. Install "
+            "onnxscript, or export the module yourself and give the file"
         ) from error
 
 
