@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import heliograph as hg
 from heliograph.ml.errors import AccuracyError, ModelError
 from heliograph.ml.interpreter import run
 from heliograph.ml.networks import NetworkModel, compare, compile_graph
+from heliograph.ml.networks.files import arrays_of, circuit_of
 from heliograph.ml.networks.placing import Limits, Step, place
 from network_graphs import Builder, perceptron, residual
 
@@ -204,3 +207,59 @@ def test_a_chain_without_levels_has_no_plan() -> None:
     boots = place(chain, Step("", 0, 0, 1, (("y5", 1, 4.0, 2),)), Limits(17, 4))
     assert boots is not None
     assert boots.bootstraps == 2
+
+
+def test_a_bundle_computes_the_same(network: NetworkModel, owner: Any, keys: Any, tmp_path: Path) -> None:
+    bundle = network.export(tmp_path / "net.hgm", labels=[f"class {i}" for i in range(10)])
+    read = hg.ModelBundle.load(tmp_path / "net.hgm")
+    half = hg.ModelBundle.load(read.client().to_bytes())
+    x = images(1, seed=7) * 0.8
+    answer = read.run(hg.Server(keys), half.encrypt(owner, x[0]))
+    values = half.decrypt(owner, answer, like=x[0])
+    np.testing.assert_allclose(values, network.simulate(x)[0], atol=2e-4)
+    assert half.predict(values) == f"class {values.argmax()}"
+    assert half.predict_proba(values).sum() == pytest.approx(1)
+    assert bundle.needs == network.needs
+    assert read.nbytes < 200_000  # weights, not encoded matrices
+    assert half.nbytes < read.nbytes
+    with pytest.raises(hg.PlaintextRangeError, match="calibrated range"):
+        half.encrypt(owner, x[0] * 100)
+    with pytest.raises(hg.ShapeError):
+        half.encrypt(owner, x[0, :2])
+    with pytest.raises(hg.MissingKeyError, match="client's half"):
+        half.run(hg.Server(keys), answer)
+
+
+def test_changed_bundles_are_refused(network: NetworkModel) -> None:
+    arrays = arrays_of(network.circuit)
+    text = json.loads(arrays["network"].tobytes())
+    assert circuit_of(arrays, network.parameters, 1).needs == network.needs
+    changes: list[tuple[str, Any]] = [
+        ("inputs", []),
+        ("shape", [2, 8, 8]),
+        ("unit", "0x0.0p+0"),
+        ("result", 99),
+        ("guard", 1),
+        ("outputs", ["missing"]),
+        ("nodes", text["nodes"][1:]),
+        ("plan", text["plan"] | {"x": [1, 1, False, False]}),
+        ("polynomials", {}),
+        ("constants", {"c": {"array": "missing"}}),
+        ("units", text["units"] | {"x": "nan"}),
+    ]
+    for name, value in changes:
+        changed = np.frombuffer(json.dumps(text | {name: value}).encode(), dtype=np.uint8)
+        with pytest.raises(hg.DamagedFileError):
+            circuit_of(arrays | {"network": changed}, network.parameters, 1)
+    operation = json.loads(json.dumps(text))
+    operation["nodes"][0]["operation"] = "unknown"
+    function = json.loads(json.dumps(text))
+    function["nodes"][1]["attributes"]["function"] = "unknown"
+    for wrong in (operation, function, [], {"nodes": 1}):
+        changed = np.frombuffer(json.dumps(wrong).encode(), dtype=np.uint8)
+        with pytest.raises(hg.DamagedFileError):
+            circuit_of(arrays | {"network": changed}, network.parameters, 1)
+    with pytest.raises(hg.DamagedFileError, match="finite"):
+        circuit_of(arrays | {"a0": np.full_like(arrays["a0"], -1)}, network.parameters, 1)
+    with pytest.raises(hg.DamagedFileError, match="32 or 64 bits"):
+        circuit_of(arrays | {"a0": arrays["a0"].astype(np.int8)}, network.parameters, 1)

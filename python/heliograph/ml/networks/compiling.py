@@ -11,9 +11,11 @@ from heliograph._common.arguments import count_of, flag, readable_bytes, real
 from heliograph.ml.graph import Graph
 from heliograph.ml.networks.calibration import Calibration, calibrated
 from heliograph.ml.networks.cuts import Network, network_of
+from heliograph.ml.networks.design import Design
 from heliograph.ml.networks.evaluation import require_known
 from heliograph.ml.networks.fitting import Polynomial
 from heliograph.ml.networks.model import NetworkModel
+from heliograph.ml.networks.placing import Plan
 from heliograph.ml.networks.program import Circuit
 from heliograph.ml.networks.report import Approximated, NetworkReport
 from heliograph.ml.networks.search import Loss, Search
@@ -118,7 +120,7 @@ def _report(
         sum(m.count for m in every),
         sum(m.rotations for m in every),
         plan.seconds,
-        matrix_bytes(choice),
+        matrix_bytes(choice.parameters, design, plan),
         key_bytes(choice),
         loss,
         tuple(rows),
@@ -127,9 +129,8 @@ def _report(
     )
 
 
-def matrix_bytes(choice: Choice) -> int:
+def matrix_bytes(p: ckks.Parameters, design: Design, plan: Plan) -> int:
     """Returns the bytes of the encoded matrices: words of the level's and the special primes, once per period."""
-    p, design, plan = choice.parameters, choice.design, choice.plan
     special = len(p._core.spec.special)
     total = 0
     for name, maps in (*design.maps.items(), ("", design.output_maps)):

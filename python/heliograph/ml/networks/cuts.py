@@ -19,11 +19,12 @@ from heliograph.ml.networks.terms import PUSHES, Floats, Terms, concatenated
 _MOST_TRIPLETS = 1 << 26  # 1.6 GB
 
 #: Operations at the end of a graph that the client computes after decryption.
-CLIENT_OPERATIONS = ("softmax", "argmax")
+CLIENT_OPERATIONS = ("softmax", "log_softmax", "argmax")
 
 _REMEDIES = {
     "maximum_pool": "train with average pools instead",
     "softmax": "a softmax is supported as the last operation, which the client computes",
+    "log_softmax": "a softmax is supported as the last operation, which the client computes",
     "argmax": "an argmax is supported as the last operation, which the client computes",
     "normalize": "train with batch normalization instead, which becomes part of the layer before",
     "matmul": "a product of two encrypted matrices is not supported",
@@ -213,6 +214,8 @@ def _pushed(node: Node, operands: list[Form], shape: Shape) -> Form:
     kind = node.operation
     if kind == "add":
         return _broadcast(node, operands[0], shape).plus(_broadcast(node, operands[1], shape))
+    if kind == "broadcast":
+        return _broadcast(node, operands[0], shape)
     if kind == "multiply":
         constant, form = sorted(operands, key=lambda f: bool(f.maps))
         factor = np.broadcast_to(constant.constant.reshape(constant.shape), shape).ravel()

@@ -12,6 +12,8 @@ from heliograph.ml.networks.diagonals import Diagonals, diagonals_of
 from heliograph.ml.networks.layouts import Layout, packed, power, raster, strided
 from heliograph.ml.networks.terms import Terms
 
+_STRIDES = (1, 2, 4, 8)  # distances of pixels, in those of the layout before, that are tried
+
 
 @dataclass(frozen=True)
 class Map:
@@ -114,9 +116,9 @@ def _candidates(cut: Cut, sources: list[Layout], slots: int) -> list[Layout]:
         if source.shape == cut.shape:
             found.append(source)
         elif len(cut.shape) == 3 and len(source.shape) == 3:
-            strides = [max(1, round(source.shape[axis] / cut.shape[axis])) for axis in (1, 2)]
-            made = strided(source, strides, cut.shape)
-            found += [made] if made is not None else []
+            for stride in _STRIDES:
+                made = strided(source, (stride, stride), cut.shape)
+                found += [made] if made is not None else []
     return list(dict.fromkeys(found or [packed(cut.shape, slots), raster(cut.shape, slots)]))
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from heliograph import _core, ckks
 from heliograph._common.arguments import described, flag, text_of
+from heliograph._common.exporters import export
 from heliograph._common.html import Rows
 from heliograph.keys import Server
 from heliograph.ml.model import Model
@@ -23,6 +24,27 @@ from heliograph.ml.networks.simulation import Simulator, noise_of
 from heliograph.ml.outputs import Output
 
 Floats = npt.NDArray[np.float64]
+
+
+def packed_request(key: Any, layout: Layout, unit: float, level: int, samples: Any, unchecked: bool) -> ckks.Tensor:
+    """Encrypts samples [count, ...] divided by `unit` in a layout.
+
+    Raises PlaintextRangeError for values beyond `unit`, unless `unchecked`; ShapeError, DtypeError."""
+    x = samples_of(samples, layout.shape, "samples")
+    if len(x) > layout.batch:
+        raise _core.ShapeError(
+            f"one encrypted input takes at most {layout.batch} samples, not {len(x)}; encrypt them one after another, or "
+            "compile with a larger batch="
+        )
+    largest = float(np.abs(x).max())
+    if largest > unit * (1 + 1e-9) and not unchecked:
+        raise _core.PlaintextRangeError(
+            f"cannot encrypt samples: values must be at most {unit:.6g} in magnitude, the calibrated range with its margin, "
+            f"and reach {largest:.6g}; check the normalisation, or calibrate on samples like these"
+        )
+    bound = max(1.0, largest / unit) if unchecked else 1.0
+    encrypted: ckks.Tensor = key.encrypt(np.clip(layout.pack(x) / unit, -bound, bound), level=level, bound=bound)
+    return encrypted
 
 
 class NetworkModel(Model):
@@ -98,22 +120,9 @@ class NetworkModel(Model):
                 f"cannot encrypt for this model: the key must be of the model's set, {self.parameters!r}; make it by "
                 "hg.SecretKey.generate(model.parameters)"
             )
-        x = samples_of(samples, self.input_shape, "samples")
-        if len(x) > self.batch:
-            raise _core.ShapeError(
-                f"one encrypted input takes at most {self.batch} samples, not {len(x)}; encrypt them one after another, or "
-                "compile with a larger batch="
-            )
-        unit = self._unit
-        largest = float(np.abs(x).max())
-        if largest > unit * (1 + 1e-9) and not flag(unchecked, "unchecked"):
-            raise _core.PlaintextRangeError(
-                f"cannot encrypt samples: values must be at most {unit:.6g} in magnitude, the calibrated range with its "
-                f"margin, and reach {largest:.6g}; check the normalisation, or calibrate on samples like these"
-            )
-        slots = self._layout.pack(x) / unit
-        bound = max(1.0, largest / unit) if unchecked else 1.0
-        return key.encrypt(np.clip(slots, -bound, bound), level=self._circuit.input_level, bound=bound)
+        return packed_request(
+            key, self._layout, self._unit, self._circuit.input_level, samples, flag(unchecked, "unchecked")
+        )
 
     @property
     def _layout(self) -> Layout:
@@ -208,6 +217,12 @@ class NetworkModel(Model):
         right = labels_of(targets, len(values))
         classes = np.where(np.isfinite(values).all(axis=1), self.predictions(np.nan_to_num(values)), -1)
         return float((classes == right).mean())
+
+    def export(self, path: Any, **texts: Any) -> Any:
+        """Writes the model as a model bundle (`hg.ModelBundle`) and returns it: its weights, levels and client.
+
+        `texts` are `name`, `version`, `title` and `labels` of the classes. Raises ParameterError, OSError."""
+        return export("network.compiled", self, path, **texts)
 
     def _rows(self) -> Rows:
         return [("input", f"{self.input_shape}, {self.batch} in a request"), *self.report._rows()]

@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-#: Seconds of two cores at N = 2^16, from measured calls of n16-b13: a product of a diagonal and a limb, a rotation and a
-#: multiplication per limb, and a bootstrap of one ciphertext.
-_DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.00004, 0.0009, 0.0010, 0.70
+#: Seconds of two cores at N = 2^16, from measured calls of n16-b13: a product of a diagonal and a limb. A rotation and a
+#: multiplication, for each digit and limb. A bootstrap of one ciphertext.
+_DIAGONAL, _ROTATION, _PRODUCT, _BOOTSTRAP = 0.00003, 0.0005, 0.0003, 0.70
 
 
 Reads = tuple[tuple[str, int, float, int], ...]
@@ -42,6 +42,16 @@ class Limits:
     top: int
     entry: int
     size: float = 1.0  #: cost of an operation relative to N = 2^16
+    special: int = 9  #: special primes of key switches
+    digit: int = 11  #: primes of a digit of key switches
+
+    def switch(self, level: int) -> int:
+        """Returns the digits times the limbs of a key switch.
+
+        >>> Limits(17, 4).switch(12)
+        42
+        """
+        return -(-level // self.digit) * (level + self.special)
 
 
 @dataclass(frozen=True)
@@ -129,7 +139,8 @@ def _needs(reads: Reads, level: int, needs: dict[str, int], limits: Limits) -> f
         if at > limits.top:
             return None
         needs[source] = max(needs.get(source, 1), at)
-        cost += (diagonals * _DIAGONAL * (at + 9) + rotations * _ROTATION * (at + 3)) * limits.size
+        each = diagonals * _DIAGONAL * (at + limits.special) + rotations * _ROTATION * limits.switch(at)
+        cost += each * limits.size
     return cost
 
 
@@ -153,5 +164,5 @@ def _options(
         if taken is None:
             continue
         boots = (int(after) + int(before)) * step.ciphertexts
-        each = step.products * _PRODUCT * (argument + 3) * step.ciphertexts
+        each = step.products * _PRODUCT * limits.switch(argument) * step.ciphertexts
         yield taken + (each + boots * _BOOTSTRAP) * limits.size, boots, left, Place(value, argument, before, after, form)

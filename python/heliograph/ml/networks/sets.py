@@ -15,7 +15,8 @@ from heliograph.ml.networks.program import Units, is_one, units_of
 
 #: Named sets with bootstrapping that are tried.
 _NAMED = ("n15-b4", "n16-b9", "n16-b13", "n16-b18")
-_PRECISION = 22  # bits of products of sets without bootstraps
+_PRECISION = 17  # bits of products of sets without bootstraps; values are at most 1
+_INTEGER_BITS = 6  # bits of room of these sets, for the guards
 _MOST_LEVELS = 45  # more levels fit no set without bootstraps
 _SMALLEST, _LARGEST = 12, 16  # log2 of ring degrees
 
@@ -52,15 +53,14 @@ class Chooser:
     def choose(self, polynomials: Mapping[str, Polynomial]) -> Choice | None:
         """Returns the cheapest choice; None if no set has the levels of the polynomials."""
         if self._given is not None:
-            p = self._given
-            return self._planned(p, polynomials, Limits(p.levels, p.bootstrapping_level, p.n / 65536))
+            return self._planned(self._given, polynomials)
         found = [one for one in (*self._without_bootstraps(polynomials), *self._with(polynomials)) if one is not None]
         return min(found, key=lambda one: one.plan.seconds, default=None)
 
-    def _planned(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial], limits: Limits) -> Choice | None:
+    def _planned(self, parameters: ckks.Parameters, polynomials: Mapping[str, Polynomial]) -> Choice | None:
         design = self.design(parameters.slots)
         units = units_of(self._network, design, polynomials, self._largest)
-        plan = plan_of(self._network, design, units, polynomials, limits)
+        plan = plan_of(self._network, design, units, polynomials, limits_of(parameters))
         return None if plan is None else Choice(parameters, design, units, plan)
 
     def _least_slots(self) -> int:
@@ -86,14 +86,12 @@ class Chooser:
                 break
             depth = plan.places[self._network.cuts[0].name].value - 1
             try:
-                parameters = ckks.parameters(depth=depth, precision=_PRECISION, slots=slots)
+                parameters = ckks.parameters(depth=depth, precision=_PRECISION, integer_bits=_INTEGER_BITS, slots=slots)
             except _core.HeliographError:
                 continue
             if parameters.n != 2 * slots:
                 continue
-            made.append(self._planned(parameters, polynomials, Limits(parameters.levels, 0, 2.0 ** (log_n - 16))))
-            if made[-1] is not None:
-                break
+            made.append(self._planned(parameters, polynomials))
         return made
 
     def _with(self, polynomials: Mapping[str, Polynomial]) -> list[Choice | None]:
@@ -102,9 +100,15 @@ class Chooser:
         for name in _NAMED:
             parameters = ckks.parameters(name)
             if parameters.slots >= self._least_slots() and parameters.depth_between >= deepest:
-                limits = Limits(parameters.levels, parameters.bootstrapping_level, parameters.n / 65536)
-                made.append(self._planned(parameters, polynomials, limits))
+                made.append(self._planned(parameters, polynomials))
         return made
+
+
+def limits_of(parameters: ckks.Parameters) -> Limits:
+    """Returns the levels and the sizes of key switches of a set."""
+    spec = parameters._core.spec
+    special, digits = len(spec.special), spec.digits
+    return Limits(parameters.levels, parameters.bootstrapping_level, parameters.n / 65536, special, max(digits))
 
 
 def plan_of(
