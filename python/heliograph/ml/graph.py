@@ -32,10 +32,12 @@ OPERATIONS: dict[str, str] = {
     "slice": "slices: one (start, stop, step) per axis",
     "pad": "pads: one (before, after) per axis, with zeros",
     "concatenate": "axis; two or more inputs",
+    "broadcast": "shape, by NumPy's rules",
     "sum": "axes, keepdims",
     "softmax": "axis",
+    "log_softmax": "axis; only as a last operation, which the client does",
     "normalize": "(x - mean) / sqrt(variance + epsilon) * factor + offset along the last `axes`; layer normalization",
-    "argmax": "axis; only as a last operation, which the client does",
+    "argmax": "axis, keepdims; only as a last operation, which the client does",
 }
 
 

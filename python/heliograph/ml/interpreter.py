@@ -369,6 +369,16 @@ def _normalize(operands: list[Array], attributes: Attributes) -> Array:
     return np.asarray(value * attributes["factor"].astype(x.dtype) + attributes["offset"].astype(x.dtype))
 
 
+def _canonical_argmax(operands: list[Array], attributes: Attributes) -> Array:
+    return np.asarray(operands[0].argmax(axis=attributes["axis"] + 1, keepdims=attributes["keepdims"]))
+
+
+def _broadcast(operands: list[Array], attributes: Attributes) -> Array:
+    (x,) = operands
+    shape = tuple(attributes["shape"])
+    return np.broadcast_to(x.reshape(len(x), *(1,) * (len(shape) + 1 - x.ndim), *x.shape[1:]), (len(x), *shape))
+
+
 def _sum(operands: list[Array], attributes: Attributes) -> Array:
     axes = tuple(axis + 1 for axis in attributes["axes"])
     return np.asarray(operands[0].sum(axis=axes, keepdims=attributes["keepdims"]))
@@ -377,10 +387,12 @@ def _sum(operands: list[Array], attributes: Attributes) -> Array:
 CANONICAL: dict[str, Kernel] = {
     "activation": _function,
     "add": _fold(np.add),
-    "argmax": lambda operands, attributes: np.asarray(operands[0].argmax(axis=attributes["axis"] + 1)),
+    "argmax": _canonical_argmax,
+    "broadcast": _broadcast,
     "concatenate": lambda operands, attributes: np.concatenate(operands, axis=attributes["axis"] + 1),
     "convolution": _convolution,
     "dense": _dense,
+    "log_softmax": lambda operands, attributes: log_softmax(operands[0], attributes["axis"] + 1),
     "matmul": _matmul,
     "maximum_pool": _canonical_pool,
     "multiply": _fold(np.multiply),
@@ -504,7 +516,7 @@ def _computed(
             return values[name]
         constant = graph.constants[name]
         constant = constant.astype(dtype, copy=False) if constant.dtype.kind == "f" else constant
-        return constant[None] if canonical else constant
+        return np.broadcast_to(constant, (count, *constant.shape)) if canonical else constant
 
     with np.errstate(all="ignore"):
         for i, node in enumerate(nodes):

@@ -324,3 +324,88 @@ def work(operation: str, shapes: list[Shape], result: Shape, attributes: Attribu
         sizes = dict(zip("".join(attributes["equation"].split("->")[0].split(",")), sum(shapes, ()), strict=True))
         return math.prod(sizes.values())
     return count + sum(math.prod(shape) for shape in shapes)
+
+
+# ---- canonical operations: shapes without the batch axis ----
+
+
+def _dense(shapes: list[Shape], attributes: Attributes) -> Shape:
+    outputs, inputs = attributes["weight"].shape
+    (x,) = shapes
+    if x[-1:] != (inputs,) or attributes["bias"].shape != (outputs,):
+        raise ValueError(f"a weight of shape {(outputs, inputs)} does not fit an operand of shape {x}")
+    return (*x[:-1], outputs)
+
+
+def _canonical_convolution(shapes: list[Shape], attributes: Attributes) -> Shape:
+    (x,) = shapes
+    if len(x) != 3:
+        raise ValueError(f"an image must be [channels, height, width], got shape {x}")
+    weight, bias = attributes["weight"], attributes["bias"]
+    return convolution([(1, *x), weight.shape, bias.shape], attributes)[1:]
+
+
+def _canonical_pool(shapes: list[Shape], attributes: Attributes) -> Shape:
+    (x,) = shapes
+    if len(x) != 3:
+        raise ValueError(f"an image must be [channels, height, width], got shape {x}")
+    return pool([(1, *x)], {"dilations": (1, 1), **attributes})[1:]
+
+
+def _scale(shapes: list[Shape], attributes: Attributes) -> Shape:
+    return _unchanged(shapes, attributes["factor"].shape, attributes["offset"].shape)
+
+
+def _normalize(shapes: list[Shape], attributes: Attributes) -> Shape:
+    if not 0 < attributes["axes"] <= len(shapes[0]):
+        raise ValueError(f"{attributes['axes']} axes of shape {shapes[0]} cannot be normalized")
+    return _unchanged(shapes, attributes["factor"].shape, attributes["offset"].shape)
+
+
+def _unchanged(shapes: list[Shape], *others: Shape) -> Shape:
+    if broadcast([shapes[0], *others]) != shapes[0]:
+        raise ValueError(f"factors of shapes {', '.join(map(str, others))} must broadcast to {shapes[0]}")
+    return shapes[0]
+
+
+def _equal(shapes: list[Shape], _: Attributes) -> Shape:
+    if len(set(shapes)) != 1:
+        raise ValueError(f"operands must have one shape, got {', '.join(map(str, shapes))}")
+    return shapes[0]
+
+
+def _canonical_matmul(shapes: list[Shape], _: Attributes) -> Shape:
+    if min(len(shape) for shape in shapes) < 2:
+        raise ValueError(f"operands must have at least 2 axes, got shapes {', '.join(map(str, shapes))}")
+    return matmul(*shapes)
+
+
+def _broadcast(shapes: list[Shape], attributes: Attributes) -> Shape:
+    shape = tuple(attributes["shape"])
+    if broadcast([shapes[0], shape]) != shape:
+        raise ValueError(f"shape {shapes[0]} does not broadcast to {shape}")
+    return shape
+
+
+#: Shapes of canonical operations.
+CANONICAL: dict[str, Rule] = {
+    "activation": lambda shapes, _: shapes[0],
+    "add": _equal,
+    "argmax": argmax,
+    "broadcast": _broadcast,
+    "concatenate": concatenate,
+    "convolution": _canonical_convolution,
+    "dense": _dense,
+    "log_softmax": lambda shapes, _: shapes[0],
+    "matmul": _canonical_matmul,
+    "maximum_pool": _canonical_pool,
+    "multiply": _equal,
+    "normalize": _normalize,
+    "pad": pad,
+    "reshape": reshape,
+    "scale": _scale,
+    "slice": slices,
+    "softmax": lambda shapes, _: shapes[0],
+    "sum": reduction,
+    "transpose": transpose,
+}
