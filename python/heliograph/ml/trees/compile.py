@@ -30,7 +30,7 @@ from heliograph.programs.forecast import Costs
 _ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _DEVIATIONS = 4.5  #: errors are simulated on few rows; this many deviations must fit
 _RINGS = (1 << 13, 1 << 14, 1 << 15, 1 << 16)
-_LEAST_SCALE, _SPECIAL_BITS = 28, 3
+_LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS = 30, 49.5, 3
 #: Bits of the largest prime: products of primes below 2^50 are faster, and others are taken if errors need them.
 _LARGEST_PRIMES = (50, 59)
 _PERIODS = (4, 8, 16, 32, 64, 128, 256, 512)
@@ -242,11 +242,11 @@ def _parameters(n: int, levels: int, terms: Terms, largest: int) -> Any:
     if no scale fits.
     """
     reach = (float(_half_range(terms).max(initial=0.0)) + 0.5) * (1 if len(terms.constant) == 1 else 2)
-    room = max(1.0, math.log2(reach * 1.02)) + 1
+    room = math.log2(reach * 1.02 + 3) + 1
     limit = float(_core.ckks.largest_secure_log_qp(n)) - 0.125
     best = (0.0, 0)
     for base in range(_LEAST_SCALE + 2, largest - _SPECIAL_BITS + 1):
-        scale = min(base - room, (limit - 2 * base - _SPECIAL_BITS) / max(1, levels - 1))
+        scale = min(_LARGEST_SCALE, base - room, (limit - 2 * base - _SPECIAL_BITS) / max(1, levels - 1))
         best = max(best, (math.floor(8 * scale) / 8, base))
     if best[0] < _LEAST_SCALE:
         return None
