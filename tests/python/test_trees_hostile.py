@@ -187,9 +187,9 @@ def test_damaged_bytes() -> None:
                 xgboost.read_json(bytes(data))
         except ml.ModelError:
             pass
-    for data in (b"[" * 10_000, b"{" + b"i\x01a{" * 200, b"[#L\x7f" + b"\xff" * 7, b"", b"[$d#i\x7f", b"Si\xff"):
+    for damaged in (b"[" * 10_000, b"{" + b"i\x01a{" * 200, b"[#L\x7f" + b"\xff" * 7, b"", b"[$d#i\x7f", b"Si\xff"):
         with pytest.raises(ml.ModelError):
-            read_ubjson(data)
+            read_ubjson(damaged)
     with pytest.raises(ml.ModelError):
         xgboost.read_json(b"[" * 100_000)
 
@@ -244,14 +244,13 @@ def test_random_trees_agree_with_a_walk() -> None:
         found = made.values(made.bits(x))
         for row, exact in zip(x, found, strict=True):
             total = np.zeros(2)
-            for tree in made.trees:
+            for own in made.trees:
                 node = 0
-                while tree.left[node] >= 0:
-                    bit = made.conditions[tree.condition[node]].results(
-                        row[[made.conditions[tree.condition[node]].feature]], ""
-                    )
-                    node = int(tree.left[node] if bit[0] else tree.right[node])
-                total += tree.values[node]
+                while own.left[node] >= 0:
+                    one = made.conditions[own.condition[node]]
+                    bit = one.results(row[[one.feature]], "")[0]
+                    node = int(own.left[node] if bit else own.right[node])
+                total += own.values[node]
             assert np.allclose(total, exact)
         model = compile_ensemble(made, scheme="bgv", batch=8)
         assert np.abs(model.simulate(x) - found).max() <= 2.0**-20 * made.largest

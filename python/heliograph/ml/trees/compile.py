@@ -64,7 +64,7 @@ def compile_ensemble(
         x = Reader(ensemble).matrix(calibrate, "the calibration data")
         if not len(x):
             raise _core.ShapeError("the calibration data must have at least one sample, not 0")
-        ensemble = without_missing(ensemble, np.isnan(ensemble.prepared(x)).any(0).tolist())
+        ensemble = without_missing(ensemble, map(bool, np.isnan(ensemble.prepared(x)).any(axis=0)))
     if ensemble.depth > MOST_DEPTH:
         raise ModelError(f"cannot compile {ensemble.name}: its depth must be at most {MOST_DEPTH}, got {ensemble.depth}")
     reader = Reader(ensemble)
