@@ -48,7 +48,7 @@ def compile(
 ) -> Any:
     """Makes a model for encrypted inputs of a trained model: an estimator or ensemble of trees, or a file of one.
 
-    Returns a `Model`: `EnsembleModel` for trees, `EstimatorModel` for other estimators, a model of its own kind for networks.
+    Returns a `Model`: `EnsembleModel` for trees, `EstimatorModel` for other estimators, another class for networks.
 
     Models:
 
