@@ -3,8 +3,8 @@
     PYTHON benchmarks/peers/concrete_ml.py
 
 PYTHON is an interpreter of an environment with `pip install concrete-ml==1.9.0`, because Concrete-ML needs other versions of NumPy and
-scikit-learn. The program prints one JSON object: versions, seconds to compile, seconds to make keys, seconds of each row, and whether the
-encrypted classes equal the classes of the quantized model in the clear.
+scikit-learn. The program prints one JSON object: versions, seconds to compile, seconds to make keys, and seconds of each row. It counts the
+rows whose encrypted class equals the class of the quantized model in the clear.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SLACK = 2.0**-20
 
 
 def own(estimator: Any, case: cases.Case, method: str) -> Any:
-    """Returns the result of the estimator's method for the case's samples; None without the method."""
+    """Returns the result of the estimator's method for the case's samples; None if the estimator lacks the method."""
     return getattr(estimator, method)(case.copy()) if hasattr(estimator, method) else None
 
 
@@ -66,7 +66,7 @@ def differences(
 
 
 def row_of(name: str, folder: Path) -> dict[str, Any]:
-    """Runs one case: right, refused with an error, or wrong."""
+    """Runs one case; its outcome is right, refused with an error, or wrong."""
     case, estimator = cases.CASES[name], cases.fitted(name)
     try:
         model = hg.ml.compile(estimator, case.copy())
@@ -83,7 +83,7 @@ def row_of(name: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Counts, prints and writes."""
+    """Counts the outcomes, prints and writes them."""
     given = common.parser(__doc__).parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():

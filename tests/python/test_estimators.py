@@ -16,7 +16,7 @@ from sklearn import linear_model, neural_network, svm
 from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
@@ -173,14 +173,14 @@ def test_errors() -> None:
     cases: list[tuple[Any, Any, type[Exception], str]] = [
         (linear_model.LinearRegression(), PEOPLE, hg.ParameterError, "not fitted"),
         (neural_network.MLPClassifier(), PEOPLE, hg.ParameterError, "not fitted"),
-        (RandomForestClassifier(2).fit(IRIS, KINDS), IRIS, hg.DtypeError, "LogisticRegression"),
+        (AdaBoostClassifier(n_estimators=2).fit(IRIS, KINDS), IRIS, hg.DtypeError, "LogisticRegression"),
         (make_pipeline(PolynomialFeatures(), linear_model.Ridge()).fit(IRIS, KINDS), IRIS, hg.DtypeError, "MaxAbsScaler"),
         (make_pipeline(MinMaxScaler(clip=True), linear_model.Ridge()).fit(IRIS, KINDS), IRIS, hg.DtypeError, "clip"),
         (svm.SVC(kernel="linear").fit(IRIS, KINDS), IRIS, hg.DtypeError, "SVC"),
         (fitted, PEOPLE[:, :3], hg.ShapeError, "10 features"),
         (fitted, PEOPLE[:0], hg.ShapeError, "at least one sample"),
         (fitted, [["a"] * 10], hg.DtypeError, "numbers"),
-        (3, PEOPLE, hg.DtypeError, "int is not supported"),
+        (3, PEOPLE, hg.ml.ModelError, "cannot compile 3: it must be a fitted estimator"),
     ]
     for estimator, calibration, error, message in cases:
         with pytest.raises(error, match=message):

@@ -16,11 +16,7 @@ from heliograph.ml.canonical import canonical, simplify
 from heliograph.ml.interpreter import run
 from heliograph.ml.lower_layers import lower
 from heliograph.ml.read.onnx import read_onnx
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from onnx_graphs import GraphMaker, random_model
+from onnx_graphs import GraphMaker, known_pattern, layer_normalization, random_model
 from test_ml_read_onnx import model, node, reference, small_network
 
 KINDS = 50  # random graphs
@@ -301,8 +297,6 @@ def case_silu(rng: np.random.Generator) -> GraphMaker:
 
 def case_known_function(rng: np.random.Generator) -> GraphMaker:
     """GELU and Mish, written with other operators."""
-    from onnx_graphs import known_pattern
-
     m = image(rng)
     kinds = iter((int(rng.choice([0, 3, 5])), 0, 0, 0))
     m.number = lambda low, high: next(kinds)  # type: ignore[method-assign]
@@ -312,8 +306,6 @@ def case_known_function(rng: np.random.Generator) -> GraphMaker:
 
 def case_layer_normalization(rng: np.random.Generator) -> GraphMaker:
     """A layer normalization, written with means."""
-    from onnx_graphs import layer_normalization
-
     m = tokens(rng)
     m.opset = 13
     layer_normalization(m)

@@ -64,14 +64,19 @@ def small_network(opset: int = 17) -> Any:
     return model(nodes, {"x": ["N", 3, 8, 8]}, ["y"], constants, opset)
 
 
-def reference(proto: Any, feeds: dict[str, Any]) -> list[np.ndarray]:
-    """Return onnxruntime's outputs."""
+def session(data: bytes) -> Any:
+    """Return onnxruntime's session of a file, which changes nothing of the graph."""
     runtime = pytest.importorskip("onnxruntime")
     options = runtime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return runtime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)
+    return runtime.InferenceSession(data, options)
+
+
+def reference(proto: Any, feeds: dict[str, Any]) -> list[np.ndarray]:
+    """Return onnxruntime's outputs."""
+    return session(proto.SerializeToString()).run(None, feeds)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13, 17])

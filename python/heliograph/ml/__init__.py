@@ -10,6 +10,10 @@ The examples of this module's functions continue this one.
 >>> from heliograph import ml
 >>> layer = ml.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
 >>> model = ml.EstimatorModel("a line", (layer,), None, False, 8.0)  # `compile` makes one of an estimator
+>>> from sklearn.datasets import load_iris
+>>> from sklearn.ensemble import RandomForestClassifier
+>>> flowers, kinds = load_iris(return_X_y=True)
+>>> forest = ml.compile(RandomForestClassifier(5, max_depth=3, random_state=0).fit(flowers, kinds), calibrate=flowers)
 """
 
 from heliograph.ml.compiling import compile
@@ -20,11 +24,13 @@ from heliograph.ml.layers import Activation, Dense
 from heliograph.ml.model import Model
 from heliograph.ml.outputs import Output
 from heliograph.ml.ranges import Ranges
+from heliograph.ml.trees.model import EnsembleModel, TreeReport
 
 __all__ = [
     "AccuracyError",
     "Activation",
     "Dense",
+    "EnsembleModel",
     "EstimatorModel",
     "Inputs",
     "Model",
@@ -32,5 +38,6 @@ __all__ = [
     "Output",
     "Ranges",
     "Report",
+    "TreeReport",
     "compile",
 ]

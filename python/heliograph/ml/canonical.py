@@ -32,9 +32,10 @@ def canonical(graph: Graph) -> Graph:
     >>> [(node.operation, node.attributes["weight"].tolist()) for node in canonical(raw).nodes]
     [('dense', [[2.0, 3.0]])]
     """
-    draft = lower(graph)
-    simplify(draft, RULES)
-    simplify(draft, (*RULES, *PATTERNS))
+    with np.errstate(all="ignore"):  # constants that are not finite are refused below
+        draft = lower(graph)
+        simplify(draft, RULES)
+        simplify(draft, (*RULES, *PATTERNS))
     result = draft.graph()
     for node in result.nodes:
         for name, value in node.attributes.items():

@@ -143,6 +143,7 @@ class EstimatorModel(Model):
         self._largest = 0.0  # largest magnitude of a result on the calibration data; 0 if irrelevant
         self._complete = complete  # false for a client's half, whose weights are zeros
         self.report = Report(0, 0.0, 0.0, None)
+        self.batch = 0  #: default of `samples` in `parameters`
 
     @property
     def features(self) -> int:
@@ -164,8 +165,8 @@ class EstimatorModel(Model):
         """Arguments of `SecretKey.evaluation_keys` for its keys."""
         return {"relinearize": any(layer.activation is not None for layer in self.layers)}
 
-    def parameters(self, *, precision: int = 25, samples: int = 0) -> ckks.Parameters:
-        """Returns the smallest CKKS set for the model, with slots for `samples` samples.
+    def parameters(self, *, precision: int = 25, samples: int | None = None) -> ckks.Parameters:
+        """Returns the smallest CKKS set for the model, with slots for `samples` samples; by default `batch`, or the most.
 
         `precision` is the number of bits after the point in each product. Inputs and results may be twice as large as those
         of the calibration data; `encrypt` refuses samples with larger inputs or results. Evaluation keys need no rotations.
@@ -191,7 +192,7 @@ class EstimatorModel(Model):
                 f"{self._reach / 2:.3g} on the calibration data; fit it on scaled features and targets, by a StandardScaler "
                 "before it"
             )
-        count = count_of(samples, "samples")
+        count = count_of(self.batch if samples is None else samples, "samples")
         slots = 1 << (count - 1).bit_length() if count else 0  # a power of two repeats and leaves no place unused
         return ckks.parameters(depth=self.depth, precision=precision, integer_bits=bits, slots=slots)
 
@@ -346,6 +347,12 @@ class EstimatorModel(Model):
                     z = noise.rescaled(z, level, max(1.0, float(np.abs(a.coefficients).sum())))
                     level -= 1
         return np.ascontiguousarray(z.T)
+
+    def _example(self, count: int) -> ckks.Tensor:
+        """Returns an encrypted request of zeros, with new keys."""
+        secret = ckks.SecretKey.generate(self.parameters(samples=count))
+        x = secret.encrypt(np.zeros((self.features, secret.parameters.slots)))
+        return served(self.keys(secret), x)
 
     def _execute(self, samples: Any) -> Floats:
         count = self._columns(samples).shape[1]

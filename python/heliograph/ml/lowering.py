@@ -102,6 +102,8 @@ class Lowering:
 
     def value(self, i: int = 0) -> str:
         """Return the canonical value of an operand that depends on an input."""
+        if self.is_constant(i):
+            raise self.error(f"operand {i} must depend on an input")
         return self.values[self.node.inputs[i]]
 
     def operand(self, i: int) -> str:

@@ -127,7 +127,7 @@ class Model(HtmlRepr, ABC):
         >>> model.decision_function([[1, 3]], fhe="clear")
         array([5.5])
         """
-        values = self._run(samples, fhe)
+        values = self.output.decisions(self._run(samples, fhe))
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, samples: Any, *, fhe: str = "simulate") -> npt.NDArray[Any]:

@@ -24,9 +24,9 @@ class Noise:
     def __init__(self, parameters: Parameters, seed: int = 0) -> None:
         self._parameters, self._random = parameters, np.random.default_rng(seed)
 
-    def fresh(self, values: Floats, level: int) -> Floats:
-        """Returns values with the error of an encryption by the secret key at a level."""
-        return self._with(values, _DEVIATION, level, 1.0)
+    def fresh(self, values: Floats, level: int, factor: float | Floats = 1.0) -> Floats:
+        """Returns values with the error of an encryption by the secret key at a level, `factor` times."""
+        return self._with(values, _DEVIATION, level, factor)
 
     def rescaled(self, values: Floats, level: int, factor: float = 1.0) -> Floats:
         """Returns values with the error of the rescaling from a level to the next, and of a key switch, `factor` times."""
@@ -38,6 +38,10 @@ class Noise:
         rounding = math.sqrt((1 + 2 * self._parameters.n / 3) / 12)
         return rounding * math.sqrt(self._parameters.n) / self._parameters.scale(max(1, level - 1))
 
-    def _with(self, values: Floats, deviation: float, level: int, factor: float) -> Floats:
+    def _with(self, values: Floats, deviation: float, level: int, factor: float | Floats) -> Floats:
         size = factor * deviation * math.sqrt(self._parameters.n / 2) / self._parameters.scale(level)
-        return np.asarray(values + self._random.normal(scale=size, size=values.shape), dtype=np.float64)
+        return np.asarray(values + size * self._random.standard_normal(values.shape), dtype=np.float64)
+
+    def normal(self, shape: tuple[int, ...], deviation: float) -> Floats:
+        """Returns errors of a deviation."""
+        return deviation * self._random.standard_normal(shape)

@@ -305,7 +305,7 @@ class ModelBundle(HtmlRepr):
 
     @property
     def kind(self) -> str:
-        """Kind of model: "network.batch", "network.packed", "network.tiled", "estimator" or "program"."""
+        """Kind of model: "network.batch", "network.packed", "network.tiled", "estimator", "ensemble" or "program"."""
         return self._form.kind
 
     @property

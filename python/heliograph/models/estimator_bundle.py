@@ -43,16 +43,16 @@ def _damaged(what: str) -> _core.DamagedFileError:
     return _core.DamagedFileError(f"damaged estimator bundle: {what}")
 
 
-def _words(values: Any) -> npt.NDArray[np.uint64]:
+def words(values: Any) -> npt.NDArray[np.uint64]:
     """Returns doubles as their 64-bit words, for files."""
     return np.ascontiguousarray(values, dtype="<f8").view("<u8")
 
 
 def _array(arrays: Arrays, name: str, shape: tuple[int, ...]) -> Floats:
-    words = arrays.get(name)
-    if words is None or words.shape != shape or words.dtype != np.uint64:
+    found = arrays.get(name)
+    if found is None or found.shape != shape or found.dtype != np.uint64:
         raise _damaged(f"{name} must be an array of uint64 of shape {shape}")
-    values: Floats = np.ascontiguousarray(words, dtype="<u8").view("<f8").astype(np.float64)
+    values: Floats = np.ascontiguousarray(found, dtype="<u8").view("<f8").astype(np.float64)
     if not np.isfinite(values).all():
         raise _damaged(f"the weights of {name} must be finite")
     return values
@@ -169,7 +169,7 @@ def _output(description: Any) -> Output:
     return Output(kind, link, probability, fields["column"])
 
 
-def _classes_fields(classes: npt.NDArray[Any]) -> dict[str, Any]:
+def classes_fields(classes: npt.NDArray[Any]) -> dict[str, Any]:
     """Returns classes with their type for a header.
 
     Raises ParameterError for classes other than booleans, numbers and strings.
@@ -184,7 +184,7 @@ def _classes_fields(classes: npt.NDArray[Any]) -> dict[str, Any]:
     return {"type": kind, "values": [value.hex() if isinstance(value, float) else str(value) for value in values]}
 
 
-def _classes(description: Any, outputs: int) -> npt.NDArray[Any]:
+def read_classes(description: Any, outputs: int) -> npt.NDArray[Any]:
     """Reads the classes of a file. Raises DamagedFileError."""
     fields = fields_of(description, "type", "values")
     kind, values = text_in(fields["type"], "type of classes"), list_in(fields["values"], "classes", _MOST_UNITS)
@@ -202,7 +202,7 @@ def _classes(description: Any, outputs: int) -> npt.NDArray[Any]:
             classes = np.array(numbers, dtype=kind)
         except (KeyError, ValueError, OverflowError):
             raise _damaged(f"a class must be a value of the type {kind}") from None
-    if _classes_fields(classes)["values"] != values:
+    if classes_fields(classes)["values"] != values:
         raise _damaged(f"a class must be a value of the type {kind}")
     return classes
 
@@ -256,7 +256,7 @@ class EstimatorForm(Form):
         inputs, output, classes = Inputs(), Output(), None
         if version == 3:
             inputs, output = _inputs(fields, features), _output(fields["output"])
-            classes = None if fields["classes"] is None else _classes(fields["classes"], outputs)
+            classes = None if fields["classes"] is None else read_classes(fields["classes"], outputs)
         elif type(fields["classifies"]) is not bool:
             raise _damaged("the field classifies must be true or false")
         elif fields["classifies"]:
@@ -289,7 +289,7 @@ class EstimatorForm(Form):
         ]
         model = self.model
         return {
-            "classes": _classes_fields(np.asarray(model.classes)) if self.typed else None,
+            "classes": classes_fields(np.asarray(model.classes)) if self.typed else None,
             "layers": layers,
             "name": model.name,
             "output": _output_fields(model.output),
@@ -301,10 +301,10 @@ class EstimatorForm(Form):
         """Returns the weights and the polynomials of activations."""
         arrays: Arrays = {}
         for number, layer in enumerate(self.model.layers):
-            arrays[f"weight{number}"] = _words(layer.weight)
-            arrays[f"bias{number}"] = _words(layer.bias)
+            arrays[f"weight{number}"] = words(layer.weight)
+            arrays[f"bias{number}"] = words(layer.bias)
             if (a := layer.activation) is not None:
-                arrays[f"activation{number}"] = _words([a.low, a.high, *a.coefficients])
+                arrays[f"activation{number}"] = words([a.low, a.high, *a.coefficients])
         return arrays
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -73,6 +74,8 @@ class Call:
             return default
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
+        if kind is float and isinstance(value, float) and not math.isfinite(value) and name not in ("min", "max", "value"):
+            raise self.error(f"attribute {name} must be finite, got {value}")
         if default is not None and not isinstance(value, kind):
             raise self.error(f"attribute {name} must be of type {kind.__name__}, got {type(value).__name__}")
         return value

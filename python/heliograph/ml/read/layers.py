@@ -33,7 +33,10 @@ def _windows(call: Call, sizes: Shape, kernel: Sequence[int], dilated: bool = Tr
         begins, ends = [], []
         for i, size in enumerate(sizes):
             span = dilations[i] * (kernel[i] - 1) + 1
-            total = max(0, (-(-size // strides[i]) - 1) * strides[i] + span - size)
+            total = (-(-size // strides[i]) - 1) * strides[i] + span - size
+            if total < -1:
+                raise call.error(f"auto_pad {mode} with stride {strides[i]} is ambiguous for size {size}; export with pads")
+            total = max(0, total)
             small, large = total // 2, total - total // 2
             begins.append(small if mode == "SAME_UPPER" else large)
             ends.append(large if mode == "SAME_UPPER" else small)
@@ -153,6 +156,7 @@ def pool(call: Call) -> list[Step]:
 @operator("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(call: Call) -> list[Step]:
     """Read a pool over all spatial axes: a reduction."""
+    count_inputs(call, 1, 1)
     axes = tuple(range(2, 2 + len(_spatial(call))))
     name = "ReduceMean" if call.operator == "GlobalAveragePool" else "ReduceMax"
     return [Step(name, call.inputs, {"axes": axes, "keepdims": True})]

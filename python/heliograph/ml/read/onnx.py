@@ -96,6 +96,13 @@ def _sizes(given: Mapping[str, int | Sequence[int]] | None) -> dict[str, int | S
     return sizes
 
 
+def text(value: str | bytes) -> str:
+    """Return a name of the file. Raises ModelError if its bytes are not text."""
+    if isinstance(value, bytes):
+        raise ModelError(f"cannot read the model: name {value[:40]!r} must be UTF-8")
+    return value
+
+
 class _Reader:
     """Reads the operators of one file in order; holds the constants, shapes and dtypes of the values made so far."""
 
@@ -132,7 +139,8 @@ class _Reader:
         self.shapes[name] = array.shape
         self.dtypes[name] = array.dtype
 
-    def _new(self, name: str) -> None:
+    def _new(self, name: Any) -> None:
+        text(name)
         if not name or name in self.shapes:
             raise ModelError(f"cannot read the model: value {printable(name)!r} is made twice")
 
@@ -140,6 +148,7 @@ class _Reader:
 
     def graph(self, outputs: Sequence[str] | None) -> Graph:
         """Return the whole graph."""
+        text(self.proto.name)
         for tensor in self.proto.initializer:
             self._new(tensor.name)
             array = array_of(tensor, self.budget, f"tensor {printable(tensor.name)}")
@@ -151,12 +160,14 @@ class _Reader:
         makers = self._makers()
         for proto in self.proto.node:
             self._node(proto, makers)
-        names = [str(value.name) for value in self.proto.output]
+        names = [text(value.name) for value in self.proto.output]
         wanted = tuple(names if outputs is None else outputs)
         for output in wanted:
             if output not in self.shapes:
                 known = ", ".join(map(printable, names)) or "none"
                 raise ModelError(f"cannot return output {printable(output)!r}: no operator makes it; outputs are {known}")
+            if output in self.constants or output in inputs:
+                raise ModelError(f"cannot return output {printable(output)!r}: no operator of the inputs makes it")
         if not wanted:
             raise ModelError("cannot read the model: it has no outputs")
         return self._pruned(tuple(inputs), tuple(dict.fromkeys(wanted)))
@@ -184,6 +195,7 @@ class _Reader:
             raise ModelError(f"input {printable(name)} has no shape; give shapes={{{name!r}: (1, ...)}}")
         shape = []
         for axis, dim in enumerate(tensor.shape.dim):
+            text(dim.dim_param)
             size = int(dim.dim_value) if dim.HasField("dim_value") else 0
             if size <= 0 and dim.dim_param in self.sizes:
                 self.unused.discard(dim.dim_param)
@@ -209,14 +221,16 @@ class _Reader:
     def _makers(self) -> dict[str, int]:
         makers: dict[str, int] = {}
         for i, proto in enumerate(self.proto.node):
-            for name in filter(None, proto.output):
+            for name in map(text, filter(None, proto.output)):
                 if name in makers or name in self.shapes:
                     raise ModelError(f"cannot read the model: value {printable(name)!r} is made twice")
                 makers[name] = i
         return makers
 
     def _node(self, proto: Any, makers: Mapping[str, int]) -> None:
-        operator = proto.op_type
+        operator = text(proto.op_type)
+        for name in (*proto.input, *proto.output, proto.name, proto.domain):
+            text(name)
         label = f"{printable(proto.name or (proto.output[0] if proto.output else '?'))} ({printable(operator)})"
         if not proto.output or not any(proto.output):
             raise ModelError(f"cannot read node {label}: it has no outputs")
@@ -224,7 +238,7 @@ class _Reader:
         for attribute in proto.attribute:
             if attribute.type in (5, 10):  # GRAPH, GRAPHS
                 raise ModelError(f"cannot read node {label}: operators with subgraphs are not supported")
-            attributes[attribute.name] = _attribute(attribute, self.budget, label)
+            attributes[text(attribute.name)] = _attribute(attribute, self.budget, label)
         if proto.domain not in ("", "ai.onnx") or operator not in OPERATORS:
             domain = f"{printable(proto.domain)}." if proto.domain not in ("", "ai.onnx") else ""
             raise ModelError(
@@ -237,7 +251,8 @@ class _Reader:
                 raise ModelError(f"cannot read node {label}: its input {printable(name)!r} {why}")
         call = Call(operator, proto.name, self.version, proto.input, proto.output, attributes, self)
         try:
-            steps = OPERATORS[operator](call)
+            with np.errstate(all="ignore"):
+                steps = OPERATORS[operator](call)
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise call.error(f"its attributes or inputs are damaged: {error}") from error
         call.finish()
@@ -246,6 +261,8 @@ class _Reader:
 
     def _step(self, call: Call, step: Step) -> None:
         output = step.output or call.outputs[0]
+        if not step.inputs or not all(name in self.shapes for name in step.inputs):
+            raise call.error("an input is missing")
         operands = [self.shapes[name] for name in step.inputs]
         if step.operation == "Identity" and step.inputs[0] in self.constants:
             self._alias(output, step.inputs[0])
@@ -309,6 +326,7 @@ def _opset(proto: Any) -> int:
 
 def _attribute(attribute: Any, budget: Budget, label: str) -> Any:
     """Return an attribute's value as a number, a text, a list or an array."""
+    text(attribute.name)
     kind = attribute.type
     if kind == 1:
         return float(attribute.f)

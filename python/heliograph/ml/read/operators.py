@@ -138,10 +138,19 @@ def _with_floats(name: str, **defaults: float) -> None:
 
 _with_floats("LeakyRelu", alpha=0.01)
 _with_floats("Elu", alpha=1.0)
-_with_floats("Celu", alpha=1.0)
 _with_floats("Selu", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
 _with_floats("HardSigmoid", alpha=0.2, beta=0.5)
 _with_floats("Swish", alpha=1.0)
+
+
+@operator("Celu")
+def celu(call: Call) -> list[Step]:
+    """Read Celu, which divides by alpha."""
+    count_inputs(call, 1, 1)
+    alpha = call.attribute("alpha", 1.0)
+    if not alpha:
+        raise call.error("alpha must not be 0")
+    return alone(call, alpha=alpha)
 
 
 @operator("Gelu")
@@ -206,8 +215,8 @@ def dequantize(call: Call) -> list[Step]:
     call.drop("output_dtype")
     x, scale = call.constant(0, "a quantized tensor"), call.constant(1, "the scale")
     point = call.constant(2, "the zero point") if call.has(2) else np.zeros((), x.dtype)
-    if x.dtype.kind not in "iu":
-        raise call.error(f"a quantized tensor must be of integers, got {x.dtype}")
+    if x.dtype.kind not in "iu" or point.dtype != x.dtype:
+        raise call.error(f"a quantized tensor and its zero point must be integers, got {x.dtype} and {point.dtype}")
 
     def spread(values: Any) -> Any:
         if values.size == 1:
@@ -313,6 +322,7 @@ def unsqueeze(call: Call) -> list[Step]:
 @operator("Transpose")
 def transpose(call: Call) -> list[Step]:
     """Read Transpose; by default it reverses the axes."""
+    count_inputs(call, 1, 1)
     rank = len(call.shape())
     order = call.attribute("perm", list(range(rank))[::-1])
     return [Step("Transpose", call.inputs, {"permutation": call.axes(order)})]
