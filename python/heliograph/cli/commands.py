@@ -13,7 +13,7 @@ import typer.core
 
 import heliograph as hg
 from heliograph import nn
-from heliograph.cli import serving
+from heliograph.cli import profiling, serving
 
 TRY, OWNER, SERVER, SERVICE, DEVELOPER = "Try", "Data owner", "Server", "Service", "Developer"
 
@@ -554,6 +554,7 @@ def inspect(
         raise typer.Exit(1)
 
 
+commands.command(short_help="Measure this device's cost profile.", rich_help_panel=SERVER)(profiling.profile)
 commands.command(short_help="Serve model bundles to clients.", rich_help_panel=SERVICE)(serving.serve)
 commands.command(short_help="Generate a client's token.", rich_help_panel=SERVICE)(serving.token)
 commands.command(short_help="Use a service: describe a model, look a row up, draw a digit.", rich_help_panel=OWNER)(

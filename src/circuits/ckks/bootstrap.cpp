@@ -180,8 +180,13 @@ Ciphertext within(const Ciphertext& x, Interval interval) {
   return finish(std::move(data));
 }
 
-Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations) {
+Ciphertext bootstrap(const Ciphertext& given, const EvaluationKeys& keys, double bound, int iterations, std::size_t level) {
   require_bootstrapping(given, keys);
+  const std::size_t top = given.parameters().top_level(), lowest = given.parameters().bootstrapping_level() + 1;
+  if (level != 0 && (level < lowest || level > top))
+    throw LevelError("a bootstrap gives results of levels " + std::to_string(lowest) + " to " + std::to_string(top) +
+                     ", not " + std::to_string(level));
+  if (level != 0 && level != top) return lower(bootstrap(given, keys, bound, iterations), level);
   require<ParameterError>(iterations >= 1 && iterations <= 4, "iterations must be 1 to 4");
   const double known = known_bound(given.data());
   if (bound == 0) {

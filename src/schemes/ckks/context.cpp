@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/shared.h"
 #include "mesh/mesh.h"
@@ -120,23 +121,82 @@ double Context::rounding_noise(std::size_t components) const {
   return components > 2 ? rlwe::log2_sum(linear, noise_.rounding() + 2 * secret) : linear;
 }
 
-double Context::key_product_noise(std::size_t level) const {
+namespace {
+
+/// Returns log2 of the product of a level's primes below each end, without those below the end before; stops at the first
+/// digit without primes.
+std::vector<double> digits_of(const rlwe::Context& c, std::size_t level, const std::vector<std::size_t>& ends) {
+  const device::PrimeList chain = c.chain(level);
   std::vector<double> digits;
-  std::size_t end = 0, at = 0;
-  const device::PrimeList chain = rlwe().chain(level);
-  for (std::size_t size : spec().digits) {
-    end += size;
+  std::size_t at = 0;
+  for (const std::size_t end : ends) {
     double bits = 0;
-    for (; at < chain.size() && chain[at] < end; ++at) bits += std::log2(static_cast<double>(spec().chain[chain[at]]));
-    if (bits > 0) digits.push_back(bits);
+    for (; at < chain.size() && chain[at] < end; ++at)
+      bits += std::log2(static_cast<double>(c.parameters().chain[chain[at]]));
+    if (bits == 0) break;
+    digits.push_back(bits);
   }
-  double log_variance = -1e9;
-  for (double d : digits) log_variance = rlwe::log2_sum(log_variance, 2 * d);
-  return noise_.key_switch({log_variance / 2}, 0) - rlwe::log2_product(spec().special);
+  if (at < chain.size()) digits.clear();  // a digit was skipped
+  return digits;
 }
 
-double Context::key_switch_noise(std::size_t level) const {
-  return rlwe::log2_sum(key_product_noise(level), rounding_noise(2));
+std::vector<std::size_t> ends_of(const std::vector<std::size_t>& sizes) {
+  std::vector<std::size_t> ends(sizes.size());
+  std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
+  return ends;
+}
+
+}  // namespace
+
+rlwe::Gadget Context::gadget(std::size_t level) const {
+  constexpr double margin = 3.5;  // the noise of a digit times the errors of the keys then stays below the rounding noise
+  const device::PrimeList chain = primes_up_to(level), special = rlwe().special();
+  const std::size_t most = spec().digits.size();
+  for (std::size_t count = 1; count <= std::min(most, chain.size()); ++count) {
+    rlwe::Gadget gadget{.chain = chain, .special = {}, .ends = {}};
+    for (std::size_t j = 1; j <= count; ++j) gadget.ends.push_back(chain[chain.size() * j / count - 1] + std::size_t{1});
+    double largest = 0;
+    for (std::size_t l = 1; l <= level; ++l) {
+      const std::vector<double> digits = digits_of(rlwe(), l, gadget.ends);
+      largest = std::max(largest, digits.empty() ? 1e9 : *std::max_element(digits.begin(), digits.end()));
+    }
+    for (std::size_t i = 0; i < special.size(); ++i) {
+      gadget.special.push_back(special[i]);
+      if (rlwe::log2_product(rlwe().moduli(gadget.special)) >= largest + margin) return gadget;
+    }
+  }
+  rlwe::Gadget own{.chain = chain, .special = special, .ends = {}};
+  for (const std::size_t end : ends_of(spec().digits)) {
+    own.ends.push_back(end);
+    if (end > chain[chain.size() - 1]) break;
+  }
+  return own;
+}
+
+std::shared_ptr<const device::KeySwitchPlan> Context::switch_plan(std::size_t key_level, std::size_t level,
+                                                                  std::size_t to_level) {
+  if (key_level == 0) return rlwe().ntt_switch_plan(level, to_level);
+  const std::lock_guard lock(mutex_);
+  auto& plan = level_plans_[{key_level, level, to_level}];
+  if (!plan) plan = rlwe().gadget_plan(gadget(key_level), rlwe().chain(level), rlwe().chain(to_level));
+  return plan;
+}
+
+std::shared_ptr<const device::ConversionConstant> Context::mod_down(std::size_t key_level, std::size_t level) {
+  return key_level == 0 ? rlwe().key_switch_plan(level)->mod_down : switch_plan(key_level, level, level)->mod_down;
+}
+
+double Context::key_product_noise(std::size_t level, std::size_t key_level) const {
+  const std::optional<rlwe::Gadget> keys = key_level > 0 ? std::optional(gadget(key_level)) : std::nullopt;
+  double log_variance = -1e9;
+  for (const double d : digits_of(rlwe(), level, keys ? keys->ends : ends_of(spec().digits)))
+    log_variance = rlwe::log2_sum(log_variance, 2 * d);
+  const double special = keys ? rlwe::log2_product(rlwe().moduli(keys->special)) : rlwe::log2_product(spec().special);
+  return noise_.key_switch({log_variance / 2}, 0) - special;
+}
+
+double Context::key_switch_noise(std::size_t level, std::size_t key_level) const {
+  return rlwe::log2_sum(key_product_noise(level, key_level), rounding_noise(2));
 }
 
 u64 Context::galois(std::int64_t steps, std::size_t places) const {

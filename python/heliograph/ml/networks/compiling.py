@@ -39,6 +39,7 @@ def compile_graph(
     classifies: bool | None = None,
     parameters: ckks.Parameters | None = None,
     lean: bool = False,
+    compact: bool | None = None,
 ) -> NetworkModel:
     """Compiles a canonical graph of a multilayer perceptron or a convolutional network for encrypted inputs, by CKKS.
 
@@ -51,7 +52,8 @@ def compile_graph(
 
     `batch` samples share one request. `parameters` is a parameter set; by default the set of 128 bits with the least
     predicted time. With `guard` decryption raises OutOfIntervalError if a value was outside an interval. With `lean` the
-    encoded matrices are not kept in memory, and are made again for each call.
+    encoded matrices are not kept in memory, and are made again for each call. `compact` is as for
+    `hg.ckks.LinearTransform`: matrices take about a tenth of the memory, and each product transforms them again.
 
     Raises ModelError for an unsupported node, AccuracyError, LimitError if costs exceed `limit`, ParameterError, ShapeError,
     DtypeError, and PlaintextRangeError for samples that are not finite.
@@ -71,8 +73,17 @@ def compile_graph(
         raise _core.ParameterError("classifies=True needs at least two outputs, one score for each class")
     search = Search(network, calibration, Chooser(network, calibration.largest, batch, parameters), classifies)
     polynomials, choice, loss = search.run(accuracy)
+    small = None if compact is None else flag(compact, "compact")
     circuit = Circuit(
-        network, choice.design, choice.plan, polynomials, choice.units, choice.parameters, guard, flag(lean, "lean")
+        network,
+        choice.design,
+        choice.plan,
+        polynomials,
+        choice.units,
+        choice.parameters,
+        guard,
+        flag(lean, "lean"),
+        small,
     )
     report = _report(network, calibration, polynomials, choice, loss)
     if limit is not None:

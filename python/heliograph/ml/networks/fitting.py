@@ -14,6 +14,7 @@ from heliograph import _core
 from heliograph.ml.networks.terms import Floats
 
 _BINS = 2048
+_CACHED = 1 << 13  # numbers of one step of an evaluation, which a processor's cache holds
 #: Weight of the points that carry no calibration value, relative to the calibration values as a whole.
 _FLOOR = 0.002
 #: Degrees of fits, by levels of the evaluation.
@@ -97,11 +98,20 @@ def clenshaw(u: npt.NDArray[Any], coefficients: tuple[float, ...]) -> npt.NDArra
     >>> clenshaw(np.array([0.5]), (0.0, 0.0, 1.0))
     array([-0.5])
     """
-    two = u + u
-    last, before = np.zeros_like(u), np.zeros_like(u)
-    for c in reversed(coefficients[1:]):
-        last, before = two * last - before + u.dtype.type(c), last
-    return np.asarray(u * last - before + u.dtype.type(coefficients[0]))
+    flat = np.ascontiguousarray(u).reshape(-1)
+    result = np.empty_like(flat)
+    numbers = [u.dtype.type(c) for c in coefficients]
+    for start in range(0, len(flat), _CACHED):
+        part = flat[start : start + _CACHED]
+        two = part + part
+        last, before, spare = np.zeros_like(part), np.zeros_like(part), np.empty_like(part)
+        for c in reversed(numbers[1:]):
+            np.multiply(two, last, out=spare)
+            spare -= before
+            spare += c
+            last, before, spare = spare, last, before
+        result[start : start + _CACHED] = part * last - before + numbers[0]
+    return result.reshape(u.shape)
 
 
 def fit(function: Function, seen: Observed, degree: int) -> Polynomial:
