@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -31,13 +32,14 @@ from heliograph.programs.forecast import Costs
 _ERROR = 2.0**-20  #: largest error of values, relative to the largest leaf
 _DEVIATIONS = 4.5  #: errors are simulated on few rows; this many deviations must fit
 _RINGS = (1 << 13, 1 << 14, 1 << 15, 1 << 16)
-_LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS = 30, 49.5, 3
+_LEAST_SCALE, _LARGEST_SCALE, _SPECIAL_BITS, _MOST_SPECIAL = 30, 49.5, 3, 3
 #: Bits of the largest prime: products of primes below 2^50 are faster, and others are taken if errors need them.
 _LARGEST_PRIMES = (50, 59)
 _PERIODS = (4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_SHARED = 1 << 11  #: largest period with all conditions in one ciphertext
 _MOST_DIAGONALS = 1 << 12  #: of all pieces; more are refused
 _TRIAL_ROWS, _CHECKED_ROWS = 4, 256  #: rows of simulations: for the choice of a set, and for reports
+_CHECKED_SLOTS = 1 << 21  #: of the simulation for a report
 _MOST_DEPTH_OF_PATHS = 32
 
 
@@ -141,7 +143,7 @@ def _of_products(plan: products.Plan, count: int) -> tuple[ProductsClient, Produ
         try:
             if _noise_budget(server) > 1:
                 return client, server
-        except _core.NoiseError as error:
+        except (_core.NoiseError, _core.OutOfMemoryError) as error:
             refused = error
     raise ModelError(
         f"cannot compile these trees for many rows: no set has enough levels for {plan.levels} successive products "
@@ -172,23 +174,20 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
         )
     refused = f"{len(terms.terms):,} leaves and {terms.conditions:,} conditions fit no layout"
     bits = _trial_bits(ensemble)
-    for n, largest in ((n, largest) for n in _RINGS for largest in _LARGEST_PRIMES):
-        layout = _layout(terms, n // 2, reveal)
-        if layout is None:
-            continue
-        parameters = _parameters(n, polynomial.levels + 1, terms, largest)
-        if parameters is None:
-            refused = f"{polynomial.levels} levels fit no set"
+    layouts: dict[int, Layout | None] = {}
+    levels = polynomial.levels + 1
+    for n, largest, special in itertools.product(_RINGS, _LARGEST_PRIMES, _by_cost(levels)):
+        if n not in layouts:
+            layouts[n] = _layout(terms, n // 2, reveal)
+        layout, parameters = layouts[n], None
+        if layout is not None:
+            parameters = _parameters(n, levels, terms, largest, special)
+            refused = f"{polynomial.levels} levels fit no set" if parameters is None else refused
+        if layout is None or parameters is None:
             continue
         half = _half_range(terms)
-        client = PathsClient(
-            parameters,
-            layout,
-            ensemble.outputs,
-            terms.unit,
-            (terms.constant + half) * terms.unit,
-            float(half.max(initial=0.0)) + 0.5,
-        )
+        reach = float(half.max(initial=0.0)) + 0.5
+        client = PathsClient(parameters, layout, ensemble.outputs, terms.unit, (terms.constant + half) * terms.unit, reach)
         server = PathsServer(client, terms)
         errors = server.simulate(bits, 1) - ensemble.values(bits)
         if _DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest:
@@ -237,23 +236,29 @@ def _layout(terms: Terms, slots: int, reveal: str) -> Layout | None:
     return min([*grouped, *([] if shared is None else [shared])], key=lambda layout: layout.cost, default=None)
 
 
-def _parameters(n: int, levels: int, terms: Terms, largest: int) -> Any:
+def _by_cost(levels: int) -> list[int]:
+    """Returns the numbers of special primes, those with the fewest transforms of a key switch first."""
+    return sorted(range(1, _MOST_SPECIAL + 1), key=lambda special: (-(-levels // special) * (levels + special), special))
+
+
+def _parameters(n: int, levels: int, terms: Terms, largest: int, special: int) -> Any:
     """Returns the set of `levels` with the largest scale of 128 bits of security and primes of at most `largest` bits.
 
-    The lowest prime has the bits of the scale and of the values, and the special prime has `_SPECIAL_BITS` more. Returns
-    None if no scale fits.
+    The lowest prime has the bits of the scale and of the values. The special primes together have those of the largest digit
+    and some more. Returns None if no scale fits.
     """
     reach = (float(_half_range(terms).max(initial=0.0)) + 0.5) * (1 if len(terms.constant) == 1 else 2)
     room = math.log2(reach * 1.02 + 3) + 1
     limit = float(_core.ckks.largest_secure_log_qp(n)) - 0.125
     best = (0.0, 0)
-    for base in range(_LEAST_SCALE + 2, largest - _SPECIAL_BITS + 1):
-        scale = min(_LARGEST_SCALE, base - room, (limit - 2 * base - _SPECIAL_BITS) / max(1, levels - 1))
+    for base in range(_LEAST_SCALE + 2, largest - (_SPECIAL_BITS if special == 1 else 0) + 1):
+        fits = (limit - 2 * base - _SPECIAL_BITS - special) / max(1, levels + special - 2)
+        scale = min(_LARGEST_SCALE, base - room, fits)
         best = max(best, (math.floor(8 * scale) / 8, base))
-    if best[0] < _LEAST_SCALE:
+    if best[0] < _LEAST_SCALE or special >= levels:
         return None
     try:
-        return ckks.parameters(n=n, levels=levels, log_scale=best[0], base_bits=best[1], special=1)
+        return ckks.parameters(n=n, levels=levels, log_scale=best[0], base_bits=best[1], special=special)
     except (_core.SecurityError, _core.ParameterError):
         return None
 
@@ -281,7 +286,9 @@ def _compared(model: EnsembleModel, calibrate: Any, x: Any, own: Any) -> TreeRep
                 f"{1 - agreement:.2%} of the "
                 f"calibration rows, first in row {row}: {expected[row]!r}, not {found[row]!r}"
             )
-    rows = min(len(x), _CHECKED_ROWS)
+    layout = model._client.layout if isinstance(model._client, PathsClient) else None
+    most = _CHECKED_ROWS if layout is None else max(8, min(_CHECKED_ROWS, _CHECKED_SLOTS // (layout.pieces * layout.slots)))
+    rows = min(len(x), most)
     part = model._reader.bits(calibrate)[:rows]
     errors = np.abs(model._complete.simulate(part, 0) - values[:rows])
     return TreeReport(len(x), float(errors.max(initial=0.0)), agreement, ensemble.largest)
