@@ -474,7 +474,7 @@ def trees(reports: Reports) -> Lines:
             if isinstance(report["load"], list)
             else str(report["load"])
         )
-        place = f"{report['machine']['processor']}, {report['machine']['engine']['threads']} threads"
+        place = f"{report['machine']['processor']}, {report['machine']['threads']} threads"
         notes.append(f"{link(name)}, {commit(report['commit'])}: {place}, load of the machine {load}")
     note = "Medians of warm calls, 128-bit security. Errors are relative to the largest leaf. From " + "; ".join(notes) + "."
     return [*markdown(heads, lines), "", note]

@@ -38,7 +38,7 @@ _LARGEST_PRIMES = (50, 59)
 _PERIODS = (4, 8, 16, 32, 64, 128, 256, 512)
 _MOST_SHARED = 1 << 11  #: largest period with all conditions in one ciphertext
 _MOST_DIAGONALS = 1 << 12  #: of all pieces; more are refused
-_TRIAL_ROWS, _CHECKED_ROWS = 4, 256  #: rows of simulations: for the choice of a set, and for reports
+_TRIAL_ROWS, _CHECKED_ROWS = 24, 256  #: rows of simulations: for the choice of a set, and for reports
 _CHECKED_SLOTS = 1 << 21  #: of the simulation for a report
 _MOST_DEPTH_OF_PATHS = 32
 
@@ -174,28 +174,31 @@ def _of_paths(ensemble: Ensemble, reveal: str) -> tuple[PathsClient, PathsServer
         )
     refused = f"{len(terms.terms):,} leaves and {terms.conditions:,} conditions fit no layout"
     bits = _trial_bits(ensemble)
-    layouts: dict[int, Layout | None] = {}
-    levels = polynomial.levels + 1
-    for n, largest, special in itertools.product(_RINGS, _LARGEST_PRIMES, _by_cost(levels)):
-        if n not in layouts:
-            layouts[n] = _layout(terms, n // 2, reveal)
-        layout, parameters = layouts[n], None
-        if layout is not None:
-            parameters = _parameters(n, levels, terms, largest, special)
-            refused = f"{polynomial.levels} levels fit no set" if parameters is None else refused
-        if layout is None or parameters is None:
-            continue
-        half = _half_range(terms)
-        reach = float(half.max(initial=0.0)) + 0.5
-        client = PathsClient(parameters, layout, ensemble.outputs, terms.unit, (terms.constant + half) * terms.unit, reach)
-        server = PathsServer(client, terms)
-        errors = server.simulate(bits, 1) - ensemble.values(bits)
-        if _DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest:
-            return client, server
-        refused = "the errors of CKKS exceed 2^-20 of the largest leaf in all sets"
+    levels, half = polynomial.levels + 1, _half_range(terms)
+    for n in _RINGS:
+        layouts = _layouts(terms, n // 2, reveal)
+        for largest, special in itertools.product(_LARGEST_PRIMES, _by_cost(levels)):
+            parameters = _parameters(n, levels, terms, largest, special) if layouts else None
+            if layouts and parameters is None:
+                refused = f"{polynomial.levels} levels fit no set"
+            for layout in layouts if parameters is not None else ():
+                centre, reach = (terms.constant + half) * terms.unit, float(half.max(initial=0.0)) + 0.5
+                client = PathsClient(parameters, layout, ensemble.outputs, terms.unit, centre, reach)
+                server = PathsServer(client, terms)
+                if _is_precise(server, ensemble, bits):
+                    return client, server
+                refused = "the errors of CKKS exceed 2^-20 of the largest leaf in all sets"
     raise ModelError(
         f"cannot compile {ensemble.name} for few rows: {refused}; use scheme='bgv', reveal='trees', or a smaller model"
     )
+
+
+def _is_precise(server: PathsServer, ensemble: Ensemble, bits: Bools) -> bool:
+    """Tells whether simulated errors of some rows are so small that nearly all errors are."""
+    layout = server.client.layout
+    rows = bits[: max(4, min(len(bits), _CHECKED_SLOTS // (4 * layout.pieces * layout.slots)))]
+    errors = server.simulate(rows, 1) - ensemble.values(rows)
+    return bool(_DEVIATIONS * float(np.sqrt(np.mean(errors**2))) <= _ERROR * ensemble.largest)
 
 
 def _half_range(terms: Terms) -> Any:
@@ -224,16 +227,20 @@ def _trial_bits(ensemble: Ensemble) -> Bools:
     return bits
 
 
-def _layout(terms: Terms, slots: int, reveal: str) -> Layout | None:
-    """Returns the layout of least cost, or None if none is allowed and fits."""
+def _layouts(terms: Terms, slots: int, reveal: str) -> list[Layout]:
+    """Returns the allowed layouts, those of least cost first: one for each number of copies, which lower the error."""
     shared = paths.shared_layout(terms, slots)
     if shared is not None and (shared.period > _MOST_SHARED or shared.pieces * shared.period > _MOST_DIAGONALS):
         shared = None
+    alone = [] if shared is None else [shared]
     if reveal == "thresholds" or (reveal == "auto" and shared is not None):
-        return shared
+        return alone
     grouped = [layout for period in _PERIODS if (layout := paths.grouped_layout(terms, slots, period)) is not None]
-    grouped = [layout for layout in grouped if layout.pieces * layout.period <= _MOST_DIAGONALS]
-    return min([*grouped, *([] if shared is None else [shared])], key=lambda layout: layout.cost, default=None)
+    best: dict[int, Layout] = {}
+    for layout in sorted([*grouped, *alone], key=lambda layout: layout.cost):
+        if layout.pieces * layout.period <= _MOST_DIAGONALS and layout.copies > max(best, default=0):
+            best[layout.copies] = layout
+    return list(best.values())
 
 
 def _by_cost(levels: int) -> list[int]:
@@ -252,7 +259,7 @@ def _parameters(n: int, levels: int, terms: Terms, largest: int, special: int) -
     limit = float(_core.ckks.largest_secure_log_qp(n)) - 0.125
     best = (0.0, 0)
     for base in range(_LEAST_SCALE + 2, largest - (_SPECIAL_BITS if special == 1 else 0) + 1):
-        fits = (limit - 2 * base - _SPECIAL_BITS - special) / max(1, levels + special - 2)
+        fits = (limit - 2 * base - _SPECIAL_BITS - (special - 1)) / max(1, levels + special - 2)
         scale = min(_LARGEST_SCALE, base - room, fits)
         best = max(best, (math.floor(8 * scale) / 8, base))
     if best[0] < _LEAST_SCALE or special >= levels:
